@@ -1,0 +1,28 @@
+//! A snowflake ID: 63 bits whose meaning a [`Layout`](crate::Layout) knows.
+//!
+//! Text forms (decimal, hex, base62, Crockford) belong to the wire contract, not here.
+
+use std::fmt;
+
+/// One snowflake ID. The sign bit is zero in every ID that a layout packs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnowflakeId(u64);
+
+impl SnowflakeId {
+    /// Wraps a number that somebody gave. Only [`Layout::unpack`](crate::Layout::unpack) tells
+    /// whether it is an ID of a layout.
+    pub const fn from_u64(id: u64) -> Self {
+        Self(id)
+    }
+
+    /// The number itself.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for SnowflakeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
