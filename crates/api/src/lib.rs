@@ -1,1 +1,24 @@
-//! placeholder
+//! What servers and clients of seqd both say: paths, wire types, error codes, text forms.
+//!
+//! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and
+//! decides nothing about sequences. A response type may gain fields at any time, so clients ignore
+//! those that they do not know; a request type refuses them, naming the nearest one that exists.
+
+pub mod code;
+pub mod exit;
+pub mod format;
+pub mod name;
+pub mod nearest;
+pub mod number_text;
+pub mod paths;
+pub mod problem;
+pub mod request;
+pub mod wire;
+
+pub use code::ErrorCode;
+pub use format::{FormatError, IdFormat, IdText};
+pub use name::{NameError, validate_name};
+pub use nearest::nearest;
+pub use problem::Problem;
+pub use request::Request;
+pub use wire::*;

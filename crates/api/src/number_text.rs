@@ -1,0 +1,266 @@
+//! Integers that may pass 2^53: strings out, strings or numbers in.
+//!
+//! JavaScript reads JSON numbers as doubles, so an ID that is sent as a number arrives changed.
+//! Use `#[serde(with = "number_text")]`, or [`option`] and [`list`] for optional fields and lists.
+//! [`lenient`] and [`flag`] read what a query string can say (only strings) for small numbers
+//! and booleans.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An integer as it may be given.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected an integer, or an integer in a string")]
+enum Given {
+    Unsigned(u64),
+    Signed(i64),
+    Text(String),
+}
+
+fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
+    let text = match given {
+        Given::Unsigned(number) => number.to_string(),
+        Given::Signed(number) => number.to_string(),
+        Given::Text(text) => text,
+    };
+    let digits = text.strip_prefix('-').unwrap_or(&text);
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if !plain {
+        return Err(E::custom(format_args!("{text:?} is not an integer")));
+    }
+    text.parse()
+        .map_err(|_| E::custom(format_args!("{text} is outside the range of this field")))
+}
+
+/// Writes the integer as a string.
+///
+/// # Errors
+/// As the serializer.
+pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+/// Reads an integer from a string or a number.
+///
+/// # Errors
+/// What is not an integer, or not in the range of `T`.
+pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    parse(Given::deserialize(from)?)
+}
+
+/// The same for an `Option`: null stands for none.
+pub mod option {
+    use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};
+
+    /// Writes the integer as a string, or null.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<T: Display, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.collect_str(value),
+            None => to.serialize_none(),
+        }
+    }
+
+    /// Reads an integer from a string or a number, or null.
+    ///
+    /// # Errors
+    /// What is neither.
+    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        Option::<Given>::deserialize(from)?.map(parse).transpose()
+    }
+}
+
+/// The same for a list.
+pub mod list {
+    use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};
+
+    /// Writes a list of strings.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<T: Display, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(values.iter().map(ToString::to_string))
+    }
+
+    /// Reads a list of strings or numbers.
+    ///
+    /// # Errors
+    /// What is not a list of integers.
+    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+        Vec::<Given>::deserialize(from)?
+            .into_iter()
+            .map(parse)
+            .collect()
+    }
+}
+
+/// The same for an optional list.
+pub mod option_list {
+    use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, list, parse};
+
+    /// Writes a list of strings, or null.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<T: Display, S: Serializer>(
+        values: &Option<Vec<T>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match values {
+            Some(values) => list::serialize(values, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    /// Reads a list of strings or numbers, or null.
+    ///
+    /// # Errors
+    /// What is neither.
+    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Vec<T>>, D::Error> {
+        let given = Option::<Vec<Given>>::deserialize(from)?;
+        given
+            .map(|values| values.into_iter().map(parse).collect())
+            .transpose()
+    }
+}
+
+/// Small integers: numbers out, numbers or strings in.
+pub mod lenient {
+    use super::{Deserialize, Deserializer, FromStr, Given, Serialize, Serializer, parse};
+
+    /// Writes the number as a number.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<T: Serialize, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(to)
+    }
+
+    /// Reads a number, a number in a string, or null.
+    ///
+    /// # Errors
+    /// What is none of these.
+    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        Option::<Given>::deserialize(from)?.map(parse).transpose()
+    }
+}
+
+/// Booleans: `true` and `false` out; those, and `"true"`, `"1"`, `""`, `"false"`, `"0"` in.
+pub mod flag {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::de::Error as _;
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected true or false")]
+    enum Given {
+        Bool(bool),
+        Text(String),
+    }
+
+    /// Writes the boolean.
+    ///
+    /// # Errors
+    /// As the serializer.
+    pub fn serialize<S: Serializer>(value: &Option<bool>, to: S) -> Result<S::Ok, S::Error> {
+        value.serialize(to)
+    }
+
+    /// Reads a boolean, or its text in a query; a bare `?key` is true.
+    ///
+    /// # Errors
+    /// What is neither.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+        match Option::<Given>::deserialize(from)? {
+            None => Ok(None),
+            Some(Given::Bool(value)) => Ok(Some(value)),
+            Some(Given::Text(text)) => match text.as_str() {
+                "true" | "1" | "" => Ok(Some(true)),
+                "false" | "0" => Ok(Some(false)),
+                _ => Err(D::Error::custom(format_args!(
+                    "{text:?} is neither true nor false"
+                ))),
+            },
+        }
+    }
+}
+
+/// Reads an ID or value given on a command line or in a path.
+///
+/// # Errors
+/// What is not an integer in the range of `T`.
+pub fn from_text<T: FromStr>(text: &str) -> Result<T, String> {
+    parse::<T, serde_json::Error>(Given::Text(text.to_owned())).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Row {
+        #[serde(with = "crate::number_text")]
+        id: u64,
+        #[serde(with = "crate::number_text::option", default)]
+        to: Option<i64>,
+        #[serde(with = "crate::number_text::list", default)]
+        ids: Vec<u64>,
+        #[serde(with = "crate::number_text::lenient", default)]
+        count: Option<u32>,
+        #[serde(with = "crate::number_text::flag", default)]
+        expand: Option<bool>,
+    }
+
+    #[test]
+    fn strings_go_out_and_strings_or_numbers_come_in() {
+        let row = Row {
+            id: u64::MAX,
+            to: Some(i64::MIN),
+            ids: vec![1, 2],
+            count: Some(3),
+            expand: Some(true),
+        };
+        let text = r#"{"id":"18446744073709551615","to":"-9223372036854775808","ids":["1","2"],"count":3,"expand":true}"#;
+        assert_eq!(serde_json::to_string(&row).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Row>(text).unwrap(), row);
+        let numbers = r#"{"id":18446744073709551615,"to":-9223372036854775808,"ids":[1,"2"],"count":"3","expand":"1"}"#;
+        assert_eq!(serde_json::from_str::<Row>(numbers).unwrap(), row);
+        let sparse: Row = serde_json::from_str(r#"{"id":7,"to":null}"#).unwrap();
+        assert_eq!((sparse.id, sparse.to, sparse.count), (7, None, None));
+    }
+
+    #[test]
+    fn what_is_not_an_integer_of_the_range_is_refused() {
+        let bad = [
+            "1.5",
+            "\"\"",
+            "\"+1\"",
+            "\"1e3\"",
+            "1e3",
+            "-1",
+            "\"x\"",
+            "99999999999999999999",
+        ];
+        for id in bad {
+            let text = format!(r#"{{"id":{id}}}"#);
+            assert!(serde_json::from_str::<Row>(&text).is_err(), "{text}");
+        }
+        assert!(serde_json::from_str::<Row>(r#"{"id":1,"count":5000000000}"#).is_err());
+        assert!(serde_json::from_str::<Row>(r#"{"id":1,"expand":"yes"}"#).is_err());
+    }
+}

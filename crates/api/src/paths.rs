@@ -1,0 +1,77 @@
+//! Every path of the surface, as a template: servers route by it, clients fill it.
+
+/// One ID: GET or POST.
+pub const ID: &str = "/v1/id";
+/// Many IDs: GET or POST.
+pub const IDS: &str = "/v1/ids";
+/// What an ID is made of: GET.
+pub const ID_PARTS: &str = "/v1/ids/{id}";
+/// One UUID: GET or POST.
+pub const UUID: &str = "/v1/uuid";
+/// Many UUIDs: GET or POST.
+pub const UUIDS: &str = "/v1/uuids";
+/// All sequences: GET.
+pub const SEQUENCES: &str = "/v1/sequences";
+/// One sequence: GET, PUT, DELETE.
+pub const SEQUENCE: &str = "/v1/sequences/{name}";
+/// The next values: POST.
+pub const SEQUENCE_NEXT: &str = "/v1/sequences/{name}/next";
+/// Forward to a value: POST.
+pub const SEQUENCE_ADVANCE: &str = "/v1/sequences/{name}/advance";
+/// All worker leases: GET.
+pub const WORKERS: &str = "/v1/workers";
+/// The cluster as this node sees it: GET.
+pub const CLUSTER: &str = "/v1/cluster";
+/// All members: GET, POST.
+pub const MEMBERS: &str = "/v1/cluster/members";
+/// One member: DELETE.
+pub const MEMBER: &str = "/v1/cluster/members/{name}";
+/// From learner to voter: POST.
+pub const MEMBER_PROMOTE: &str = "/v1/cluster/members/{name}/promote";
+/// The leader: POST moves it.
+pub const LEADER: &str = "/v1/cluster/leader";
+/// The configuration of the node that answers: GET.
+pub const CONFIG: &str = "/v1/config";
+/// Whether the process runs: GET.
+pub const LIVEZ: &str = "/livez";
+/// Whether the node can serve: GET.
+pub const READYZ: &str = "/readyz";
+/// Prometheus metrics: GET.
+pub const METRICS: &str = "/metrics";
+/// The version of the node that answers: GET.
+pub const VERSION: &str = "/version";
+/// A page about an error code: GET.
+pub const PROBLEM: &str = "/problems/{code}";
+
+/// The template with its one parameter filled in, percent-encoded.
+#[must_use]
+pub fn fill(template: &str, value: &str) -> String {
+    let (Some(open), Some(close)) = (template.find('{'), template.find('}')) else {
+        return template.to_owned();
+    };
+    let mut path = template[..open].to_owned();
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path.push_str(&template[close + 1..]);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_filled_and_escaped() {
+        assert_eq!(
+            fill(SEQUENCE_NEXT, "eu.order:1"),
+            "/v1/sequences/eu.order:1/next"
+        );
+        assert_eq!(fill(SEQUENCE, "a/b ü"), "/v1/sequences/a%2Fb%20%C3%BC");
+        assert_eq!(fill(CLUSTER, "x"), "/v1/cluster");
+    }
+}

@@ -1,0 +1,160 @@
+//! Requests from query and body: one object, unknown keys refused by name, none given twice.
+//!
+//! Numbers and booleans in a query are strings, so request types read both.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::{ErrorCode, Problem, nearest};
+
+/// The largest body, in bytes: the widest request is a definition of a few hundred bytes.
+pub const MAX_BODY_BYTES: usize = 64 * 1024;
+
+/// A request type and the names of its fields.
+pub trait Request: DeserializeOwned {
+    /// Every field, for messages about one that does not exist.
+    const FIELDS: &'static [&'static str];
+}
+
+/// Reads a request from the pairs of a query (decoded) and a JSON body, of which either may be
+/// empty.
+///
+/// # Errors
+/// `unknown-field` with the nearest name, or `invalid-argument`.
+pub fn decode<T: Request>(query: &[(String, String)], body: &[u8]) -> Result<T, Problem> {
+    let mut fields = body_object(body)?;
+    let mut seen: Vec<&str> = Vec::new();
+    for key in fields.keys() {
+        known::<T>(key, "field")?;
+    }
+    for (key, _) in query {
+        known::<T>(key, "query key")?;
+        if seen.contains(&key.as_str()) {
+            return Err(invalid(format!("{key} is given twice in the query")));
+        }
+        if fields.contains_key(key) {
+            return Err(invalid(format!(
+                "{key} is given both in the query and in the body"
+            )));
+        }
+        seen.push(key);
+    }
+    for (key, value) in query {
+        fields.insert(key.clone(), Value::String(value.clone()));
+    }
+    field_by_field::<T>(fields)
+}
+
+fn invalid(detail: String) -> Problem {
+    Problem::new(ErrorCode::InvalidArgument, detail)
+}
+
+/// Tells which field is wrong: serde's own messages name the value, not where it stood.
+fn field_by_field<T: Request>(fields: Map<String, Value>) -> Result<T, Problem> {
+    let whole = serde_json::from_value::<T>(Value::Object(fields.clone()));
+    whole.map_err(|error| {
+        let culprit = fields.iter().find(|(key, value)| {
+            let alone = Map::from_iter([((*key).clone(), (*value).clone())]);
+            let message = serde_json::from_value::<T>(Value::Object(alone)).err();
+            message.is_some_and(|message| message.to_string() == error.to_string())
+        });
+        let error = error.to_string();
+        match culprit {
+            Some((key, _)) if !error.starts_with("missing field") => {
+                invalid(format!("{key}: {error}"))
+            }
+            _ => invalid(error),
+        }
+    })
+}
+
+fn body_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(invalid("the body is not a JSON object".to_owned())),
+        Err(error) => Err(invalid(format!("the body is not JSON: {error}"))),
+    }
+}
+
+fn known<T: Request>(key: &str, what: &str) -> Result<(), Problem> {
+    if T::FIELDS.contains(&key) {
+        return Ok(());
+    }
+    Err(unknown(key, what, T::FIELDS))
+}
+
+/// The problem for a field or query key that does not exist, naming the nearest that does.
+#[must_use]
+pub fn unknown(key: &str, what: &str, known: &[&str]) -> Problem {
+    let key: String = key.chars().take(80).collect();
+    let problem = Problem::new(ErrorCode::UnknownField, format!("unknown {what} {key:?}"));
+    match nearest(&key, known) {
+        Some(near) => problem.with_hint(format!("did you mean {near:?}?")),
+        None if known.is_empty() => problem.with_hint("this request takes none"),
+        None => problem.with_hint(format!("known: {}", known.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NextRequest, SequenceSpec};
+
+    fn pairs(query: &[(&str, &str)]) -> Vec<(String, String)> {
+        query
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn query_and_body_make_one_request() {
+        let request: NextRequest = decode(
+            &pairs(&[("expand", "1")]),
+            br#"{"count":"100","contiguous":false}"#,
+        )
+        .unwrap();
+        assert_eq!(request.count, Some(100));
+        assert_eq!(
+            (request.expand, request.contiguous),
+            (Some(true), Some(false))
+        );
+        let nothing: NextRequest = decode(&[], b" ").unwrap();
+        assert_eq!(nothing.count, None);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest() {
+        let problem = decode::<NextRequest>(&pairs(&[("cuont", "1")]), b"").unwrap_err();
+        assert_eq!(&*problem.code, "unknown-field");
+        assert_eq!(problem.hint.as_deref(), Some("did you mean \"count\"?"));
+        let problem = decode::<SequenceSpec>(&[], br#"{"incremnt":2}"#).unwrap_err();
+        assert_eq!(problem.hint.as_deref(), Some("did you mean \"increment\"?"));
+    }
+
+    #[test]
+    fn a_key_given_twice_is_refused() {
+        let both = decode::<NextRequest>(&pairs(&[("count", "1")]), br#"{"count":1}"#).unwrap_err();
+        assert_eq!(
+            &*both.detail,
+            "count is given both in the query and in the body"
+        );
+        let twice = pairs(&[("count", "1"), ("count", "1")]);
+        let problem = decode::<NextRequest>(&twice, b"").unwrap_err();
+        assert_eq!(&*problem.code, "invalid-argument");
+    }
+
+    #[test]
+    fn a_wrong_value_is_named() {
+        let problem = decode::<NextRequest>(&pairs(&[("count", "-1")]), b"").unwrap_err();
+        assert_eq!(
+            &*problem.detail,
+            "count: -1 is outside the range of this field"
+        );
+        let problem = decode::<NextRequest>(&[], b"[1]").unwrap_err();
+        assert_eq!(&*problem.detail, "the body is not a JSON object");
+    }
+}

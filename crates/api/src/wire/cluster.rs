@@ -1,0 +1,264 @@
+//! The cluster: its members, its quorum, changes to both.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::number_text;
+
+/// What a member is in the Raft group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The voter that appends.
+    Leader,
+    /// A voter that follows.
+    Follower,
+    /// A member that does not vote.
+    Learner,
+    /// A role that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Role {
+    /// The name of the role.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Learner => "learner",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// How a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemberState {
+    /// It serves everything.
+    Ready,
+    /// It applies entries that others have already.
+    CatchingUp,
+    /// It waits for a quorum, to be added, or for its clock.
+    Waiting,
+    /// The answering node has no contact with it.
+    Unreachable,
+    /// It was told to serve nobody new.
+    Draining,
+    /// Its clock disagrees with the majority.
+    Skewed,
+    /// A state that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl MemberState {
+    /// The name of the state.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::CatchingUp => "catching-up",
+            Self::Waiting => "waiting",
+            Self::Unreachable => "unreachable",
+            Self::Draining => "draining",
+            Self::Skewed => "skewed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The cluster as the answering node sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The cluster; null before it is founded.
+    pub cluster_id: Option<String>,
+    /// The answering node.
+    pub node: String,
+    /// The index of the last entry that the answering node applied.
+    pub applied: u64,
+    /// The digest of its state at that index: equal `applied` means equal `digest`.
+    pub digest: String,
+    /// The leader, if the answering node knows one.
+    pub leader: Option<String>,
+    /// The term of the answering node.
+    pub term: u64,
+    /// Who is needed and who is there.
+    pub quorum: Quorum,
+    /// Every member, ordered by name.
+    pub members: Vec<Member>,
+    /// The layouts in use and how long they last.
+    #[serde(default)]
+    pub layouts: Vec<LayoutLife>,
+}
+
+/// Who is needed and who is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Quorum {
+    /// Members that vote.
+    pub voters: u32,
+    /// Voters that the answering node has contact with, itself included.
+    pub reachable: u32,
+    /// How many of those that are there may still go.
+    pub can_lose: u32,
+}
+
+impl Quorum {
+    /// The quorum of so many voters of which so many are reachable.
+    #[must_use]
+    pub const fn of(voters: u32, reachable: u32) -> Self {
+        let needed = voters / 2 + 1;
+        Self {
+            voters,
+            reachable,
+            can_lose: reachable.saturating_sub(needed),
+        }
+    }
+}
+
+/// One member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its number; never used again for another node.
+    #[serde(with = "number_text")]
+    pub id: u64,
+    /// What it is in the Raft group.
+    pub role: Role,
+    /// How it is.
+    pub state: MemberState,
+    /// Where clients reach it, with scheme.
+    pub http: Option<String>,
+    /// Where peers reach it, `host:port`.
+    pub peer: String,
+    /// The index of its last applied (or, of another node, acknowledged) entry, where known.
+    #[serde(default)]
+    pub applied: Option<u64>,
+    /// How far behind the leader it is, in entries, where known.
+    #[serde(default)]
+    pub lag_entries: Option<u64>,
+    /// How far its clock is from the answering node's, in milliseconds, where known.
+    #[serde(default)]
+    pub clock_offset_ms: Option<f64>,
+    /// The whole worker field that it holds, by layout.
+    #[serde(default)]
+    pub workers: BTreeMap<String, u32>,
+    /// Its version, where known.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// IDs that it minted a second, lately; only the answering node knows its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids_per_second: Option<f64>,
+}
+
+/// How long a layout lasts and how full its worker field is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutLife {
+    /// The layout.
+    pub name: String,
+    /// When its time field is full, RFC 3339.
+    pub exhausted_at: String,
+    /// Workers with a live lease.
+    pub workers_assigned: u32,
+    /// Workers in all.
+    pub workers_capacity: u32,
+}
+
+/// A node that is to join, as a learner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddMember {
+    /// Its name.
+    pub name: String,
+    /// Where peers reach it, `host:port`.
+    pub peer: String,
+    /// Where clients reach it, with scheme.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+}
+
+impl Request for AddMember {
+    const FIELDS: &'static [&'static str] = &["name", "peer", "http"];
+}
+
+/// A request that takes no field.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
+
+impl Request for NoFields {
+    const FIELDS: &'static [&'static str] = &[];
+}
+
+/// What a change of membership did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberChange {
+    /// The member.
+    pub name: String,
+    /// Its number.
+    #[serde(with = "number_text")]
+    pub id: u64,
+    /// What it is after the change; null if it was removed.
+    pub role: Option<Role>,
+    /// The quorum after the change.
+    pub quorum: Quorum,
+}
+
+/// Who is to lead.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeaderMove {
+    /// The voter that is to lead; any other than the leader where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+}
+
+impl Request for LeaderMove {
+    const FIELDS: &'static [&'static str] = &["node"];
+}
+
+/// Who leads after a move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderMoved {
+    /// The leader.
+    pub leader: String,
+    /// Its term.
+    pub term: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quorum_says_what_it_can_lose() {
+        let can_lose = |voters, reachable| Quorum::of(voters, reachable).can_lose;
+        assert_eq!(
+            [
+                can_lose(1, 1),
+                can_lose(2, 2),
+                can_lose(3, 3),
+                can_lose(5, 5)
+            ],
+            [0, 0, 1, 2]
+        );
+        assert_eq!([can_lose(3, 2), can_lose(3, 1), can_lose(5, 4)], [0, 0, 1]);
+    }
+
+    #[test]
+    fn a_member_of_a_newer_server_is_read() {
+        let member: Member = serde_json::from_str(
+            r#"{"name":"n1","id":"1","role":"witness","state":"napping","http":null,"peer":"a:1","colour":"red"}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            (member.role, member.state),
+            (Role::Unknown, MemberState::Unknown)
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! IDs and UUIDs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::number_text::{self, flag, lenient};
+
+/// The most IDs or UUIDs in one answer where `http.max_count` is not set.
+pub const DEFAULT_MAX_COUNT: u32 = 10_000;
+
+/// What is asked of `/v1/id` and `/v1/ids`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdQuery {
+    /// How many; `/v1/ids` alone takes it.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The layout; `default` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// The text form: `dec`, `hex`, `b62`, `crockford`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// Zeroes are put before the text up to this width.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub pad: Option<u64>,
+    /// A text that is put before each ID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_prefix: Option<String>,
+    /// JSON numbers instead of strings, for layouts that fit 53 bits.
+    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    pub numeric: Option<bool>,
+}
+
+impl Request for IdQuery {
+    const FIELDS: &'static [&'static str] =
+        &["count", "layout", "format", "pad", "id_prefix", "numeric"];
+}
+
+/// One ID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Id {
+    /// The ID in the form that was asked for.
+    pub id: String,
+    /// The layout it was minted in.
+    pub layout: String,
+    /// The whole worker field of the node that minted it.
+    pub worker: u32,
+    /// The node that minted it.
+    pub node: String,
+}
+
+/// Many IDs, strictly increasing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    /// The IDs in the form that was asked for.
+    pub ids: Vec<String>,
+    /// The layout they were minted in.
+    pub layout: String,
+    /// The whole worker field of the node that minted them.
+    pub worker: u32,
+    /// The node that minted them.
+    pub node: String,
+}
+
+/// How an ID that is to be taken apart was written.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdPartsQuery {
+    /// The layout; `default` where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// The form of the input; decimal where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+}
+
+impl Request for IdPartsQuery {
+    const FIELDS: &'static [&'static str] = &["layout", "format"];
+}
+
+/// What an ID is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdParts {
+    /// The ID, decimal.
+    #[serde(with = "number_text")]
+    pub id: u64,
+    /// The layout it was read in.
+    pub layout: String,
+    /// The start of its tick, RFC 3339.
+    pub time: String,
+    /// The start of its tick, in milliseconds of Unix time.
+    pub unix_ms: i64,
+    /// Its tick since the epoch of the layout.
+    #[serde(with = "number_text")]
+    pub tick: u64,
+    /// Its datacenter; null where the layout has none.
+    pub datacenter: Option<u32>,
+    /// Its worker within the datacenter.
+    pub worker: u32,
+    /// Its place within the tick.
+    pub sequence: u32,
+    /// Hexadecimal.
+    pub hex: String,
+    /// base62, 11 wide.
+    pub base62: String,
+    /// Crockford's base 32, 13 wide.
+    pub crockford: String,
+    /// Who held the worker at that tick; null if no record says so.
+    pub holder: Option<Holder>,
+}
+
+/// Who held a worker, and for which ticks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The owner of the lease.
+    pub owner: String,
+    /// The node, if a node of the cluster is the owner.
+    pub node: Option<String>,
+    /// The lease.
+    #[serde(with = "number_text")]
+    pub lease: u64,
+    /// The first tick of the lease.
+    #[serde(with = "number_text")]
+    pub from_tick: u64,
+    /// The first tick after the lease.
+    #[serde(with = "number_text")]
+    pub fence_tick: u64,
+}
+
+/// What is asked of `/v1/uuid` and `/v1/uuids`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UuidQuery {
+    /// 7, the default, or 4.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub version: Option<u8>,
+    /// How many; `/v1/uuids` alone takes it.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+impl Request for UuidQuery {
+    const FIELDS: &'static [&'static str] = &["version", "count"];
+}
+
+/// One UUID.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uuid {
+    /// Lower case, with hyphens.
+    pub uuid: String,
+}
+
+/// Many UUIDs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uuids {
+    /// Lower case, with hyphens; version 7 strictly increasing.
+    pub uuids: Vec<String>,
+}

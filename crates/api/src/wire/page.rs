@@ -1,0 +1,41 @@
+//! Lists: a page of items and the cursor to the next.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::number_text::lenient;
+
+/// One page of a list, ordered by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// The items of this page.
+    pub items: Vec<T>,
+    /// What to pass as `cursor` for the next page; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Which part of a list is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    /// Only names that begin with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Items on a page, 1 to [`ListQuery::MAX_LIMIT`].
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Where the page before ended, as that page said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl ListQuery {
+    /// Items on a page where nothing is asked.
+    pub const DEFAULT_LIMIT: u32 = 100;
+    /// The most items on a page.
+    pub const MAX_LIMIT: u32 = 1000;
+}
+
+impl Request for ListQuery {
+    const FIELDS: &'static [&'static str] = &["prefix", "limit", "cursor"];
+}

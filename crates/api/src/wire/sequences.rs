@@ -1,0 +1,360 @@
+//! Sequences: definitions, values, marks.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::number_text::{self, flag, lenient};
+
+/// How the values of a sequence are given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Each node gives from a range of its own.
+    #[default]
+    Segment,
+    /// Every value goes through the log: increasing across all nodes.
+    Strict,
+}
+
+impl Mode {
+    /// The name of the mode.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Segment => "segment",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// How large the ranges of a segment sequence are, as asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SegmentSpec {
+    /// How long a range should last, such as `1m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The smallest range, in values.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub min: Option<u64>,
+    /// The largest range, in values.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+}
+
+/// A definition as asked for: what is left out takes PostgreSQL's default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequenceSpec {
+    /// How values are given out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// The first value.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub start: Option<i64>,
+    /// The step; below zero for a descending sequence, never zero.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub increment: Option<i64>,
+    /// The smallest value.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub min: Option<i64>,
+    /// The largest value.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max: Option<i64>,
+    /// Whether it begins again at its end.
+    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    pub cycle: Option<bool>,
+    /// How large the ranges of a segment sequence are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<SegmentSpec>,
+    /// A word for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+impl Request for SequenceSpec {
+    const FIELDS: &'static [&'static str] = &[
+        "mode",
+        "start",
+        "increment",
+        "min",
+        "max",
+        "cycle",
+        "segment",
+        "description",
+    ];
+}
+
+/// How large the ranges of a segment sequence are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// How long a range should last, such as `1m`.
+    pub target: String,
+    /// The smallest range, in values.
+    pub min: u64,
+    /// The largest range, in values.
+    pub max: u64,
+}
+
+/// A sequence: its definition and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequence {
+    /// Its name.
+    pub name: String,
+    /// How values are given out.
+    pub mode: Mode,
+    /// The first value.
+    #[serde(with = "number_text")]
+    pub start: i64,
+    /// The step.
+    #[serde(with = "number_text")]
+    pub increment: i64,
+    /// The smallest value.
+    #[serde(with = "number_text")]
+    pub min: i64,
+    /// The largest value.
+    #[serde(with = "number_text")]
+    pub max: i64,
+    /// Whether it begins again at its end.
+    pub cycle: bool,
+    /// How large the ranges of a segment sequence are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Segment>,
+    /// A word for people.
+    #[serde(default)]
+    pub description: String,
+    /// The next value that the cluster grants; null when there is none.
+    #[serde(default, with = "number_text::option")]
+    pub next: Option<i64>,
+    /// Values granted so far.
+    #[serde(default, with = "number_text::option")]
+    pub allocated: Option<u64>,
+    /// Values left; null for a cycling sequence.
+    #[serde(default, with = "number_text::option")]
+    pub remaining: Option<u64>,
+    /// The revision of the definition: the ETag.
+    #[serde(default)]
+    pub revision: u64,
+}
+
+/// How a sequence is read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetSequenceQuery {
+    /// From this node's own state, without asking the leader.
+    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    pub stale: Option<bool>,
+}
+
+impl Request for GetSequenceQuery {
+    const FIELDS: &'static [&'static str] = &["stale"];
+}
+
+/// What DELETE of a sequence takes: nothing but headers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteSequenceQuery {}
+
+impl Request for DeleteSequenceQuery {
+    const FIELDS: &'static [&'static str] = &[];
+}
+
+/// What is asked of `next`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NextRequest {
+    /// How many values; 1 where nothing is said.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// One range or nothing.
+    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    pub contiguous: Option<bool>,
+    /// Every value in the answer.
+    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    pub expand: Option<bool>,
+}
+
+impl NextRequest {
+    /// The most values in one request.
+    pub const MAX_COUNT: u64 = 1_000_000;
+}
+
+impl Request for NextRequest {
+    const FIELDS: &'static [&'static str] = &["count", "contiguous", "expand"];
+}
+
+/// Values in a row, `increment` apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// The first value.
+    #[serde(with = "number_text")]
+    pub first: i64,
+    /// The last value.
+    #[serde(with = "number_text")]
+    pub last: i64,
+    /// How many.
+    pub count: u64,
+}
+
+/// The values that `next` gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Next {
+    /// The values, as ranges, in order.
+    pub ranges: Vec<Range>,
+    /// The first value; null if there are several ranges.
+    #[serde(default, with = "number_text::option")]
+    pub first: Option<i64>,
+    /// The last value; null if there are several ranges.
+    #[serde(default, with = "number_text::option")]
+    pub last: Option<i64>,
+    /// How many values in all.
+    pub count: u64,
+    /// The step between two values of a range.
+    #[serde(with = "number_text")]
+    pub increment: i64,
+    /// How the sequence gives its values.
+    pub mode: Mode,
+    /// Every value, if asked for with `expand`.
+    #[serde(
+        default,
+        with = "number_text::option_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub values: Option<Vec<i64>>,
+}
+
+impl Next {
+    /// An answer made of these ranges.
+    #[must_use]
+    pub fn new(ranges: Vec<Range>, increment: i64, mode: Mode, expand: bool) -> Self {
+        let single = match ranges.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        };
+        let count = ranges.iter().map(|range| range.count).sum();
+        let mut next = Self {
+            first: single.map(|range| range.first),
+            last: single.map(|range| range.last),
+            ranges,
+            count,
+            increment,
+            mode,
+            values: None,
+        };
+        if expand {
+            next.values = Some(next.each().collect());
+        }
+        next
+    }
+
+    /// Every value, in order.
+    pub fn each(&self) -> impl Iterator<Item = i64> + '_ {
+        self.ranges.iter().flat_map(move |range| {
+            (0..range.count).map(move |step| {
+                // A server never sends a range that leaves 64 bits; a hostile one wraps here.
+                range
+                    .first
+                    .wrapping_add(self.increment.wrapping_mul(step.cast_signed()))
+            })
+        })
+    }
+}
+
+/// Forward to a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdvanceRequest {
+    /// The next granted value is the first at or beyond this.
+    #[serde(with = "number_text")]
+    pub to: i64,
+}
+
+impl Request for AdvanceRequest {
+    const FIELDS: &'static [&'static str] = &["to"];
+}
+
+/// What `advance` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Advanced {
+    /// The sequence.
+    pub name: String,
+    /// The next value that the cluster grants; null when there is none.
+    #[serde(default, with = "number_text::option")]
+    pub next: Option<i64>,
+    /// Values granted or passed over so far.
+    #[serde(default, with = "number_text::option")]
+    pub allocated: Option<u64>,
+    /// Values left; null for a cycling sequence.
+    #[serde(default, with = "number_text::option")]
+    pub remaining: Option<u64>,
+    /// Members that may still give older values: they have not confirmed.
+    #[serde(default)]
+    pub unconfirmed: Vec<String>,
+}
+
+/// What DELETE of a sequence did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// The sequence.
+    pub name: String,
+    /// Members that may still give values: they have not confirmed.
+    #[serde(default)]
+    pub unconfirmed: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_has_first_and_last_and_several_have_null() {
+        let one = Next::new(
+            vec![Range {
+                first: 5,
+                last: 9,
+                count: 3,
+            }],
+            2,
+            Mode::Strict,
+            true,
+        );
+        assert_eq!(
+            serde_json::to_string(&one).unwrap(),
+            r#"{"ranges":[{"first":"5","last":"9","count":3}],"first":"5","last":"9","count":3,"increment":"2","mode":"strict","values":["5","7","9"]}"#
+        );
+        let ranges = vec![
+            Range {
+                first: 1,
+                last: 1,
+                count: 1,
+            },
+            Range {
+                first: 9,
+                last: 10,
+                count: 2,
+            },
+        ];
+        let two = Next::new(ranges, 1, Mode::Segment, false);
+        assert_eq!(
+            serde_json::to_string(&two).unwrap(),
+            r#"{"ranges":[{"first":"1","last":"1","count":1},{"first":"9","last":"10","count":2}],"first":null,"last":null,"count":3,"increment":"1","mode":"segment"}"#
+        );
+        assert_eq!(two.each().collect::<Vec<_>>(), [1, 9, 10]);
+    }
+}

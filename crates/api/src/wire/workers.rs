@@ -1,0 +1,60 @@
+//! Worker leases.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::number_text::{self, lenient};
+
+/// One worker and the latest lease on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    /// The layout that the worker belongs to.
+    pub layout: String,
+    /// The worker within its datacenter.
+    pub worker: u32,
+    /// The datacenter; null where the layout has none.
+    pub datacenter: Option<u32>,
+    /// The whole field, datacenter bits included.
+    pub id: u32,
+    /// The owner of the lease.
+    pub owner: String,
+    /// The node, if a node of the cluster is the owner.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// The lease.
+    #[serde(with = "number_text")]
+    pub lease: u64,
+    /// The first tick of the lease.
+    #[serde(with = "number_text")]
+    pub from_tick: u64,
+    /// The first tick after the lease.
+    #[serde(with = "number_text")]
+    pub fence_tick: u64,
+    /// The start of the fence's tick, RFC 3339.
+    pub fence_time: String,
+    /// Whether the lease is live: not released and not run out.
+    #[serde(default)]
+    pub live: bool,
+}
+
+/// Which workers are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkersQuery {
+    /// Only workers of this layout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// Only owners that begin with this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Items on a page.
+    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Where the page before ended, as that page said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl Request for WorkersQuery {
+    const FIELDS: &'static [&'static str] = &["layout", "prefix", "limit", "cursor"];
+}
