@@ -1,0 +1,147 @@
+//! What can go wrong: at open ([`WalError`]) and while running ([`WalFailure`]).
+//!
+//! Both say which file, and whoever is told can tell a full disk from a failed sync and from
+//! bytes that rotted, because the way out differs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What an operator does when the log of one node cannot be used. Another node has the data.
+const WAY_OUT: &str = "restore this node: remove it from the cluster and add it again with an \
+                       empty data folder; do not delete or edit log files by hand, \
+                       acknowledged writes would be lost";
+
+/// Why a log could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum WalError {
+    /// Bytes that were synced once are not what they were. Starting again does not help.
+    #[error("the log is corrupt: {} at byte {offset}: {what}; {WAY_OUT}", path.display())]
+    Corrupt {
+        /// The damaged file, or the one that should be there.
+        path: PathBuf,
+        /// Where in the file, in bytes from its start.
+        offset: u64,
+        /// What was found and why it cannot be the tail of an interrupted write.
+        what: String,
+    },
+    /// A newer seqd wrote this log.
+    #[error(
+        "{} has log format {found}, this program knows up to {known}; start the newer version",
+        path.display()
+    )]
+    NewerFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// The version in the file.
+        found: u32,
+        /// The highest version that this program reads.
+        known: u32,
+    },
+    /// The operating system refused; the bytes themselves were not judged.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// The attempted action, as a verb.
+        doing: &'static str,
+        /// What the system said; [`io::ErrorKind::StorageFull`] is a full disk.
+        source: io::Error,
+    },
+    /// An option that cannot work.
+    #[error("log option {name}: {why}")]
+    Option {
+        /// The field of `WalOptions`.
+        name: &'static str,
+        /// What is wrong with its value.
+        why: String,
+    },
+}
+
+impl WalError {
+    pub(crate) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        Self::Io {
+            path: path.to_path_buf(),
+            doing,
+            source,
+        }
+    }
+
+    pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Corrupt {
+            path: path.to_path_buf(),
+            offset,
+            what: what.into(),
+        }
+    }
+
+    /// Whether the disk (or the quota) is full: the folder is fine, and space is the way out.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_full(source.kind()))
+    }
+}
+
+fn is_full(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// The step in which a running log failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailedStep {
+    /// Writing a batch. Nothing of it was acknowledged.
+    Write,
+    /// `fdatasync` or `fsync`. It is never retried: the kernel may have dropped the pages, and
+    /// a second call would answer `Ok` for bytes that are gone.
+    Sync,
+    /// Making the next segment.
+    NewSegment,
+    /// The writer thread panicked, in its own code or in a callback.
+    Panic,
+}
+
+/// Why a running log stopped for good. Every waiting and every later callback is given it, as
+/// the inner error of an [`io::Error`] of the same kind.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the log stopped: {} of {} failed: {message}", self.step_name(), path.display())]
+pub struct WalFailure {
+    /// What was being done.
+    pub step: FailedStep,
+    /// To which file.
+    pub path: PathBuf,
+    /// What the system said.
+    pub kind: io::ErrorKind,
+    /// The system's own words.
+    pub message: String,
+}
+
+impl WalFailure {
+    pub(crate) fn new(step: FailedStep, path: &Path, source: &io::Error) -> Self {
+        Self {
+            step,
+            path: path.to_path_buf(),
+            kind: source.kind(),
+            message: source.to_string(),
+        }
+    }
+
+    /// Whether the cause is a full disk (or quota) rather than a broken one.
+    pub fn is_disk_full(&self) -> bool {
+        is_full(self.kind)
+    }
+
+    /// The failure as an error for one callback.
+    pub fn to_io_error(&self) -> io::Error {
+        io::Error::new(self.kind, self.clone())
+    }
+
+    fn step_name(&self) -> &'static str {
+        match self.step {
+            FailedStep::Write => "a write",
+            FailedStep::Sync => "a sync",
+            FailedStep::NewSegment => "the preparation",
+            FailedStep::Panic => "the writer thread",
+        }
+    }
+}

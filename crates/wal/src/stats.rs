@@ -1,0 +1,43 @@
+//! Counters of a running log.
+
+use std::time::Duration;
+
+/// Upper bounds of the sync-duration buckets, in microseconds; one more bucket takes the rest.
+/// From a fast local disk's best (tens of microseconds) to a stall that costs an election.
+pub const SYNC_BUCKETS_US: [u64; 13] = [
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 500_000, 2_000_000,
+];
+
+/// What a log has done since it was opened, and what it occupies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WalStats {
+    /// `fdatasync` calls of the writer, one per batch and one per new segment.
+    pub fsyncs: u64,
+    /// Batches written, witnesses included.
+    pub batches: u64,
+    /// Witness batches: written when idle, carrying nothing that anybody waits for.
+    pub witnesses: u64,
+    /// Records in those batches.
+    pub records: u64,
+    /// Bytes of those batches.
+    pub bytes: u64,
+    /// Segment files that belong to the log.
+    pub segments: u64,
+    /// Their size on disk in bytes, the prepared one not counted.
+    pub disk_bytes: u64,
+    /// Bytes that wait in the queue.
+    pub queued_bytes: u64,
+    /// Syncs by duration: `sync_buckets[i]` took at most `SYNC_BUCKETS_US[i]`; the last, longer.
+    pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
+    /// The sum of all sync durations.
+    pub sync_total: Duration,
+}
+
+impl WalStats {
+    pub(crate) fn observe_sync(&mut self, took: Duration) {
+        let bucket = SYNC_BUCKETS_US.partition_point(|bound| u128::from(*bound) < took.as_micros());
+        self.sync_buckets[bucket] += 1;
+        self.sync_total += took;
+        self.fsyncs += 1;
+    }
+}
