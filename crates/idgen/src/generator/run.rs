@@ -1,0 +1,107 @@
+//! A run of consecutive IDs of one tick: what one `mint` takes.
+
+use std::iter::FusedIterator;
+
+use crate::id::SnowflakeId;
+use crate::layout::{Geometry, WorkerId};
+use crate::time::Tick;
+
+/// IDs with consecutive sequence numbers of one worker and one tick. Iterating packs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IdRun {
+    /// Their tick.
+    pub tick: Tick,
+    /// Their worker.
+    pub worker: WorkerId,
+    /// The sequence number of the first one.
+    pub first_sequence: u32,
+    /// How many they are; 0 only if none was asked for.
+    pub count: u32,
+    base: u64,
+    step: u64,
+}
+
+impl IdRun {
+    /// The caller has checked that all parts fit the layout.
+    pub(super) fn new(
+        geometry: &Geometry,
+        tick: Tick,
+        worker: WorkerId,
+        first_sequence: u32,
+        count: u32,
+    ) -> Self {
+        Self {
+            tick,
+            worker,
+            first_sequence,
+            count,
+            base: geometry.join(tick, worker, first_sequence),
+            step: 1 << geometry.sequence_shift,
+        }
+    }
+
+    /// The first ID, which is the smallest; `None` in an empty run.
+    pub fn first(&self) -> Option<SnowflakeId> {
+        (self.count > 0).then(|| SnowflakeId::from_u64(self.base))
+    }
+
+    /// The last ID, which is the greatest; `None` in an empty run.
+    pub fn last(&self) -> Option<SnowflakeId> {
+        let steps = u64::from(self.count.checked_sub(1)?);
+        Some(SnowflakeId::from_u64(self.base + steps * self.step))
+    }
+
+    /// The IDs in increasing order.
+    pub fn iter(&self) -> IdRunIter {
+        IdRunIter {
+            next: self.base,
+            step: self.step,
+            left: self.count,
+        }
+    }
+}
+
+impl IntoIterator for IdRun {
+    type Item = SnowflakeId;
+    type IntoIter = IdRunIter;
+
+    fn into_iter(self) -> IdRunIter {
+        self.iter()
+    }
+}
+
+impl IntoIterator for &IdRun {
+    type Item = SnowflakeId;
+    type IntoIter = IdRunIter;
+
+    fn into_iter(self) -> IdRunIter {
+        self.iter()
+    }
+}
+
+/// The IDs of a run, in increasing order.
+#[derive(Clone, Debug)]
+pub struct IdRunIter {
+    next: u64,
+    step: u64,
+    left: u32,
+}
+
+impl Iterator for IdRunIter {
+    type Item = SnowflakeId;
+
+    #[inline]
+    fn next(&mut self) -> Option<SnowflakeId> {
+        self.left = self.left.checked_sub(1)?;
+        let id = SnowflakeId::from_u64(self.next);
+        self.next += self.step;
+        Some(id)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
+}
+
+impl ExactSizeIterator for IdRunIter {}
+impl FusedIterator for IdRunIter {}

@@ -1,0 +1,50 @@
+//! The few atomic operations that the generator needs, so that a test can put loom's in their
+//! place and run every interleaving in a plain `cargo test`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One shared 64-bit word.
+pub(super) trait Word {
+    fn new(value: u64) -> Self;
+    fn load(&self) -> u64;
+    /// Replaces `current` by `new`; else tells what is there. May fail without reason.
+    fn replace(&self, current: u64, new: u64) -> Result<u64, u64>;
+    /// Sets bits; answers what was there before.
+    fn set_bits(&self, bits: u64) -> u64;
+    /// Raises the value to at least `value`.
+    fn raise(&self, value: u64);
+}
+
+/// Uniqueness and order rest on the word's own modification order alone. Acquire and release make
+/// what its holder did before a `close` or an `extend` visible to whoever sees its effect.
+macro_rules! impl_word {
+    ($atomic:ty) => {
+        impl Word for $atomic {
+            fn new(value: u64) -> Self {
+                <$atomic>::new(value)
+            }
+
+            #[inline]
+            fn load(&self) -> u64 {
+                <$atomic>::load(self, Ordering::Acquire)
+            }
+
+            #[inline]
+            fn replace(&self, current: u64, new: u64) -> Result<u64, u64> {
+                self.compare_exchange_weak(current, new, Ordering::AcqRel, Ordering::Acquire)
+            }
+
+            fn set_bits(&self, bits: u64) -> u64 {
+                self.fetch_or(bits, Ordering::AcqRel)
+            }
+
+            fn raise(&self, value: u64) {
+                self.fetch_max(value, Ordering::AcqRel);
+            }
+        }
+    };
+}
+
+impl_word!(AtomicU64);
+#[cfg(test)]
+impl_word!(loom::sync::atomic::AtomicU64);
