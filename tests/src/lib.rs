@@ -1,1 +1,31 @@
-//! placeholder
+//! The harness: it starts real `seqd server` processes on free loopback ports with temporary
+//! folders, lets faults loose on them, records what clients were told on one monotonic clock, and
+//! checks the history.
+//!
+//! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
+//! it. It knows the product only from outside: the binary, its configuration file, its HTTP
+//! interface, its exit codes and its folders.
+//!
+//! Everything that a run makes it ends and removes again, also when the run fails. Processes are
+//! ended through the handle that started them, never by name.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a harness: a panic with a message is how a test fails"
+)]
+
+pub mod binary;
+pub mod checkers;
+pub mod clock;
+pub mod cluster;
+pub mod faults;
+pub mod history;
+pub mod http;
+pub mod load;
+pub mod node;
+pub mod permits;
+pub mod ports;
+pub mod seed;
+pub mod wait;
+pub mod workload;

@@ -1,0 +1,3 @@
+//! Longer runs of the stories, with verdicts and figures.
+
+fn main() {}

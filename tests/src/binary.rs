@@ -1,0 +1,91 @@
+//! The `seqd` binary under test: found beside the running test, built once if it is missing or old.
+//!
+//! `CARGO_BIN_EXE_seqd` exists only for tests of the package that owns the binary, so the path
+//! follows from the test's own: `target/<profile>/deps/<test>` or `target/<profile>/<bin>`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+static BINARY: OnceLock<PathBuf> = OnceLock::new();
+
+/// The path of the binary: `SEQD_TEST_BINARY` if set, else the one of this test's own profile.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn seqd() -> &'static Path {
+    BINARY.get_or_init(|| match std::env::var_os("SEQD_TEST_BINARY") {
+        Some(path) => PathBuf::from(path),
+        None => build(),
+    })
+}
+
+/// The workspace's root folder.
+pub fn workspace() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .parent()
+        .expect("tests/ lies in the workspace")
+        .to_path_buf()
+}
+
+fn build() -> PathBuf {
+    let own = std::env::current_exe().expect("the path of the running test");
+    let mut folder = own.parent().expect("a file lies in a folder");
+    if folder.ends_with("deps") || folder.ends_with("examples") {
+        folder = folder.parent().expect("deps lies in the profile's folder");
+    }
+    let binary = folder.join("seqd");
+    if is_fresh(&binary) == Some(true) {
+        return binary;
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    // The whole workspace is selected so that its crates are built with the features, and so from
+    // the artefacts, that `cargo test --workspace` already has.
+    command
+        .current_dir(workspace())
+        .args(["build", "--workspace", "--bin", "seqd"]);
+    command
+        .arg("--target-dir")
+        .arg(folder.parent().expect("the target folder"));
+    match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => {}
+        Some(profile) => {
+            command.args(["--profile", profile]);
+        }
+    }
+    let status = command.status().expect("cargo starts");
+    assert!(status.success(), "cargo could not build seqd: {status}");
+    assert!(
+        binary.exists(),
+        "cargo built seqd, but not at {}",
+        binary.display()
+    );
+    binary
+}
+
+/// Whether the binary is newer than all that it was built from, as cargo's dep-info file says;
+/// `None` if that cannot be told.
+fn is_fresh(binary: &Path) -> Option<bool> {
+    let built = modified(binary)?;
+    let info = std::fs::read_to_string(binary.with_extension("d")).ok()?;
+    let (_, sources) = info.split_once(':')?;
+    let sources = sources.replace("\\ ", "\u{0}");
+    let mut files: Vec<PathBuf> = sources
+        .split_whitespace()
+        .map(|file| PathBuf::from(file.replace('\u{0}', " ")))
+        .collect();
+    files.push(workspace().join("Cargo.lock"));
+    files.push(workspace().join("Cargo.toml"));
+    Some(
+        files
+            .iter()
+            .all(|file| modified(file).is_some_and(|at| at <= built)),
+    )
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    file.metadata().and_then(|data| data.modified()).ok()
+}

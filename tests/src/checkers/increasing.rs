@@ -1,0 +1,135 @@
+//! Numbers of one source strictly increase: inside an answer, and from one answer to any that was
+//! asked for after it was seen.
+//!
+//! Two requests in flight together may be answered in either order, so only the real-time order
+//! binds. The sweep takes the answers by their call and keeps the highest number that was seen
+//! before it: O(n log n).
+
+use std::collections::BTreeMap;
+
+use super::Violation;
+use crate::history::{At, Ids, Op, Run, Values};
+
+struct Answer<'a> {
+    call: At,
+    back: At,
+    runs: &'a [Run],
+}
+
+/// Checks the IDs of each worker.
+///
+/// # Errors
+/// The first answer that does not lie above one seen before it was asked for.
+pub fn ids_per_worker(history: &[Op<Ids>]) -> Result<(), Violation> {
+    check(history.iter().filter_map(|op| {
+        let ids = op.answer()?;
+        Some((
+            ids.worker,
+            Answer {
+                call: op.call,
+                back: op.back,
+                runs: &ids.runs,
+            },
+        ))
+    }))
+}
+
+/// Checks the values that each node told: a segment sequence increases per node.
+///
+/// # Errors
+/// The first answer that does not lie above one seen before it was asked for.
+pub fn values_per_node(history: &[Op<Values>]) -> Result<(), Violation> {
+    check(history.iter().filter_map(|op| {
+        let values = op.answer()?;
+        Some((
+            op.node as u64,
+            Answer {
+                call: op.call,
+                back: op.back,
+                runs: &values.runs,
+            },
+        ))
+    }))
+}
+
+fn check<'a>(answers: impl Iterator<Item = (u64, Answer<'a>)>) -> Result<(), Violation> {
+    let mut sources: BTreeMap<u64, Vec<Answer<'a>>> = BTreeMap::new();
+    for (source, answer) in answers {
+        sources.entry(source).or_default().push(answer);
+    }
+    sources
+        .iter()
+        .try_for_each(|(source, answers)| check_source(*source, answers))
+}
+
+fn check_source(source: u64, answers: &[Answer<'_>]) -> Result<(), Violation> {
+    let mut by_call: Vec<&Answer<'_>> = answers.iter().collect();
+    by_call.sort_by_key(|answer| answer.call);
+    let mut by_back = by_call.clone();
+    by_back.sort_by_key(|answer| answer.back);
+    let mut seen = by_back.into_iter().peekable();
+    let mut highest = None;
+    for answer in by_call {
+        while let Some(before) = seen.next_if(|before| before.back < answer.call) {
+            highest = highest.max(before.runs.last().map(|run| run.last));
+        }
+        let mut floor = highest;
+        for run in answer.runs {
+            if floor.is_some_and(|floor| run.first <= floor) {
+                let detail = format!("source {source}: {run:?} told after {floor:?}");
+                return Err(Violation::new("increasing", detail));
+            }
+            floor = Some(run.last);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted;
+    use super::*;
+
+    #[test]
+    fn answers_in_flight_together_may_swap() {
+        let history = [
+            planted::ids(1, 0, 10, &[(20, 29)]),
+            planted::ids(1, 5, 12, &[(10, 19)]),
+        ];
+        assert_eq!(ids_per_worker(&history), Ok(()));
+    }
+
+    #[test]
+    fn workers_do_not_bind_each_other() {
+        let history = [
+            planted::ids(1, 0, 1, &[(20, 29)]),
+            planted::ids(2, 5, 6, &[(10, 19)]),
+        ];
+        assert_eq!(ids_per_worker(&history), Ok(()));
+    }
+
+    #[test]
+    fn a_step_back_after_an_answer_was_seen_is_found() {
+        let history = [
+            planted::ids(1, 0, 4, &[(20, 29)]),
+            planted::ids(1, 5, 6, &[(10, 19)]),
+        ];
+        assert!(ids_per_worker(&history).is_err());
+    }
+
+    #[test]
+    fn a_step_back_hidden_behind_a_lower_answer_is_found() {
+        let history = [
+            planted::ids(1, 0, 1, &[(50, 50)]),
+            planted::ids(1, 0, 2, &[(10, 10)]),
+            planted::ids(1, 5, 6, &[(30, 30)]),
+        ];
+        assert!(ids_per_worker(&history).is_err());
+    }
+
+    #[test]
+    fn a_step_back_inside_an_answer_is_found() {
+        let history = [planted::values(0, 0, 1, &[(5, 9), (1, 2)])];
+        assert!(values_per_node(&history).is_err());
+    }
+}

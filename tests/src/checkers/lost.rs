@@ -1,0 +1,74 @@
+//! No acknowledged value of a strict sequence is lost, and none is skipped without a reason: a gap
+//! needs a request whose answer was lost.
+
+use super::Violation;
+use crate::history::{Op, Outcome, Values};
+
+/// Checks a strict sequence with increment 1 that began at `first`, against the value that a
+/// request after the whole history was given.
+///
+/// # Errors
+/// If that value is not above every acknowledged one, or if more values are missing than the
+/// unknown requests asked for.
+pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Violation> {
+    let highest = history
+        .iter()
+        .filter_map(Op::answer)
+        .flat_map(|values| values.runs.iter().map(|run| run.last))
+        .max();
+    if let Some(highest) = highest.filter(|highest| next <= *highest) {
+        let detail = format!("{next} is next, though {highest} was acknowledged");
+        return Err(Violation::new("no lost acknowledgement", detail));
+    }
+    let mut acknowledged = 0;
+    let mut unknown = 0;
+    for op in history {
+        match &op.outcome {
+            Outcome::Ok(values) => {
+                acknowledged += values.runs.iter().map(|run| run.count()).sum::<u64>();
+            }
+            Outcome::Unknown(_) => unknown += op.count,
+            Outcome::Refused(_) => {}
+        }
+    }
+    let missing = first.abs_diff(next).saturating_sub(acknowledged);
+    if missing > unknown {
+        let detail = format!("{missing} values are missing, {unknown} may have been lost");
+        return Err(Violation::new("gapless", detail));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted;
+    use super::*;
+
+    fn unknown() -> Op<Values> {
+        planted::op(0, 0, 1, Outcome::Unknown("timeout".into()))
+    }
+
+    #[test]
+    fn a_gap_as_wide_as_the_unknown_requests_passes() {
+        let history = [planted::values(0, 0, 1, &[(1, 3)]), unknown()];
+        assert_eq!(strict(&history, 1, 5), Ok(()));
+        assert_eq!(strict(&history, 1, 4), Ok(()));
+    }
+
+    #[test]
+    fn a_wider_gap_is_found() {
+        let history = [planted::values(0, 0, 1, &[(1, 3)]), unknown()];
+        assert!(strict(&history, 1, 6).is_err());
+    }
+
+    #[test]
+    fn a_gap_behind_a_refusal_is_found() {
+        let refused = planted::op(0, 0, 1, Outcome::Refused("no-quorum".into()));
+        assert!(strict(&[planted::values(0, 0, 1, &[(1, 3)]), refused], 1, 5).is_err());
+    }
+
+    #[test]
+    fn an_acknowledged_value_given_again_is_found() {
+        assert!(strict(&[planted::values(0, 0, 1, &[(1, 3)])], 1, 3).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! One file per invariant that a history is checked for, each tried on planted bad histories.
+//!
+//! The checks are exact and cost at most O(n log n), so that they run on every acknowledgement of
+//! a run and not on a sample.
+
+pub mod disjoint;
+pub mod increasing;
+pub mod linearizable;
+pub mod lost;
+pub mod pauses;
+pub mod unique;
+
+use std::fmt;
+
+/// A broken invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub detail: String,
+}
+
+impl Violation {
+    fn new(invariant: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            invariant,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} violated: {}", self.invariant, self.detail)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Short ways to write histories down in the checkers' tests.
+#[cfg(test)]
+mod planted {
+    use crate::history::{At, Ids, Op, Outcome, Run, Values};
+
+    pub(crate) fn ids(worker: u64, call: u64, back: u64, runs: &[(i64, i64)]) -> Op<Ids> {
+        op(
+            0,
+            call,
+            back,
+            Outcome::Ok(Ids {
+                worker,
+                runs: to_runs(runs),
+            }),
+        )
+    }
+
+    pub(crate) fn values(node: usize, call: u64, back: u64, runs: &[(i64, i64)]) -> Op<Values> {
+        op(
+            node,
+            call,
+            back,
+            Outcome::Ok(Values {
+                runs: to_runs(runs),
+            }),
+        )
+    }
+
+    pub(crate) fn op<T>(node: usize, call: u64, back: u64, outcome: Outcome<T>) -> Op<T> {
+        Op {
+            client: 0,
+            node,
+            call: At(call),
+            back: At(back),
+            count: 1,
+            outcome,
+        }
+    }
+
+    fn to_runs(runs: &[(i64, i64)]) -> Vec<Run> {
+        runs.iter()
+            .map(|&(first, last)| Run { first, last })
+            .collect()
+    }
+}

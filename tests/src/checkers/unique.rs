@@ -1,0 +1,87 @@
+//! No number twice, across nodes, restarts and batches: over *all* acknowledged answers.
+//!
+//! Answers are kept as runs of consecutive numbers; sorted by their first, two of them overlap
+//! exactly if neighbours do.
+
+use super::Violation;
+use crate::history::{Ids, Op, Run, Values};
+
+/// Checks the IDs of a history; answers how many there are.
+///
+/// # Errors
+/// The first two overlapping runs.
+pub fn ids(history: &[Op<Ids>]) -> Result<u64, Violation> {
+    check(
+        history
+            .iter()
+            .filter_map(Op::answer)
+            .flat_map(|ids| ids.runs.iter().copied()),
+    )
+}
+
+/// Checks the values of a history; answers how many there are.
+///
+/// # Errors
+/// The first two overlapping runs.
+pub fn values(history: &[Op<Values>]) -> Result<u64, Violation> {
+    check(
+        history
+            .iter()
+            .filter_map(Op::answer)
+            .flat_map(|values| values.runs.iter().copied()),
+    )
+}
+
+/// Checks runs in any order; answers how many numbers they hold.
+///
+/// # Errors
+/// The first two that overlap.
+pub fn check(runs: impl IntoIterator<Item = Run>) -> Result<u64, Violation> {
+    let mut runs: Vec<Run> = runs.into_iter().collect();
+    runs.sort_unstable();
+    for pair in runs.windows(2) {
+        if pair[1].first <= pair[0].last {
+            let detail = format!("{:?} and {:?} overlap", pair[0], pair[1]);
+            return Err(Violation::new("unique", detail));
+        }
+    }
+    Ok(runs.iter().map(|run| run.count()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::planted;
+    use super::*;
+
+    #[test]
+    fn distinct_runs_pass_and_are_counted() {
+        let history = [
+            planted::ids(1, 0, 1, &[(10, 19), (40, 40)]),
+            planted::ids(2, 0, 1, &[(20, 29)]),
+        ];
+        assert_eq!(ids(&history), Ok(21));
+    }
+
+    #[test]
+    fn one_number_told_twice_is_found() {
+        let history = [
+            planted::ids(1, 0, 1, &[(10, 19)]),
+            planted::ids(1, 5, 6, &[(19, 19)]),
+        ];
+        assert!(ids(&history).is_err());
+    }
+
+    #[test]
+    fn a_run_inside_another_is_found() {
+        let history = [
+            planted::values(0, 0, 1, &[(1, 100)]),
+            planted::values(1, 0, 1, &[(7, 8)]),
+        ];
+        assert!(values(&history).is_err());
+    }
+
+    #[test]
+    fn the_same_run_inside_one_answer_is_found() {
+        assert!(values(&[planted::values(0, 0, 1, &[(1, 5), (1, 5)])]).is_err());
+    }
+}

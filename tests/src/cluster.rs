@@ -1,0 +1,243 @@
+//! A cluster of real processes in a temporary folder; dropped, it is ended and removed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::{self, Reply};
+use crate::node::Node;
+use crate::permits::{self, Permit};
+use crate::wait;
+
+/// From the start of the last process to ready on every node: an election, a worker lease and,
+/// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
+pub const READY: Duration = Duration::from_secs(30);
+
+/// A cluster under test.
+#[derive(Debug)]
+pub struct Cluster {
+    // Dropped in this order: processes, their folder, then the right to run.
+    nodes: Vec<Node>,
+    folder: TempDir,
+    _permit: Permit,
+}
+
+impl Cluster {
+    /// Nodes `n1` to `nN` that name each other as founders; none is started.
+    pub fn planned(count: usize) -> Self {
+        let permit = permits::acquire();
+        let folder = tempfile::Builder::new()
+            .prefix("seqd-test.")
+            .tempdir()
+            .expect("a folder");
+        let nodes = (1..=count)
+            .map(|i| Node::new(folder.path(), &format!("n{i}")))
+            .collect();
+        let mut cluster = Self {
+            nodes,
+            folder,
+            _permit: permit,
+        };
+        let peers = cluster.peers();
+        cluster
+            .nodes
+            .iter_mut()
+            .for_each(|node| node.set_peers(&peers));
+        cluster
+    }
+
+    /// A cluster whose nodes are all ready.
+    pub fn started(count: usize) -> Self {
+        let mut cluster = Self::planned(count);
+        cluster.start_all();
+        cluster.wait_ready();
+        cluster
+    }
+
+    /// `NAME=HOST:PORT` of each node.
+    pub fn peers(&self) -> Vec<String> {
+        self.nodes
+            .iter()
+            .map(|n| format!("{}={}", n.name(), n.peer_address()))
+            .collect()
+    }
+
+    /// Adds a node that founds nothing: it is not among the peers of the others and is not started.
+    pub fn add_stranger(&mut self, name: &str) -> usize {
+        let mut node = Node::new(self.folder.path(), name);
+        node.set_peers(&self.peers());
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// Changes the configuration of every node.
+    #[must_use]
+    pub fn with(mut self, section: &str, key: &str, value: &str) -> Self {
+        self.nodes
+            .iter_mut()
+            .for_each(|node| node.set(section, key, value));
+        self
+    }
+
+    /// How many nodes there are, running or not.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The temporary folder.
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// A node.
+    pub fn node(&self, index: usize) -> &Node {
+        &self.nodes[index]
+    }
+
+    /// A node, to start or end it.
+    pub fn node_mut(&mut self, index: usize) -> &mut Node {
+        &mut self.nodes[index]
+    }
+
+    /// The base address of every node.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Node::url).collect()
+    }
+
+    /// Starts every node.
+    pub fn start_all(&mut self) {
+        self.nodes.iter_mut().for_each(Node::start);
+    }
+
+    /// Waits until every node is ready.
+    pub fn wait_ready(&self) {
+        let all: Vec<usize> = (0..self.nodes.len()).collect();
+        self.wait_ready_of(&all, READY);
+    }
+
+    /// Waits until these nodes are ready; answers how long that took.
+    pub fn wait_ready_of(&self, indices: &[usize], deadline: Duration) -> Duration {
+        let begin = Instant::now();
+        for &index in indices {
+            let node = &self.nodes[index];
+            let left = deadline.saturating_sub(begin.elapsed());
+            let ready = wait::within(left, || node.is_ready().then_some(()));
+            if ready.is_none() {
+                let said = http::get(&format!("{}/readyz?verbose", node.url())).send();
+                panic!("{} is not ready within {deadline:?}: {said:?}", node.name());
+            }
+        }
+        begin.elapsed()
+    }
+
+    /// GET of a path at a node that is expected to answer.
+    #[track_caller]
+    pub fn get(&self, index: usize, path: &str) -> Reply {
+        http::get(&self.url(index, path)).reply()
+    }
+
+    /// POST without a body to a node that is expected to answer.
+    #[track_caller]
+    pub fn post(&self, index: usize, path: &str) -> Reply {
+        http::post(&self.url(index, path)).reply()
+    }
+
+    /// The address of a path at a node.
+    pub fn url(&self, index: usize, path: &str) -> String {
+        format!("{}{path}", self.nodes[index].url())
+    }
+
+    /// Creates a sequence through a node.
+    #[track_caller]
+    pub fn create_sequence(&self, index: usize, name: &str, definition: &Value) {
+        let url = self.url(index, &format!("/v1/sequences/{name}"));
+        http::request("PUT", &url).json(definition).reply().ok();
+    }
+
+    /// The next values of a sequence through a node, as their first and last.
+    #[track_caller]
+    pub fn next(&self, index: usize, name: &str, count: u64) -> (i64, i64) {
+        let reply = self
+            .post(index, &format!("/v1/sequences/{name}/next?count={count}"))
+            .ok();
+        let body = reply.json();
+        (integer(&body["first"]), integer(&body["last"]))
+    }
+
+    /// The index of the leader that at least one running node names, waiting for one.
+    pub fn leader(&self) -> usize {
+        wait::until("a leader that says so itself", READY, || {
+            self.leader_claims()
+        })
+    }
+
+    /// The index of the node that names itself as the leader, if one does.
+    pub fn leader_claims(&self) -> Option<usize> {
+        self.nodes.iter().position(|node| {
+            node.cluster_view()
+                .is_some_and(|view| view["leader"].as_str() == Some(node.name()))
+        })
+    }
+
+    /// Some running node that is not the leader.
+    pub fn follower(&self) -> usize {
+        let leader = self.leader();
+        (0..self.nodes.len())
+            .find(|&i| i != leader && self.nodes[i].cluster_view().is_some())
+            .expect("a node beside the leader")
+    }
+
+    /// Waits until these nodes have applied the same and show the same digest.
+    ///
+    /// # Panics
+    /// If their states differ, or if they never stand at the same entry.
+    pub fn wait_same_state(&self, indices: &[usize]) {
+        wait::until("all nodes at the same applied entry", READY, || {
+            let mut seen = Vec::new();
+            for &index in indices {
+                let view = self.nodes[index].cluster_view()?;
+                seen.push((
+                    view["applied"].as_u64()?,
+                    view["digest"].as_str()?.to_owned(),
+                ));
+            }
+            for (applied, digest) in &seen {
+                for (other, theirs) in &seen {
+                    assert!(
+                        applied != other || digest == theirs,
+                        "states differ: {seen:?}"
+                    );
+                }
+            }
+            seen.iter().all(|one| one == &seen[0]).then_some(())
+        });
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for node in &self.nodes {
+                eprintln!("{}", node.tail());
+            }
+            if std::env::var_os("SEQD_TEST_KEEP").is_some() {
+                self.folder.disable_cleanup(true);
+                eprintln!("kept: {}", self.folder.path().display());
+            }
+        }
+    }
+}
+
+/// An integer that JSON carries as a string or a number.
+///
+/// # Panics
+/// If it is neither.
+#[track_caller]
+pub fn integer(value: &Value) -> i64 {
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    text.parse()
+        .unwrap_or_else(|_| panic!("{value} is no integer"))
+}

@@ -1,0 +1,150 @@
+//! Faults from outside the process: pauses, and system calls that strace delays or counts.
+//!
+//! Each fault is a guard that heals when dropped, and each proves that it bites before it counts
+//! as injected.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::node::Node;
+use crate::wait;
+
+/// A node whose process stands still until this is dropped.
+#[derive(Debug)]
+pub struct Paused {
+    pid: Pid,
+}
+
+impl Paused {
+    /// Stops the process where it is (SIGSTOP).
+    pub fn new(node: &Node) -> Self {
+        node.signal(Signal::STOP);
+        Self { pid: node.pid() }
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        // A process that was killed meanwhile needs no healing.
+        let _ = kill_process(self.pid, Signal::CONT);
+    }
+}
+
+/// strace attached to a node; detached when dropped, the node then runs on.
+#[derive(Debug)]
+pub struct Strace {
+    child: Child,
+    output: PathBuf,
+}
+
+/// Whether strace is installed and may trace here.
+pub fn can_trace() -> bool {
+    let probe = Command::new("strace")
+        .args(["-o", "/dev/null", "true"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    probe.is_ok_and(|status| status.success())
+}
+
+impl Strace {
+    /// Delays every `fdatasync` of the node.
+    pub fn delay_fdatasync(node: &Node, delay: Duration, folder: &Path) -> Self {
+        let inject = format!("inject=fdatasync:delay_enter={}", delay.as_micros());
+        Self::attach(node, &["-e", "trace=fdatasync", "-e", &inject], folder)
+    }
+
+    /// Records every `fdatasync` of the node.
+    pub fn watch_fdatasync(node: &Node, folder: &Path) -> Self {
+        Self::attach(node, &["-e", "trace=fdatasync"], folder)
+    }
+
+    fn attach(node: &Node, arguments: &[&str], folder: &Path) -> Self {
+        let pid = node.pid();
+        let output = folder.join(format!("{}.strace", node.name()));
+        let child = Command::new("strace")
+            // Without --seccomp-bpf (it needs a start under strace) each call stops twice anyway.
+            .args(["-f", "-qq", "-p"])
+            .arg(pid.as_raw_nonzero().to_string())
+            .arg("-o")
+            .arg(&output)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("strace starts");
+        let strace = Self { child, output };
+        wait::until(
+            "every thread of the node is traced",
+            Duration::from_secs(10),
+            || all_traced(pid).then_some(()),
+        );
+        strace
+    }
+
+    /// How many `fdatasync` calls were seen to end so far.
+    pub fn fdatasyncs(&self) -> usize {
+        let text = std::fs::read(&self.output).unwrap_or_default();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .filter(|line| line.contains("fdatasync") && line.contains(" = "))
+            .count()
+    }
+}
+
+impl Drop for Strace {
+    fn drop(&mut self) {
+        // SIGINT makes strace detach and leave the process running.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let _ = self.child.wait();
+    }
+}
+
+fn all_traced(pid: Pid) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else {
+        return false;
+    };
+    tasks.flatten().all(|task| {
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let tracer = status
+            .lines()
+            .find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.is_some_and(|tracer| tracer.trim() != "0")
+    })
+}
+
+/// The processes whose parent is `pid`.
+pub fn children_of(pid: Pid) -> Vec<Pid> {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|&process| {
+            parent_and_state(process)
+                .is_some_and(|(parent, _)| parent == pid.as_raw_nonzero().get())
+        })
+        .filter_map(Pid::from_raw)
+        .collect()
+}
+
+/// Whether a process runs: it exists and is not a zombie.
+pub fn runs(pid: Pid) -> bool {
+    parent_and_state(pid.as_raw_nonzero().get())
+        .is_some_and(|(_, state)| state != 'Z' && state != 'X')
+}
+
+fn parent_and_state(process: i32) -> Option<(i32, char)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The command's name stands in brackets and may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent = fields.next()?.parse().ok()?;
+    Some((parent, state))
+}

@@ -1,0 +1,150 @@
+//! What clients asked and were told, on one monotonic clock.
+//!
+//! All clients of a run live in one process, so one `Instant` orders them. A request that timed
+//! out or whose connection broke is *unknown*: it may have had its effect or may still have it.
+
+use std::time::{Duration, Instant};
+
+/// Nanoseconds on the run's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct At(pub u64);
+
+impl At {
+    /// The time from `earlier` to this, zero if it is the other way round.
+    pub fn since(self, earlier: At) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The run's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeline(Instant);
+
+impl Timeline {
+    /// A clock that begins at zero.
+    pub fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// The time.
+    pub fn at(self) -> At {
+        At(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a client knows of its request afterwards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// Acknowledged with this answer.
+    Ok(T),
+    /// It may or may not have had an effect; why that is so.
+    Unknown(String),
+    /// Certainly without effect; the code.
+    Refused(String),
+}
+
+/// One request and its outcome.
+#[derive(Debug, Clone)]
+pub struct Op<T> {
+    /// The client, from zero.
+    pub client: usize,
+    /// The node that was asked, from zero.
+    pub node: usize,
+    /// When the request was sent.
+    pub call: At,
+    /// When its answer or failure was seen.
+    pub back: At,
+    /// How much was asked for.
+    pub count: u64,
+    /// What the client was told.
+    pub outcome: Outcome<T>,
+}
+
+impl<T> Op<T> {
+    /// The answer, if it was acknowledged.
+    pub fn answer(&self) -> Option<&T> {
+        match &self.outcome {
+            Outcome::Ok(answer) => Some(answer),
+            _ => None,
+        }
+    }
+}
+
+/// A run of consecutive numbers, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// The lowest number.
+    pub first: i64,
+    /// The highest number.
+    pub last: i64,
+}
+
+impl Run {
+    /// How many numbers it holds.
+    pub fn count(self) -> u64 {
+        self.first.abs_diff(self.last) + 1
+    }
+}
+
+/// Joins consecutive numbers, kept in the given order, to runs.
+pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some(run) if run.last.checked_add(1) == Some(number) => run.last = number,
+            _ => runs.push(Run {
+                first: number,
+                last: number,
+            }),
+        }
+    }
+    runs
+}
+
+/// The answer to an ID request: one worker's IDs in the order of the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ids {
+    /// The worker that the answer names.
+    pub worker: u64,
+    /// The IDs.
+    pub runs: Vec<Run>,
+}
+
+/// The answer to `next`: values in the order of the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Values {
+    /// The values.
+    pub runs: Vec<Run>,
+}
+
+/// All requests of a run.
+pub type History<T> = Vec<Op<T>>;
+
+/// Counts of (acknowledged, unknown, refused) requests.
+pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
+    let mut counts = (0, 0, 0);
+    for op in history {
+        match op.outcome {
+            Outcome::Ok(_) => counts.0 += 1,
+            Outcome::Unknown(_) => counts.1 += 1,
+            Outcome::Refused(_) => counts.2 += 1,
+        }
+    }
+    counts
+}
+
+/// How often each code or reason was told, most frequent first, for the report of a failed run.
+pub fn reasons<T>(history: &[Op<T>]) -> Vec<(String, usize)> {
+    let mut counts = std::collections::BTreeMap::new();
+    for op in history {
+        let reason = match &op.outcome {
+            Outcome::Ok(_) => continue,
+            Outcome::Unknown(why) => format!("unknown: {why}"),
+            Outcome::Refused(why) => format!("refused: {why}"),
+        };
+        *counts.entry(reason).or_insert(0) += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}

@@ -1,0 +1,229 @@
+//! A blocking HTTP client for stories: one call, then status, problem code, body, headers, time.
+//!
+//! It follows no redirect and repeats nothing: what a node answers is what a story sees.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// The client side's patience: longer than the server's own default of 3 s, so that a hang shows
+/// as a failure of the server to answer and not as the client's impatience.
+pub const PATIENCE: Duration = Duration::from_secs(8);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime for the clients")
+});
+
+static CLIENT: LazyLock<Client> = LazyLock::new(client);
+
+fn client() -> Client {
+    Client::builder()
+        .no_proxy()
+        .timeout(PATIENCE)
+        .redirect(reqwest::redirect::Policy::none())
+        .tcp_nodelay(true)
+        .build()
+        .expect("a client without TLS")
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: String,
+    /// From sending to the last byte.
+    pub elapsed: Duration,
+}
+
+/// Why there was no answer.
+#[derive(Debug, Clone)]
+pub enum Failure {
+    /// The connection was refused: certainly no effect.
+    Refused(String),
+    /// It broke or timed out after the request may have been sent.
+    Unknown(String),
+}
+
+impl Reply {
+    /// The body as JSON; null if it is not.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The `code` of a problem answer, else an empty string.
+    pub fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether a problem answer promises that nothing happened.
+    pub fn retryable(&self) -> bool {
+        self.json()["retryable"].as_bool().unwrap_or(false)
+    }
+
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The answer itself, which a story expects to be a success.
+    ///
+    /// # Panics
+    /// If it is not of the 200s.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert!(
+            (200..300).contains(&self.status),
+            "{} {}",
+            self.status,
+            self.body
+        );
+        self
+    }
+
+    /// The answer itself, which a story expects to be this refusal.
+    ///
+    /// # Panics
+    /// If it is another.
+    #[track_caller]
+    pub fn refused(self, status: u16, code: &str) -> Self {
+        assert_eq!(
+            (self.status, self.code().as_str()),
+            (status, code),
+            "{}",
+            self.body
+        );
+        let kind = self.header("content-type").unwrap_or_default();
+        assert!(
+            kind.starts_with("application/problem+json"),
+            "an error sent as {kind:?}"
+        );
+        self
+    }
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub struct Request(RequestBuilder);
+
+/// GET.
+pub fn get(url: &str) -> Request {
+    request("GET", url)
+}
+
+/// POST with an empty body.
+pub fn post(url: &str) -> Request {
+    request("POST", url)
+}
+
+/// Any method.
+///
+/// # Panics
+/// If the method's name is none.
+pub fn request(method: &str, url: &str) -> Request {
+    let method = Method::from_bytes(method.as_bytes()).expect("a method");
+    Request(CLIENT.request(method, url))
+}
+
+impl Request {
+    /// Adds a header.
+    pub fn header(self, name: &str, value: &str) -> Self {
+        Self(self.0.header(name, value))
+    }
+
+    /// Asks for JSON.
+    pub fn accept_json(self) -> Self {
+        self.header("accept", "application/json")
+    }
+
+    /// Sends this body as JSON.
+    pub fn json(self, body: &Value) -> Self {
+        Self(self.0.json(body))
+    }
+
+    /// Sends these bytes as they are.
+    pub fn body(self, body: impl Into<String>) -> Self {
+        Self(self.0.body(body.into()))
+    }
+
+    /// Gives up after this time.
+    pub fn patience(self, patience: Duration) -> Self {
+        Self(self.0.timeout(patience))
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// If no answer came.
+    pub fn send(self) -> Result<Reply, Failure> {
+        RUNTIME.block_on(answer(self.0))
+    }
+
+    /// Sends it to a node that the story expects to answer.
+    ///
+    /// # Panics
+    /// If no answer came.
+    #[track_caller]
+    pub fn reply(self) -> Reply {
+        self.send()
+            .unwrap_or_else(|failure| panic!("no answer: {failure:?}"))
+    }
+}
+
+async fn answer(request: RequestBuilder) -> Result<Reply, Failure> {
+    let begin = Instant::now();
+    let failed = |error: reqwest::Error| {
+        let chain = chain(&error);
+        if error.is_connect() {
+            Failure::Refused(chain)
+        } else {
+            Failure::Unknown(chain)
+        }
+    };
+    let answer = request.send().await.map_err(failed)?;
+    let status = answer.status().as_u16();
+    let headers = answer
+        .headers()
+        .iter()
+        .map(|(name, value)| {
+            (
+                name.as_str().to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        })
+        .collect();
+    // Once the head was seen the request had its effect, whatever becomes of the body.
+    let body = answer
+        .text()
+        .await
+        .map_err(|error| Failure::Unknown(chain(&error)))?;
+    Ok(Reply {
+        status,
+        headers,
+        body,
+        elapsed: begin.elapsed(),
+    })
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,239 @@
+//! A load generator on raw keep-alive connections: one request at a time each, no pipelining.
+//!
+//! Closed loop: a connection sends its next request once it has the answer. Open loop: requests
+//! are due at a fixed rate, and a latency counts from when its request was due, so that a stall of
+//! the server is seen by all requests that it delayed (coordinated omission: Gil Tene).
+//!
+//! It runs on one thread, so that a two-core machine keeps a core for the server.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// What is sent where.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// `HOST:PORT` of each server; connections are spread over them.
+    pub addresses: Vec<String>,
+    /// The method.
+    pub method: &'static str,
+    /// Path and query.
+    pub path: String,
+}
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    /// Answers with status 200.
+    pub answers: u64,
+    /// Other answers, and connections that broke.
+    pub failures: u64,
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// Every latency in microseconds, in order of size.
+    latencies_us: Vec<u32>,
+}
+
+impl Figures {
+    /// Answers per second.
+    pub fn rate(&self) -> f64 {
+        self.answers as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// The latency that `share` (0 to 1) of the answers did not exceed.
+    pub fn quantile(&self, share: f64) -> Duration {
+        let last = self.latencies_us.len().saturating_sub(1);
+        let index = (share * last as f64).round() as usize;
+        let us = self.latencies_us.get(index).copied().unwrap_or(0);
+        Duration::from_micros(u64::from(us))
+    }
+}
+
+/// How the requests follow each other.
+#[derive(Debug, Clone, Copy)]
+pub enum Pace {
+    /// The next one after the answer.
+    Closed,
+    /// This many per second in all.
+    Open(f64),
+}
+
+/// Runs the load and blocks until it is over.
+///
+/// # Panics
+/// If no connection can be made.
+pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) -> Figures {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime for the load").block_on(async {
+        let mut tasks = Vec::new();
+        let begin = Instant::now();
+        for index in 0..connections {
+            let address = &target.addresses[index % target.addresses.len()];
+            let request = format!(
+                "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-length: 0\r\n\r\n",
+                target.method, target.path
+            );
+            let schedule = match pace {
+                Pace::Closed => None,
+                Pace::Open(rate) => Some(Schedule {
+                    next: begin + Duration::from_secs_f64(index as f64 / rate),
+                    step: Duration::from_secs_f64(connections as f64 / rate),
+                }),
+            };
+            let connection = Connection::open(address)
+                .await
+                .expect("a connection to the server");
+            let end = begin + length;
+            tasks.push(tokio::spawn(connection.ask(
+                request.into_bytes(),
+                schedule,
+                end,
+            )));
+        }
+        let mut figures = Figures {
+            answers: 0,
+            failures: 0,
+            elapsed: Duration::ZERO,
+            latencies_us: Vec::new(),
+        };
+        for task in tasks {
+            let (latencies, failures) = task.await.expect("a connection's task ends");
+            figures.answers += latencies.len() as u64;
+            figures.failures += failures;
+            figures.latencies_us.extend(latencies);
+        }
+        figures.elapsed = begin.elapsed();
+        figures.latencies_us.sort_unstable();
+        figures
+    })
+}
+
+struct Schedule {
+    next: Instant,
+    step: Duration,
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn open(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            buffer: Vec::with_capacity(16 * 1024),
+        })
+    }
+
+    async fn ask(
+        mut self,
+        request: Vec<u8>,
+        mut schedule: Option<Schedule>,
+        end: Instant,
+    ) -> (Vec<u32>, u64) {
+        let mut latencies = Vec::new();
+        let mut failures = 0;
+        loop {
+            let due = match &mut schedule {
+                None => Instant::now(),
+                Some(schedule) => {
+                    let due = schedule.next;
+                    schedule.next += schedule.step;
+                    if due > Instant::now() {
+                        tokio::time::sleep_until(due.into()).await;
+                    }
+                    due
+                }
+            };
+            if due >= end {
+                return (latencies, failures);
+            }
+            match self.once(&request).await {
+                Ok(200) => {
+                    let us = due.elapsed().as_micros();
+                    latencies.push(u32::try_from(us).unwrap_or(u32::MAX));
+                }
+                Ok(_) => failures += 1,
+                Err(_) => return (latencies, failures + 1),
+            }
+        }
+    }
+
+    /// One request and its whole answer; the status.
+    async fn once(&mut self, request: &[u8]) -> io::Result<u16> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Some((status, length)) = head(&self.buffer)?
+                && self.buffer.len() >= length
+            {
+                return Ok(status);
+            }
+            if self.buffer.len() > MAX_ANSWER {
+                return Err(io::Error::other("an answer without an end"));
+            }
+        }
+    }
+}
+
+/// The status of an answer and its length with head and body, once the head is complete.
+fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let malformed = || io::Error::other("an answer without status or length");
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| malformed())?;
+    let status = text
+        .get(9..12)
+        .and_then(|code| code.parse().ok())
+        .ok_or_else(malformed)?;
+    let length: usize = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse().ok())
+        .ok_or_else(malformed)?;
+    Ok(Some((status, end + 4 + length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_when_it_is_complete() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        assert_eq!(head(&answer[..20]).unwrap(), None);
+        assert_eq!(head(answer).unwrap(), Some((200, answer.len())));
+    }
+
+    #[test]
+    fn an_answer_without_a_length_is_an_error() {
+        assert!(head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn quantiles_come_from_every_latency() {
+        let figures = Figures {
+            answers: 101,
+            failures: 0,
+            elapsed: Duration::from_secs(1),
+            latencies_us: (0..=100).collect(),
+        };
+        assert_eq!(figures.quantile(0.5), Duration::from_micros(50));
+        assert_eq!(figures.quantile(1.0), Duration::from_micros(100));
+    }
+}

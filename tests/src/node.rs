@@ -1,0 +1,263 @@
+//! One `seqd server` process: its folder, its configuration file, its output, its life and death.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::http::{self, Reply};
+use crate::ports::Port;
+use crate::{binary, wait};
+
+/// How long a clean stop may take, as INTERFACES promises.
+const CLEAN_STOP: Duration = Duration::from_secs(10);
+
+/// How many lines of a node's output a failed story prints.
+const SHOWN_LINES: usize = 60;
+
+/// Configuration beyond names and addresses: section, then key, then the value as TOML.
+pub type Settings = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A member of a cluster under test; the process may be running or not.
+#[derive(Debug)]
+pub struct Node {
+    name: String,
+    folder: PathBuf,
+    http: Port,
+    peer: Port,
+    peers: Vec<String>,
+    settings: Settings,
+    environment: BTreeMap<String, String>,
+    child: Option<Child>,
+}
+
+impl Node {
+    /// A node that was never started, with free ports, below `root`.
+    pub fn new(root: &Path, name: &str) -> Self {
+        let folder = root.join(name);
+        std::fs::create_dir_all(&folder).expect("a folder for the node");
+        Self {
+            name: name.to_owned(),
+            folder,
+            http: Port::free(),
+            peer: Port::free(),
+            peers: Vec::new(),
+            settings: Settings::new(),
+            environment: BTreeMap::new(),
+            child: None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.http.address())
+    }
+
+    /// `127.0.0.1:PORT` of its peers' side.
+    pub fn peer_address(&self) -> String {
+        self.peer.address()
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// The configuration file that it is started with.
+    pub fn config(&self) -> PathBuf {
+        self.folder.join("seqd.toml")
+    }
+
+    /// The members that its configuration names, as `NAME=HOST:PORT`.
+    pub fn set_peers(&mut self, peers: &[String]) {
+        self.peers = peers.to_vec();
+    }
+
+    /// Changes the configuration of the next start.
+    pub fn set(&mut self, section: &str, key: &str, value: &str) {
+        let keys = self.settings.entry(section.to_owned()).or_default();
+        keys.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// Sets an environment variable for the next start.
+    pub fn set_environment(&mut self, key: &str, value: &str) {
+        self.environment.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// Writes the configuration file.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn write_config(&self) {
+        let mut all = self.settings.clone();
+        let mut put = |section: &str, key: &str, value: String| {
+            all.entry(section.to_owned())
+                .or_default()
+                .entry(key.to_owned())
+                .or_insert(value);
+        };
+        put("node", "name", format!("{:?}", self.name));
+        put(
+            "node",
+            "data_dir",
+            format!("{:?}", self.data().display().to_string()),
+        );
+        put("http", "listen", format!("{:?}", self.http.address()));
+        put("http", "advertise", format!("{:?}", self.url()));
+        put("peer", "listen", format!("{:?}", self.peer.address()));
+        put("peer", "peers", format!("{:?}", self.peers));
+        let mut text = String::new();
+        for (section, keys) in all {
+            let _ = writeln!(text, "[{section}]");
+            for (key, value) in keys {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
+        std::fs::write(self.config(), text).expect("the configuration file");
+    }
+
+    /// Starts the process; it need not be ready yet.
+    ///
+    /// # Panics
+    /// If it runs already or cannot be started.
+    pub fn start(&mut self) {
+        assert!(!self.is_running(), "{} runs already", self.name);
+        self.write_config();
+        let out = |name: &str| {
+            let file = File::options()
+                .create(true)
+                .append(true)
+                .open(self.folder.join(name));
+            Stdio::from(file.expect("a file for the node's output"))
+        };
+        let mut command = Command::new(binary::seqd());
+        for (key, _) in std::env::vars_os() {
+            if key.to_string_lossy().starts_with("SEQD_") {
+                command.env_remove(key);
+            }
+        }
+        command
+            .args(["server", "--config"])
+            .arg(self.config())
+            .current_dir(&self.folder)
+            .env("TMPDIR", &self.folder)
+            .envs(&self.environment)
+            .stdin(Stdio::null())
+            .stdout(out("stdout"))
+            .stderr(out("stderr"));
+        self.child = Some(command.spawn().expect("seqd starts"));
+    }
+
+    /// The running process's id.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn pid(&self) -> Pid {
+        let child = self.child.as_ref().expect("the node runs");
+        Pid::from_child(child)
+    }
+
+    /// Whether the process runs; one that ended is reaped.
+    pub fn is_running(&mut self) -> bool {
+        self.child
+            .as_mut()
+            .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("a signal to an own child");
+    }
+
+    /// `kill -9`, and waits until the kernel has it.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// SIGTERM, and waits for the clean stop.
+    ///
+    /// # Panics
+    /// If it takes longer than promised.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.exit_within(CLEAN_STOP)
+    }
+
+    /// Waits until the process has ended by itself.
+    ///
+    /// # Panics
+    /// If it has not within `deadline`.
+    pub fn exit_within(&mut self, deadline: Duration) -> ExitStatus {
+        let child = self.child.as_mut().expect("the node runs");
+        let status = wait::within(deadline, || child.try_wait().expect("an own child"));
+        let status = status.unwrap_or_else(|| {
+            panic!(
+                "{} still runs after {deadline:?}\n{}",
+                self.name,
+                self.tail()
+            )
+        });
+        self.child = None;
+        status
+    }
+
+    /// Whether `/readyz` says 200.
+    pub fn is_ready(&self) -> bool {
+        let probe = http::get(&format!("{}/readyz", self.url())).patience(Duration::from_secs(1));
+        probe.send().is_ok_and(|reply| reply.status == 200)
+    }
+
+    /// Its own view of the cluster, if it answers.
+    pub fn cluster_view(&self) -> Option<serde_json::Value> {
+        let url = format!("{}/v1/cluster", self.url());
+        let reply: Reply = http::get(&url)
+            .patience(Duration::from_secs(2))
+            .send()
+            .ok()?;
+        (reply.status == 200).then(|| reply.json())
+    }
+
+    /// All that it wrote to stderr, over all of its starts.
+    pub fn stderr(&self) -> String {
+        let bytes = std::fs::read(self.folder.join("stderr")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The last line of stderr.
+    pub fn last_line(&self) -> String {
+        self.stderr().lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// The end of stderr, for the message of a failure.
+    pub fn tail(&self) -> String {
+        let text = self.stderr();
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(SHOWN_LINES);
+        format!(
+            "--- {} stderr, last lines ---\n{}\n",
+            self.name,
+            lines[from..].join("\n")
+        )
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,59 @@
+//! Free TCP ports on loopback that stay ours while a node is down.
+//!
+//! A port from the ephemeral range could be taken by any outgoing connection between a node's kill
+//! and its restart, so ports come from below that range. Two test processes keep apart by a UDP
+//! socket of the same number: the OS gives it to one process and takes it back when that ends.
+
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The ports tried: above the well-known services, below Linux's ephemeral range (32768).
+const LOWEST: u32 = 12_000;
+const HIGHEST: u32 = 32_000;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A TCP port on 127.0.0.1 that no other harness takes while this lives.
+#[derive(Debug)]
+pub struct Port {
+    number: u16,
+    _reservation: UdpSocket,
+}
+
+impl Port {
+    /// Finds one.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn free() -> Self {
+        let span = HIGHEST - LOWEST;
+        // Processes start at different places, so that they rarely meet.
+        let begin = std::process::id().wrapping_mul(97);
+        for _ in 0..span {
+            let step = NEXT.fetch_add(1, Ordering::Relaxed);
+            let number = LOWEST + begin.wrapping_add(step) % span;
+            let number = u16::try_from(number).expect("the range ends below 65536");
+            let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, number);
+            let Ok(reservation) = UdpSocket::bind(address) else {
+                continue;
+            };
+            if TcpListener::bind(address).is_ok() {
+                return Self {
+                    number,
+                    _reservation: reservation,
+                };
+            }
+        }
+        panic!("no free port between {LOWEST} and {HIGHEST}");
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.number)
+    }
+}

@@ -1,0 +1,46 @@
+//! The seed of a random test: printed by each run, taken from `SEQD_TEST_SEED` for a replay.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A small deterministic generator (SplitMix64: Steele, Lea, Flood 2014). Not for secrets.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The generator of this run, whose seed is printed with the line that replays it.
+    pub fn of_this_run(test: &str) -> Self {
+        let seed = std::env::var("SEQD_TEST_SEED")
+            .ok()
+            .map(|text| text.parse().expect("SEQD_TEST_SEED is a decimal u64"))
+            .unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        println!("{test}: replay with SEQD_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    /// A generator with a given seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is not zero. The bias is far below what a test can see.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64() % bound
+    }
+
+    /// Puts `items` in a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            let other = self.below(end as u64 + 1) as usize;
+            items.swap(end, other);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Clients that ask all the time and write down what they were told.
+//!
+//! A request is sent once. One that was refused is followed by a new request, at the next node if
+//! the client roams; one whose outcome is unknown is recorded as such and never sent again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::integer;
+use crate::history::{History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
+use crate::http::{self, Failure, Reply, Request};
+
+/// The pause after a refusal: a node that is down or without a leader is not hammered.
+const AFTER_REFUSAL: Duration = Duration::from_millis(20);
+
+/// Which nodes a client asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Always the same one: client number modulo nodes.
+    Fixed,
+    /// The same one until it fails, then the next.
+    Roaming,
+}
+
+/// How many clients ask which nodes, and for how much at a time.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The base addresses.
+    pub urls: Vec<String>,
+    /// How many clients.
+    pub clients: usize,
+    /// How they choose a node.
+    pub route: Route,
+    /// How much one request asks for.
+    pub count: u64,
+    /// A pause after each answer, to leave the processor to what is measured; mostly zero.
+    pub pause: Duration,
+}
+
+/// A running load.
+#[derive(Debug)]
+pub struct Workload<T> {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicUsize>,
+    clients: Vec<JoinHandle<History<T>>>,
+}
+
+impl Workload<Ids> {
+    /// Clients that ask for batches of snowflake IDs.
+    pub fn ids(load: Load, timeline: Timeline) -> Self {
+        let ask =
+            |url: &str, count| http::get(&format!("{url}/v1/ids?count={count}")).accept_json();
+        start(load, timeline, ask, read_ids)
+    }
+}
+
+impl Workload<Values> {
+    /// Clients that ask a sequence for its next values.
+    pub fn next(load: Load, timeline: Timeline, sequence: &str) -> Self {
+        let path = format!("/v1/sequences/{sequence}/next");
+        let ask = move |url: &str, count| http::post(&format!("{url}{path}?count={count}"));
+        start(load, timeline, ask, read_values)
+    }
+}
+
+impl<T> Workload<T> {
+    /// How many requests were acknowledged so far.
+    pub fn acknowledged(&self) -> usize {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `more` further requests were acknowledged.
+    ///
+    /// # Panics
+    /// If that takes longer than `deadline`.
+    pub fn wait_for(&self, more: usize, deadline: Duration) {
+        let goal = self.acknowledged() + more;
+        crate::wait::until("further acknowledgements", deadline, || {
+            (self.acknowledged() >= goal).then_some(())
+        });
+    }
+
+    /// Lets every client finish its request and gives the history.
+    ///
+    /// # Panics
+    /// If a client panicked.
+    pub fn finish(self) -> History<T> {
+        self.stop.store(true, Ordering::Relaxed);
+        let clients = self.clients.into_iter();
+        clients
+            .flat_map(|client| client.join().expect("a client that ends"))
+            .collect()
+    }
+}
+
+fn start<T: Send + 'static>(
+    load: Load,
+    timeline: Timeline,
+    ask: impl Fn(&str, u64) -> Request + Clone + Send + 'static,
+    read: fn(&Reply) -> T,
+) -> Workload<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let acknowledged = Arc::new(AtomicUsize::new(0));
+    let clients = (0..load.clients)
+        .map(|client| {
+            let (load, ask) = (load.clone(), ask.clone());
+            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
+            std::thread::spawn(move || {
+                let mut history = History::new();
+                let mut node = client % load.urls.len();
+                while !stop.load(Ordering::Relaxed) {
+                    let request = ask(&load.urls[node], load.count);
+                    let call = timeline.at();
+                    let outcome = judge(request.send(), read);
+                    let back = timeline.at();
+                    let pause = match &outcome {
+                        Outcome::Ok(_) => load.pause,
+                        _ => AFTER_REFUSAL,
+                    };
+                    let is_ok = matches!(outcome, Outcome::Ok(_));
+                    history.push(Op {
+                        client,
+                        node,
+                        call,
+                        back,
+                        count: load.count,
+                        outcome,
+                    });
+                    if is_ok {
+                        acknowledged.fetch_add(1, Ordering::Relaxed);
+                    } else if load.route == Route::Roaming {
+                        node = (node + 1) % load.urls.len();
+                    }
+                    if !pause.is_zero() {
+                        std::thread::sleep(pause);
+                    }
+                }
+                history
+            })
+        })
+        .collect();
+    Workload {
+        stop,
+        acknowledged,
+        clients,
+    }
+}
+
+/// What the client knows after an answer, or after none.
+fn judge<T>(sent: Result<Reply, Failure>, read: fn(&Reply) -> T) -> Outcome<T> {
+    match sent {
+        Ok(reply) if reply.status == 200 => Outcome::Ok(read(&reply)),
+        Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),
+        Ok(reply) if (400..500).contains(&reply.status) => Outcome::Refused(reply.code()),
+        Ok(reply) => Outcome::Unknown(format!("{} {}", reply.status, reply.code())),
+        Err(Failure::Refused(_)) => Outcome::Refused("connection refused".into()),
+        Err(Failure::Unknown(why)) => Outcome::Unknown(why),
+    }
+}
+
+fn read_ids(reply: &Reply) -> Ids {
+    let body = reply.json();
+    let ids = body["ids"].as_array().expect("ids").iter().map(integer);
+    Ids {
+        worker: body["worker"].as_u64().expect("a worker"),
+        runs: runs_of(ids),
+    }
+}
+
+fn read_values(reply: &Reply) -> Values {
+    let body = reply.json();
+    let ranges = body["ranges"].as_array().expect("ranges");
+    let run = |range: &Value| Run {
+        first: integer(&range["first"]),
+        last: integer(&range["last"]),
+    };
+    Values {
+        runs: ranges.iter().map(run).collect(),
+    }
+}
