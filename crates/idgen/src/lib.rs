@@ -6,13 +6,18 @@
 //! a worker lease.
 
 mod generator;
+mod guard;
 mod id;
 mod layout;
 mod policy;
 mod progression;
+mod segment;
 mod time;
 
 pub use generator::{Generator, GeneratorError, IdRun, IdRunIter, Mint, Refusal};
+pub use guard::{
+    ClockGuard, ClockVerdict, FORWARD_JUMP_CONFIRM, MARK_EVERY_MS, MARK_LEAD_MS, StoredMark,
+};
 pub use id::SnowflakeId;
 pub use layout::{
     FieldOrder, FirstSequence, Layout, LayoutError, LayoutSpec, PackError, Parts, TickError,
@@ -20,4 +25,8 @@ pub use layout::{
 };
 pub use policy::{ClockPolicy, OnRollback};
 pub use progression::{Progression, ProgressionError};
+pub use segment::{
+    Granted, IndexRange, RefillRequest, SegmentBuffer, SegmentPolicy, SegmentPolicyError, Tail,
+    Take,
+};
 pub use time::{Tick, WallClock, WallMs};
