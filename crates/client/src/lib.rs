@@ -1,1 +1,16 @@
-//! placeholder
+//! A typed client of seqd's HTTP interface.
+//!
+//! A request goes to the first endpoint; it goes on to the next only where that is certainly
+//! harmless: no connection came about, or the answer says `retryable`. Whatever was sent and not
+//! answered is reported as such and never sent again ([`Error::OutcomeUnknown`]).
+
+mod client;
+mod endpoint;
+mod error;
+mod operations;
+
+pub use client::{Client, Options};
+pub use endpoint::{DEFAULT_PORT, Endpoint, EndpointError, parse_endpoints};
+pub use error::{Attempt, Error};
+pub use operations::Created;
+pub use seqd_api as api;

@@ -1,0 +1,265 @@
+//! Sending a request: endpoints in turn, deadlines, and telling "not sent" from "not answered".
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode, header, redirect};
+use seqd_api::Problem;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Attempt, Endpoint, Error};
+
+/// The longest wait for a connection: a host that is up answers in far less, and the next
+/// endpoint is waiting for its turn.
+const MAX_CONNECT: Duration = Duration::from_secs(2);
+
+/// How much longer than the server's deadline the client waits: the server's own word on a
+/// missed deadline is worth more than a guess.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The longest deadline that a server takes.
+const MAX_SERVER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The deadline where none is set: a little over a server's own three seconds, which is told to
+/// the client in an answer.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a client is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The nodes, in the order in which they are tried.
+    pub endpoints: Vec<Endpoint>,
+    /// The deadline of one request, which the server is told; the server's own where not set.
+    pub timeout: Option<Duration>,
+}
+
+/// A client of one cluster. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    endpoints: Vec<Endpoint>,
+    timeout: Option<Duration>,
+}
+
+/// A request before it has an endpoint.
+pub(crate) struct Call {
+    method: Method,
+    path: String,
+    query: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+    /// Whether an answer that got lost may have left something behind that matters.
+    changes: bool,
+}
+
+impl Call {
+    /// A request that may be lost without harm.
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            query: Vec::new(),
+            body: None,
+            changes: false,
+        }
+    }
+
+    /// A request whose lost answer leaves its outcome unknown.
+    pub(crate) fn change(method: Method, path: impl Into<String>) -> Self {
+        Self {
+            method,
+            changes: true,
+            ..Self::get(path)
+        }
+    }
+
+    /// The fields of `request` as query keys.
+    pub(crate) fn query(mut self, request: &impl Serialize) -> Result<Self, Error> {
+        let value = serde_json::to_value(request).map_err(|error| setup(&error))?;
+        for (key, value) in value.as_object().into_iter().flatten() {
+            let text = match value {
+                Value::Null => continue,
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            self.query.push((key.clone(), text));
+        }
+        Ok(self)
+    }
+
+    /// `request` as the JSON body.
+    pub(crate) fn body(mut self, request: &impl Serialize) -> Result<Self, Error> {
+        self.body = Some(serde_json::to_vec(request).map_err(|error| setup(&error))?);
+        Ok(self)
+    }
+}
+
+fn setup(error: &dyn std::error::Error) -> Error {
+    Error::Setup(error.to_string())
+}
+
+/// How one endpoint ended; the first two leave the next one to be tried.
+enum Tried {
+    NotConnected(Attempt),
+    Retryable(Box<Problem>),
+    Final(Error),
+}
+
+impl Client {
+    /// A client of these endpoints; connects to none of them yet.
+    ///
+    /// # Errors
+    /// No endpoint, or the HTTP client cannot be made.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        if options.endpoints.is_empty() {
+            return Err(crate::EndpointError::Empty.into());
+        }
+        let whole = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
+        let http = reqwest::Client::builder()
+            .connect_timeout(MAX_CONNECT.min(whole / 2))
+            .timeout(whole)
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .tcp_nodelay(true)
+            .user_agent(concat!("seqd/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| setup(&error))?;
+        Ok(Self {
+            http,
+            endpoints: options.endpoints,
+            timeout: options.timeout,
+        })
+    }
+
+    /// The same client for one endpoint alone.
+    #[must_use]
+    pub fn only(&self, endpoint: Endpoint) -> Self {
+        Self {
+            endpoints: vec![endpoint],
+            ..self.clone()
+        }
+    }
+
+    /// Sends `call` to each endpoint until one has an answer that is not to be repeated.
+    pub(crate) async fn send<T: DeserializeOwned>(
+        &self,
+        call: Call,
+    ) -> Result<(StatusCode, T), Error> {
+        let mut not_connected = Vec::new();
+        let mut problem = None;
+        for endpoint in &self.endpoints {
+            match self.try_endpoint(endpoint, &call).await {
+                Ok(answer) => return Ok(answer),
+                Err(Tried::NotConnected(attempt)) => not_connected.push(attempt),
+                Err(Tried::Retryable(answer)) => problem = Some(answer),
+                Err(Tried::Final(error)) => return Err(error),
+            }
+        }
+        // A node's own word says more than a connection that did not come about.
+        Err(problem.map_or(Error::Unreachable(not_connected), Error::Problem))
+    }
+
+    async fn try_endpoint<T: DeserializeOwned>(
+        &self,
+        endpoint: &Endpoint,
+        call: &Call,
+    ) -> Result<(StatusCode, T), Tried> {
+        let attempt = |reason: String| Attempt {
+            endpoint: endpoint.to_string(),
+            reason,
+        };
+        let unanswered = |error: &reqwest::Error| {
+            let attempt = attempt(innermost(error));
+            Tried::Final(if call.changes {
+                Error::OutcomeUnknown(attempt)
+            } else {
+                Error::NoAnswer(attempt)
+            })
+        };
+        let response = self.request(endpoint, call).send().await.map_err(|error| {
+            if error.is_connect() {
+                Tried::NotConnected(attempt(innermost(&error)))
+            } else {
+                unanswered(&error)
+            }
+        })?;
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|error| unanswered(&error))?;
+        if status.is_success() {
+            return match serde_json::from_slice(&bytes) {
+                Ok(answer) => Ok((status, answer)),
+                Err(error) => Err(Tried::Final(bad_answer(
+                    endpoint,
+                    status,
+                    &bytes,
+                    &error.to_string(),
+                ))),
+            };
+        }
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) if problem.retryable => Err(Tried::Retryable(Box::new(problem))),
+            Ok(problem) => Err(Tried::Final(Error::Problem(Box::new(problem)))),
+            // Whatever stands between may have passed the request on before it failed.
+            Err(_) if call.changes && status.is_server_error() => Err(Tried::Final(
+                Error::OutcomeUnknown(attempt(format!("status {status}"))),
+            )),
+            Err(error) => Err(Tried::Final(bad_answer(
+                endpoint,
+                status,
+                &bytes,
+                &error.to_string(),
+            ))),
+        }
+    }
+
+    fn request(&self, endpoint: &Endpoint, call: &Call) -> reqwest::RequestBuilder {
+        let mut query = call.query.clone();
+        if let Some(timeout) = self.timeout
+            && call.path.starts_with("/v1/")
+        {
+            let told = timeout.min(MAX_SERVER_TIMEOUT).as_millis().max(1);
+            query.push(("timeout_ms".to_owned(), told.to_string()));
+        }
+        let request = self
+            .http
+            .request(call.method.clone(), endpoint.url(&call.path, &query))
+            .header(header::ACCEPT, "application/json, application/problem+json");
+        match &call.body {
+            Some(body) => request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body.clone()),
+            None => request,
+        }
+    }
+}
+
+fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &str) -> Error {
+    let start: String = String::from_utf8_lossy(bytes).chars().take(120).collect();
+    Error::BadAnswer {
+        endpoint: endpoint.to_string(),
+        status: status.as_u16(),
+        reason: format!("{reason}; it begins {start:?}"),
+    }
+}
+
+/// The cause at the bottom of the chain: `Connection refused` says more than `error sending
+/// request`.
+fn innermost(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return if error.is_connect() {
+            "connecting timed out"
+        } else {
+            "timed out"
+        }
+        .to_owned();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let text = cause.to_string();
+    match text.find(" (os error") {
+        Some(at) => text[..at].to_lowercase(),
+        None => text,
+    }
+}

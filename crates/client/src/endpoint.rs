@@ -1,0 +1,156 @@
+//! Where a node listens: `host`, `host:port` or a URL, as people write it.
+
+use std::fmt;
+
+use reqwest::Url;
+
+/// The port of the client interface.
+pub const DEFAULT_PORT: u16 = 7400;
+
+/// The base address of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint(Url);
+
+/// Why a text is not an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// No endpoint at all.
+    #[error("no endpoint is given")]
+    Empty,
+    /// It does not parse as an address.
+    #[error("{text:?} is not an endpoint: {reason}")]
+    Malformed {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Endpoint {
+    /// Reads `host`, `host:port`, `[v6]:port` or `http://host:port`.
+    ///
+    /// The scheme is `http` and the port [`DEFAULT_PORT`] where nothing is said.
+    ///
+    /// # Errors
+    /// Another scheme, a path, a query, or no host.
+    pub fn parse(text: &str) -> Result<Self, EndpointError> {
+        let text = text.trim();
+        let malformed = |reason: &str| EndpointError::Malformed {
+            text: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        if scheme == "https" {
+            return Err(malformed(
+                "TLS is not supported by this version; use http://",
+            ));
+        }
+        if scheme != "http" {
+            return Err(malformed("the scheme is http"));
+        }
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#', '@']) {
+            return Err(malformed("it is host:port alone"));
+        }
+        let mut url = Url::parse(&format!("http://{authority}"))
+            .map_err(|error| malformed(&error.to_string()))?;
+        if !has_port(authority) {
+            url.set_port(Some(DEFAULT_PORT))
+                .map_err(|()| malformed("it has no host"))?;
+        }
+        Ok(Self(url))
+    }
+
+    /// The address of a path on this node.
+    #[must_use]
+    pub(crate) fn url(&self, path: &str, query: &[(String, String)]) -> Url {
+        let mut url = self.0.clone();
+        // The paths of the surface are escaped already, and `set_path` leaves `%` alone.
+        url.set_path(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query.iter());
+        }
+        url
+    }
+}
+
+/// Whether a port is written out; `Url` hides port 80, which it takes for granted.
+fn has_port(authority: &str) -> bool {
+    let after_v6 = authority
+        .rsplit_once(']')
+        .map_or(authority, |(_, after)| after);
+    after_v6.contains(':')
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.0.host_str().unwrap_or_default();
+        write!(
+            f,
+            "{host}:{}",
+            self.0.port_or_known_default().unwrap_or(DEFAULT_PORT)
+        )
+    }
+}
+
+/// Reads a comma list of endpoints.
+///
+/// # Errors
+/// The first that is not one, or that there is none.
+pub fn parse_endpoints(list: &str) -> Result<Vec<Endpoint>, EndpointError> {
+    let endpoints: Vec<Endpoint> = list
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(Endpoint::parse)
+        .collect::<Result<_, _>>()?;
+    if endpoints.is_empty() {
+        Err(EndpointError::Empty)
+    } else {
+        Ok(endpoints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scheme_and_port_may_be_left_out() {
+        let shown = |text: &str| Endpoint::parse(text).unwrap().to_string();
+        assert_eq!(shown("n1.example"), "n1.example:7400");
+        assert_eq!(shown("n1:80"), "n1:80");
+        assert_eq!(shown("http://n1:7410/"), "n1:7410");
+        assert_eq!(shown("http://n1"), "n1:7400");
+        assert_eq!(shown("[::1]"), "[::1]:7400");
+        assert_eq!(shown("[::1]:7410"), "[::1]:7410");
+        assert_eq!(shown(" 127.0.0.1:7420 "), "127.0.0.1:7420");
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused() {
+        for text in [
+            "https://n1",
+            "ftp://n1",
+            "n1/v1",
+            "n1:99999",
+            "",
+            "n1:x",
+            "http://a@b",
+            ":1",
+        ] {
+            assert!(Endpoint::parse(text).is_err(), "{text:?}");
+        }
+        assert_eq!(parse_endpoints(" , "), Err(EndpointError::Empty));
+        assert_eq!(parse_endpoints("a, b:1 ,").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_path_and_a_query_are_joined() {
+        let url = Endpoint::parse("n1")
+            .unwrap()
+            .url("/v1/ids/a%2Fb", &[("format".into(), "b 6".into())]);
+        assert_eq!(url.as_str(), "http://n1:7400/v1/ids/a%2Fb?format=b+6");
+    }
+}
