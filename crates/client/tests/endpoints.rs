@@ -1,6 +1,8 @@
 //! Which endpoint is asked, and what is told when none gives a good answer: against a stub that
 //! answers each connection with fixed bytes.
 
+#![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
