@@ -1,0 +1,475 @@
+//! Worker leases: who may mint with which worker, and up to which tick.
+//!
+//! What makes IDs unique is the fence alone. Each grant of a worker starts at or above the fence
+//! of the grant before it, so two holders can never mint the same (worker, tick), even if both
+//! believe that they hold it. Liveness, which goes by cluster time, only decides whether a worker
+//! is offered to somebody else.
+//!
+//! Invariants of each worker, over all entries ever applied:
+//! - a grant's `from_tick` is at or above the fence of the grant before it, and at or above the
+//!   tick of its entry's wall clock;
+//! - a fence falls only by its own lease's release, and then to no less than what was minted;
+//! - a fence never lies above `tick(wall clock + window + 2 * max_peer_skew) + 1` of the entry
+//!   that raised it: a clock that jumped forward cannot burn the future;
+//! - a live lease's worker is granted to nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seqd_idgen::{Layout, Tick, TickError, WallMs, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use crate::codec::Versioned;
+use crate::command::TakeLease;
+use crate::newtypes::{ClusterMs, LeaseId, NodeId};
+use crate::nodes::Nodes;
+use crate::outcome::{LeaseGrant, Outcome};
+use crate::refusal::Refusal;
+use crate::settings::{Counter, Settings, draw};
+use crate::table::{Record, Table};
+use crate::text::{self, TextField};
+
+/// The latest lease of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerRecord {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Who took it.
+    pub owner: String,
+    /// The member that took it for itself; `None` for an external generator.
+    pub node: Option<NodeId>,
+    /// That member's boot number.
+    pub boot: u64,
+    /// The first tick that the holder may mint.
+    #[serde(with = "crate::foreign::tick")]
+    pub from_tick: Tick,
+    /// The first tick that it may not.
+    #[serde(with = "crate::foreign::tick")]
+    pub fence: Tick,
+    /// When it was taken, for people.
+    #[serde(with = "crate::foreign::wall_ms")]
+    pub taken_wall_ms: WallMs,
+    /// When it was last taken, extended or released.
+    pub used_ms: ClusterMs,
+    /// Whether it was released.
+    pub released: bool,
+}
+
+/// Who holds a worker, for answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Who took it.
+    pub owner: String,
+    /// The member that took it for itself.
+    pub node: Option<NodeId>,
+    /// The first tick that the holder may mint.
+    #[serde(with = "crate::foreign::tick")]
+    pub from_tick: Tick,
+    /// The first tick that it may not.
+    #[serde(with = "crate::foreign::tick")]
+    pub fence: Tick,
+}
+
+/// A worker with its latest lease, as seen at the applied cluster time.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseView<'a> {
+    /// The layout.
+    pub layout: &'a str,
+    /// The worker, datacenter bits included.
+    pub worker: WorkerId,
+    /// The lease.
+    pub record: &'a WorkerRecord,
+    /// The cluster time at which the lease ends by itself; `None` once it ended.
+    pub expires: Option<ClusterMs>,
+}
+
+impl LeaseView<'_> {
+    /// Whether nobody else can be given the worker.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.expires.is_some()
+    }
+}
+
+/// A worker of a layout.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WorkerKey {
+    pub(crate) layout: String,
+    pub(crate) worker: WorkerId,
+}
+
+impl Versioned for WorkerRecord {
+    const KIND: u8 = 14;
+    const VERSION: u8 = 1;
+}
+
+impl Record for WorkerRecord {
+    type Key = WorkerKey;
+    const PREFIX: u8 = b'w';
+
+    /// A zero byte ends the name, which has none: so keys sort as names do.
+    fn write_key(key: &WorkerKey, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(key.layout.as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(&key.worker.0.to_be_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<WorkerKey> {
+        let (name, worker) = bytes
+            .split_last_chunk::<4>()
+            .map(|(name, worker)| (name, *worker))?;
+        let name = name.strip_suffix(&[0])?;
+        let layout = std::str::from_utf8(name)
+            .ok()
+            .filter(|name| !name.contains('\0'))?;
+        let worker = WorkerId(u32::from_be_bytes(worker));
+        Some(WorkerKey {
+            layout: layout.to_owned(),
+            worker,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.from_tick <= self.fence
+    }
+}
+
+/// What a lease command needs to know beside the leases.
+pub(crate) struct Circumstances<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) layouts: &'a BTreeMap<String, Layout>,
+    pub(crate) nodes: &'a Nodes,
+    /// The entry's wall clock.
+    pub(crate) wall_ms: WallMs,
+    /// The applied cluster time.
+    pub(crate) cluster_ms: ClusterMs,
+}
+
+impl<'a> Circumstances<'a> {
+    fn layout(&self, name: &str) -> Result<&'a Layout, Refusal> {
+        self.layouts
+            .get(name)
+            .ok_or_else(|| Refusal::UnknownLayout {
+                layout: name.to_owned(),
+            })
+    }
+
+    /// The tick of the entry's wall clock.
+    fn tick(&self, layout: &Layout) -> Result<Tick, Refusal> {
+        layout.tick_at(self.wall_ms).map_err(|error| match error {
+            TickError::BeforeEpoch => Refusal::BeforeLayoutEpoch {
+                layout: layout.name().to_owned(),
+                epoch_ms: layout.spec().epoch_ms,
+                wall_ms: self.wall_ms,
+            },
+            TickError::TimeFull => Refusal::LayoutExhausted {
+                layout: layout.name().to_owned(),
+                since: layout.exhausted_at(),
+            },
+        })
+    }
+
+    /// Refuses a fence that only a clock far ahead can ask for. See the module's invariants.
+    fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), Refusal> {
+        let reach_ms = self.settings.fence_reach_ms(layout);
+        let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
+        if asked > limit {
+            return Err(Refusal::FenceTooFar { asked, limit });
+        }
+        Ok(())
+    }
+
+    fn expiry(&self, layout: &Layout, used: ClusterMs) -> ClusterMs {
+        ClusterMs(used.0.saturating_add(self.settings.window_ms_for(layout)))
+    }
+}
+
+/// All workers that were ever leased.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leases {
+    pub(crate) table: Table<WorkerRecord>,
+    /// When each live lease ends by itself. Follows from the records and the settings.
+    deadlines: BTreeSet<(ClusterMs, WorkerKey)>,
+}
+
+impl Leases {
+    pub(crate) fn take(
+        &mut self,
+        counter: &mut Table<Counter>,
+        given: &Circumstances<'_>,
+        asked: &TakeLease,
+    ) -> Result<Outcome, Refusal> {
+        text::check(TextField::Owner, &asked.owner)?;
+        if let Some(node) = asked.node {
+            given.nodes.check_start(node, asked.boot)?;
+        }
+        let layout = given.layout(&asked.layout)?;
+        let tick = given.tick(layout)?;
+        given.check_fence(layout, asked.fence)?;
+        let key = WorkerKey {
+            layout: asked.layout.clone(),
+            worker: self.choose(given, layout, tick, asked)?,
+        };
+        let fence_before = self.table.get(&key).map_or(Tick(0), |record| record.fence);
+        let from_tick = tick.max(fence_before);
+        if asked.fence <= from_tick {
+            return Err(Refusal::FenceTooLow {
+                asked: asked.fence,
+                from_tick,
+            });
+        }
+        let lease = LeaseId(draw(counter));
+        let record = WorkerRecord {
+            lease,
+            owner: asked.owner.clone(),
+            node: asked.node,
+            boot: asked.boot,
+            from_tick,
+            fence: asked.fence,
+            taken_wall_ms: given.wall_ms,
+            used_ms: given.cluster_ms,
+            released: false,
+        };
+        self.deadlines
+            .insert((given.expiry(layout, given.cluster_ms), key.clone()));
+        let grant = LeaseGrant {
+            layout: asked.layout.clone(),
+            worker: key.worker,
+            lease,
+            from_tick,
+            fence: asked.fence,
+        };
+        self.table.put(key, record);
+        Ok(Outcome::LeaseTaken(grant))
+    }
+
+    /// The worker for a new lease: the owner's last one, else one that was never used, else the one
+    /// whose use lies back furthest; each only if it is free and its fence has passed.
+    fn choose(
+        &self,
+        given: &Circumstances<'_>,
+        layout: &Layout,
+        tick: Tick,
+        asked: &TakeLease,
+    ) -> Result<WorkerId, Refusal> {
+        let (first, last) = candidates(layout, asked.datacenter)?;
+        let key = |worker| WorkerKey {
+            layout: asked.layout.clone(),
+            worker,
+        };
+        let mut next_unused = first;
+        let mut own: Option<((ClusterMs, LeaseId), WorkerId)> = None;
+        let mut oldest: Option<((ClusterMs, LeaseId), WorkerId)> = None;
+        let mut retry_after_ms = u64::MAX;
+        for (WorkerKey { worker, .. }, record) in self.table.range(key(first)..=key(last)) {
+            if *worker == next_unused {
+                next_unused = WorkerId(worker.0.saturating_add(1));
+            }
+            let wait_ms = wait_until_free(given, layout, tick, record);
+            if wait_ms > 0 {
+                retry_after_ms = retry_after_ms.min(wait_ms);
+                continue;
+            }
+            let use_of = ((record.used_ms, record.lease), *worker);
+            if record.owner == asked.owner && record.node == asked.node {
+                own = own.max(Some(use_of));
+            }
+            oldest = Some(oldest.map_or(use_of, |oldest| oldest.min(use_of)));
+        }
+        let unused = (next_unused <= last).then_some(next_unused);
+        let own = own.map(|(_, worker)| worker);
+        let oldest = oldest.map(|(_, worker)| worker);
+        own.or(unused)
+            .or(oldest)
+            .ok_or_else(|| Refusal::WorkersExhausted {
+                layout: asked.layout.clone(),
+                datacenter: asked.datacenter,
+                retry_after_ms,
+            })
+    }
+
+    pub(crate) fn extend(
+        &mut self,
+        given: &Circumstances<'_>,
+        key: &WorkerKey,
+        lease: LeaseId,
+        fence: Tick,
+    ) -> Result<Outcome, Refusal> {
+        let layout = given.layout(&key.layout)?;
+        let record = self.held(given, key, lease)?;
+        if let Some(node) = record.node {
+            given.nodes.check_start(node, record.boot)?;
+        }
+        given.tick(layout)?;
+        given.check_fence(layout, fence)?;
+        let used_before = record.used_ms;
+        let fence = record.fence.max(fence);
+        if let Some(record) = self.table.get_mut(key) {
+            record.fence = fence;
+            record.used_ms = given.cluster_ms;
+        }
+        self.deadlines
+            .remove(&(given.expiry(layout, used_before), key.clone()));
+        self.deadlines
+            .insert((given.expiry(layout, given.cluster_ms), key.clone()));
+        Ok(Outcome::LeaseExtended { fence })
+    }
+
+    pub(crate) fn release(
+        &mut self,
+        given: &Circumstances<'_>,
+        key: &WorkerKey,
+        lease: LeaseId,
+        last_tick: Option<Tick>,
+    ) -> Result<Outcome, Refusal> {
+        let layout = given.layout(&key.layout)?;
+        let record = self.held(given, key, lease)?;
+        let (from_tick, fence) = (record.from_tick, record.fence);
+        let new_fence = match last_tick {
+            None => fence,
+            Some(last_tick) => {
+                let after = Tick(last_tick.0.saturating_add(1));
+                if after < from_tick || after > fence {
+                    return Err(Refusal::ReleaseOutsideWindow {
+                        last_tick,
+                        from_tick,
+                        fence,
+                    });
+                }
+                after
+            }
+        };
+        self.deadlines
+            .remove(&(given.expiry(layout, record.used_ms), key.clone()));
+        if let Some(record) = self.table.get_mut(key) {
+            record.fence = new_fence;
+            record.used_ms = given.cluster_ms;
+            record.released = true;
+        }
+        Ok(Outcome::LeaseReleased { fence: new_fence })
+    }
+
+    /// The record of a lease that is the worker's latest and not released. It need not be live:
+    /// while nobody else took the worker, its holder may come back.
+    fn held(
+        &self,
+        given: &Circumstances<'_>,
+        key: &WorkerKey,
+        lease: LeaseId,
+    ) -> Result<&WorkerRecord, Refusal> {
+        let record = self.table.get(key);
+        if let Some(record) = record.filter(|record| record.lease == lease && !record.released) {
+            return Ok(record);
+        }
+        let layout = given.layout(&key.layout)?;
+        let live = record.filter(|record| is_live(given, layout, record));
+        Err(Refusal::LeaseLost {
+            layout: key.layout.clone(),
+            worker: key.worker,
+            lease,
+            holder: live.map(|record| Box::new(Holder::of(record))),
+        })
+    }
+
+    /// Forgets the deadlines that have passed.
+    pub(crate) fn pass_deadlines(&mut self, cluster_ms: ClusterMs) {
+        while self
+            .deadlines
+            .first()
+            .is_some_and(|(at, _)| *at <= cluster_ms)
+        {
+            self.deadlines.pop_first();
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<ClusterMs> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Works the deadlines out again, after the records were read back.
+    pub(crate) fn find_deadlines(&mut self, given: &Circumstances<'_>) {
+        let mut deadlines = BTreeSet::new();
+        for (key, record) in self.table.iter() {
+            let layout = given.layouts.get(&key.layout);
+            if let Some(layout) = layout.filter(|layout| is_live(given, layout, record)) {
+                deadlines.insert((given.expiry(layout, record.used_ms), key.clone()));
+            }
+        }
+        self.deadlines = deadlines;
+    }
+
+    /// A worker's latest lease as it is at the applied cluster time.
+    pub(crate) fn view<'a>(
+        &self,
+        given: &Circumstances<'_>,
+        key: &'a WorkerKey,
+        record: &'a WorkerRecord,
+    ) -> LeaseView<'a> {
+        let layout = given.layouts.get(&key.layout);
+        let live = layout.filter(|layout| is_live(given, layout, record));
+        let expires = live.map(|layout| given.expiry(layout, record.used_ms));
+        LeaseView {
+            layout: &key.layout,
+            worker: key.worker,
+            record,
+            expires,
+        }
+    }
+}
+
+impl Holder {
+    pub(crate) fn of(record: &WorkerRecord) -> Self {
+        Self {
+            lease: record.lease,
+            owner: record.owner.clone(),
+            node: record.node,
+            from_tick: record.from_tick,
+            fence: record.fence,
+        }
+    }
+}
+
+/// The workers that may be chosen, first and last.
+fn candidates(layout: &Layout, datacenter: Option<u32>) -> Result<(WorkerId, WorkerId), Refusal> {
+    let Some(datacenter) = datacenter else {
+        return Ok((WorkerId(0), WorkerId(layout.workers() - 1)));
+    };
+    layout.workers_of_datacenter(datacenter).ok_or_else(|| {
+        let bits = layout.spec().datacenter_bits;
+        let datacenters = if bits == 0 { 0 } else { 1 << bits };
+        Refusal::UnknownDatacenter {
+            layout: layout.name().to_owned(),
+            datacenter,
+            datacenters,
+        }
+    })
+}
+
+fn is_live(given: &Circumstances<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
+    !record.released && given.cluster_ms < given.expiry(layout, record.used_ms)
+}
+
+/// How long until the worker can be granted: 0 if it can.
+fn wait_until_free(
+    given: &Circumstances<'_>,
+    layout: &Layout,
+    tick: Tick,
+    record: &WorkerRecord,
+) -> u64 {
+    let live_ms = if is_live(given, layout, record) {
+        given.expiry(layout, record.used_ms).0 - given.cluster_ms.0
+    } else {
+        0
+    };
+    let fence_ms = if record.fence > tick {
+        layout
+            .wall_at(record.fence)
+            .0
+            .saturating_sub(given.wall_ms.0)
+            .max(1)
+    } else {
+        0
+    };
+    live_ms.max(fence_ms)
+}

@@ -1,0 +1,154 @@
+//! The names that numbers and texts have in the replicated state.
+//!
+//! One type for each meaning, so that a lease ID cannot be passed for a token. None of them knows
+//! how it is allocated: that is in `state`.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A named `u64` that is shown as the bare number.
+macro_rules! numbers {
+    ($($(#[$meta:meta])* $name:ident;)*) => {$(
+        $(#[$meta])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+numbers! {
+    /// Milliseconds of a clock that only the cluster has: it never falls, and it stands still while
+    /// there is no leader. Leases expire by it.
+    ClusterMs;
+    /// A member of the cluster. Never given twice.
+    NodeId;
+    /// One grant of a worker. Never given twice.
+    LeaseId;
+    /// One grant of a sequence's range. Never given twice.
+    GrantToken;
+    /// Raised by whatever makes granted but unused ranges of a sequence void.
+    Epoch;
+    /// Raised by every change of a sequence's definition.
+    Revision;
+}
+
+/// A fingerprint of all rows. Equal states have equal digests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(pub u128);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// The most bytes of a sequence's name: what fits a URL, a metric label and a table's column.
+pub const MAX_SEQUENCE_NAME_BYTES: usize = 128;
+
+/// The name of a sequence: 1 to 128 of `[A-Za-z0-9._:-]`, the first a letter or a digit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SequenceName(Box<str>);
+
+/// A text that is no sequence name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a sequence name has 1 to {MAX_SEQUENCE_NAME_BYTES} of A-Z a-z 0-9 . _ : - and begins with a \
+     letter or a digit"
+)]
+pub struct SequenceNameError;
+
+impl SequenceName {
+    /// Checks `text` and makes it a name.
+    ///
+    /// # Errors
+    /// [`SequenceNameError`], which says the rule.
+    pub fn new(text: impl Into<String>) -> Result<Self, SequenceNameError> {
+        let text = text.into();
+        let bytes = text.as_bytes();
+        let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
+        let first_is_alphanumeric = bytes.first().is_some_and(u8::is_ascii_alphanumeric);
+        if bytes.len() > MAX_SEQUENCE_NAME_BYTES
+            || !first_is_alphanumeric
+            || !bytes.iter().all(allowed)
+        {
+            return Err(SequenceNameError);
+        }
+        Ok(Self(text.into_boxed_str()))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SequenceName {
+    type Error = SequenceNameError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl std::str::FromStr for SequenceName {
+    type Err = SequenceNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
+impl From<SequenceName> for String {
+    fn from(name: SequenceName) -> Self {
+        name.0.into_string()
+    }
+}
+
+impl Borrow<str> for SequenceName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SequenceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_letters_digits_and_four_marks_are_taken() {
+        for text in ["a", "7", "order", "eu:order-2.v_1", &"x".repeat(128)] {
+            assert_eq!(SequenceName::new(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn empty_long_or_odd_names_are_refused() {
+        for text in ["", "-a", ".a", "a b", "a/b", "é", "a\n", &"x".repeat(129)] {
+            assert_eq!(SequenceName::new(text), Err(SequenceNameError), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_digest_is_shown_in_32_hex_digits() {
+        assert_eq!(Digest(255).to_string(), "000000000000000000000000000000ff");
+    }
+}

@@ -1,0 +1,141 @@
+//! What is agreed once for the whole cluster, and the command that agrees it.
+
+use std::collections::BTreeSet;
+
+use seqd_idgen::Layout;
+use serde::{Deserialize, Serialize};
+
+use crate::newtypes::{ClusterMs, NodeId};
+use crate::refusal::Refusal;
+use crate::table::{Table, singleton};
+use crate::text::{self, TextField};
+
+/// The most founders: more voters than a Raft group of this kind is meant for.
+pub const MAX_FOUNDERS: usize = 16;
+
+/// The highest ID of a founder. Everything that the counter gives lies above the founders' IDs, and
+/// this leaves it nearly all of its numbers.
+pub const MAX_FOUNDER_ID: NodeId = NodeId(u32::MAX as u64);
+
+/// The longest window: a day. A fence further ahead would keep a worker out of use for longer than
+/// anyone waits for a crashed node.
+pub const MAX_WINDOW_MS: u64 = 86_400_000;
+
+/// The largest skew between peers' clocks that can be agreed: an hour. Twice of it lies between a
+/// fence that is asked for and one that is refused.
+pub const MAX_PEER_SKEW_MS: u64 = 3_600_000;
+
+/// A window is never shorter than this many ticks of the layout, or a layout of long ticks would
+/// leave its holder hardly any tick to mint.
+pub const MIN_WINDOW_TICKS: u64 = 3;
+
+/// Begins the cluster. See [`crate::Command::Found`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// The cluster's ID.
+    pub cluster_id: String,
+    /// How long a lease lives and how far ahead its fence is.
+    pub window_ms: u64,
+    /// How far the clocks of two members may be apart.
+    pub max_peer_skew_ms: u64,
+    /// The first members: IDs and names.
+    pub founders: Vec<(NodeId, String)>,
+}
+
+/// Why a cluster cannot begin as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum FoundingError {
+    /// No founder or too many.
+    #[error("a cluster is founded by 1 to {MAX_FOUNDERS} members")]
+    FounderCount,
+    /// An ID out of range, or one ID or name for two founders.
+    #[error("founders have different names and different IDs from 1 to {MAX_FOUNDER_ID}")]
+    Founders,
+    /// The window is 0 or too long.
+    #[error("the window is 1 to {MAX_WINDOW_MS} ms")]
+    Window,
+    /// The skew is too large.
+    #[error("the peers' skew is at most {MAX_PEER_SKEW_MS} ms")]
+    PeerSkew,
+}
+
+/// The replicated settings. Made by founding, immutable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The cluster's ID.
+    pub cluster_id: String,
+    /// How long a lease lives without an extend, in milliseconds.
+    pub window_ms: u64,
+    /// How far the clocks of two members may be apart, in milliseconds.
+    pub max_peer_skew_ms: u64,
+    /// The first members.
+    pub founders: Vec<(NodeId, String)>,
+}
+
+impl Settings {
+    /// The window for `layout`: the agreed one, but never under three of its ticks.
+    #[must_use]
+    pub fn window_ms_for(&self, layout: &Layout) -> u64 {
+        self.window_ms
+            .max(MIN_WINDOW_TICKS * u64::from(layout.spec().tick_ms))
+    }
+
+    /// How far ahead of the entry's wall clock a fence of `layout` may lie, in milliseconds.
+    #[must_use]
+    pub fn fence_reach_ms(&self, layout: &Layout) -> u64 {
+        self.window_ms_for(layout) + 2 * self.max_peer_skew_ms
+    }
+}
+
+/// The latest applied times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Clock {
+    /// The highest wall clock of any entry, in Unix milliseconds.
+    pub(crate) wall_ms: u64,
+    /// The highest cluster time of any entry.
+    pub(crate) cluster_ms: ClusterMs,
+}
+
+/// The one counter behind tokens, lease IDs and added nodes' IDs.
+///
+/// Not the log index: two grants may share an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Counter {
+    /// The highest number given.
+    pub(crate) last: u64,
+}
+
+singleton!(Settings, kind 10, version 1, prefix b'a');
+singleton!(Clock, kind 11, version 1, prefix b'b');
+singleton!(Counter, kind 12, version 1, prefix b'c');
+
+/// The next number of the counter. Two to the 64th are never used up, so it does not end.
+pub(crate) fn draw(counter: &mut Table<Counter>) -> u64 {
+    let counter = counter.entry((), Counter::default);
+    counter.last = counter.last.saturating_add(1);
+    counter.last
+}
+
+/// Whether the cluster can begin as `found` says.
+pub(crate) fn check_founding(found: &Found) -> Result<(), Refusal> {
+    text::check(TextField::ClusterId, &found.cluster_id)?;
+    for (_, name) in &found.founders {
+        text::check(TextField::NodeName, name)?;
+    }
+    let ids: BTreeSet<_> = found.founders.iter().map(|(id, _)| *id).collect();
+    let names: BTreeSet<_> = found.founders.iter().map(|(_, name)| name).collect();
+    let count = found.founders.len();
+    let out_of_range = |id: &NodeId| *id == NodeId(0) || *id > MAX_FOUNDER_ID;
+    let problem = if count == 0 || count > MAX_FOUNDERS {
+        FoundingError::FounderCount
+    } else if ids.len() != count || names.len() != count || ids.iter().any(out_of_range) {
+        FoundingError::Founders
+    } else if found.window_ms == 0 || found.window_ms > MAX_WINDOW_MS {
+        FoundingError::Window
+    } else if found.max_peer_skew_ms > MAX_PEER_SKEW_MS {
+        FoundingError::PeerSkew
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::InvalidFounding(problem))
+}

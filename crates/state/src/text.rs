@@ -1,0 +1,71 @@
+//! How long the texts in commands may be.
+//!
+//! Whatever becomes part of the replicated state is bounded where it comes in, so that no record
+//! grows past what a row, a page or a log line can hold.
+
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::Refusal;
+
+/// A text in a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TextField {
+    /// The cluster's ID.
+    ClusterId,
+    /// A member's name: a DNS label, or a little more.
+    NodeName,
+    /// A member's peer address: a DNS name has at most 253 bytes, and a port follows.
+    PeerAddress,
+    /// A member's client URL.
+    ClientUrl,
+    /// Who holds a worker: a host, pod or service name.
+    Owner,
+    /// What people say about a sequence. The only one that may be empty.
+    Description,
+}
+
+impl TextField {
+    /// The most bytes of this text.
+    #[must_use]
+    pub const fn max_bytes(self) -> usize {
+        match self {
+            Self::ClusterId | Self::NodeName => 128,
+            Self::PeerAddress | Self::Owner => 255,
+            Self::ClientUrl => 512,
+            Self::Description => 1024,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ClusterId => "cluster ID",
+            Self::NodeName => "node name",
+            Self::PeerAddress => "peer address",
+            Self::ClientUrl => "client URL",
+            Self::Owner => "owner",
+            Self::Description => "description",
+        }
+    }
+}
+
+impl std::fmt::Display for TextField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Refuses a text that is empty, too long, or (but for a description) has control characters.
+pub(crate) fn check(field: TextField, text: &str) -> Result<(), Refusal> {
+    let sound = match field {
+        TextField::Description => true,
+        _ => !text.is_empty() && !text.chars().any(char::is_control),
+    };
+    if sound && text.len() <= field.max_bytes() {
+        return Ok(());
+    }
+    Err(Refusal::InvalidText {
+        field,
+        length: text.len() as u64,
+        limit: field.max_bytes() as u64,
+    })
+}
