@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 ///
 /// Sixteen mebibytes: the largest entry that the bounds in `command` allow stays far below it, and
 /// a length read from a damaged file cannot make the reader allocate more.
-pub const MAX_ENCODED_BYTES: usize = 16 << 20;
+pub const LIMIT_BYTES: usize = 16 << 20;
 
 /// The bytes in front of every body: kind and version.
 pub const HEADER_BYTES: usize = 2;
@@ -32,7 +32,7 @@ pub trait Versioned: Serialize + DeserializeOwned {
     /// The shape of the body.
     const VERSION: u8;
     /// The most bytes that the encoded value may have, header included.
-    const MAX_BYTES: usize = MAX_ENCODED_BYTES;
+    const MAX_BYTES: usize = LIMIT_BYTES;
 }
 
 /// Why bytes are not a value, or a value does not become bytes.

@@ -10,7 +10,7 @@
 //!   [`State::digest`] their fingerprint;
 //! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent.
 
-mod codec;
+pub mod codec;
 mod command;
 mod foreign;
 mod leases;
@@ -26,7 +26,7 @@ mod state;
 mod table;
 mod text;
 
-pub use codec::{CodecError, HEADER_BYTES, MAX_ENCODED_BYTES, Versioned, decode, encode};
+pub use codec::{CodecError, Versioned, decode, encode};
 pub use command::{
     AllocateNodeId, Command, MAX_GRANT_SIZE, MAX_REQUESTS_PER_STRICT_NEXT, MAX_STRICT_COUNT,
     NextRequest, TakeLease,
@@ -40,6 +40,8 @@ pub use nodes::{AddedNode, NodeRecord, RegisteredStart};
 pub use outcome::{LeaseGrant, NextGrant, Outcome, Outcomes, SegmentGrant, ValueRange};
 pub use refusal::Refusal;
 pub use rows::{Changes, Row, RowChange, RowError, row_hash};
+/// The crate of ticks, layouts and progressions, for those who know it through the state alone.
+pub use seqd_idgen as idgen;
 pub use sequences::{
     DefinitionError, MAX_RANGES_PER_NEXT, MAX_SEGMENT_TARGET_MS, Run, SegmentSizes,
     SequenceDefinition, SequenceMode, SequenceRecord,

@@ -277,6 +277,12 @@ impl State {
         self.nodes.table.get(&id)
     }
 
+    /// Whether this ID belonged to a member that was removed.
+    #[must_use]
+    pub fn is_removed(&self, id: NodeId) -> bool {
+        self.node(id).is_some_and(|record| record.removed)
+    }
+
     /// All workers that were ever leased, with their latest leases, by layout and number.
     pub fn leases(&self) -> impl Iterator<Item = LeaseView<'_>> {
         self.leases.table.iter().filter_map(|(key, record)| {
