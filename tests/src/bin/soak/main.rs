@@ -1,3 +1,65 @@
-//! Longer runs of the stories, with verdicts and figures.
+//! Longer runs of the stories, each with its figures and its own verdict.
+//!
+//! `cargo run --release -p seqd-tests --bin soak -- COMMAND`; the exit code is 0 only if nothing
+//! was violated. A run in which a planned fault did not bite has failed, not passed.
 
-fn main() {}
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test program: a panic with a message is how a run fails"
+)]
+
+mod arguments;
+mod bare;
+mod bench;
+mod failover;
+mod fsync_delay;
+mod group_commit;
+mod ids;
+mod sample;
+mod strict;
+
+use std::process::ExitCode;
+
+use arguments::Arguments;
+use seqd_tests::checkers::Violation;
+
+const USAGE: &str = "usage: soak COMMAND
+  ids [--count 10000000]        IDs from all nodes while each in turn is killed
+  strict [--kills 5]            a strict sequence while leaders are killed, then all nodes
+  failover [--runs 10]          from kill -9 of the leader to the next acknowledged value
+  fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
+  group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
+  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_environment();
+    let command = arguments.command();
+    let result = match command.as_str() {
+        "ids" => ids::run(arguments.number("--count", 10_000_000)),
+        "strict" => strict::run(arguments.number("--kills", 5)),
+        "failover" => failover::run(arguments.number("--runs", 10)),
+        "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
+        "group-commit" => group_commit::run(arguments.number("--clients", 64)),
+        "bench" => bench::run(arguments.number("--seconds", 5)),
+        "bare-axum" => bare::serve(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    verdict(&command, result)
+}
+
+fn verdict(command: &str, result: Result<(), Violation>) -> ExitCode {
+    match result {
+        Ok(()) => {
+            println!("{command}: PASSED");
+            ExitCode::SUCCESS
+        }
+        Err(violation) => {
+            println!("{command}: FAILED: {violation}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Group commit: how many acknowledgements one `fdatasync` of the leader carries.
+
+use std::time::Duration;
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::faults::{Strace, can_trace};
+use seqd_tests::load::{Pace, Target, run as load};
+use serde_json::json;
+
+/// The least that 64 clients must see.
+const LEAST: f64 = 10.0;
+
+pub(crate) fn run(clients: u64) -> Result<(), Violation> {
+    assert!(can_trace(), "strace is needed, and the right to trace");
+    let cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let leader = cluster.leader();
+    let strace = Strace::watch_fdatasync(cluster.node(leader), cluster.folder());
+    let target = Target {
+        addresses: cluster
+            .urls()
+            .iter()
+            .map(|url| url.replace("http://", ""))
+            .collect(),
+        method: "POST",
+        path: "/v1/sequences/order/next".into(),
+    };
+    let clients = usize::try_from(clients).expect("a number of clients");
+    let before = strace.fdatasyncs();
+    let figures = load(&target, clients, Pace::Closed, Duration::from_secs(5));
+    let fsyncs = strace.fdatasyncs() - before;
+    assert!(fsyncs > 0, "no fdatasync was seen");
+    let share = figures.answers as f64 / fsyncs as f64;
+    println!(
+        "{clients} clients: {} acknowledgements, {fsyncs} fdatasync of the leader: {share:.1} each",
+        figures.answers
+    );
+    if share < LEAST {
+        let detail = format!("{share:.1} acknowledgements per fdatasync, {LEAST} are demanded");
+        return Err(Violation {
+            invariant: "group commit",
+            detail,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! Times measured one after another, and what is said of them.
+
+use std::time::{Duration, Instant};
+
+use seqd_tests::cluster::Cluster;
+
+/// Durations in order of size.
+pub(crate) struct Sample(Vec<Duration>);
+
+impl Sample {
+    pub(crate) fn new(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// The value that `share` (0 to 1) of the times do not exceed.
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
+        let last = self.0.len().saturating_sub(1) as f64;
+        self.0
+            .get((share * last).round() as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn median(&self) -> Duration {
+        self.quantile(0.5)
+    }
+}
+
+/// Strict values asked for one after another through one node.
+pub(crate) fn strict_latencies(cluster: &Cluster, node: usize, runs: usize) -> Sample {
+    let mut times = Vec::with_capacity(runs);
+    for _ in 0..runs {
+        let begin = Instant::now();
+        cluster.next(node, "order", 1);
+        times.push(begin.elapsed());
+    }
+    Sample::new(times)
+}

@@ -1,0 +1,163 @@
+//! A node whose wall clock went back does not mint below what it minted, says so, and serves all
+//! that needs no clock.
+//!
+//! Where no clock can be shifted (see `seqd_tests::clock`) a story says so and ends; the node
+//! crate's stories show the same rules through its clock port.
+
+use std::time::{Duration, Instant};
+
+use seqd_tests::checkers::{increasing, unique};
+use seqd_tests::clock::ShiftedClock;
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::history::Timeline;
+use seqd_tests::wait;
+use seqd_tests::workload::{Load, Route, Workload};
+use serde_json::json;
+
+/// The node whose clock is shifted.
+const SHIFTED: usize = 2;
+
+fn cluster_with_a_shifted_clock() -> Option<(Cluster, ShiftedClock)> {
+    let mut cluster = Cluster::planned(3);
+    let folder = cluster.folder().to_path_buf();
+    let clock = ShiftedClock::for_node(cluster.node_mut(SHIFTED), &folder)?;
+    cluster.start_all();
+    cluster.wait_ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    Some((cluster, clock))
+}
+
+fn id_from(cluster: &Cluster, node: usize) -> u64 {
+    cluster
+        .get(node, "/v1/id")
+        .ok()
+        .body
+        .trim()
+        .parse()
+        .expect("an ID")
+}
+
+/// What holds while a node's clock is ten seconds behind its last used tick.
+fn assert_behind(cluster: &Cluster) {
+    let refusal = wait::until("the refusal of a clock that is behind", READY, || {
+        let reply = cluster.get(SHIFTED, "/v1/id");
+        (reply.code() == "clock-behind").then_some(reply)
+    });
+    let refusal = refusal.refused(503, "clock-behind");
+    let detail = refusal.json()["detail"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    assert!(
+        detail.contains("ms") || detail.contains('s'),
+        "no gap in {detail:?}"
+    );
+    assert!(
+        detail.contains("20") && detail.contains('Z'),
+        "no end of it in {detail:?}"
+    );
+    let readiness = cluster.get(SHIFTED, "/readyz?verbose");
+    assert_eq!(readiness.status, 503);
+    assert!(
+        readiness.body.contains("clock-behind"),
+        "{}",
+        readiness.body
+    );
+    let (first, _) = cluster.next(SHIFTED, "order", 1);
+    let (second, _) = cluster.next(SHIFTED, "order", 1);
+    assert!(second > first);
+    id_from(cluster, 0);
+    id_from(cluster, 1);
+}
+
+fn assert_serves_again(cluster: &Cluster, above: u64) {
+    let id = wait::until("IDs again", Duration::from_secs(10), || {
+        let reply = cluster.get(SHIFTED, "/v1/id");
+        (reply.status == 200).then(|| reply.body.trim().parse::<u64>().expect("an ID"))
+    });
+    assert_ne!(id, above);
+    cluster.wait_ready_of(&[SHIFTED], READY);
+}
+
+#[test]
+fn a_start_ten_seconds_behind_refuses_ids_until_the_clock_is_right() {
+    let Some((mut cluster, clock)) = cluster_with_a_shifted_clock() else {
+        return;
+    };
+    let last = id_from(&cluster, SHIFTED);
+    assert_eq!(cluster.node_mut(SHIFTED).stop().code(), Some(0));
+    clock.shift_ms(-10_000);
+    cluster.node_mut(SHIFTED).start();
+    assert_behind(&cluster);
+    clock.shift_ms(0);
+    assert_serves_again(&cluster, last);
+}
+
+#[test]
+fn a_step_of_ten_seconds_back_while_running_refuses_ids_until_the_clock_is_right() {
+    let Some((cluster, clock)) = cluster_with_a_shifted_clock() else {
+        return;
+    };
+    let last = id_from(&cluster, SHIFTED);
+    clock.shift_ms(-10_000);
+    assert_behind(&cluster);
+    clock.shift_ms(0);
+    assert_serves_again(&cluster, last);
+}
+
+#[test]
+fn a_start_twenty_milliseconds_behind_waits_and_serves() {
+    let Some((mut cluster, clock)) = cluster_with_a_shifted_clock() else {
+        return;
+    };
+    let last = id_from(&cluster, SHIFTED);
+    let minted = Instant::now();
+    assert_eq!(cluster.node_mut(SHIFTED).stop().code(), Some(0));
+    let since = i64::try_from(minted.elapsed().as_millis()).unwrap();
+    clock.shift_ms(-(since + 20));
+    cluster.node_mut(SHIFTED).start();
+    cluster.wait_ready_of(&[SHIFTED], READY);
+    assert_ne!(id_from(&cluster, SHIFTED), last);
+    assert!(!cluster.node(SHIFTED).stderr().contains("clock-behind"));
+}
+
+#[test]
+fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
+    let Some((cluster, clock)) = cluster_with_a_shifted_clock() else {
+        return;
+    };
+    let load = Load {
+        urls: vec![cluster.node(SHIFTED).url()],
+        clients: 2,
+        route: Route::Fixed,
+        count: 10,
+        pause: Duration::ZERO,
+    };
+    let workload = Workload::ids(load, Timeline::begin());
+    for step in 1..=20 {
+        clock.shift_ms(if step % 2 == 0 { 0 } else { -20 });
+        workload.wait_for(10, READY);
+    }
+    let history = workload.finish();
+    assert!(
+        history.iter().all(|op| op.answer().is_some()),
+        "a refusal for 20 ms"
+    );
+    unique::ids(&history).unwrap();
+    increasing::ids_per_worker(&history).unwrap();
+}
+
+#[test]
+fn a_crash_and_a_quick_restart_on_a_good_clock_is_no_rollback() {
+    let mut cluster = Cluster::started(3);
+    let last = id_from(&cluster, SHIFTED);
+    cluster.node_mut(SHIFTED).kill();
+    cluster.node_mut(SHIFTED).start();
+    let id = wait::until("IDs again", READY, || {
+        let url = cluster.url(SHIFTED, "/v1/id");
+        let reply = seqd_tests::http::get(&url).send().ok()?;
+        assert_ne!(reply.code(), "clock-behind", "{}", reply.body);
+        (reply.status == 200).then(|| reply.body.trim().parse::<u64>().expect("an ID"))
+    });
+    assert_ne!(id, last);
+}

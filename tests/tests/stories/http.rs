@@ -1,0 +1,310 @@
+//! The HTTP contract as a client sees it: content, methods, refusals, limits, lists.
+
+use std::collections::BTreeSet;
+
+use seqd_tests::cluster::Cluster;
+use seqd_tests::http::{Reply, get, post, request};
+use serde_json::json;
+
+fn put(cluster: &Cluster, name: &str, body: &serde_json::Value) -> Reply {
+    request("PUT", &cluster.url(0, &format!("/v1/sequences/{name}")))
+        .json(body)
+        .reply()
+}
+
+#[test]
+fn content_follows_accept_and_everything_that_allocates_is_not_stored() {
+    let cluster = Cluster::started(1);
+    let kind = |reply: &Reply| reply.header("content-type").unwrap_or_default().to_owned();
+    for path in ["/v1/id", "/v1/uuid"] {
+        let url = cluster.url(0, path);
+        for accept in [None, Some("*/*"), Some("text/plain")] {
+            let call = get(&url);
+            let call = if let Some(accept) = accept {
+                call.header("accept", accept)
+            } else {
+                call
+            };
+            let reply = call.reply().ok();
+            assert!(kind(&reply).starts_with("text/plain"), "{path} {accept:?}");
+            assert_eq!(reply.header("cache-control"), Some("no-store"));
+        }
+        let reply = get(&url).accept_json().reply().ok();
+        assert!(kind(&reply).starts_with("application/json"), "{path}");
+    }
+    let ids = get(&cluster.url(0, "/v1/ids?count=3")).reply().ok();
+    assert!(kind(&ids).starts_with("application/json"));
+    assert_eq!(ids.json()["ids"].as_array().unwrap().len(), 3);
+    assert!(
+        ids.json()["ids"][0].is_string(),
+        "IDs pass 2^53: strings in JSON"
+    );
+    let lines = get(&cluster.url(0, "/v1/ids?count=3")).header("accept", "text/plain");
+    assert_eq!(lines.reply().ok().body.lines().count(), 3);
+    assert_eq!(ids.header("seqd-node"), Some("n1"));
+    assert!(ids.header("x-request-id").is_some_and(|id| !id.is_empty()));
+    get(&cluster.url(0, "/v1/ids"))
+        .header("accept", "image/png")
+        .reply()
+        .refused(406, "not-acceptable");
+
+    put(&cluster, "order", &json!({"mode": "strict"})).ok();
+    let next = cluster.url(0, "/v1/sequences/order/next");
+    let lines = post(&format!("{next}?count=3"))
+        .header("accept", "text/plain")
+        .reply()
+        .ok();
+    assert_eq!(lines.body.lines().collect::<Vec<_>>(), ["1", "2", "3"]);
+    let body = post(&next).json(&json!({"count": 2})).reply().ok();
+    assert_eq!(body.header("cache-control"), Some("no-store"));
+    assert_eq!(
+        body.json(),
+        json!({"ranges": [{"first": "4", "last": "5", "count": 2}], "first": "4", "last": "5",
+               "count": 2, "increment": "1", "mode": "strict"})
+    );
+    let expanded = post(&format!("{next}?count=2&expand=1")).reply().ok();
+    assert_eq!(expanded.json()["values"], json!(["6", "7"]));
+}
+
+#[test]
+fn values_that_are_not_understood_are_refused_and_never_guessed() {
+    let cluster = Cluster::started(1);
+    put(&cluster, "order", &json!({"mode": "strict"})).ok();
+    let at = |path: &str| cluster.url(0, path);
+    let next = at("/v1/sequences/order/next");
+
+    let unknown = get(&at("/v1/ids?cuont=3"))
+        .reply()
+        .refused(400, "unknown-field");
+    assert!(
+        unknown.body.contains("count"),
+        "the nearest name is missing: {}",
+        unknown.body
+    );
+    assert_eq!(unknown.header("cache-control"), Some("no-store"));
+    let many = get(&at("/v1/ids?count=10001"))
+        .reply()
+        .refused(400, "count-too-large");
+    assert!(
+        many.body.contains("10000"),
+        "the limit is missing: {}",
+        many.body
+    );
+    get(&at("/v1/ids?count=0"))
+        .reply()
+        .refused(400, "invalid-argument");
+    get(&at("/v1/ids?count=many"))
+        .reply()
+        .refused(400, "invalid-argument");
+    get(&at("/v1/id?layout=nosuch"))
+        .reply()
+        .refused(404, "not-found");
+    get(&at("/v1/ids/12x"))
+        .reply()
+        .refused(400, "invalid-argument");
+    get(&at("/v1/nosuch")).reply().refused(404, "not-found");
+
+    post(&format!("{next}?count=1000001"))
+        .reply()
+        .refused(400, "count-too-large");
+    post(&next)
+        .json(&json!({"number": 1}))
+        .reply()
+        .refused(400, "unknown-field");
+    post(&format!("{next}?count=1"))
+        .json(&json!({"count": 1}))
+        .reply()
+        .refused(400, "invalid-argument");
+    for name in ["-x", "a%20b", "%C3%A4"] {
+        put(&cluster, name, &json!({})).refused(400, "invalid-argument");
+    }
+    put(&cluster, &"x".repeat(129), &json!({})).refused(400, "invalid-argument");
+    // Nothing of all that took a value.
+    assert_eq!(cluster.next(0, "order", 1), (1, 1));
+}
+
+#[test]
+fn bodies_methods_and_headers_that_are_not_understood_are_refused() {
+    let cluster = Cluster::started(1);
+    put(&cluster, "order", &json!({"mode": "strict"})).ok();
+    let at = |path: &str| cluster.url(0, path);
+    let next = at("/v1/sequences/order/next");
+
+    post(&next)
+        .body("{\"count\":1}")
+        .reply()
+        .refused(415, "unsupported-media-type");
+    let form = post(&next).header("content-type", "application/x-www-form-urlencoded");
+    let form = form
+        .body("count=1")
+        .reply()
+        .refused(415, "unsupported-media-type");
+    assert!(
+        form.body.contains("application/json"),
+        "no way out: {}",
+        form.body
+    );
+    let malformed = post(&next)
+        .header("content-type", "application/json")
+        .body("{");
+    malformed.reply().refused(400, "invalid-argument");
+    let big = format!("{{\"count\":{}1}}", " ".repeat(65 * 1024));
+    let big = post(&next)
+        .header("content-type", "application/json")
+        .body(big);
+    big.reply().refused(413, "body-too-large");
+
+    get(&next).reply().refused(405, "method-not-allowed");
+    assert_eq!(request("HEAD", &at("/v1/id")).reply().status, 405);
+    post(&next)
+        .header("origin", "http://evil.example")
+        .reply()
+        .refused(403, "forbidden");
+    let other = get(&at("/v1/cluster")).header("seqd-cluster", "01JOTHER");
+    other.reply().refused(421, "wrong-cluster");
+    let key = post(&next).header("idempotency-key", "k").reply();
+    assert_eq!(key.status, 400, "{key:?}");
+    let missing = post(&at("/v1/sequences/nosuch/next"))
+        .reply()
+        .refused(404, "not-found");
+    let hint = missing.json()["hint"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    assert!(hint.contains("seq create nosuch"), "{hint}");
+    let problem = missing.json();
+    assert_eq!(problem["type"], "/problems/not-found");
+    assert_eq!(
+        (&problem["status"], &problem["retryable"]),
+        (&json!(404), &json!(false))
+    );
+    assert!(problem["title"].is_string() && problem["detail"].is_string());
+    // Nothing of all that took a value.
+    assert_eq!(cluster.next(0, "order", 1), (1, 1));
+}
+
+#[test]
+fn a_sequence_is_created_once_listed_and_deleted_with_its_mark_kept() {
+    let cluster = Cluster::started(1);
+    let definition = json!({"mode": "strict", "start": 5, "increment": "5", "max": "20"});
+    let created = put(&cluster, "fives", &definition);
+    assert_eq!(created.status, 201, "{created:?}");
+    let tag = created.header("etag").expect("the revision").to_owned();
+    assert_eq!(put(&cluster, "fives", &definition).status, 200);
+    put(&cluster, "fives", &json!({"mode": "segment"})).refused(409, "already-exists");
+    assert_eq!(cluster.next(0, "fives", 2), (5, 10));
+    let fives = cluster.get(0, "/v1/sequences/fives").ok().json();
+    assert_eq!(
+        (&fives["next"], &fives["remaining"]),
+        (&json!("15"), &json!("2"))
+    );
+
+    let url = cluster.url(0, "/v1/sequences/fives");
+    let stale = request("DELETE", &url)
+        .header("if-match", "\"no-such-revision\"")
+        .reply();
+    stale.refused(412, "precondition-failed");
+    request("DELETE", &url)
+        .header("if-match", &tag)
+        .reply()
+        .ok();
+    get(&url).reply().refused(404, "not-found");
+    put(&cluster, "fives", &json!({"mode": "strict", "start": 1})).refused(409, "already-exists");
+    put(&cluster, "fives", &definition).ok();
+    assert_eq!(
+        cluster.next(0, "fives", 1),
+        (15, 15),
+        "it goes on above its mark"
+    );
+
+    for name in ["a.1", "a.2", "a.3", "b.1"] {
+        put(&cluster, name, &json!({})).ok();
+    }
+    let page = cluster
+        .get(0, "/v1/sequences?prefix=a.&limit=2")
+        .ok()
+        .json();
+    let names = |page: &serde_json::Value| -> Vec<String> {
+        let items = page["items"].as_array().expect("items");
+        items
+            .iter()
+            .map(|item| item["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&page), ["a.1", "a.2"]);
+    let cursor = page["next_cursor"].as_str().expect("there is more");
+    let path = format!("/v1/sequences?prefix=a.&limit=2&cursor={cursor}");
+    let page = cluster.get(0, &path).ok().json();
+    assert_eq!(names(&page), ["a.3"]);
+    assert!(page["next_cursor"].is_null());
+    cluster
+        .get(0, "/v1/sequences?limit=1001")
+        .refused(400, "invalid-argument");
+}
+
+#[test]
+fn uuids_are_of_the_asked_version_and_version_7_increases() {
+    let cluster = Cluster::started(1);
+    let seven = cluster.get(0, "/v1/uuids?count=2000").ok().json();
+    let seven: Vec<String> = seven["uuids"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|uuid| uuid.as_str().unwrap().to_owned())
+        .collect();
+    assert!(
+        seven
+            .iter()
+            .all(|uuid| uuid.len() == 36 && &uuid[14..15] == "7")
+    );
+    assert!(
+        seven.windows(2).all(|pair| pair[0] < pair[1]),
+        "strictly increasing"
+    );
+    let four = cluster.get(0, "/v1/uuids?version=4&count=100").ok().json();
+    let four: BTreeSet<String> = four["uuids"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|uuid| uuid.as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(four.len(), 100);
+    assert!(four.iter().all(|uuid| &uuid[14..15] == "4"));
+    cluster
+        .get(0, "/v1/uuid?version=1")
+        .refused(400, "invalid-argument");
+}
+
+#[test]
+fn an_operator_sees_health_metrics_workers_and_the_version() {
+    let cluster = Cluster::started(1);
+    cluster.get(0, "/v1/ids?count=10").ok();
+    let checks = cluster.get(0, "/readyz?verbose").ok();
+    assert!(
+        checks.body.lines().count() > 1 || checks.json()["checks"].is_array(),
+        "{checks:?}"
+    );
+    let metrics = cluster.get(0, "/metrics").ok().body;
+    for name in [
+        "seqd_ids_generated_total",
+        "seqd_worker_id",
+        "seqd_http_requests_total",
+        "seqd_raft_is_leader",
+        "seqd_raft_fsync_duration_seconds",
+        "seqd_build_info",
+    ] {
+        assert!(metrics.contains(name), "{name} is missing");
+    }
+    let workers = cluster.get(0, "/v1/workers").ok().json();
+    assert_eq!(
+        workers["items"].as_array().expect("items").len(),
+        1,
+        "{workers}"
+    );
+    let version = cluster.get(0, "/version").ok().json();
+    assert!(
+        version["version"]
+            .as_str()
+            .is_some_and(|version| !version.is_empty())
+    );
+}

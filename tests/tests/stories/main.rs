@@ -1,0 +1,23 @@
+//! Stories told with real processes: what a user, and what an operator on a bad day, would see.
+//!
+//! Each starts its own cluster in a temporary folder and ends it again. Their longer versions are
+//! the commands of the `soak` binary.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "the helpers of stories are test code too: a panic with a message is how they fail"
+)]
+
+mod checkpoint;
+mod cli;
+mod clock;
+mod cluster;
+mod demo;
+mod folders;
+mod http;
+mod ids;
+mod members;
+mod quorum;
+mod segments;
+mod strict;

@@ -1,0 +1,104 @@
+//! Two of three nodes are gone: what the survivor still does, for how long, and what it says.
+
+use std::time::Duration;
+
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::{http, wait};
+use serde_json::json;
+
+/// The minting window of these stories: long enough to be seen serving, short enough to see end.
+const WINDOW: &str = "\"6s\"";
+
+/// The request's own timeout on the server, and what the harness and the machine add to it.
+const TIMEOUT: Duration = Duration::from_millis(3000 + 500);
+
+#[test]
+fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
+    let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW);
+    cluster.start_all();
+    cluster.wait_ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster.create_sequence(0, "ticket", &json!({"mode": "segment"}));
+    assert_eq!(cluster.next(0, "order", 1), (1, 1));
+    let survivor = cluster.follower();
+    let victims: Vec<usize> = (0..3).filter(|&i| i != survivor).collect();
+    victims.iter().for_each(|&i| cluster.node_mut(i).kill());
+
+    cluster.get(survivor, "/v1/id").ok();
+    let order = cluster.url(survivor, "/v1/sequences/order/next");
+    wait::until("a clear no-quorum", READY, || {
+        let reply = http::post(&order).reply();
+        assert!(
+            reply.elapsed <= TIMEOUT,
+            "answered after {:?}",
+            reply.elapsed
+        );
+        assert!(
+            ["no-quorum", "outcome-unknown"].contains(&reply.code().as_str()),
+            "{reply:?}"
+        );
+        (reply.code() == "no-quorum").then_some(())
+    });
+    // From here on it is known that there is no leader: it is said before anything is proposed.
+    let reply = http::post(&order).reply().refused(503, "no-quorum");
+    assert!(reply.retryable());
+    assert!(
+        reply.elapsed < Duration::from_secs(1),
+        "said after {:?}",
+        reply.elapsed
+    );
+    let never_used = cluster.url(survivor, "/v1/sequences/ticket/next");
+    http::post(&never_used).reply().refused(503, "no-quorum");
+
+    let readiness = cluster.get(survivor, "/readyz?verbose");
+    assert_eq!(readiness.status, 503);
+    assert!(
+        names_a_time(&readiness.body),
+        "no end of the window in {}",
+        readiness.body
+    );
+    wait::until("the end of the window", READY, || {
+        let reply = cluster.get(survivor, "/v1/id");
+        assert!(
+            reply.elapsed <= TIMEOUT,
+            "answered after {:?}",
+            reply.elapsed
+        );
+        (reply.status != 200).then(|| reply.refused(503, "no-quorum"))
+    });
+
+    cluster.node_mut(victims[0]).start();
+    let took = cluster.wait_ready_of(&[survivor, victims[0]], READY);
+    assert!(took <= Duration::from_secs(5), "well again after {took:?}");
+    cluster.get(survivor, "/v1/id").ok();
+    let (next, _) = cluster.next(survivor, "order", 1);
+    assert!(next >= 2);
+}
+
+/// Whether a text holds an RFC 3339 time in UTC.
+fn names_a_time(text: &str) -> bool {
+    text.split(|c: char| c.is_whitespace() || "\",".contains(c))
+        .any(|word| {
+            word.len() >= 20 && word.starts_with("20") && word.contains('T') && word.ends_with('Z')
+        })
+}
+
+#[test]
+fn readiness_for_ids_alone_outlives_the_quorum() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let survivor = cluster.follower();
+    let victims: Vec<usize> = (0..3).filter(|&i| i != survivor).collect();
+    victims.iter().for_each(|&i| cluster.node_mut(i).kill());
+    wait::until("readiness is lost", READY, || {
+        (cluster.get(survivor, "/readyz").status == 503).then_some(())
+    });
+    cluster.get(survivor, "/readyz?for=ids").ok();
+    cluster.get(survivor, "/livez").ok();
+    cluster
+        .get(survivor, "/v1/sequences/order")
+        .refused(503, "no-quorum");
+    cluster.get(survivor, "/v1/sequences/order?stale=1").ok();
+    let view = cluster.get(survivor, "/v1/cluster").ok().json();
+    assert!(view["leader"].is_null(), "{view}");
+}

@@ -1,0 +1,117 @@
+//! Segment sequences: served from buffered ranges, given back by a clean stop, bounded in loss.
+
+use std::time::Duration;
+
+use seqd_tests::checkers::{disjoint, increasing};
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::history::{Timeline, reasons, tally};
+use seqd_tests::http;
+use seqd_tests::workload::{Load, Route, Workload};
+use serde_json::json;
+
+/// Segments of one size, so that a story can count what is buffered.
+const SIZE: i64 = 100;
+
+fn of_one_size() -> serde_json::Value {
+    json!({"mode": "segment", "segment": {"min": SIZE, "max": SIZE}})
+}
+
+#[test]
+fn a_clean_stop_gives_the_whole_unused_run_back() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "ticket", &of_one_size());
+    let node = cluster.follower();
+    for value in 1..=40 {
+        assert_eq!(cluster.next(node, "ticket", 1), (value, value));
+    }
+    // A tenth of the first segment is used, so the second is on its way; once the sequence's mark
+    // shows it, both buffers are filled.
+    seqd_tests::wait::until("the second segment", READY, || {
+        let ticket = cluster.get(node, "/v1/sequences/ticket").ok().json();
+        (ticket["allocated"] == json!("200")).then_some(())
+    });
+    assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
+    let other = (node + 1) % 3;
+    assert_eq!(cluster.next(other, "ticket", 1), (41, 41));
+}
+
+#[test]
+fn a_kill_loses_at_most_the_two_buffered_segments() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "ticket", &of_one_size());
+    let node = cluster.follower();
+    for value in 1..=40 {
+        assert_eq!(cluster.next(node, "ticket", 1), (value, value));
+    }
+    cluster.node_mut(node).kill();
+    let other = (node + 1) % 3;
+    let (next, _) = cluster.next(other, "ticket", 1);
+    assert!(next > 40, "{next} was told before");
+    assert!(
+        next <= 40 + 2 * SIZE + 1,
+        "{next} is next: more than two segments are lost"
+    );
+}
+
+#[test]
+fn an_advance_voids_what_nodes_have_buffered_and_what_they_give_back() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "ticket", &of_one_size());
+    let node = cluster.follower();
+    assert_eq!(cluster.next(node, "ticket", 20), (1, 20));
+    let other = (node + 1) % 3;
+    let url = cluster.url(other, "/v1/sequences/ticket/advance");
+    http::post(&url).json(&json!({"to": "5000"})).reply().ok();
+    http::post(&url)
+        .json(&json!({"to": "4000"}))
+        .reply()
+        .refused(409, "would-go-backwards");
+    // The node's own buffer is of an older epoch by the time that it has applied the advance.
+    cluster.wait_same_state(&[0, 1, 2]);
+    let (first, _) = cluster.next(node, "ticket", 1);
+    assert!(
+        first >= 5000,
+        "{first} comes from a buffer that the advance had voided"
+    );
+    assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
+    let (next, _) = cluster.next(other, "ticket", 1);
+    assert!(next > first, "{next} after {first}");
+}
+
+#[test]
+fn no_value_is_told_twice_under_load_and_kills() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 50, "max": 5000}}));
+    let load = Load {
+        urls: cluster.urls(),
+        clients: 6,
+        route: Route::Fixed,
+        count: 7,
+        pause: Duration::from_millis(1),
+    };
+    let workload = Workload::next(load, Timeline::begin(), "ticket");
+    for victim in [cluster.leader(), cluster.follower()] {
+        workload.wait_for(200, READY);
+        cluster.node_mut(victim).kill();
+        workload.wait_for(200, READY);
+        cluster.node_mut(victim).start();
+        cluster.wait_ready_of(&[victim], READY);
+    }
+    workload.wait_for(200, READY);
+    let history = workload.finish();
+    println!("{:?} {:?}", tally(&history), reasons(&history));
+    disjoint::segments(&history, 1, i64::MAX).unwrap();
+    increasing::values_per_node(&history).unwrap();
+}
+
+#[test]
+fn an_exhausted_sequence_says_so_and_hands_out_its_last_value_once() {
+    let cluster = Cluster::started(3);
+    for mode in ["segment", "strict"] {
+        let name = format!("small-{mode}");
+        cluster.create_sequence(0, &name, &json!({"mode": mode, "max": "3"}));
+        assert_eq!(cluster.next(0, &name, 3), (1, 3), "{mode}");
+        let url = cluster.url(0, &format!("/v1/sequences/{name}/next"));
+        http::post(&url).reply().refused(409, "sequence-exhausted");
+    }
+}
