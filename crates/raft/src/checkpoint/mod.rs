@@ -1,0 +1,143 @@
+//! The state machine's rows on disk: the materialisation that spares a start the whole log.
+//!
+//! The log and the snapshots are the truth. What lies here may be older than they are (the log
+//! replays the rest) and may be lost (it is built again from a snapshot and the log), but it must
+//! never be believed when it is wrong. So every checkpoint is one atomic batch that carries, beside
+//! the changed rows, a [`Checkpoint`] record with the digest of *all* rows, and an
+//! open compares it before anything is used.
+//!
+//! This module knows rows and nothing else: log IDs and memberships are bytes to it. sled is named
+//! in `sled_store` alone; [`StateStore`] is the seam, and the in-memory store keeps it honest.
+//!
+//! It does not decide when to write, does not hold back for the log's synced index, and does not
+//! say anything to people: the caller does.
+
+mod generation;
+#[cfg(test)]
+pub(crate) mod memory;
+mod record;
+mod sled_store;
+#[cfg(test)]
+mod tests;
+mod witness;
+
+use std::io;
+
+pub(crate) use generation::{Opened, create_empty, create_generation, open};
+pub(crate) use sled_store::SledStore;
+
+/// A row of the state: key and value.
+pub(crate) type Row = (Vec<u8>, Vec<u8>);
+
+/// A changed row: its key, and its new value or none if the row is gone.
+pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
+
+/// Looks at one row; an error ends the walk over the rows.
+pub(crate) type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
+
+/// The most bytes that one row, key and value together, may have.
+///
+/// One mebibyte: far above the largest record of the state, and small enough that a reader of a
+/// damaged file can allocate it without harm.
+pub(crate) const MAX_ROW_BYTES: usize = 1 << 20;
+
+/// What a checkpoint says of itself: one record beside the rows, in the same atomic batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    /// Index of the last applied entry.
+    pub(crate) index: u64,
+    /// The last applied log ID, as the caller encodes it.
+    pub(crate) log_id: Vec<u8>,
+    /// The last applied membership, as the caller encodes it.
+    pub(crate) membership: Vec<u8>,
+    /// The wrapping sum of [`seqd_state::row_hash`] over all rows of the state.
+    pub(crate) digest: u128,
+}
+
+/// Where checkpoints go. One writer; a batch is durable when `write` returns.
+///
+/// Invariants:
+/// 1. After a crash the store holds the rows and the record of one `write`, never of two.
+/// 2. `applied().index` never falls.
+/// 3. After a failed `write` every later one fails: whether the failed batch is on the disk is not
+///    known, and asking the disk again would not tell.
+pub(crate) trait StateStore: Send {
+    /// What the last checkpoint said; nothing before the first.
+    fn applied(&self) -> Option<Checkpoint>;
+
+    /// Writes one checkpoint: all changes and `applied`, atomically, and waits for the disk.
+    fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()>;
+
+    /// Shows all rows of the state to `visit`, in key order.
+    fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
+
+    /// Writes out what is buffered and lets go of the files.
+    fn close(self: Box<Self>) -> io::Result<()>;
+
+    /// Bytes taken on the disk.
+    fn disk_bytes(&self) -> u64;
+}
+
+/// Refuses a checkpoint that no store may take, whatever is below it.
+fn check_write(
+    before: Option<&Checkpoint>,
+    changes: &[Change],
+    applied: &Checkpoint,
+) -> io::Result<()> {
+    if let Some(before) = before
+        && applied.index < before.index
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "a checkpoint at index {} after one at {}",
+                applied.index, before.index
+            ),
+        ));
+    }
+    changes
+        .iter()
+        .try_for_each(|(key, value)| check_row(key, value.as_deref().unwrap_or_default()))
+}
+
+/// Refuses a row over [`MAX_ROW_BYTES`].
+pub(crate) fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
+    let bytes = key.len() + value.len();
+    if bytes > MAX_ROW_BYTES {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("a row of {bytes} bytes; the most is {MAX_ROW_BYTES}"),
+        ));
+    }
+    Ok(())
+}
+
+/// Counts rows and sums their hashes: the one way in which rows are compared with a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// How many rows were seen.
+    pub(crate) rows: u64,
+    /// The wrapping sum of their hashes.
+    pub(crate) digest: u128,
+}
+
+impl Tally {
+    /// Counts one row.
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.rows += 1;
+        self.digest = self.digest.wrapping_add(seqd_state::row_hash(key, value));
+    }
+
+    /// An error that says what differs, if these are not the rows whose digest was recorded.
+    pub(crate) fn expect(self, digest: u128) -> io::Result<()> {
+        if self.digest == digest {
+            return Ok(());
+        }
+        let Tally {
+            rows,
+            digest: found,
+        } = self;
+        let why = format!("its {rows} rows have digest {found:032x}, recorded was {digest:032x}");
+        Err(io::Error::new(io::ErrorKind::InvalidData, why))
+    }
+}

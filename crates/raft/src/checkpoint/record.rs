@@ -1,0 +1,179 @@
+//! The two records that a checkpoint keeps beside the state's rows, and their bytes.
+//!
+//! Each is closed with a CRC of its own: the digest covers the state's rows, not these.
+
+use std::io;
+
+use seqd_state::codec::{self, CodecError, Versioned};
+use serde::{Deserialize, Serialize};
+
+use super::Checkpoint;
+
+/// Bytes of the checksum behind a record.
+const CRC_BYTES: usize = 4;
+
+/// Whose rows these are. Written when the folder is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Format {
+    /// The cluster.
+    pub(super) cluster_id: String,
+    /// The number in the folder's name: a folder that was renamed by hand is not believed.
+    pub(super) generation: u64,
+}
+
+impl Versioned for Format {
+    const KIND: u8 = 64;
+    const VERSION: u8 = 1;
+    const MAX_BYTES: usize = 4 << 10;
+}
+
+/// [`Checkpoint`] as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CheckpointRecord {
+    index: u64,
+    log_id: Vec<u8>,
+    membership: Vec<u8>,
+    digest: u128,
+}
+
+impl Versioned for CheckpointRecord {
+    const KIND: u8 = 65;
+    const VERSION: u8 = 1;
+    const MAX_BYTES: usize = 256 << 10;
+}
+
+impl CheckpointRecord {
+    pub(super) fn index(&self) -> u64 {
+        self.index
+    }
+}
+
+impl From<&Checkpoint> for CheckpointRecord {
+    fn from(applied: &Checkpoint) -> CheckpointRecord {
+        let Checkpoint {
+            index,
+            log_id,
+            membership,
+            digest,
+        } = applied.clone();
+        CheckpointRecord {
+            index,
+            log_id,
+            membership,
+            digest,
+        }
+    }
+}
+
+impl From<CheckpointRecord> for Checkpoint {
+    fn from(record: CheckpointRecord) -> Checkpoint {
+        let CheckpointRecord {
+            index,
+            log_id,
+            membership,
+            digest,
+        } = record;
+        Checkpoint {
+            index,
+            log_id,
+            membership,
+            digest,
+        }
+    }
+}
+
+/// The bytes of a record: the value, then the CRC of its bytes.
+pub(super) fn seal<T: Versioned>(record: &T) -> io::Result<Vec<u8>> {
+    let mut bytes = codec::encode(record)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The record in `bytes`. [`io::ErrorKind::Unsupported`] if a newer program wrote it.
+pub(super) fn unseal<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
+    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let Some((body, crc)) = bytes.split_last_chunk::<CRC_BYTES>() else {
+        return Err(wrong(format!("a record of {} bytes", bytes.len())));
+    };
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err(wrong("a record's checksum does not match".to_owned()));
+    }
+    codec::decode(body).map_err(|error| match error {
+        CodecError::NewerVersion { .. } => io::Error::new(io::ErrorKind::Unsupported, error),
+        _ => wrong(error.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied() -> Checkpoint {
+        Checkpoint {
+            index: 258,
+            log_id: vec![1, 2],
+            membership: vec![3],
+            digest: 4,
+        }
+    }
+
+    #[test]
+    fn golden_bytes_of_the_format_record() {
+        let record = Format {
+            cluster_id: "c1".to_owned(),
+            generation: 7,
+        };
+        let bytes = seal(&record).unwrap();
+        let body = [
+            64, 1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 7, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(bytes[..body.len()], body);
+        assert_eq!(bytes.len(), body.len() + CRC_BYTES);
+        assert_eq!(unseal::<Format>(&bytes).unwrap(), record);
+    }
+
+    #[test]
+    fn golden_bytes_of_the_applied_record() {
+        let bytes = seal(&CheckpointRecord::from(&applied())).unwrap();
+        let mut body = vec![65, 1, 2, 1, 0, 0, 0, 0, 0, 0];
+        body.extend([2, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+        body.extend([1, 0, 0, 0, 0, 0, 0, 0, 3]);
+        body.extend(4_u128.to_le_bytes());
+        assert_eq!(bytes[..body.len()], body);
+        assert_eq!(
+            Checkpoint::from(unseal::<CheckpointRecord>(&bytes).unwrap()),
+            applied()
+        );
+    }
+
+    #[test]
+    fn each_flipped_bit_of_a_record_is_found() {
+        let bytes = seal(&CheckpointRecord::from(&applied())).unwrap();
+        for position in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[position] ^= 1 << bit;
+                assert!(
+                    unseal::<CheckpointRecord>(&damaged).is_err(),
+                    "byte {position} bit {bit}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_record_is_told_from_a_damaged_one() {
+        let mut body = codec::encode(&CheckpointRecord::from(&applied())).unwrap();
+        body[1] = 2;
+        let crc = crc32c::crc32c(&body);
+        body.extend(crc.to_le_bytes());
+        let error = unseal::<CheckpointRecord>(&body).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert_eq!(
+            unseal::<Format>(&[]).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+    }
+}

@@ -1,0 +1,347 @@
+//! A checkpoint folder on sled: the only file that names sled.
+//!
+//! sled 0.34.7's `flush` ends in `sync_file_range`, which is no barrier: a power cut after it loses
+//! acknowledged batches. So each batch is flushed *and then* fdatasynced through a handle of our
+//! own on sled's file before the next one may begin. One batch in flight also keeps clear of the
+//! deadlock that sled 0.34.7 has when many unflushed batches wait.
+//!
+//! sled panics where others return errors. Every call into it is caught here and becomes an error.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::record::{CheckpointRecord, Format, seal, unseal};
+use super::witness::Witness;
+use super::{Change, Checkpoint, Row, StateStore, Tally, VisitRow, check_row, check_write};
+
+/// First byte of the keys of the state's rows.
+const STATE: u8 = b's';
+/// Key of the [`Format`] record.
+const FORMAT_KEY: &[u8] = b"m/format";
+/// Key of the [`Checkpoint`] record.
+const APPLIED_KEY: &[u8] = b"m/applied";
+
+/// sled's page cache. Its real memory is a multiple of this; the state is in memory anyway, so the
+/// cache only serves writes and one scan at a start.
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// Rows and bytes of one batch while a folder is filled: enough that the fdatasync between two
+/// batches does not dominate, few enough that sled buffers little.
+const FILL_BATCH_ROWS: usize = 4096;
+const FILL_BATCH_BYTES: usize = 1 << 20;
+
+/// Pause between two attempts at a folder whose lock is held: sled lets go of its files shortly
+/// after its handle was dropped, not with it.
+const LOCK_RETRY: Duration = Duration::from_millis(10);
+
+/// A checkpoint folder that sled has open.
+#[derive(Debug)]
+pub(crate) struct SledStore {
+    db: sled::Db,
+    folder: PathBuf,
+    /// Our own handle on sled's file, opened before the first write so that no write error of the
+    /// kernel goes unseen.
+    file: File,
+    witness: Witness,
+    /// Files in `blobs/` that were synced. sled puts what is too large for its log there.
+    synced_blobs: BTreeSet<OsString>,
+    applied: Option<Checkpoint>,
+    failed: bool,
+}
+
+impl SledStore {
+    /// Makes an empty folder for `format`, durable but for its own name in the parent.
+    pub(super) fn create(folder: &Path, format: &Format) -> io::Result<SledStore> {
+        let format = seal(format)?;
+        let mut store = SledStore::open_folder(folder, Instant::now())?;
+        let mut batch = sled::Batch::default();
+        batch.insert(FORMAT_KEY, format);
+        store.commit(batch)?;
+        sync_tree(folder)?;
+        Ok(store)
+    }
+
+    /// Opens a folder and reads its records, but not the state's rows.
+    ///
+    /// Waits for sled's lock on it until `deadline`.
+    pub(super) fn open(folder: &Path, deadline: Instant) -> io::Result<(SledStore, Format)> {
+        let mut store = SledStore::open_folder(folder, deadline)?;
+        let records = guarded("reading its records", || {
+            let format = store.db.get(FORMAT_KEY).map_err(io_error)?;
+            Ok((format, store.db.get(APPLIED_KEY).map_err(io_error)?))
+        });
+        let read = records.and_then(|(format, applied)| {
+            let format = format.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, "the format record is missing")
+            })?;
+            let applied = applied
+                .map(|bytes| unseal::<CheckpointRecord>(&bytes))
+                .transpose()?;
+            store
+                .witness
+                .check(applied.as_ref().map(|record| record.index()))?;
+            // What is found may be in the page cache alone.
+            store.file.sync_data()?;
+            Ok((unseal::<Format>(&format)?, applied.map(Checkpoint::from)))
+        });
+        match read {
+            Ok((format, applied)) => {
+                store.applied = applied;
+                Ok((store, format))
+            }
+            Err(error) => {
+                store.let_go();
+                Err(error)
+            }
+        }
+    }
+
+    fn open_folder(folder: &Path, deadline: Instant) -> io::Result<SledStore> {
+        let config = sled::Config::new()
+            .path(folder)
+            .mode(sled::Mode::HighThroughput)
+            .cache_capacity(CACHE_BYTES)
+            .flush_every_ms(None);
+        let db = loop {
+            match guarded("opening", || config.open().map_err(io_error)) {
+                Err(error) if is_locked(&error) && Instant::now() < deadline => {
+                    thread::sleep(LOCK_RETRY);
+                }
+                other => break other?,
+            }
+        };
+        let file = File::open(folder.join("db"))?;
+        let witness = Witness::open(folder)?;
+        Ok(SledStore {
+            db,
+            folder: folder.to_owned(),
+            file,
+            witness,
+            synced_blobs: BTreeSet::new(),
+            applied: None,
+            failed: false,
+        })
+    }
+
+    /// All rows of the state, after their digest was found to be the recorded one.
+    pub(super) fn checked_rows(&self) -> io::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        self.check(&mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Compares all rows with the applied record, showing each to `visit`.
+    fn check(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        let mut tally = Tally::default();
+        self.stream(&mut |key, value| {
+            tally.add(key, value);
+            visit(key, value)
+        })?;
+        tally.expect(self.applied.as_ref().map_or(0, |recorded| recorded.digest))
+    }
+
+    /// Fills an empty folder: all rows, then `applied`, and compares what sled has then.
+    pub(super) fn fill(
+        &mut self,
+        rows: impl Iterator<Item = io::Result<Row>>,
+        applied: &Checkpoint,
+    ) -> io::Result<()> {
+        let mut batch = sled::Batch::default();
+        let (mut batch_rows, mut batch_bytes) = (0, 0);
+        for row in rows {
+            let (key, value) = row?;
+            check_row(&key, &value)?;
+            batch_rows += 1;
+            batch_bytes += key.len() + value.len();
+            batch.insert(state_key(&key), value);
+            if batch_rows >= FILL_BATCH_ROWS || batch_bytes >= FILL_BATCH_BYTES {
+                self.commit(std::mem::take(&mut batch))?;
+                (batch_rows, batch_bytes) = (0, 0);
+            }
+        }
+        batch.insert(APPLIED_KEY, seal(&CheckpointRecord::from(applied))?);
+        self.commit(batch)?;
+        self.witness.note(applied.index)?;
+        self.applied = Some(applied.clone());
+        self.check(&mut |_, _| Ok(()))?;
+        sync_tree(&self.folder)
+    }
+
+    /// One batch, down to the disk. After a failure nothing more is written.
+    fn commit(&mut self, batch: sled::Batch) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("an earlier checkpoint failed"));
+        }
+        let written = guarded("writing", || {
+            self.db.apply_batch(batch).map_err(io_error)?;
+            self.db.flush().map_err(io_error)?;
+            Ok(())
+        });
+        let synced = written.and_then(|()| {
+            self.sync_blobs()?;
+            self.file.sync_data()
+        });
+        self.failed = synced.is_err();
+        synced
+    }
+
+    /// Syncs the blobs that came since the last batch; there are none as long as rows are small.
+    fn sync_blobs(&mut self) -> io::Result<()> {
+        let folder = self.folder.join("blobs");
+        let mut found = BTreeSet::new();
+        let mut fresh = false;
+        for entry in fs::read_dir(&folder)? {
+            let name = entry?.file_name();
+            if !self.synced_blobs.contains(&name) {
+                match File::open(folder.join(&name)) {
+                    Ok(file) => file.sync_data()?,
+                    // sled removes a blob as soon as its page was written again.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                }
+                fresh = true;
+            }
+            found.insert(name);
+        }
+        self.synced_blobs = found;
+        if fresh { sync_dir(&folder) } else { Ok(()) }
+    }
+
+    /// Drops sled's handle. Dropping flushes, which can panic as anything in sled.
+    pub(super) fn let_go(self) {
+        let db = self.db;
+        let dropped = guarded("closing", || {
+            drop(db);
+            Ok(())
+        });
+        // Nothing depends on it: the caller has no use for the folder or has synced it.
+        let _ = dropped;
+    }
+}
+
+impl StateStore for SledStore {
+    fn applied(&self) -> Option<Checkpoint> {
+        self.applied.clone()
+    }
+
+    fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()> {
+        check_write(self.applied.as_ref(), &changes, applied)?;
+        let mut batch = sled::Batch::default();
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.insert(state_key(&key), value),
+                None => batch.remove(state_key(&key)),
+            }
+        }
+        batch.insert(APPLIED_KEY, seal(&CheckpointRecord::from(applied))?);
+        self.commit(batch)?;
+        self.applied = Some(applied.clone());
+        self.witness.note(applied.index)
+    }
+
+    fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        guarded("reading", || {
+            for row in self.db.scan_prefix([STATE]) {
+                let (key, value) = row.map_err(io_error)?;
+                visit(key.get(1..).unwrap_or_default(), &value)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn close(mut self: Box<Self>) -> io::Result<()> {
+        let flushed = if self.failed {
+            Err(io::Error::other("an earlier checkpoint failed"))
+        } else {
+            self.commit(sled::Batch::default())
+                .and_then(|()| self.witness.sync())
+        };
+        self.let_go();
+        flushed
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        // A metric: a file that sled removes meanwhile counts as nothing.
+        folder_bytes(&self.folder)
+    }
+}
+
+fn state_key(key: &[u8]) -> Vec<u8> {
+    let mut prefixed = Vec::with_capacity(1 + key.len());
+    prefixed.push(STATE);
+    prefixed.extend_from_slice(key);
+    prefixed
+}
+
+/// Runs `call`; a panic inside becomes an error that says during what.
+pub(super) fn guarded<T>(
+    what: &'static str,
+    call: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        Err(io::Error::other(format!(
+            "panic while {what}: {}",
+            panic_text(panic.as_ref())
+        )))
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}
+
+fn io_error(error: sled::Error) -> io::Error {
+    match error {
+        sled::Error::Io(error) => error,
+        sled::Error::Corruption { .. } => io::Error::new(io::ErrorKind::InvalidData, error),
+        other => io::Error::other(other),
+    }
+}
+
+/// sled has no kind for a held lock, only this text.
+fn is_locked(error: &io::Error) -> bool {
+    error.to_string().contains("could not acquire lock")
+}
+
+/// Syncs each file below `folder`, and each folder after its files.
+fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    sync_dir(folder)
+}
+
+/// Makes the names in `folder` durable.
+pub(crate) fn sync_dir(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(known) if known.is_dir() => folder_bytes(&entry.path()),
+        Ok(known) => known.blocks() * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
+}

@@ -1,0 +1,106 @@
+//! What the store is known to hold, written beside it where sled cannot forget it.
+//!
+//! sled takes damage in the middle of its file for a torn tail and goes back to an earlier batch
+//! without a word: rows, digest and record fit each other, and synced checkpoints are missing. The
+//! log would replay them, if it still has them, but the fault would go unseen. So the index of each
+//! checkpoint is noted here after it was synced. The note itself is not synced each time: after a
+//! power cut it may be older than the store, never newer.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const FILE_NAME: &str = "witness";
+
+/// Index and CRC, little-endian.
+const NOTE_BYTES: usize = 12;
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct Witness {
+    file: File,
+}
+
+impl Witness {
+    /// Opens or makes the file in `folder`.
+    pub(super) fn open(folder: &Path) -> io::Result<Witness> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false);
+        Ok(Witness {
+            file: file.open(folder.join(FILE_NAME))?,
+        })
+    }
+
+    /// Notes that the checkpoint at `index` is synced.
+    pub(super) fn note(&self, index: u64) -> io::Result<()> {
+        let mut note = [0; NOTE_BYTES];
+        let (start, crc) = note.split_at_mut(size_of::<u64>());
+        start.copy_from_slice(&index.to_le_bytes());
+        crc.copy_from_slice(&crc32c::crc32c(start).to_le_bytes());
+        self.file.write_all_at(&note, 0)
+    }
+
+    /// An error if the store holds less than was noted. A note that is damaged says nothing.
+    pub(super) fn check(&self, found: Option<u64>) -> io::Result<()> {
+        let mut note = [0; NOTE_BYTES];
+        if self.file.read_at(&mut note, 0)? != NOTE_BYTES {
+            return Ok(());
+        }
+        let Some((start, crc)) = note.split_first_chunk::<{ size_of::<u64>() }>() else {
+            return Ok(());
+        };
+        let noted = u64::from_le_bytes(*start);
+        if crc32c::crc32c(start).to_le_bytes() != crc || found.is_some_and(|at| at >= noted) {
+            return Ok(());
+        }
+        let holds = found.map_or("no checkpoint".to_owned(), |at| format!("index {at}"));
+        let why = format!("it holds {holds}, and index {noted} had been synced");
+        Err(io::Error::new(io::ErrorKind::InvalidData, why))
+    }
+
+    /// Makes the note durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_went_back_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let witness = Witness::open(dir.path()).unwrap();
+        witness.check(None).unwrap();
+        witness.note(300).unwrap();
+        witness.note(301).unwrap();
+        let again = Witness::open(dir.path()).unwrap();
+        again.check(Some(301)).unwrap();
+        again.check(Some(400)).unwrap();
+        assert!(
+            again
+                .check(Some(300))
+                .unwrap_err()
+                .to_string()
+                .contains("index 301 had been")
+        );
+        assert!(again.check(None).is_err());
+    }
+
+    #[test]
+    fn a_damaged_note_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let witness = Witness::open(dir.path()).unwrap();
+        witness.note(u64::MAX).unwrap();
+        let path = dir.path().join(FILE_NAME);
+        let bytes = std::fs::read(&path).unwrap();
+        for position in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[position] ^= 0x04;
+            std::fs::write(&path, damaged).unwrap();
+            witness.check(Some(1)).unwrap();
+        }
+    }
+}

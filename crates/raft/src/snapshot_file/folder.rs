@@ -1,0 +1,152 @@
+//! The folder of snapshots: which there are, which can be believed, which go.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::reader::{summary, verify};
+use super::{SnapshotFile, file_name, invalid, sync_dir};
+
+/// Snapshots that are kept: the newest, and the one before it for the day the newest turns bad.
+const KEPT: usize = 2;
+
+/// Bad snapshots that are kept to be looked at.
+const KEPT_BAD: usize = 2;
+
+/// What is behind the name of a bad snapshot.
+const BAD: &str = ".bad";
+
+/// What the folder holds at a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recovered {
+    /// The snapshots whose every checksum is right, newest first.
+    pub(crate) valid: Vec<SnapshotFile>,
+    /// The others, each with the reason. They were renamed to `.snap.bad`.
+    pub(crate) bad: Vec<(PathBuf, String)>,
+}
+
+/// Cleans the folder at a start and reads every snapshot of it in full.
+///
+/// What interrupted writes and transfers left is removed. Bad snapshots are renamed, so that they
+/// count neither as the newest nor as kept. Not for later: a file that is just being written has
+/// the name of a leftover.
+///
+/// # Errors
+/// What the disk says, and [`io::ErrorKind::Unsupported`] if a newer program wrote a snapshot:
+/// such a file is left alone.
+pub(crate) fn recover(dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
+    let leftovers = names(dir)?
+        .into_iter()
+        .filter(|name| name.ends_with(".tmp"));
+    remove_all(dir, leftovers.map(|name| dir.join(name)))?;
+
+    let mut found = Recovered::default();
+    for (index, term) in by_name(dir)? {
+        let path = dir.join(file_name(index, term));
+        let checked = verify(&path).and_then(|file| check(file, index, term, cluster_id));
+        match checked {
+            Ok(file) => found.valid.push(file),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let bad = dir.join(file_name(index, term) + BAD);
+                fs::rename(&path, &bad)?;
+                found.bad.push((bad, error.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if !found.bad.is_empty() {
+        sync_dir(dir)?;
+        drop_bad(dir)?;
+    }
+    Ok(found)
+}
+
+/// The snapshots in `dir`, newest first, as their headers and footers describe them.
+///
+/// Their blocks are not read: that was done when they were written, received or recovered. A file
+/// whose header is damaged is left out.
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<SnapshotFile>> {
+    let mut listed = Vec::new();
+    for (index, term) in by_name(dir)? {
+        match summary(&dir.join(file_name(index, term))) {
+            Ok(file) => listed.push(file),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(listed)
+}
+
+/// Drops all but the two newest snapshots.
+pub(crate) fn keep_two(dir: &Path) -> io::Result<()> {
+    let dropped = by_name(dir)?.into_iter().skip(KEPT);
+    remove_all(
+        dir,
+        dropped.map(|(index, term)| dir.join(file_name(index, term))),
+    )
+}
+
+/// Drops all snapshots below `index`: one that was installed voids them.
+pub(crate) fn void_older(dir: &Path, index: u64) -> io::Result<()> {
+    let older = by_name(dir)?.into_iter().filter(|(of, _)| *of < index);
+    remove_all(
+        dir,
+        older.map(|(index, term)| dir.join(file_name(index, term))),
+    )
+}
+
+fn check(file: SnapshotFile, index: u64, term: u64, cluster_id: &str) -> io::Result<SnapshotFile> {
+    if (file.index, file.term) != (index, term) {
+        let other = format!("it is of index {}, term {}", file.index, file.term);
+        return Err(invalid(&file.path, other));
+    }
+    if file.cluster_id != cluster_id {
+        let other = format!("it belongs to cluster {:?}", file.cluster_id);
+        return Err(invalid(&file.path, other));
+    }
+    Ok(file)
+}
+
+/// Index and term of all names of snapshots, newest first.
+fn by_name(dir: &Path) -> io::Result<Vec<(u64, u64)>> {
+    let mut named: Vec<_> = names(dir)?.iter().filter_map(|name| parse(name)).collect();
+    named.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(named)
+}
+
+fn drop_bad(dir: &Path) -> io::Result<()> {
+    let names = names(dir)?;
+    let named = names
+        .iter()
+        .filter_map(|name| parse(name.strip_suffix(BAD)?));
+    let mut bad: Vec<_> = named.collect();
+    bad.sort_unstable_by(|one, other| other.cmp(one));
+    let dropped = bad.into_iter().skip(KEPT_BAD);
+    remove_all(
+        dir,
+        dropped.map(|(index, term)| dir.join(file_name(index, term) + BAD)),
+    )
+}
+
+fn parse(name: &str) -> Option<(u64, u64)> {
+    let (index, term) = name.strip_suffix(".snap")?.split_once('-')?;
+    let (index, term) = (index.parse().ok()?, term.parse().ok()?);
+    (file_name(index, term) == name).then_some((index, term))
+}
+
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
+    Ok(entries
+        .iter()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect())
+}
+
+fn remove_all(dir: &Path, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+    let mut removed = false;
+    for path in paths {
+        fs::remove_file(path)?;
+        removed = true;
+    }
+    if removed { sync_dir(dir) } else { Ok(()) }
+}

@@ -1,0 +1,267 @@
+//! Reads a snapshot, one block in memory at a time, and believes nothing unchecked.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use seqd_state::codec::{self, CodecError, Versioned};
+
+use super::{
+    BLOCK_BYTES, CRC_BYTES, FOOTER_BYTES, FRAME_START_BYTES, Footer, FrameKind, MAGIC,
+    MAX_BLOCK_BYTES, MAX_FOOTER_BYTES, MAX_HEADER_BYTES, ROW_PREFIX_BYTES, SnapshotFile,
+    SnapshotHeader, invalid,
+};
+use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally};
+
+/// A snapshot whose header has been read and checked.
+#[derive(Debug)]
+pub(crate) struct SnapshotReader {
+    input: BufReader<File>,
+    path: PathBuf,
+    header: SnapshotHeader,
+    crc: u32,
+    len: u64,
+}
+
+/// The rows of a snapshot, in the order in which they were written.
+///
+/// A row that was yielded had a right checksum, but only the end of the iterator says that the
+/// rows are complete: until `None` came without an error before it, they are not to be used.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    reader: SnapshotReader,
+    block: Vec<u8>,
+    at: usize,
+    tally: Tally,
+    done: bool,
+}
+
+/// Reads the whole file and compares every checksum, the number of rows and their digest.
+pub(super) fn verify(path: &Path) -> io::Result<SnapshotFile> {
+    let reader = SnapshotReader::open(path)?;
+    let (header, len) = (reader.header.clone(), reader.len);
+    let mut rows = reader.rows();
+    while let Some(step) = rows.advance() {
+        step?;
+    }
+    let Tally { rows, digest } = rows.tally;
+    Ok(SnapshotFile::new(
+        path.to_owned(),
+        header,
+        Footer { rows, digest },
+        len,
+    ))
+}
+
+/// Reads the header and the footer alone. Only the header is checked: what is between them, and
+/// whether the footer fits it, is [`verify`]'s to say.
+pub(super) fn summary(path: &Path) -> io::Result<SnapshotFile> {
+    let mut reader = SnapshotReader::open(path)?;
+    let mut footer = [0; FOOTER_BYTES];
+    let from_end = (FOOTER_BYTES + CRC_BYTES) as i64;
+    reader
+        .input
+        .seek(SeekFrom::End(-from_end))
+        .map_err(|_| invalid(path, "it is too short"))?;
+    reader.fill(&mut footer)?;
+    let footer = reader.decode(&footer)?;
+    Ok(SnapshotFile::new(
+        path.to_owned(),
+        reader.header,
+        footer,
+        reader.len,
+    ))
+}
+
+impl SnapshotReader {
+    /// Opens a file and checks its header.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if it is damaged or no snapshot,
+    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it.
+    pub(crate) fn open(path: &Path) -> io::Result<SnapshotReader> {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        let mut reader = SnapshotReader {
+            input: BufReader::with_capacity(BLOCK_BYTES, file),
+            path: path.to_owned(),
+            header: SnapshotHeader {
+                cluster_id: String::new(),
+                index: 0,
+                term: 0,
+                log_id: Vec::new(),
+                membership: Vec::new(),
+            },
+            crc: crc32c::crc32c(MAGIC),
+            len,
+        };
+        let mut magic = [0; MAGIC.len()];
+        reader.fill(&mut magic)?;
+        if &magic != MAGIC {
+            return Err(invalid(path, "not a snapshot"));
+        }
+        let mut payload = Vec::new();
+        if reader.frame(&mut payload)? != FrameKind::Header {
+            return Err(invalid(path, "it does not begin with a header"));
+        }
+        reader.header = reader.decode(&payload)?;
+        Ok(reader)
+    }
+
+    /// What the snapshot is of.
+    pub(crate) fn header(&self) -> &SnapshotHeader {
+        &self.header
+    }
+
+    /// All rows, checked on the way.
+    pub(crate) fn rows(self) -> Rows {
+        Rows {
+            reader: self,
+            block: Vec::new(),
+            at: 0,
+            tally: Tally::default(),
+            done: false,
+        }
+    }
+
+    /// Reads one frame into `payload` and compares its checksum.
+    fn frame(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind> {
+        let mut start = [0; FRAME_START_BYTES];
+        self.fill(&mut start)?;
+        let [kind, length @ ..] = start;
+        let (kind, limit) = match kind {
+            1 => (FrameKind::Header, MAX_HEADER_BYTES),
+            2 => (FrameKind::Block, MAX_BLOCK_BYTES),
+            3 => (FrameKind::Footer, MAX_FOOTER_BYTES),
+            other => return Err(invalid(&self.path, format!("no frame has kind {other}"))),
+        };
+        let length = u32::from_le_bytes(length) as usize;
+        if length > limit {
+            return Err(invalid(&self.path, format!("a frame of {length} bytes")));
+        }
+        payload.clear();
+        payload.resize(length, 0);
+        self.fill(payload)?;
+        let mut crc = [0; CRC_BYTES];
+        self.fill(&mut crc)?;
+        self.crc = crc32c::crc32c_append(crc32c::crc32c_append(self.crc, &start), payload);
+        if self.crc != u32::from_le_bytes(crc) {
+            return Err(invalid(&self.path, "a checksum does not match"));
+        }
+        Ok(kind)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.input
+            .read_exact(bytes)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => invalid(&self.path, "it ends too early"),
+                _ => error,
+            })
+    }
+
+    fn decode<T: Versioned>(&self, payload: &[u8]) -> io::Result<T> {
+        codec::decode(payload).map_err(|error| match error {
+            // The checksum was right, so this is what was written.
+            CodecError::NewerVersion { .. } => io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("{}: {error}", self.path.display()),
+            ),
+            _ => invalid(&self.path, error),
+        })
+    }
+}
+
+/// Where a row is in the block.
+struct Place {
+    key: std::ops::Range<usize>,
+    value: std::ops::Range<usize>,
+}
+
+impl Rows {
+    /// The next row's place, or none after a footer that is right. An error ends the iterator.
+    fn advance(&mut self) -> Option<io::Result<Place>> {
+        if self.done {
+            return None;
+        }
+        let step = self.step();
+        self.done = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+
+    fn step(&mut self) -> io::Result<Option<Place>> {
+        while self.at == self.block.len() {
+            self.at = 0;
+            match self.reader.frame(&mut self.block)? {
+                FrameKind::Block => {}
+                FrameKind::Footer => return self.end().map(|()| None),
+                FrameKind::Header => return Err(invalid(&self.reader.path, "a second header")),
+            }
+        }
+        let place = self
+            .place()
+            .ok_or_else(|| invalid(&self.reader.path, "a malformed block"))?;
+        self.at = place.value.end;
+        self.tally.add(
+            &self.block[place.key.clone()],
+            &self.block[place.value.clone()],
+        );
+        Ok(Some(place))
+    }
+
+    /// The row that begins at `at`, if it lies in the block.
+    fn place(&self) -> Option<Place> {
+        let (lengths, rest) = self
+            .block
+            .get(self.at..)?
+            .split_first_chunk::<ROW_PREFIX_BYTES>()?;
+        let (key, value) = lengths.split_at(ROW_PREFIX_BYTES / 2);
+        let key = u32::from_le_bytes(key.try_into().ok()?) as usize;
+        let value = u32::from_le_bytes(value.try_into().ok()?) as usize;
+        if key.checked_add(value)? > rest.len().min(MAX_ROW_BYTES) {
+            return None;
+        }
+        let key_start = self.at + ROW_PREFIX_BYTES;
+        let value_start = key_start + key;
+        Some(Place {
+            key: key_start..value_start,
+            value: value_start..value_start + value,
+        })
+    }
+
+    /// Compares what was read with the footer, behind which nothing may come.
+    fn end(&mut self) -> io::Result<()> {
+        let footer: Footer = self.reader.decode(&self.block)?;
+        self.block.clear();
+        let path = &self.reader.path;
+        if self.tally.rows != footer.rows {
+            let why = format!(
+                "{} rows where {} were recorded",
+                self.tally.rows, footer.rows
+            );
+            return Err(invalid(path, why));
+        }
+        self.tally
+            .expect(footer.digest)
+            .map_err(|error| invalid(path, error))?;
+        let mut more = [0; 1];
+        if self.reader.input.read(&mut more)? != 0 {
+            return Err(invalid(
+                &self.reader.path,
+                "there is something behind the footer",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Rows {
+    type Item = io::Result<Row>;
+
+    fn next(&mut self) -> Option<io::Result<Row>> {
+        let step = self.advance()?;
+        Some(
+            step.map(|Place { key, value }| (self.block[key].to_vec(), self.block[value].to_vec())),
+        )
+    }
+}

@@ -1,0 +1,93 @@
+//! A snapshot that arrives from a peer in chunks.
+//!
+//! It is verified in full before anyone hears of it, and has no final name until it is adopted:
+//! a transfer that was not installed must not look like a snapshot of this node after a crash.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::reader::verify;
+use super::writer::TmpFile;
+use super::{SnapshotFile, file_name, invalid};
+
+/// Tells the transfers of one process apart; leftovers of an earlier one are removed at its start.
+static TRANSFERS: AtomicU64 = AtomicU64::new(0);
+
+/// A transfer that is under way. Dropped before [`Receiver::finish`], it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    out: File,
+    tmp: TmpFile,
+}
+
+/// A snapshot that arrived whole. Dropped before [`Received::adopt`], it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct Received {
+    file: SnapshotFile,
+    tmp: TmpFile,
+}
+
+impl Receiver {
+    /// Begins to receive a snapshot into `dir`. How many bytes may come is the caller's to bound.
+    pub(crate) fn create(dir: &Path) -> io::Result<Receiver> {
+        loop {
+            let number = TRANSFERS.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!("received-{number}.tmp"));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(out) => {
+                    return Ok(Receiver {
+                        out,
+                        tmp: TmpFile { path, named: false },
+                    });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Writes the next bytes.
+    pub(crate) fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
+        self.out.write_all(chunk)
+    }
+
+    /// Syncs the file and verifies it in full, and that it is a snapshot of `cluster_id`.
+    pub(crate) fn finish(self, cluster_id: &str) -> io::Result<Received> {
+        self.out.sync_all()?;
+        let file = verify(&self.tmp.path)?;
+        if file.cluster_id != cluster_id {
+            let other = format!("it belongs to cluster {:?}", file.cluster_id);
+            return Err(invalid(&self.tmp.path, other));
+        }
+        Ok(Received {
+            file,
+            tmp: self.tmp,
+        })
+    }
+}
+
+impl Received {
+    /// Where it is: a temporary name.
+    pub(crate) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.file.len
+    }
+
+    /// Gives the file its final name in its folder, durably.
+    pub(crate) fn adopt(self) -> io::Result<SnapshotFile> {
+        let Received { mut file, mut tmp } = self;
+        let dir = tmp
+            .path
+            .parent()
+            .map(Path::to_path_buf)
+            .unwrap_or_else(PathBuf::new);
+        file.path = tmp.rename(&dir, &file_name(file.index, file.term))?;
+        Ok(file)
+    }
+}

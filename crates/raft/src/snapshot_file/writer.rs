@@ -1,0 +1,141 @@
+//! Writes a snapshot under a temporary name, which becomes the final one at the end.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use seqd_state::codec;
+
+use super::{
+    BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
+    sync_dir,
+};
+use crate::checkpoint::{Tally, check_row};
+
+/// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct SnapshotWriter {
+    out: BufWriter<File>,
+    dir: PathBuf,
+    tmp: TmpFile,
+    header: SnapshotHeader,
+    block: Vec<u8>,
+    crc: u32,
+    len: u64,
+    tally: Tally,
+}
+
+/// A file that is removed when it is dropped, unless it got its final name.
+#[derive(Debug)]
+pub(super) struct TmpFile {
+    pub(super) path: PathBuf,
+    pub(super) named: bool,
+}
+
+impl TmpFile {
+    /// Gives a synced file its final name, durably.
+    pub(super) fn rename(&mut self, dir: &Path, name: &str) -> io::Result<PathBuf> {
+        let path = dir.join(name);
+        fs::rename(&self.path, &path)?;
+        self.named = true;
+        sync_dir(dir)?;
+        Ok(path)
+    }
+}
+
+impl Drop for TmpFile {
+    fn drop(&mut self) {
+        if !self.named {
+            // What stays if this fails is removed at the next start.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl SnapshotWriter {
+    /// Begins a snapshot in `dir`, which exists.
+    pub(crate) fn create(dir: &Path, header: SnapshotHeader) -> io::Result<SnapshotWriter> {
+        let bytes = codec::encode(&header).map_err(too_large)?;
+        let path = dir.join(file_name(header.index, header.term) + ".tmp");
+        let out = BufWriter::with_capacity(BLOCK_BYTES, File::create(&path)?);
+        let mut writer = SnapshotWriter {
+            out,
+            dir: dir.to_owned(),
+            tmp: TmpFile { path, named: false },
+            header,
+            block: Vec::with_capacity(2 * BLOCK_BYTES),
+            crc: crc32c::crc32c(MAGIC),
+            len: MAGIC.len() as u64,
+            tally: Tally::default(),
+        };
+        writer.out.write_all(MAGIC)?;
+        writer.frame(FrameKind::Header, &bytes)?;
+        Ok(writer)
+    }
+
+    /// Writes one row. Each key comes once; the order is kept.
+    pub(crate) fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        check_row(key, value)?;
+        for part in [key, value] {
+            // A row has at most 1 MiB, so its lengths fit.
+            self.block
+                .extend_from_slice(&(part.len() as u32).to_le_bytes());
+        }
+        self.block.extend_from_slice(key);
+        self.block.extend_from_slice(value);
+        self.tally.add(key, value);
+        if self.block.len() >= BLOCK_BYTES {
+            self.close_block()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What was written so far.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Closes the file, syncs it and gives it its final name, durably.
+    pub(crate) fn finish(mut self) -> io::Result<SnapshotFile> {
+        if !self.block.is_empty() {
+            self.close_block()?;
+        }
+        let Tally { rows, digest } = self.tally;
+        let footer = Footer { rows, digest };
+        self.frame(
+            FrameKind::Footer,
+            &codec::encode(&footer).map_err(too_large)?,
+        )?;
+        self.out.flush()?;
+        self.out.get_ref().sync_all()?;
+        let name = file_name(self.header.index, self.header.term);
+        let path = self.tmp.rename(&self.dir, &name)?;
+        Ok(SnapshotFile::new(path, self.header, footer, self.len))
+    }
+
+    fn close_block(&mut self) -> io::Result<()> {
+        let mut block = std::mem::take(&mut self.block);
+        self.frame(FrameKind::Block, &block)?;
+        block.clear();
+        self.block = block;
+        Ok(())
+    }
+
+    fn frame(&mut self, kind: FrameKind, payload: &[u8]) -> io::Result<()> {
+        // Every payload is below 2 MiB by the bounds on header and rows.
+        let length = (payload.len() as u32).to_le_bytes();
+        for part in [&[kind as u8][..], &length, payload] {
+            self.crc = crc32c::crc32c_append(self.crc, part);
+            self.out.write_all(part)?;
+            self.len += part.len() as u64;
+        }
+        self.out.write_all(&self.crc.to_le_bytes())?;
+        self.len += CRC_BYTES as u64;
+        Ok(())
+    }
+}
+
+fn too_large(error: codec::CodecError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}
