@@ -88,8 +88,9 @@ impl SledStore {
             store
                 .witness
                 .check(applied.as_ref().map(|record| record.index()))?;
-            // What is found may be in the page cache alone.
+            // What is found may be in the page cache alone, also the names of sled's own snapshots.
             store.file.sync_data()?;
+            sync_dir(folder)?;
             Ok((unseal::<Format>(&format)?, applied.map(Checkpoint::from)))
         });
         match read {

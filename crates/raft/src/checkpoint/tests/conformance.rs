@@ -1,0 +1,149 @@
+//! What every store must do, and that both do it.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::checkpoint::memory::MemoryStore;
+
+/// What every store must do. `reopen` closes the store that it is given and opens it again.
+fn conforms(
+    mut store: Box<dyn StateStore>,
+    reopen: &dyn Fn(Box<dyn StateStore>) -> Box<dyn StateStore>,
+) {
+    assert_eq!(store.applied(), None);
+    assert_eq!(streamed(&*store), []);
+
+    let mut rows = some_rows(40, 1);
+    store.write(puts(&rows), &applied(10, &rows)).unwrap();
+    assert_eq!(store.applied(), Some(applied(10, &rows)));
+    assert_eq!(
+        streamed(&*store),
+        rows.clone().into_iter().collect::<Vec<_>>()
+    );
+
+    store = reopen(store);
+    assert_eq!(store.applied(), Some(applied(10, &rows)));
+
+    let gone = rows.pop_first().unwrap().0;
+    rows.insert(b"\xff".to_vec(), Vec::new());
+    rows.insert(Vec::new(), b"the empty key".to_vec());
+    let changes = vec![
+        (gone, None),
+        (b"never there".to_vec(), None),
+        (b"\xff".to_vec(), Some(Vec::new())),
+        (Vec::new(), Some(b"the empty key".to_vec())),
+    ];
+    store.write(changes, &applied(11, &rows)).unwrap();
+    store = reopen(store);
+    assert_eq!(store.applied(), Some(applied(11, &rows)));
+    assert_eq!(
+        streamed(&*store),
+        rows.clone().into_iter().collect::<Vec<_>>()
+    );
+
+    let refused = |result: io::Result<()>| result.unwrap_err().kind();
+    let back = store.write(Vec::new(), &applied(10, &rows));
+    assert_eq!(refused(back), io::ErrorKind::InvalidInput);
+    let large = vec![(b"k".to_vec(), Some(vec![0; MAX_ROW_BYTES]))];
+    assert_eq!(
+        refused(store.write(large, &applied(12, &rows))),
+        io::ErrorKind::InvalidInput
+    );
+    store.write(Vec::new(), &applied(11, &rows)).unwrap();
+
+    let mut seen = 0;
+    let stopped = store.stream(&mut |_, _| {
+        seen += 1;
+        if seen == 3 {
+            Err(io::Error::other("enough"))
+        } else {
+            Ok(())
+        }
+    });
+    assert_eq!(
+        (stopped.unwrap_err().to_string(), seen),
+        ("enough".to_owned(), 3)
+    );
+    store.close().unwrap();
+}
+
+#[test]
+fn the_memory_store_conforms() {
+    let store = MemoryStore::default();
+    let same = store.clone();
+    conforms(Box::new(store), &move |closed| {
+        closed.close().unwrap();
+        Box::new(same.clone())
+    });
+}
+
+#[test]
+fn the_sled_store_conforms() {
+    let dir = temp();
+    let store = create_empty(dir.path(), CLUSTER).unwrap();
+    conforms(Box::new(store), &|closed| {
+        closed.close().unwrap();
+        match opened(dir.path()) {
+            Opened::Good { store, .. } | Opened::Empty { store } => Box::new(store),
+            aside @ Opened::SetAside { .. } => panic!("{aside:?}"),
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_checkpoints_come_back_after_a_reopen(
+        rounds in prop::collection::vec(
+            prop::collection::vec(
+                (prop::collection::vec(any::<u8>(), 0..6),
+                 prop::option::of(prop::collection::vec(any::<u8>(), 0..2000))),
+                0..40),
+            1..8),
+    ) {
+        let dir = temp();
+        let mut store = create_empty(dir.path(), CLUSTER).unwrap();
+        let mut rows = Rows::new();
+        for (round, changes) in rounds.into_iter().enumerate() {
+            // A drained state names each key once.
+            let changes: BTreeMap<_, _> = changes.into_iter().collect();
+            for (key, value) in &changes {
+                match value {
+                    Some(value) => rows.insert(key.clone(), value.clone()),
+                    None => rows.remove(key),
+                };
+            }
+            let known = applied(round as u64, &rows);
+            store.write(changes.into_iter().collect(), &known).unwrap();
+            if round % 3 == 2 {
+                close(store);
+                let (again, found, found_applied) = good(dir.path());
+                prop_assert_eq!(&found, &rows);
+                prop_assert_eq!(found_applied, known);
+                store = again;
+            }
+        }
+        close(store);
+        prop_assert_eq!(good(dir.path()).1, rows);
+    }
+}
+
+#[test]
+fn rows_over_the_size_of_sleds_log_messages_come_back() {
+    let rows: Rows = (0..20_u8)
+        .map(|n| (vec![n], vec![n; 60_000 + usize::from(n)]))
+        .collect();
+    let dir = written(&rows);
+    let (mut store, found, _) = good(dir.path());
+    assert_eq!(found, rows);
+    let mut changed = rows;
+    let largest = (vec![99], vec![1; MAX_ROW_BYTES - 1]);
+    changed.insert(largest.0.clone(), largest.1.clone());
+    store
+        .write(vec![(largest.0, Some(largest.1))], &applied(8, &changed))
+        .unwrap();
+    assert!(store.disk_bytes() > MAX_ROW_BYTES as u64);
+    close(store);
+    assert_eq!(good(dir.path()).1, changed);
+}
