@@ -1,0 +1,175 @@
+//! The documents say what is there: links lead somewhere, invariants name tests that exist, the
+//! README's test command is the one that CI runs, and every error code is explained.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use seqd_api::ErrorCode;
+use seqd_tests::binary::workspace;
+
+use crate::sources::{Source, assert_none, documents, one, rust};
+
+/// A link of a document.
+struct Link {
+    text: String,
+    target: String,
+}
+
+/// The links of a document, those in code blocks left out.
+fn links(document: &Source) -> Vec<Link> {
+    let mut links = Vec::new();
+    let mut in_code = false;
+    for line in document.text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        let mut rest = line;
+        while let Some(middle) = rest.find("](") {
+            let text = rest[..middle].rsplit_once('[').map_or("", |(_, text)| text);
+            let after = &rest[middle + 2..];
+            let Some(end) = after.find(')') else { break };
+            links.push(Link {
+                text: text.to_owned(),
+                target: after[..end].to_owned(),
+            });
+            rest = &after[end + 1..];
+        }
+    }
+    links
+}
+
+/// The file of the workspace that a link of a document leads to; `None` for one that leads out.
+fn target(document: &Source, link: &Link) -> Option<std::path::PathBuf> {
+    let path = link.target.split('#').next().unwrap_or_default();
+    if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+        return None;
+    }
+    let folder = Path::new(&document.path).parent().unwrap_or(Path::new(""));
+    Some(workspace().join(folder).join(path))
+}
+
+#[test]
+fn links_lead_to_files_that_exist() {
+    let mut complaints = Vec::new();
+    for document in documents() {
+        for link in links(&document) {
+            if target(&document, &link).is_some_and(|file| !file.exists()) {
+                complaints.push(format!("{}: {} is not there", document.path, link.target));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+/// The names of all test functions.
+fn tests() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for source in rust() {
+        let mut is_test = source.text.contains("proptest!");
+        let whole_file = is_test;
+        for line in source.text.lines().map(str::trim_start) {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                is_test = true;
+            }
+            let name = ["fn ", "async fn "]
+                .iter()
+                .find_map(|head| line.strip_prefix(head));
+            if let Some(name) = name.filter(|_| is_test) {
+                let end = name.find(|c: char| !(c.is_alphanumeric() || c == '_'));
+                names.insert(name[..end.unwrap_or(name.len())].to_owned());
+                is_test = whole_file;
+            }
+        }
+    }
+    names
+}
+
+/// The test that a link's text names: `` `module::test` `` or `` `test` ``.
+fn named_test(link: &Link) -> Option<String> {
+    let name = link.text.strip_prefix('`')?.strip_suffix('`')?;
+    let name = name.rsplit("::").next()?;
+    let is_name = name
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    (is_name && name.contains('_')).then(|| name.to_owned())
+}
+
+#[test]
+fn invariants_name_tests_that_exist() {
+    let document = one("docs/INVARIANTS.md").expect("docs/INVARIANTS.md");
+    let tests = tests();
+    let mut complaints = Vec::new();
+    let mut found = 0;
+    for link in links(&document)
+        .iter()
+        .filter(|link| link.target.contains(".rs"))
+    {
+        let Some(name) = named_test(link) else {
+            continue;
+        };
+        found += 1;
+        let text = target(&document, link).and_then(|file| std::fs::read_to_string(file).ok());
+        let there = text.is_some_and(|text| text.contains(&format!("fn {name}(")));
+        if !tests.contains(&name) || !there {
+            complaints.push(format!("{} has no test {name}", link.target));
+        }
+    }
+    assert!(found >= 10, "only {found} of the invariants name a test");
+    assert_none(&complaints);
+}
+
+/// The commands in a document's code blocks that begin with `head`.
+fn commands(document: &Source, head: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut in_code = false;
+    for line in document.text.lines() {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        } else if in_code {
+            let line = line.strip_prefix("$ ").unwrap_or(line);
+            let line = line.split(" #").next().unwrap_or_default().trim();
+            if line.starts_with(head) {
+                commands.push(line.to_owned());
+            }
+        }
+    }
+    commands
+}
+
+#[test]
+fn ci_runs_the_test_command_that_the_readme_gives() {
+    let readme = one("README.md").expect("README.md");
+    let script = one(".ci/run").expect(".ci/run");
+    let tests = commands(&readme, "cargo test");
+    assert!(!tests.is_empty(), "the README gives no test command");
+    assert!(
+        !commands(&readme, "cargo run").is_empty(),
+        "the README does not start a cluster"
+    );
+    for command in tests {
+        assert!(
+            script.text.contains(&command),
+            ".ci/run does not run `{command}`"
+        );
+    }
+}
+
+#[test]
+fn every_error_code_is_explained() {
+    let documents = documents();
+    let mut complaints = Vec::new();
+    for code in ErrorCode::ALL {
+        let row = format!("`{code}`");
+        let is_row = |line: &str| line.trim_start().starts_with('|') && line.contains(&row);
+        if !documents
+            .iter()
+            .any(|document| document.text.lines().any(is_row))
+        {
+            complaints.push(format!("no table of the documents has a row with {row}"));
+        }
+    }
+    assert_none(&complaints);
+}

@@ -1,0 +1,50 @@
+//! A dependency, or the clock, is named only where the design puts it.
+
+use crate::sources::{assert_none, product};
+
+/// What is looked for in code, and the files or folders that may hold it.
+const NAMED: [(&str, &[&str]); 6] = [
+    ("openraft::", &["crates/raft/src/"]),
+    ("sled::", &["crates/raft/src/"]),
+    (
+        "axum::",
+        &["crates/node/src/", "crates/raft/src/peer_server.rs"],
+    ),
+    ("bincode::", &["crates/state/src/codec.rs"]),
+    ("SystemTime::now", &["crates/node/src/clock.rs"]),
+    ("UNIX_EPOCH", &["crates/node/src/clock.rs"]),
+];
+
+/// Whether `name` stands in `line` as a word of its own.
+fn names(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
+    })
+}
+
+#[test]
+fn a_name_stands_only_where_the_design_puts_it() {
+    let mut complaints = Vec::new();
+    for source in product() {
+        for (name, allowed) in NAMED {
+            if allowed.iter().any(|place| source.path.starts_with(place)) {
+                continue;
+            }
+            for (at, line) in source.code().filter(|(_, line)| names(line, name)) {
+                complaints.push(format!(
+                    "{}:{at} names {name} in `{}`",
+                    source.path,
+                    line.trim()
+                ));
+            }
+        }
+    }
+    assert_none(&complaints);
+}
+
+#[test]
+fn the_check_tells_words_from_parts_of_words() {
+    assert!(names("use sled::Db;", "sled::"));
+    assert!(names("let x = axum::Router::new();", "axum::"));
+    assert!(!names("use unsettled::Db;", "sled::"));
+}

@@ -1,0 +1,93 @@
+//! The workspace's files as text, for the other checks.
+
+use std::path::{Path, PathBuf};
+
+use seqd_tests::binary::workspace;
+
+/// A file with its path from the workspace's root.
+pub(crate) struct Source {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl Source {
+    /// The lines that are code: not a comment, numbered from 1.
+    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self
+            .text
+            .lines()
+            .enumerate()
+            .map(|(at, line)| (at + 1, line));
+        lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+}
+
+/// Every Rust source of the workspace.
+pub(crate) fn rust() -> Vec<Source> {
+    below(&["crates", "tests"], "rs")
+}
+
+/// Every Rust source of the product: no test package, no crate's own tests and benches.
+pub(crate) fn product() -> Vec<Source> {
+    let is_product = |source: &Source| {
+        source.path.starts_with("crates/")
+            && !["/tests/", "/benches/", "/examples/"]
+                .iter()
+                .any(|part| source.path.contains(part))
+    };
+    rust().into_iter().filter(is_product).collect()
+}
+
+/// Every Markdown document that belongs to the project.
+pub(crate) fn documents() -> Vec<Source> {
+    let mut all = below(&["docs", "deploy"], "md");
+    for name in ["README.md", "CHANGELOG.md"] {
+        all.extend(one(name));
+    }
+    all
+}
+
+/// One file, if it exists.
+pub(crate) fn one(path: &str) -> Option<Source> {
+    let text = std::fs::read_to_string(workspace().join(path)).ok()?;
+    Some(Source {
+        path: path.to_owned(),
+        text,
+    })
+}
+
+fn below(folders: &[&str], extension: &str) -> Vec<Source> {
+    let root = workspace();
+    let mut paths = Vec::new();
+    folders
+        .iter()
+        .for_each(|folder| collect(&root.join(folder), extension, &mut paths));
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| Source {
+            path: path.strip_prefix(&root).unwrap().display().to_string(),
+            text: std::fs::read_to_string(path).unwrap(),
+        })
+        .collect()
+}
+
+fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("target") {
+            collect(&path, extension, found);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            found.push(path);
+        }
+    }
+}
+
+/// Fails with every complaint at once.
+#[track_caller]
+pub(crate) fn assert_none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
