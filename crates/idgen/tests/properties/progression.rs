@@ -62,9 +62,9 @@ proptest! {
     #[test]
     fn a_pass_ends_where_the_next_begins(p in any_progression(), index in 0usize..150) {
         let values = naive(&p, 200);
-        prop_assume!(index < values.len());
+        let index = index % values.len();
         let end = (index + 1..values.len()).find(|i| values[*i].1).unwrap_or(values.len());
-        prop_assume!(end < 200 || !p.cycle());
+        prop_assert!(end < 200 || !p.cycle(), "a pass has 41 values at most");
         prop_assert_eq!(p.pass_end(index as u64), end as u64);
     }
 
@@ -82,8 +82,8 @@ proptest! {
     }
 
     #[test]
-    fn far_indexes_agree_with_the_period(p in any_progression(), index: u64) {
-        prop_assume!(p.cycle() && index < u64::MAX);
+    fn far_indexes_agree_with_the_period(p in any_progression(), index in 0..u64::MAX) {
+        let p = Progression::new(p.start(), p.increment(), p.min(), p.max(), true).unwrap();
         let end = p.pass_end(index);
         prop_assert!(end > index);
         let (value, next) = (p.value_at(index).unwrap(), p.value_at(index + 1));
