@@ -1,1 +1,36 @@
-//! placeholder
+//! Consensus: openraft over the write-ahead log, with sled checkpoints, snapshots and peers.
+//!
+//! The rest of seqd sees one handle, [`Raft`], and no openraft or sled type.
+
+pub use seqd_state as state;
+
+pub use crate::handle::{
+    MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status, Stop,
+    StorageStats,
+};
+pub use crate::raft::Raft;
+
+mod checkpoint;
+mod checkpointer;
+mod duties;
+mod folder;
+mod founding;
+mod gatherer;
+mod handle;
+mod latency;
+mod local;
+mod log_store;
+mod machine;
+mod members;
+mod messages;
+mod network;
+mod paths;
+mod peer_server;
+mod raft;
+mod records;
+mod replica;
+mod snapshot_file;
+mod status;
+mod succession;
+mod transport;
+mod types;

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
 
-pub(crate) use folder::{Recovered, keep_two, list, recover, void_older};
+pub(crate) use folder::{keep_two, list, recover, void_older};
 pub(crate) use reader::SnapshotReader;
 pub(crate) use receive::{Received, Receiver};
 pub(crate) use writer::SnapshotWriter;

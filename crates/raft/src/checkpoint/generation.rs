@@ -161,13 +161,8 @@ pub(super) fn build(
         generation,
     };
     let built = SledStore::create(&folder, &format).and_then(|mut store| {
-        match guarded("filling", || fill(&mut store)) {
-            Ok(()) => Ok(store),
-            Err(error) => {
-                store.let_go();
-                Err(error)
-            }
-        }
+        guarded("filling", || fill(&mut store))?;
+        Ok(store)
     });
     match built {
         Ok(store) => Ok((store, generation)),
@@ -230,13 +225,7 @@ fn load(folder: &Path, expected: &Format, deadline: Instant) -> io::Result<Loade
             ),
         ))
     };
-    match checked {
-        Ok(rows) => Ok(Loaded { store, rows }),
-        Err(error) => {
-            store.let_go();
-            Err(error)
-        }
-    }
+    checked.map(|rows| Loaded { store, rows })
 }
 
 /// Whether an error says something of the machine and nothing of the folder.

@@ -24,7 +24,6 @@ mod witness;
 use std::io;
 
 pub(crate) use generation::{Opened, create_empty, create_generation, open};
-pub(crate) use sled_store::SledStore;
 
 /// A row of the state: key and value.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);

@@ -45,7 +45,8 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 /// A checkpoint folder that sled has open.
 #[derive(Debug)]
 pub(crate) struct SledStore {
-    db: sled::Db,
+    /// Taken out when the store is dropped.
+    db: Option<sled::Db>,
     folder: PathBuf,
     /// Our own handle on sled's file, opened before the first write so that no write error of the
     /// kernel goes unseen.
@@ -75,8 +76,8 @@ impl SledStore {
     pub(super) fn open(folder: &Path, deadline: Instant) -> io::Result<(SledStore, Format)> {
         let mut store = SledStore::open_folder(folder, deadline)?;
         let records = guarded("reading its records", || {
-            let format = store.db.get(FORMAT_KEY).map_err(io_error)?;
-            Ok((format, store.db.get(APPLIED_KEY).map_err(io_error)?))
+            let format = store.db()?.get(FORMAT_KEY).map_err(io_error)?;
+            Ok((format, store.db()?.get(APPLIED_KEY).map_err(io_error)?))
         });
         let read = records.and_then(|(format, applied)| {
             let format = format.ok_or_else(|| {
@@ -93,16 +94,9 @@ impl SledStore {
             sync_dir(folder)?;
             Ok((unseal::<Format>(&format)?, applied.map(Checkpoint::from)))
         });
-        match read {
-            Ok((format, applied)) => {
-                store.applied = applied;
-                Ok((store, format))
-            }
-            Err(error) => {
-                store.let_go();
-                Err(error)
-            }
-        }
+        let (format, applied) = read?;
+        store.applied = applied;
+        Ok((store, format))
     }
 
     fn open_folder(folder: &Path, deadline: Instant) -> io::Result<SledStore> {
@@ -122,7 +116,7 @@ impl SledStore {
         let file = File::open(folder.join("db"))?;
         let witness = Witness::open(folder)?;
         Ok(SledStore {
-            db,
+            db: Some(db),
             folder: folder.to_owned(),
             file,
             witness,
@@ -185,8 +179,8 @@ impl SledStore {
             return Err(io::Error::other("an earlier checkpoint failed"));
         }
         let written = guarded("writing", || {
-            self.db.apply_batch(batch).map_err(io_error)?;
-            self.db.flush().map_err(io_error)?;
+            self.db()?.apply_batch(batch).map_err(io_error)?;
+            self.db()?.flush().map_err(io_error)?;
             Ok(())
         });
         let synced = written.and_then(|()| {
@@ -219,14 +213,22 @@ impl SledStore {
         if fresh { sync_dir(&folder) } else { Ok(()) }
     }
 
-    /// Drops sled's handle. Dropping flushes, which can panic as anything in sled.
-    pub(super) fn let_go(self) {
-        let db = self.db;
+    fn db(&self) -> io::Result<&sled::Db> {
+        self.db
+            .as_ref()
+            .ok_or_else(|| io::Error::other("the checkpoint store is closed"))
+    }
+}
+
+impl Drop for SledStore {
+    /// Dropping sled's handle flushes, which can panic as anything in sled.
+    fn drop(&mut self) {
+        let db = self.db.take();
         let dropped = guarded("closing", || {
             drop(db);
             Ok(())
         });
-        // Nothing depends on it: the caller has no use for the folder or has synced it.
+        // Nothing depends on it: what was written is synced, or the folder is of no use.
         let _ = dropped;
     }
 }
@@ -253,7 +255,7 @@ impl StateStore for SledStore {
 
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         guarded("reading", || {
-            for row in self.db.scan_prefix([STATE]) {
+            for row in self.db()?.scan_prefix([STATE]) {
                 let (key, value) = row.map_err(io_error)?;
                 visit(key.get(1..).unwrap_or_default(), &value)?;
             }
@@ -268,7 +270,6 @@ impl StateStore for SledStore {
             self.commit(sled::Batch::default())
                 .and_then(|()| self.witness.sync())
         };
-        self.let_go();
         flushed
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::sled_store::SledStore;
 use super::*;
 
 mod conformance;

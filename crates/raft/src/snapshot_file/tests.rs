@@ -7,6 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::folder::Recovered;
 use super::reader::verify;
 use super::*;
 use crate::checkpoint::memory::MemoryStore;

@@ -156,7 +156,7 @@ fn a_folder_that_does_not_open_in_time_is_set_aside() {
         Opened::SetAside { moved_to, .. } => assert!(moved_to.is_some()),
         other => panic!("{other:?}"),
     }
-    held.let_go();
+    drop(held);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_flipped_byte_is_never_believed() {
                     let found = (applied, rows.into_iter().collect());
                     assert!(history.contains(&found), "{file} byte {position}");
                     let last = Some(&found) == history.last();
-                    store.let_go();
+                    drop(store);
                     if last {
                         "as it was"
                     } else {
@@ -226,7 +226,7 @@ fn a_flipped_byte_is_never_believed() {
                     }
                 }
                 Opened::Empty { store } => {
-                    store.let_go();
+                    drop(store);
                     "before the first checkpoint"
                 }
                 Opened::SetAside { .. } => "set aside",

@@ -32,7 +32,7 @@ fn a_new_generation_takes_the_place_of_the_old_one_while_that_is_open() {
     let dir = written(&old);
     let (before, ..) = good(dir.path());
     let after = create_generation(dir.path(), CLUSTER, oks(&new), &applied(50, &new)).unwrap();
-    before.let_go();
+    drop(before);
     close(after);
     assert_eq!(names(dir.path()), ["CURRENT", "state-2"]);
     let (_store, found, found_applied) = good(dir.path());

@@ -1,0 +1,285 @@
+//! The thread that carries the state to sled, and builds and installs snapshots.
+//!
+//! Invariants:
+//! - A checkpoint never passes what this node's own log has synced: openraft may apply an entry
+//!   that a quorum has before this node's disk has it.
+//! - At most one batch is in flight, and each ends in our own `fdatasync` (sled 0.34 does none,
+//!   and can deadlock on many unflushed batches).
+//! - While a snapshot is streamed from sled no checkpoint runs, so its rows are those of the index
+//!   that it names.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use seqd_state::State;
+use seqd_wal::Wal;
+use tokio::sync::oneshot;
+
+use crate::checkpoint::{self, Checkpoint, StateStore};
+use crate::machine::{Applied, Snapshot, SnapshotHandle};
+use crate::records::{self, LogIdRecord, StoredMembershipRecord};
+use crate::snapshot_file::{self, SnapshotFile};
+use crate::types::{LogId, SnapshotMeta, StoredMembership};
+
+/// Time between two checkpoints: what a crash has to replay, against writes to the disk.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// How long a checkpoint waits for the own log to sync what was applied.
+const SYNC_WAIT: Duration = Duration::from_millis(500);
+
+enum Job {
+    Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
+    Install(SnapshotHandle, oneshot::Sender<io::Result<u64>>),
+    Stop(oneshot::Sender<io::Result<()>>),
+}
+
+/// A handle on the thread.
+#[derive(Clone)]
+pub(crate) struct Checkpointer {
+    jobs: mpsc::SyncSender<Job>,
+    snapshots: PathBuf,
+    disk_bytes: Arc<AtomicU64>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+/// What the thread works with.
+pub(crate) struct Workshop {
+    pub(crate) applied: Arc<Applied>,
+    pub(crate) store: Box<dyn StateStore>,
+    pub(crate) wal: Wal,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) snapshots: PathBuf,
+    pub(crate) cluster_id: String,
+    /// The index that `store` holds.
+    pub(crate) written: Option<LogId>,
+    /// Told once, when a checkpoint could not be written.
+    pub(crate) on_failure: Box<dyn Fn(io::Error) + Send>,
+}
+
+impl Checkpointer {
+    /// Starts the thread.
+    pub(crate) fn start(workshop: Workshop) -> io::Result<Self> {
+        // Snapshots are built one at a time, installs wait for openraft: four is never reached.
+        let (jobs, inbox) = mpsc::sync_channel(4);
+        let snapshots = workshop.snapshots.clone();
+        let disk_bytes = Arc::new(AtomicU64::new(workshop.store.disk_bytes()));
+        let size = Arc::clone(&disk_bytes);
+        let thread = std::thread::Builder::new()
+            .name("checkpoint".to_owned())
+            .spawn(move || workshop.run(&inbox, &size))?;
+        let thread = Arc::new(Mutex::new(Some(thread)));
+        Ok(Self {
+            jobs,
+            snapshots,
+            disk_bytes,
+            thread,
+        })
+    }
+
+    async fn ask<T>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<io::Result<T>>) -> Job,
+    ) -> io::Result<T> {
+        let (answer, wait) = oneshot::channel();
+        self.jobs.try_send(job(answer)).map_err(|_| ended())?;
+        wait.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Builds a snapshot; also returns the index of the older kept one.
+    pub(crate) async fn build(&self) -> io::Result<(Snapshot, u64)> {
+        let (file, floor) = self.ask(Job::Build).await?;
+        Ok((openraft_snapshot(file)?, floor))
+    }
+
+    /// Installs a snapshot; returns the index up to which the log is void.
+    pub(crate) async fn install(&self, snapshot: SnapshotHandle) -> io::Result<u64> {
+        self.ask(|answer| Job::Install(snapshot, answer)).await
+    }
+
+    /// The newest kept snapshot.
+    pub(crate) fn current_snapshot(&self) -> io::Result<Option<Snapshot>> {
+        snapshot_file::list(&self.snapshots)?
+            .into_iter()
+            .next()
+            .map(openraft_snapshot)
+            .transpose()
+    }
+
+    /// Bytes of the checkpoint on the disk, as of the last one written.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.disk_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Writes the last checkpoint and ends the thread.
+    pub(crate) async fn stop(&self) -> io::Result<()> {
+        let written = self.ask(Job::Stop).await;
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        written
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::other("the checkpoint thread has ended")
+}
+
+fn openraft_snapshot(file: SnapshotFile) -> io::Result<Snapshot> {
+    let (last, membership) = restore_position(&file.log_id, &file.membership)?;
+    let meta = SnapshotMeta {
+        last_log_id: Some(last),
+        last_membership: membership,
+    };
+    Ok(Snapshot {
+        meta,
+        snapshot: SnapshotHandle::Kept(file),
+    })
+}
+
+/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot.
+pub(crate) fn restore_position(
+    log_id: &[u8],
+    membership: &[u8],
+) -> io::Result<(LogId, StoredMembership)> {
+    let id: LogIdRecord = records::decode(log_id)?;
+    let membership: StoredMembershipRecord = records::decode(membership)?;
+    Ok((id.into(), membership.restore()?))
+}
+
+/// The index of the older of the kept snapshots; 0 if there is only one.
+pub(crate) fn older_kept(snapshots: &Path) -> io::Result<u64> {
+    Ok(snapshot_file::list(snapshots)?
+        .get(1)
+        .map_or(0, |file| file.index))
+}
+
+impl Workshop {
+    fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
+        loop {
+            size.store(self.store.disk_bytes(), Ordering::Relaxed);
+            match inbox.recv_timeout(EVERY) {
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = self.checkpoint() {
+                        (self.on_failure)(error);
+                        return;
+                    }
+                }
+                Ok(Job::Build(answer)) => {
+                    let _ = answer.send(self.build());
+                }
+                Ok(Job::Install(snapshot, answer)) => {
+                    let _ = answer.send(self.install(snapshot));
+                }
+                Ok(Job::Stop(answer)) => {
+                    let written = self.checkpoint().and_then(|()| self.store.close());
+                    let _ = answer.send(written);
+                    return;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Carries what was applied since the last checkpoint to the store.
+    fn checkpoint(&mut self) -> io::Result<()> {
+        let (id, membership, changes) = {
+            let mut core = self.applied.write();
+            if core.applied == self.written {
+                return Ok(());
+            }
+            let Some(id) = core.applied else {
+                return Ok(());
+            };
+            (id, core.membership.clone(), core.state.drain_changes())
+        };
+        while !self.wal.wait_synced(id.index(), SYNC_WAIT)? {
+            tracing::warn!(
+                index = id.index(),
+                "the log's disk is slow; the checkpoint waits"
+            );
+        }
+        self.store.write(
+            changes.rows,
+            &Checkpoint {
+                index: id.index(),
+                log_id: records::encode(&LogIdRecord::from(&id))?,
+                membership: records::encode(&StoredMembershipRecord::from(&membership))?,
+                digest: changes.digest.0,
+            },
+        )?;
+        self.written = Some(id);
+        Ok(())
+    }
+
+    fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
+        self.checkpoint()?;
+        let checkpoint = self
+            .store
+            .applied()
+            .ok_or_else(|| io::Error::other("nothing was applied that a snapshot could hold"))?;
+        let id: LogIdRecord = records::decode(&checkpoint.log_id)?;
+        let file = snapshot_file::take(&*self.store, &self.snapshots, &self.cluster_id, id.term)?;
+        snapshot_file::keep_two(&self.snapshots)?;
+        let floor = older_kept(&self.snapshots)?;
+        tracing::info!(
+            index = id.index,
+            rows = file.rows,
+            bytes = file.len,
+            "snapshot taken"
+        );
+        Ok((file, floor))
+    }
+
+    /// Replaces the state by a snapshot's: file into place, new generation of the store whole,
+    /// then memory. What is found after a crash in between is one or the other.
+    fn install(&mut self, snapshot: SnapshotHandle) -> io::Result<u64> {
+        let file = match snapshot {
+            SnapshotHandle::Kept(file) => file,
+            SnapshotHandle::Received(received) => received.adopt()?,
+        };
+        let (state, store) = load(&file, &self.data_dir, &self.cluster_id)?;
+        let (id, membership) = restore_position(&file.log_id, &file.membership)?;
+        self.store = store;
+        {
+            let mut core = self.applied.write();
+            core.state = state;
+            core.applied = Some(id);
+            core.membership = membership;
+        }
+        self.written = Some(id);
+        snapshot_file::void_older(&self.snapshots, file.index)?;
+        tracing::info!(index = file.index, rows = file.rows, "snapshot installed");
+        Ok(file.index)
+    }
+}
+
+/// Builds the state and a new generation of the store from a snapshot.
+pub(crate) fn load(
+    file: &SnapshotFile,
+    data_dir: &Path,
+    cluster_id: &str,
+) -> io::Result<(State, Box<dyn StateStore>)> {
+    let rows = snapshot_file::SnapshotReader::open(&file.path)?.rows();
+    let rows: Vec<(Vec<u8>, Vec<u8>)> = rows.collect::<io::Result<_>>()?;
+    let state = State::from_rows(rows.iter().cloned())
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))?;
+    let position = Checkpoint {
+        index: file.index,
+        log_id: file.log_id.clone(),
+        membership: file.membership.clone(),
+        digest: file.digest,
+    };
+    let rows = rows.into_iter().map(Ok);
+    let store = checkpoint::create_generation(data_dir, cluster_id, rows, &position)?;
+    Ok((state, Box::new(store)))
+}

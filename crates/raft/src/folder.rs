@@ -1,0 +1,391 @@
+//! The data folder: its lock, its format, and the small files that say whose it is.
+//!
+//! ```text
+//! LOCK      held while a process uses the folder
+//! format    "seqd-data 1"
+//! identity  cluster ID, node ID, name, founding members
+//! boot      how often the folder was started
+//! refused   why the folder must never be started again
+//! ```
+//!
+//! A small file is written as `.tmp`, synced, renamed, and its folder synced; its last four bytes
+//! are the CRC-32C of the rest.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use seqd_state::codec::Versioned;
+use serde::{Deserialize, Serialize};
+
+use crate::handle::Stop;
+use crate::messages::Founder;
+use crate::records;
+
+const FORMAT: &str = "seqd-data 1";
+
+/// Who the node is, for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) cluster_id: String,
+    pub(crate) node: u64,
+    pub(crate) name: String,
+    /// The members that founded the cluster, or, for a node that joined, those it joined.
+    pub(crate) members: Vec<Founder>,
+    /// Whether this node decided on the cluster ID and must repeat its prepare after a crash.
+    pub(crate) founder: bool,
+    /// Whether this node was added to a cluster that existed.
+    pub(crate) joined: bool,
+    /// Clusters that this one was restored from.
+    pub(crate) ancestors: Vec<String>,
+}
+
+impl Versioned for Identity {
+    const KIND: u8 = 100;
+    const VERSION: u8 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+struct BootRecord {
+    boot: u64,
+}
+
+impl Versioned for BootRecord {
+    const KIND: u8 = 101;
+    const VERSION: u8 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+struct RefusedRecord {
+    code: String,
+    message: String,
+}
+
+impl Versioned for RefusedRecord {
+    const KIND: u8 = 102;
+    const VERSION: u8 = 1;
+}
+
+/// The folder, locked for this process.
+pub(crate) struct Folder {
+    root: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Creates or opens the folder and takes its lock.
+    pub(crate) fn open(root: &Path) -> Result<Self, Stop> {
+        create_durable(root).map_err(|e| unusable(root, &e))?;
+        let path = root.join("LOCK");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|e| unusable(&path, &e))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(refusal(
+                "folder-in-use",
+                format!(
+                    "{} is in use by another process; stop that process, or give this node a \
+                     folder of its own",
+                    root.display()
+                ),
+            ));
+        }
+        let folder = Self {
+            root: root.to_owned(),
+            _lock: lock,
+        };
+        folder.check_format()?;
+        folder.check_refused()?;
+        Ok(folder)
+    }
+
+    fn check_format(&self) -> Result<(), Stop> {
+        let path = self.root.join("format");
+        match fs::read_to_string(&path) {
+            Ok(text) if text.trim_end() == FORMAT => Ok(()),
+            Ok(text) => Err(refusal(
+                "newer-format",
+                format!(
+                    "{} says {:?}, and this version reads {FORMAT:?}; start the version of seqd \
+                     that wrote the folder, or a newer one",
+                    path.display(),
+                    text.trim_end()
+                ),
+            )),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if let Some(found) = self.foreign_content() {
+                    return Err(refusal(
+                        "foreign-folder",
+                        format!(
+                            "{} holds {found} but no `format` file: it is not a data folder of \
+                             seqd, or part of it was deleted; give this node an empty folder",
+                            self.root.display()
+                        ),
+                    ));
+                }
+                write_durable(&path, format!("{FORMAT}\n").as_bytes())
+                    .map_err(|e| unusable(&path, &e))
+            }
+            Err(e) => Err(unusable(&path, &e)),
+        }
+    }
+
+    /// The name of something in the folder that an empty one would not hold.
+    fn foreign_content(&self) -> Option<String> {
+        let entries = fs::read_dir(&self.root).ok()?;
+        entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .find(|name| !matches!(name.as_str(), "LOCK" | "lost+found" | "format.tmp"))
+    }
+
+    fn check_refused(&self) -> Result<(), Stop> {
+        let path = self.root.join("refused");
+        let Some(record) = read_checked::<RefusedRecord>(&path)? else {
+            return Ok(());
+        };
+        let code = match record.code.as_str() {
+            "node-removed" => "node-removed",
+            "superseded" => "superseded",
+            _ => "stale-folder",
+        };
+        Err(refusal(code, record.message))
+    }
+
+    /// Marks the folder so that no later start asks again.
+    pub(crate) fn mark_refused(&self, stop: &Stop) -> io::Result<()> {
+        let record = RefusedRecord {
+            code: stop.code.to_owned(),
+            message: stop.message.clone(),
+        };
+        write_checked(&self.root.join("refused"), &record)
+    }
+
+    /// The identity, where there is one.
+    pub(crate) fn identity(&self) -> Result<Option<Identity>, Stop> {
+        read_checked(&self.root.join("identity"))
+    }
+
+    /// Stores the identity; it is on the disk when this returns.
+    pub(crate) fn write_identity(&self, identity: &Identity) -> io::Result<()> {
+        write_checked(&self.root.join("identity"), identity)
+    }
+
+    /// Raises the boot number; it is on the disk when this returns.
+    pub(crate) fn raise_boot(&self) -> Result<u64, Stop> {
+        let path = self.root.join("boot");
+        let boot = read_checked::<BootRecord>(&path)?.map_or(0, |record| record.boot) + 1;
+        write_checked(&path, &BootRecord { boot }).map_err(|e| unusable(&path, &e))?;
+        Ok(boot)
+    }
+
+    /// Whether the log's folder holds a segment.
+    pub(crate) fn has_log(&self) -> bool {
+        fs::read_dir(self.wal()).is_ok_and(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .any(|entry| entry.path().extension().is_some_and(|end| end == "seg"))
+        })
+    }
+
+    /// The folder itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the log is.
+    pub(crate) fn wal(&self) -> PathBuf {
+        self.root.join("wal")
+    }
+
+    /// Where snapshots are.
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.root.join("snap")
+    }
+}
+
+/// Stops a node whose folder must not be used: starting again does not help.
+pub(crate) fn refusal(code: &'static str, message: String) -> Stop {
+    Stop {
+        exit: 9,
+        code,
+        message,
+    }
+}
+
+/// Stops a node whose disk failed.
+pub(crate) fn disk_failure(what: &str, error: &io::Error) -> Stop {
+    let (code, way_out) = if error.kind() == io::ErrorKind::StorageFull {
+        (
+            "disk-full",
+            "make room on its file system and start it again",
+        )
+    } else if error.kind() == io::ErrorKind::InvalidData {
+        (
+            "corrupt",
+            "remove this member and add the machine again with an empty folder",
+        )
+    } else {
+        (
+            "fsync-failed",
+            "check the disk; what is on it is taken as it is found at the next start",
+        )
+    };
+    Stop {
+        exit: 10,
+        code,
+        message: format!("{what}: {error}; {way_out}"),
+    }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Stop {
+    disk_failure(&format!("cannot use {}", path.display()), error)
+}
+
+/// Creates a folder and its parents, and syncs the folder that holds it.
+pub(crate) fn create_durable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path)?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent),
+        _ => Ok(()),
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Replaces a file so that after a crash either the old or the new one is there, whole.
+fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+fn write_checked<T: Versioned>(path: &Path, value: &T) -> io::Result<()> {
+    let mut bytes = records::encode(value)?;
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    write_durable(path, &bytes)
+}
+
+fn read_checked<T: Versioned>(path: &Path) -> Result<Option<T>, Stop> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(unusable(path, &e)),
+    };
+    let corrupt = |why: String| Stop {
+        exit: 10,
+        code: "corrupt",
+        message: format!(
+            "{} is damaged ({why}); remove this member (`seqd member remove NAME`), empty its \
+             folder and add it again",
+            path.display()
+        ),
+    };
+    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+        return Err(corrupt("too short".to_owned()));
+    };
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err(corrupt("its checksum does not match".to_owned()));
+    }
+    records::decode(body)
+        .map(Some)
+        .map_err(|e| corrupt(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity {
+            cluster_id: "C".into(),
+            node: 1,
+            name: "n1".into(),
+            members: Vec::new(),
+            founder: true,
+            joined: false,
+            ancestors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_second_process_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let _held = Folder::open(dir.path()).unwrap();
+        let stop = Folder::open(dir.path()).err().unwrap();
+        assert_eq!((stop.exit, stop.code), (9, "folder-in-use"));
+    }
+
+    #[test]
+    fn boot_numbers_rise_and_identities_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        assert_eq!(folder.identity().unwrap(), None);
+        folder.write_identity(&identity()).unwrap();
+        assert_eq!(folder.raise_boot().unwrap(), 1);
+        drop(folder);
+        let folder = Folder::open(dir.path()).unwrap();
+        assert_eq!(folder.raise_boot().unwrap(), 2);
+        assert_eq!(folder.identity().unwrap(), Some(identity()));
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_identity_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        folder.write_identity(&identity()).unwrap();
+        let path = dir.path().join("identity");
+        let good = fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            fs::write(&path, bad).unwrap();
+            assert_eq!(
+                folder.identity().err().unwrap().code,
+                "corrupt",
+                "byte {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_newer_format_and_a_stranger_s_folder_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("format"), "seqd-data 2\n").unwrap();
+        assert_eq!(Folder::open(dir.path()).err().unwrap().code, "newer-format");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
+        assert_eq!(
+            Folder::open(dir.path()).err().unwrap().code,
+            "foreign-folder"
+        );
+    }
+
+    #[test]
+    fn a_refused_folder_is_refused_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        folder
+            .mark_refused(&refusal("node-removed", "gone".into()))
+            .unwrap();
+        drop(folder);
+        let stop = Folder::open(dir.path()).err().unwrap();
+        assert_eq!(
+            (stop.exit, stop.code, stop.message.as_str()),
+            (9, "node-removed", "gone")
+        );
+    }
+}

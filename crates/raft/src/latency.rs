@@ -1,0 +1,49 @@
+//! A histogram of durations, counted without locks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of the buckets, seconds: half a disk's sync to a whole request's time.
+const BOUNDS: [f64; 12] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 3.0,
+];
+
+/// Durations by bucket.
+#[derive(Default)]
+pub(crate) struct Latency {
+    buckets: [AtomicU64; BOUNDS.len()],
+    count: AtomicU64,
+    sum_ns: AtomicU64,
+}
+
+impl Latency {
+    /// Counts one duration.
+    pub(crate) fn record(&self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        if let Some(at) = BOUNDS.iter().position(|bound| seconds <= *bound) {
+            self.buckets[at].fetch_add(1, Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// Cumulative counts by upper bound, seconds.
+    pub(crate) fn cumulative(&self) -> Vec<(f64, u64)> {
+        let mut total = 0;
+        BOUNDS
+            .iter()
+            .zip(&self.buckets)
+            .map(|(bound, bucket)| {
+                total += bucket.load(Ordering::Relaxed);
+                (*bound, total)
+            })
+            .collect()
+    }
+
+    /// How many, and their sum in seconds.
+    pub(crate) fn totals(&self) -> (u64, f64) {
+        let sum = Duration::from_nanos(self.sum_ns.load(Ordering::Relaxed));
+        (self.count.load(Ordering::Relaxed), sum.as_secs_f64())
+    }
+}

@@ -1,0 +1,358 @@
+//! openraft's log storage over the write-ahead log.
+//!
+//! `append` puts the entries into memory, hands their bytes to the log's writer thread and
+//! returns at once; openraft hears of it only after the `fdatasync`. Recent entries are kept
+//! decoded, older ones are read from their segments.
+//!
+//! A purge that openraft asks for is carried out only up to the older of the two kept snapshots,
+//! so that a newest snapshot that turns bad can still be replaced by the older one and the log.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openraft::OptionalSend;
+use openraft::entry::RaftEntry;
+use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use seqd_wal::{Record, Recovered, Wal};
+use tokio::sync::oneshot;
+
+use crate::records::{self, LogIdRecord, VoteRecord};
+use crate::types::{Entry, LogId, TypeConfig, Vote};
+
+/// Decoded entries kept in memory: enough that a follower that lags by seconds is served from
+/// here, little enough not to matter on a small machine.
+const CACHED_ENTRIES: usize = 16_384;
+
+/// Bytes of encoded entries that the cache stands for, at most.
+const CACHED_BYTES: usize = 32 << 20;
+
+/// Bytes of entries read for one replication message, at most (one entry is always read).
+const READ_BYTES: usize = 4 << 20;
+
+/// The log as openraft sees it. Clones share everything; one clone is a reader.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    wal: Wal,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    memory: Mutex<Memory>,
+    /// Index of the older kept snapshot: purges stop there.
+    purge_floor: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Memory {
+    vote: Option<Vote>,
+    committed: Option<LogId>,
+    purged: Option<LogId>,
+    last: Option<LogId>,
+    recent: VecDeque<(Entry, usize)>,
+    recent_bytes: usize,
+}
+
+impl Memory {
+    fn push(&mut self, entry: Entry, bytes: usize) {
+        self.last = Some(entry.log_id());
+        self.recent_bytes += bytes;
+        self.recent.push_back((entry, bytes));
+        while self.recent.len() > CACHED_ENTRIES || self.recent_bytes > CACHED_BYTES {
+            self.pop_front();
+        }
+    }
+
+    fn pop_front(&mut self) {
+        if let Some((_, bytes)) = self.recent.pop_front() {
+            self.recent_bytes -= bytes;
+        }
+    }
+
+    fn first_recent(&self) -> Option<u64> {
+        self.recent.front().map(|(entry, _)| entry.index())
+    }
+
+    fn truncate_after(&mut self, last: Option<LogId>) {
+        let keep = last.as_ref().map(LogId::index);
+        while self
+            .recent
+            .back()
+            .is_some_and(|(entry, _)| Some(entry.index()) > keep)
+        {
+            if let Some((_, bytes)) = self.recent.pop_back() {
+                self.recent_bytes -= bytes;
+            }
+        }
+        self.last = last;
+    }
+
+    /// Entries from `start` to before `end` that are in memory.
+    fn slice(&self, start: u64, end: u64, max_bytes: usize) -> Vec<Entry> {
+        let Some(first) = self.first_recent() else {
+            return Vec::new();
+        };
+        let skip = start.saturating_sub(first);
+        let mut bytes = 0;
+        let mut found = Vec::new();
+        for (entry, size) in self
+            .recent
+            .iter()
+            .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+        {
+            if entry.index() >= end || (bytes + size > max_bytes && !found.is_empty()) {
+                break;
+            }
+            bytes += size;
+            found.push(entry.clone());
+        }
+        found
+    }
+}
+
+impl LogStore {
+    /// Wraps an opened log. `purge_floor` is the index up to which purges are carried out.
+    pub(crate) fn new(
+        wal: Wal,
+        recovered: &Recovered,
+        purge_floor: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
+        let purged = recovered
+            .purged
+            .as_ref()
+            .map(|(_, meta)| records::decode::<LogIdRecord>(meta).map(LogId::from))
+            .transpose()?;
+        let last = match &recovered.last {
+            Some((_, bytes)) => Some(records::decode_entry(bytes)?.log_id()),
+            None => purged,
+        };
+        let vote = recovered
+            .vote
+            .as_ref()
+            .map(|bytes| records::decode::<VoteRecord>(bytes).map(Vote::from))
+            .transpose()?;
+        let committed = recovered
+            .committed
+            .as_ref()
+            .map(|bytes| records::decode::<LogIdRecord>(bytes).map(LogId::from))
+            .transpose()?
+            // The commit mark is not synced with what it names; it may be ahead of a torn tail.
+            .map(|committed| last.map_or(committed, |last| committed.min(last)))
+            .filter(|_| last.is_some());
+        let memory = Memory {
+            vote,
+            committed,
+            purged,
+            last,
+            ..Memory::default()
+        };
+        Ok(Self {
+            wal,
+            shared: Arc::new(Shared {
+                memory: Mutex::new(memory),
+                purge_floor,
+            }),
+        })
+    }
+
+    /// The last entry's ID, the purged one's where the log is empty.
+    pub(crate) fn last(&self) -> Option<LogId> {
+        self.memory().last
+    }
+
+    /// The last purged ID.
+    pub(crate) fn purged(&self) -> Option<LogId> {
+        self.memory().purged
+    }
+
+    /// The stored vote.
+    pub(crate) fn vote(&self) -> Option<Vote> {
+        self.memory().vote
+    }
+
+    /// Whether neither a vote nor an entry was ever stored.
+    pub(crate) fn is_pristine(&self) -> bool {
+        let memory = self.memory();
+        memory.vote.is_none() && memory.last.is_none()
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.shared
+            .memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        let first_recent = {
+            let memory = self.memory();
+            match memory.first_recent() {
+                Some(first) if first <= start => return Ok(memory.slice(start, end, max_bytes)),
+                first => first,
+            }
+        };
+        let disk_end = first_recent.map_or(end, |first| end.min(first));
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        for record in self.wal.read(start..disk_end, max_bytes)? {
+            bytes += record.bytes.len();
+            found.push(records::decode_entry(&record.bytes)?);
+        }
+        let reached = found
+            .last()
+            .map_or(start, |entry: &Entry| entry.index() + 1);
+        if reached == disk_end && reached < end && bytes < max_bytes {
+            found.extend(self.memory().slice(reached, end, max_bytes - bytes));
+        }
+        Ok(found)
+    }
+}
+
+/// Waits for a callback of the log's writer thread.
+async fn durable(start: impl FnOnce(seqd_wal::Done)) -> io::Result<()> {
+    let (done, wait) = oneshot::channel();
+    start(Box::new(move |result| {
+        let _ = done.send(result);
+    }));
+    wait.await
+        .unwrap_or_else(|_| Err(io::Error::other("the log's writer thread has ended")))
+}
+
+impl RaftLogReader<TypeConfig> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<Entry>> {
+        let start = match range.start_bound() {
+            Bound::Included(index) => *index,
+            Bound::Excluded(index) => index + 1,
+            Bound::Unbounded => self.purged().map_or(0, |id| id.index() + 1),
+        };
+        let end = match range.end_bound() {
+            Bound::Included(index) => index + 1,
+            Bound::Excluded(index) => *index,
+            Bound::Unbounded => self.last().map_or(0, |id| id.index() + 1),
+        };
+        if start >= end {
+            Ok(Vec::new())
+        } else {
+            self.read(start, end, usize::MAX)
+        }
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(self.vote())
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
+        self.read(start, end, READ_BYTES)
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
+        let memory = self.memory();
+        Ok(LogState {
+            last_purged_log_id: memory.purged,
+            last_log_id: memory.last,
+        })
+    }
+
+    async fn get_log_reader(&mut self) -> Self::LogReader {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        let bytes = records::encode(&VoteRecord::from(vote))?;
+        durable(|done| self.wal.save_vote(bytes, done)).await?;
+        self.memory().vote = Some(*vote);
+        Ok(())
+    }
+
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        if let Some(id) = committed {
+            self.wal
+                .save_committed(records::encode(&LogIdRecord::from(&id))?);
+            self.memory().committed = Some(id);
+        }
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(self.memory().committed)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut batch = Vec::new();
+        {
+            let mut memory = self.memory();
+            for entry in entries {
+                let bytes = records::encode_entry(&entry)?;
+                let index = entry.index();
+                memory.push(entry, bytes.len());
+                batch.push(Record { index, bytes });
+            }
+        }
+        self.wal
+            .append(batch, Box::new(move |result| callback.io_completed(result)));
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> io::Result<()> {
+        self.memory().truncate_after(last_log_id);
+        let index = last_log_id.map(|id| id.index());
+        durable(|done| self.wal.truncate_after(index, done)).await
+    }
+
+    async fn purge(&mut self, log_id: LogId) -> io::Result<()> {
+        let floor = self.shared.purge_floor.load(Ordering::Acquire);
+        let purged = {
+            let mut memory = self.memory();
+            let upto = if log_id.index() <= floor {
+                log_id
+            } else {
+                // Purge to the floor: its entry's ID is known only while the entry is there.
+                let entry = memory.slice(floor, floor + 1, usize::MAX).pop();
+                drop(memory);
+                let entry = match entry {
+                    Some(entry) => Some(entry),
+                    None => self
+                        .read(floor, floor + 1, usize::MAX)
+                        .unwrap_or_default()
+                        .pop(),
+                };
+                let Some(entry) = entry.filter(|entry| entry.index() == floor) else {
+                    return Ok(());
+                };
+                memory = self.memory();
+                entry.log_id()
+            };
+            if memory
+                .purged
+                .is_some_and(|purged| purged.index() >= upto.index())
+            {
+                return Ok(());
+            }
+            while memory
+                .first_recent()
+                .is_some_and(|first| first <= upto.index())
+            {
+                memory.pop_front();
+            }
+            memory.purged = Some(upto);
+            memory.last = memory.last.max(Some(upto));
+            upto
+        };
+        let meta = records::encode(&LogIdRecord::from(&purged))?;
+        durable(|done| self.wal.purge(purged.index(), meta, done)).await
+    }
+}

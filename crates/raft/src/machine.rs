@@ -1,0 +1,214 @@
+//! openraft's state machine: plain maps in memory, applied without waiting for any disk.
+//!
+//! What is applied reaches sled through the checkpointer's thread, later. Snapshots are built and
+//! installed on that thread too, so that `apply` goes on meanwhile (an install is the exception:
+//! it replaces the state, and openraft waits for it).
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use futures_util::{Stream, StreamExt};
+use openraft::OptionalSend;
+use openraft::entry::RaftEntry;
+use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
+use seqd_state::{ClusterMs, State};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::checkpointer::Checkpointer;
+use crate::snapshot_file::{Received, SnapshotFile};
+use crate::types::{Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
+
+/// openraft's snapshot over our handle.
+pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
+
+/// A snapshot's file: one of the kept ones, or one that a leader sent and that is not in place.
+pub(crate) enum SnapshotHandle {
+    /// Built here, or installed.
+    Kept(SnapshotFile),
+    /// Received and verified; it gets its name inside install.
+    Received(Box<Received>),
+}
+
+impl SnapshotHandle {
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Kept(file) => &file.path,
+            Self::Received(file) => file.path(),
+        }
+    }
+
+    /// Its length, bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Kept(file) => file.len,
+            Self::Received(file) => file.len(),
+        }
+    }
+}
+
+/// The replicated state and how far it has come.
+pub(crate) struct Core {
+    pub(crate) state: State,
+    pub(crate) applied: Option<LogId>,
+    pub(crate) membership: StoredMembership,
+    /// The last leader's blank entry: from here on its cluster clock runs.
+    pub(crate) blank: Option<Blank>,
+}
+
+/// A leader's first entry of its term, as applied here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blank {
+    pub(crate) term: u64,
+    pub(crate) cluster_ms: ClusterMs,
+    pub(crate) at: Instant,
+}
+
+/// What the state machine shares with readers and with the checkpointer.
+pub(crate) struct Applied {
+    core: RwLock<Core>,
+    index: watch::Sender<u64>,
+    membership_changed: tokio::sync::Notify,
+}
+
+impl Applied {
+    pub(crate) fn new(state: State, applied: Option<LogId>, membership: StoredMembership) -> Self {
+        let (index, _) = watch::channel(applied.map_or(0, |id| id.index()));
+        let core = Core {
+            state,
+            applied,
+            membership,
+            blank: None,
+        };
+        Self {
+            core: RwLock::new(core),
+            index,
+            membership_changed: tokio::sync::Notify::new(),
+        }
+    }
+
+    /// The state, for reading; hold it briefly, for `apply` waits meanwhile.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Core> {
+        self.core.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, for applying and for draining what changed.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Core> {
+        self.core.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows the applied index.
+    pub(crate) fn index(&self) -> watch::Receiver<u64> {
+        self.index.subscribe()
+    }
+
+    /// Says that the state is at another index.
+    pub(crate) fn publish(&self) {
+        let index = self.read().applied.map_or(0, |id| id.index());
+        self.index.send_replace(index);
+    }
+
+    /// Waits for the next applied membership.
+    pub(crate) async fn membership_changed(&self) {
+        self.membership_changed.notified().await;
+    }
+
+    fn apply(&self, entry: &crate::types::Entry) -> Answer {
+        let mut core = self.write();
+        let answer = match &entry.payload {
+            Payload::Blank => {
+                let term = **entry.log_id().committed_leader_id();
+                let cluster_ms = core.state.cluster_ms();
+                core.blank = Some(Blank {
+                    term,
+                    cluster_ms,
+                    at: Instant::now(),
+                });
+                Answer::default()
+            }
+            Payload::Normal(proposal) => Answer(core.state.apply(&proposal.0)),
+            Payload::Membership(membership) => {
+                core.membership = StoredMembership::new(Some(entry.log_id()), membership.clone());
+                self.membership_changed.notify_waiters();
+                Answer::default()
+            }
+        };
+        core.applied = Some(entry.log_id());
+        answer
+    }
+}
+
+/// openraft's state machine.
+pub(crate) struct Machine {
+    pub(crate) applied: Arc<Applied>,
+    pub(crate) checkpointer: Checkpointer,
+    /// See `LogStore`: raised when the older kept snapshot changes.
+    pub(crate) purge_floor: Arc<AtomicU64>,
+}
+
+impl RaftStateMachine<TypeConfig> for Machine {
+    type SnapshotData = SnapshotHandle;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        let core = self.applied.read();
+        Ok((core.applied, core.membership.clone()))
+    }
+
+    async fn apply<Strm>(&mut self, mut entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
+    {
+        while let Some(item) = entries.next().await {
+            let (entry, responder) = item?;
+            let answer = self.applied.apply(&entry);
+            self.applied.index.send_replace(entry.index());
+            if let Some(responder) = responder {
+                responder.send(answer);
+            }
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        Builder {
+            checkpointer: self.checkpointer.clone(),
+            purge_floor: Arc::clone(&self.purge_floor),
+        }
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        _meta: &SnapshotMeta,
+        snapshot: SnapshotHandle,
+    ) -> io::Result<()> {
+        let floor = self.checkpointer.install(snapshot).await?;
+        self.purge_floor.store(floor, Ordering::Release);
+        self.applied.publish();
+        self.applied.membership_changed.notify_waiters();
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
+        self.checkpointer.current_snapshot()
+    }
+}
+
+/// Builds a snapshot on the checkpointer's thread.
+pub(crate) struct Builder {
+    checkpointer: Checkpointer,
+    purge_floor: Arc<AtomicU64>,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = SnapshotHandle;
+
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let (snapshot, floor) = self.checkpointer.build().await?;
+        self.purge_floor.store(floor, Ordering::Release);
+        Ok(snapshot)
+    }
+}

@@ -1,0 +1,462 @@
+//! Changes of membership: add as a learner, promote, remove, hand over leadership.
+//!
+//! Each is carried out by the leader. A node that is added gets its ID from the replicated counter
+//! and syncs it *before* the membership names it; IDs are never used twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
+use seqd_state::{AllocateNodeId, Command, NodeId, Outcome, Refusal};
+use tokio::time::{Instant, timeout_at};
+
+use crate::founding;
+use crate::gatherer::{self, Gatherer};
+use crate::handle::{MemberError, MemberStatus, ProposeError, Role};
+use crate::local::Local;
+use crate::messages::{
+    Adopt, ChangeRefusal, ChangeReply, ChangeRequest, Changed, Founder, MemberChange, Standing,
+    Taken,
+};
+use crate::paths;
+use crate::peer_server::Service;
+use crate::replica::{Leading, Replica};
+use crate::status;
+use crate::transport::Link;
+use crate::types::{Member, TypeConfig};
+
+/// Entries that a learner may be behind when it is promoted: less than a second of full load.
+const PROMOTE_LAG: u64 = 1_000;
+
+/// How long a node that is added may take to sync its identity.
+const ADOPT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The most members that a cluster may have: founders and later ones.
+const MEMBERS: usize = 64;
+
+/// Carries out a change on whichever node leads.
+pub(crate) async fn change(
+    local: &Local,
+    gatherer: &Gatherer,
+    change: MemberChange,
+    deadline: Instant,
+) -> Result<Changed, MemberError> {
+    loop {
+        let Some(replica) = local.replica.get() else {
+            return Err(no_leader().into());
+        };
+        let refusal = if let Some(leading) = replica.leading() {
+            match here(local, gatherer, replica, leading, &change, deadline).await {
+                Ok(changed) => return Ok(changed),
+                Err(refusal) => refusal,
+            }
+        } else if let Some(leader) = replica.leader()
+            && let Some(member) = replica.member(leader)
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            let message = ChangeRequest {
+                change: change.clone(),
+                timeout_ms,
+            };
+            let to = (leader, member.peer.as_str());
+            match local
+                .call(Link::Calls, to, paths::MEMBERS, message, left)
+                .await
+            {
+                Ok(ChangeReply::Ok(changed)) => return Ok(changed),
+                Ok(ChangeReply::Err(refusal)) => refusal,
+                Err(error) if error.is_unsent() => ChangeRefusal::NotLeader,
+                Err(error) => return Err(unknown(error.to_string()).into()),
+            }
+        } else {
+            ChangeRefusal::NotLeader
+        };
+        match refusal {
+            ChangeRefusal::Member(error) => return Err(error),
+            ChangeRefusal::NotLeader if Instant::now() >= deadline => {
+                return Err(no_leader().into());
+            }
+            ChangeRefusal::NotLeader => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// Carries out a change that a peer sent to this node as the leader.
+pub(crate) async fn carry_out(service: &Service, request: ChangeRequest) -> ChangeReply {
+    let deadline = Instant::now() + Duration::from_millis(request.timeout_ms);
+    let replica = service
+        .local
+        .replica
+        .get()
+        .ok_or(ChangeRefusal::NotLeader)?;
+    let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
+    let gatherer = &service.gatherer;
+    here(
+        &service.local,
+        gatherer,
+        replica,
+        leading,
+        &request.change,
+        deadline,
+    )
+    .await
+}
+
+async fn here(
+    local: &Local,
+    gatherer: &Gatherer,
+    replica: &Replica,
+    leading: Leading,
+    change: &MemberChange,
+    deadline: Instant,
+) -> ChangeReply {
+    let done = async {
+        match change {
+            MemberChange::Add { name, peer, http } => {
+                add(
+                    local,
+                    gatherer,
+                    replica,
+                    name,
+                    peer,
+                    http.as_deref(),
+                    deadline,
+                )
+                .await
+            }
+            MemberChange::Promote { name } => promote(local, replica, name).await,
+            MemberChange::Remove { name } => remove(local, replica, leading, name).await,
+            MemberChange::MoveLeader { to } => move_leader(replica, to.as_deref())
+                .await
+                .map(Changed::Leader),
+        }
+    };
+    match timeout_at(deadline, done).await {
+        Ok(changed) => changed,
+        Err(_) => {
+            let error = unknown("the change was not finished within the deadline".to_owned());
+            Err(ChangeRefusal::Member(error.into()))
+        }
+    }
+}
+
+fn no_leader() -> ProposeError {
+    ProposeError::NoQuorum {
+        detail: "this cluster has no leader with a quorum".to_owned(),
+    }
+}
+
+fn unknown(detail: String) -> ProposeError {
+    ProposeError::OutcomeUnknown { detail }
+}
+
+fn refused(error: MemberError) -> ChangeRefusal {
+    ChangeRefusal::Member(error)
+}
+
+fn find(replica: &Replica, name: &str) -> Result<(u64, Member), ChangeRefusal> {
+    let members = replica.members();
+    let known: Vec<&str> = members
+        .values()
+        .map(|member| member.name.as_str())
+        .collect();
+    let known = known.join(", ");
+    members
+        .into_iter()
+        .find(|(_, member)| member.name == name)
+        .ok_or_else(|| {
+            refused(MemberError::NotFound {
+                name: name.to_owned(),
+                known,
+            })
+        })
+}
+
+fn show(local: &Local, replica: &Replica, name: &str) -> Result<Changed, ChangeRefusal> {
+    let members = status::members(local, replica);
+    let found: Option<MemberStatus> = members.into_iter().find(|member| member.name == name);
+    found
+        .map(Changed::Member)
+        .ok_or_else(|| refused(unknown("the membership changed again meanwhile".to_owned()).into()))
+}
+
+async fn add(
+    local: &Local,
+    gatherer: &Gatherer,
+    replica: &Replica,
+    name: &str,
+    peer: &str,
+    http: Option<&str>,
+    deadline: Instant,
+) -> ChangeReply {
+    let members = replica.members();
+    if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
+        let detail = format!("{} at {} is a member already", member.name, member.peer);
+        return Err(refused(MemberError::AlreadyExists { detail }));
+    }
+    if members.len() >= MEMBERS {
+        let detail = format!("the cluster has {MEMBERS} members, which is the most there may be");
+        return Err(refused(MemberError::Unsafe { detail }));
+    }
+    let unfit = |detail: String| refused(MemberError::Unfit { detail });
+    let hello = founding::hello_to(local, peer).await.map_err(|e| {
+        unfit(format!(
+            "{peer} does not answer ({e}); start seqd there first"
+        ))
+    })?;
+    if hello.name != name {
+        return Err(unfit(format!(
+            "the node at {peer} is named {}, not {name}",
+            hello.name
+        )));
+    }
+    let own = local
+        .identity()
+        .map(|identity| identity.cluster_id)
+        .unwrap_or_default();
+    let node = match hello.standing {
+        Standing::Empty => allocate(local, gatherer, name, peer, &hello.http, deadline).await?,
+        // An earlier add gave it an ID and went no further.
+        Standing::Prepared { cluster_id, node } if cluster_id == own => node,
+        Standing::Prepared { cluster_id, .. } | Standing::Member { cluster_id, .. } => {
+            return Err(unfit(format!(
+                "the folder of {name} belongs to cluster {cluster_id}; only a node with an empty \
+                 folder can be added"
+            )));
+        }
+    };
+    let adopt = Adopt {
+        cluster_id: own,
+        node,
+        you: name.to_owned(),
+        members: members
+            .iter()
+            .map(|(id, m)| Founder {
+                node: *id,
+                name: m.name.clone(),
+                peer: m.peer.clone(),
+                http: m.http.clone(),
+            })
+            .collect(),
+    };
+    match founding::ask(local, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
+        Ok(Taken::Yes { .. }) => {}
+        Ok(Taken::No { why }) => return Err(unfit(format!("{name} refused its ID: {why}"))),
+        Err(error) => return Err(unfit(format!("{name} did not take its ID: {error}"))),
+    }
+    let http = http.map_or(hello.http, str::to_owned);
+    let member = Member {
+        name: name.to_owned(),
+        peer: peer.to_owned(),
+        http,
+    };
+    let nodes = BTreeMap::from([(node, member)]);
+    change_membership(replica, ChangeMembers::AddNodes(nodes), true).await?;
+    show(local, replica, name)
+}
+
+async fn allocate(
+    local: &Local,
+    gatherer: &Gatherer,
+    name: &str,
+    peer: &str,
+    http: &str,
+    deadline: Instant,
+) -> Result<u64, ChangeRefusal> {
+    let mut nonce = [0; 8];
+    founding::fill_random(&mut nonce).map_err(|stop| refused(unknown(stop.message).into()))?;
+    let command = Command::AllocateNodeId(AllocateNodeId {
+        name: name.to_owned(),
+        peer: peer.to_owned(),
+        http: http.to_owned(),
+        nonce: u64::from_be_bytes(nonce),
+    });
+    let outcomes = gatherer.propose(vec![command], deadline).await;
+    let _ = local;
+    match outcomes.map_err(|e| refused(e.into()))?.into_iter().next() {
+        Some(Outcome::NodeIdAllocated { node }) => Ok(node.0),
+        Some(Outcome::Refused(refusal @ Refusal::NodeNameTaken { .. })) => {
+            Err(refused(MemberError::AlreadyExists {
+                detail: refusal.to_string(),
+            }))
+        }
+        Some(Outcome::Refused(refusal)) => Err(refused(MemberError::Unfit {
+            detail: refusal.to_string(),
+        })),
+        _ => Err(refused(
+            unknown("the answer was not one to this command".to_owned()).into(),
+        )),
+    }
+}
+
+async fn promote(local: &Local, replica: &Replica, name: &str) -> ChangeReply {
+    let (node, _) = find(replica, name)?;
+    let is_voter = replica
+        .applied
+        .read()
+        .membership
+        .voter_ids()
+        .any(|id| id == node);
+    if is_voter {
+        return show(local, replica, name);
+    }
+    let last = replica.wal.next_index().saturating_sub(1);
+    let matched = status::matched_index(replica, node);
+    let lag = last.saturating_sub(matched.unwrap_or(0));
+    if matched.is_none() || lag > PROMOTE_LAG {
+        let detail = format!(
+            "{name} is {lag} entries behind; it can be promoted once that is {PROMOTE_LAG} or less"
+        );
+        return Err(refused(MemberError::LearnerLagging { detail }));
+    }
+    let voters = BTreeSet::from([node]);
+    change_membership(replica, ChangeMembers::AddVoterIds(voters), true).await?;
+    show(local, replica, name)
+}
+
+async fn remove(local: &Local, replica: &Replica, leading: Leading, name: &str) -> ChangeReply {
+    let (node, _) = find(replica, name)?;
+    let voters: BTreeSet<u64> = replica.applied.read().membership.voter_ids().collect();
+    if voters.contains(&node) {
+        let left: Vec<u64> = voters.iter().copied().filter(|id| *id != node).collect();
+        if left.is_empty() {
+            let detail = format!("{name} is the only voter; stop it instead of removing it");
+            return Err(refused(MemberError::Unsafe { detail }));
+        }
+        let alive = left
+            .iter()
+            .filter(|id| **id == replica.node || local.peer(**id).is_reachable());
+        let alive = alive.count();
+        let needed = left.len() / 2 + 1;
+        if alive < needed {
+            let detail = format!(
+                "without {name} {needed} of {} voters are needed, and {alive} can be reached; \
+                 bring a node back first",
+                left.len()
+            );
+            return Err(refused(MemberError::Unsafe { detail }));
+        }
+    }
+    if node == replica.node {
+        // Whoever leads next removes it: the caller's node asks again there.
+        move_leader(replica, None).await?;
+        return Err(ChangeRefusal::NotLeader);
+    }
+    if voters.contains(&node) {
+        let gone = BTreeSet::from([node]);
+        change_membership(replica, ChangeMembers::RemoveVoters(gone), true).await?;
+    }
+    let gone = BTreeSet::from([node]);
+    change_membership(replica, ChangeMembers::RemoveNodes(gone), false).await?;
+    let command = Command::MarkRemoved { node: NodeId(node) };
+    gatherer::propose_as(local, replica, leading, vec![command]).await;
+    Ok(Changed::Removed)
+}
+
+async fn move_leader(replica: &Replica, to: Option<&str>) -> Result<String, ChangeRefusal> {
+    let target = match to {
+        Some(name) => {
+            let (node, _) = find(replica, name)?;
+            let is_voter = replica
+                .applied
+                .read()
+                .membership
+                .voter_ids()
+                .any(|id| id == node);
+            if !is_voter {
+                let detail = format!("{name} is a learner; promote it first");
+                return Err(refused(MemberError::Unsafe { detail }));
+            }
+            Some(node)
+        }
+        None => best_heir(replica),
+    };
+    let Some(target) = target else {
+        let detail = "no other voter could lead".to_owned();
+        return Err(refused(MemberError::Unsafe { detail }));
+    };
+    hand_over(replica, target).await;
+    let leader = replica.leader().and_then(|id| replica.member(id));
+    if replica.leader() != Some(target) {
+        let detail = "leadership was not handed over; it may still be".to_owned();
+        return Err(refused(unknown(detail).into()));
+    }
+    Ok(leader.map(|member| member.name).unwrap_or_default())
+}
+
+/// The voter, other than this leader, whose log is the longest.
+pub(crate) fn best_heir(replica: &Replica) -> Option<u64> {
+    let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
+    voters
+        .into_iter()
+        .filter(|id| *id != replica.node)
+        .max_by_key(|id| status::matched_index(replica, *id))
+}
+
+/// Asks `target` to lead and waits until another node does, for two seconds at most.
+pub(crate) async fn hand_over(replica: &Replica, target: u64) {
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until && replica.raft.as_leader().is_ok() {
+        if let Err(error) = replica.raft.trigger().transfer_leader(target).await {
+            tracing::warn!(%error, "leadership was not handed over");
+            return;
+        }
+        for _ in 0..20 {
+            if replica
+                .leader()
+                .is_some_and(|leader| leader != replica.node)
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    // The vote may be cast and the new leader not yet heard.
+    while Instant::now() < until && replica.leader().is_none_or(|leader| leader == replica.node) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn change_membership(
+    replica: &Replica,
+    change: ChangeMembers<u64, Member>,
+    retain: bool,
+) -> Result<(), ChangeRefusal> {
+    match replica.raft.change_membership(change, retain).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(describe(error)),
+    }
+}
+
+fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> ChangeRefusal {
+    match error {
+        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => ChangeRefusal::NotLeader,
+        RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => match error {
+            ChangeMembershipError::InProgress(_)
+            | ChangeMembershipError::UncommittedLeaderLog(_) => refused(MemberError::InProgress),
+            error => refused(MemberError::Unsafe {
+                detail: error.to_string(),
+            }),
+        },
+        error => refused(unknown(error.to_string()).into()),
+    }
+}
+
+/// The part that a member plays.
+pub(crate) fn role(replica: &Replica, node: u64) -> Role {
+    if replica.leader() == Some(node) {
+        Role::Leader
+    } else if replica
+        .applied
+        .read()
+        .membership
+        .voter_ids()
+        .any(|id| id == node)
+    {
+        Role::Follower
+    } else {
+        Role::Learner
+    }
+}

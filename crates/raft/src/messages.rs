@@ -1,0 +1,289 @@
+//! What peers say to each other, and the envelope around it.
+//!
+//! Every message, request and reply, names its cluster, its sender, the node it is meant for, and
+//! the sender's boot number and nonce. A message for another node or cluster is refused, however
+//! it got here. Only `Hello`, `Prepare` and `Adopt` travel without an envelope: they are what a
+//! node says before it has an identity.
+
+use std::collections::BTreeMap;
+
+use seqd_state::codec::Versioned;
+use seqd_state::{Command, Outcome};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
+use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
+
+/// The version of the peers' protocol; a message of another one is refused.
+pub(crate) const PROTOCOL: u16 = 1;
+
+/// Who says it to whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Envelope {
+    pub(crate) protocol: u16,
+    pub(crate) cluster_id: String,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// How often the sender's folder was started.
+    pub(crate) boot: u64,
+    /// Drawn at that start: two copies of one folder differ in it.
+    pub(crate) nonce: u64,
+}
+
+/// A message in its envelope.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Sealed<M> {
+    pub(crate) envelope: Envelope,
+    pub(crate) message: M,
+}
+
+impl<M: Serialize + DeserializeOwned> Versioned for Sealed<M> {
+    const KIND: u8 = 110;
+    const VERSION: u8 = 1;
+}
+
+/// A message without an envelope.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Open<M>(pub(crate) M);
+
+impl<M: Serialize + DeserializeOwned> Versioned for Open<M> {
+    const KIND: u8 = 111;
+    const VERSION: u8 = 1;
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AppendRequest {
+    pub(crate) vote: VoteRecord,
+    pub(crate) prev: Option<LogIdRecord>,
+    pub(crate) entries: Vec<EntryRecord>,
+    pub(crate) commit: Option<LogIdRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum AppendReply {
+    Success,
+    Partial(Option<LogIdRecord>),
+    Conflict,
+    HigherVote(VoteRecord),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BallotRequest {
+    pub(crate) vote: VoteRecord,
+    pub(crate) last: Option<LogIdRecord>,
+    pub(crate) leadership_transfer: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BallotReply {
+    pub(crate) vote: VoteRecord,
+    pub(crate) granted: bool,
+    pub(crate) last: Option<LogIdRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct TransferRequest {
+    pub(crate) from: VoteRecord,
+    pub(crate) to: u64,
+    pub(crate) last: Option<LogIdRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum TransferReply {
+    Accepted,
+    VoteChanged {
+        expected: VoteRecord,
+        actual: VoteRecord,
+    },
+    LogNotFlushed {
+        expected: Option<LogIdRecord>,
+        actual: Option<LogIdRecord>,
+    },
+}
+
+/// What comes before a snapshot's bytes.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SnapshotHead {
+    pub(crate) vote: VoteRecord,
+    pub(crate) last: Option<LogIdRecord>,
+    pub(crate) membership: StoredMembershipRecord,
+    pub(crate) len: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SnapshotReply {
+    pub(crate) vote: VoteRecord,
+}
+
+/// A group of commands for the leader, with the time that is left for it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Forward {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) timeout_ms: u64,
+}
+
+/// Outcomes, one for each command; or why not.
+pub(crate) type ForwardReply = Result<Vec<Outcome>, ForwardRefusal>;
+
+/// Why the leader did not answer a forwarded group.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ForwardRefusal {
+    /// It does not lead; nothing was done.
+    NotLeader,
+    /// As for a proposal made there.
+    Propose(ProposeError),
+}
+
+/// Asks the leader up to which index a linearizable read must have applied.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ReadIndex {
+    pub(crate) timeout_ms: u64,
+}
+
+pub(crate) type ReadIndexReply = Result<u64, ForwardRefusal>;
+
+/// A change of membership, for the leader.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum MemberChange {
+    Add {
+        name: String,
+        peer: String,
+        http: Option<String>,
+    },
+    Promote {
+        name: String,
+    },
+    Remove {
+        name: String,
+    },
+    MoveLeader {
+        to: Option<String>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ChangeRequest {
+    pub(crate) change: MemberChange,
+    pub(crate) timeout_ms: u64,
+}
+
+/// What a change of membership left behind.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Changed {
+    Member(MemberStatus),
+    Removed,
+    Leader(String),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum ChangeRefusal {
+    NotLeader,
+    Member(MemberError),
+}
+
+pub(crate) type ChangeReply = Result<Changed, ChangeRefusal>;
+
+/// Said to each member each second, and answered with the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Ping {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) applied: u64,
+    pub(crate) report: Report,
+}
+
+/// Asks a peer who it is; said by every start to every configured peer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) name: String,
+    /// The configured peers, name to address.
+    pub(crate) peers: BTreeMap<String, String>,
+    /// The client address, for the membership.
+    pub(crate) http: String,
+    pub(crate) identity: Option<HelloIdentity>,
+}
+
+/// What a start shows of an identity that it has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HelloIdentity {
+    pub(crate) cluster_id: String,
+    pub(crate) node: u64,
+    pub(crate) boot: u64,
+    pub(crate) nonce: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HelloReply {
+    pub(crate) name: String,
+    pub(crate) peers: BTreeMap<String, String>,
+    pub(crate) http: String,
+    pub(crate) standing: Standing,
+    pub(crate) verdict: Verdict,
+}
+
+/// How far a node is in its life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Standing {
+    /// Its folder is empty.
+    Empty,
+    /// It was prepared for this cluster and has neither vote nor entry.
+    Prepared { cluster_id: String, node: u64 },
+    /// It is part of this cluster, whose members have these names.
+    Member {
+        cluster_id: String,
+        node: u64,
+        members: Vec<String>,
+        leader: Option<String>,
+    },
+}
+
+/// What the answering node knows about the one that said hello.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Verdict {
+    /// Nothing against it.
+    Welcome,
+    /// Its identity is of another cluster.
+    Foreign,
+    /// A later start of its folder, or a twin of this one, was seen.
+    Stale { seen_boot: u64 },
+    /// It was removed from the cluster.
+    Removed,
+}
+
+/// The founder's first phase: take this identity, sync it, answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Prepare {
+    pub(crate) cluster_id: String,
+    pub(crate) founders: Vec<Founder>,
+    /// Who of them this is said to.
+    pub(crate) you: String,
+}
+
+/// A founding member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Founder {
+    pub(crate) node: u64,
+    pub(crate) name: String,
+    pub(crate) peer: String,
+    pub(crate) http: String,
+}
+
+/// Whether a node took the identity that it was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Taken {
+    /// It is on its disk.
+    Yes { http: String },
+    /// It was not; why.
+    No { why: String },
+}
+
+/// Gives a waiting node its ID in a cluster that exists.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Adopt {
+    pub(crate) cluster_id: String,
+    pub(crate) node: u64,
+    pub(crate) you: String,
+    /// The members, so that it finds them after a restart.
+    pub(crate) members: Vec<Founder>,
+}

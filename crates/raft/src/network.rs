@@ -1,0 +1,286 @@
+//! openraft's network over HTTP: one client per peer and purpose, bincode bodies.
+//!
+//! Pre-vote and leader transfer are implemented; openraft's defaults would silently do nothing.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::OptionalSend;
+use openraft::errors::{
+    NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable,
+};
+use openraft::network::{Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
+    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use reqwest::Body;
+use seqd_state::codec;
+
+use crate::local::Local;
+use crate::machine::{Snapshot, SnapshotHandle};
+use crate::messages::{
+    AppendReply, AppendRequest, BallotReply, BallotRequest, Sealed, SnapshotHead, SnapshotReply,
+    TransferReply, TransferRequest,
+};
+use crate::paths;
+use crate::records::{self, EntryRecord};
+use crate::transport::{CallError, Link};
+use crate::types::{Member, TypeConfig, Vote};
+
+/// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
+/// started again should be back at once.
+const RETRY_EVERY: Duration = Duration::from_millis(50);
+
+/// Bytes of a snapshot that are read at once.
+const CHUNK: usize = 64 << 10;
+
+/// Makes openraft's clients.
+pub(crate) struct Network {
+    pub(crate) local: Arc<Local>,
+}
+
+impl Network {
+    fn client(&self, target: u64, node: &Member, link: Link) -> PeerClient {
+        let local = Arc::clone(&self.local);
+        PeerClient {
+            local,
+            target,
+            addr: node.peer.clone(),
+            link,
+        }
+    }
+}
+
+impl RaftNetworkFactory<TypeConfig> for Network {
+    type Network = PeerClient;
+
+    async fn new_client(&mut self, target: u64, node: &Member) -> PeerClient {
+        self.client(target, node, Link::Calls)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: u64, node: &Member) -> PeerClient {
+        self.client(target, node, Link::Heartbeats)
+    }
+
+    async fn new_snapshot_client(&mut self, target: u64, node: &Member) -> PeerClient {
+        self.client(target, node, Link::Snapshots)
+    }
+}
+
+/// One way to one peer.
+pub(crate) struct PeerClient {
+    local: Arc<Local>,
+    target: u64,
+    addr: String,
+    link: Link,
+}
+
+impl PeerClient {
+    async fn call<M, R>(
+        &self,
+        path: &str,
+        message: M,
+        option: &RPCOption,
+        action: RPCTypes,
+    ) -> Result<R, RPCError<TypeConfig>>
+    where
+        M: serde::Serialize + serde::de::DeserializeOwned,
+        R: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let limit = option.soft_ttl();
+        let to = (self.target, self.addr.as_str());
+        let answer = self.local.call(self.link, to, path, message, limit).await;
+        answer.map_err(|error| self.describe(&error, action, limit))
+    }
+
+    fn describe(
+        &self,
+        error: &CallError,
+        action: RPCTypes,
+        limit: Duration,
+    ) -> RPCError<TypeConfig> {
+        match error {
+            CallError::Broken(why) if why == "no answer in time" => RPCError::Timeout(Timeout {
+                action,
+                id: self.local.envelope(self.target).map_or(0, |own| own.from),
+                target: self.target,
+                timeout: limit,
+            }),
+            CallError::Broken(_) => RPCError::Network(NetworkError::new(error)),
+            CallError::Refused | CallError::Unsent(_) | CallError::Rejected(_) => {
+                RPCError::Unreachable(Unreachable::new(error))
+            }
+        }
+    }
+
+    async fn ballot(
+        &self,
+        path: &str,
+        rpc: VoteRequest<TypeConfig>,
+        option: &RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        let message = BallotRequest {
+            vote: (&rpc.vote).into(),
+            last: rpc.last_log_id.as_ref().map(Into::into),
+            leadership_transfer: rpc.leadership_transfer,
+        };
+        let reply: BallotReply = self.call(path, message, option, RPCTypes::Vote).await?;
+        let vote: Vote = reply.vote.into();
+        Ok(VoteResponse::new(
+            vote,
+            reply.last.map(Into::into),
+            reply.granted,
+        ))
+    }
+
+    async fn send_snapshot(
+        &self,
+        vote: Vote,
+        snapshot: Snapshot,
+        limit: Duration,
+    ) -> Result<SnapshotResponse<TypeConfig>, CallError> {
+        let head = SnapshotHead {
+            vote: (&vote).into(),
+            last: snapshot.meta.last_log_id.as_ref().map(Into::into),
+            membership: (&snapshot.meta.last_membership).into(),
+            len: snapshot.snapshot.len(),
+        };
+        let Some(envelope) = self.local.envelope(self.target) else {
+            return Err(CallError::Unsent(
+                "this node has no identity yet".to_owned(),
+            ));
+        };
+        let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
+        let sealed = records::encode(&Sealed {
+            envelope,
+            message: head,
+        })
+        .map_err(unsent)?;
+        let body = stream(sealed, &snapshot.snapshot).await.map_err(unsent)?;
+        let transport = &self.local.transport;
+        let answer = transport
+            .post(self.link, &self.addr, paths::SNAPSHOT, body, limit)
+            .await;
+        let reply: SnapshotReply = self.local.open(self.target, answer)?;
+        Ok(SnapshotResponse::new(reply.vote.into()))
+    }
+}
+
+/// The body of a snapshot's transfer: length of the head, head, file.
+async fn stream(head: Vec<u8>, snapshot: &SnapshotHandle) -> io::Result<Body> {
+    let file = tokio::fs::File::open(snapshot.path()).await?;
+    let mut start = u32::try_from(head.len())
+        .map_err(io::Error::other)?
+        .to_le_bytes()
+        .to_vec();
+    start.extend_from_slice(&head);
+    let first = futures_util::stream::iter([Ok::<_, io::Error>(start)]);
+    let rest = futures_util::stream::try_unfold(file, |mut file| async move {
+        let mut chunk = vec![0; CHUNK];
+        let read = tokio::io::AsyncReadExt::read(&mut file, &mut chunk).await?;
+        chunk.truncate(read);
+        Ok((read > 0).then_some((chunk, file)))
+    });
+    Ok(Body::wrap_stream(futures_util::StreamExt::chain(
+        first, rest,
+    )))
+}
+
+impl RaftNetworkV2<TypeConfig> for PeerClient {
+    type SnapshotData = SnapshotHandle;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        let message = AppendRequest {
+            vote: (&rpc.vote).into(),
+            prev: rpc.prev_log_id.as_ref().map(Into::into),
+            entries: rpc.entries.iter().map(EntryRecord::from).collect(),
+            commit: rpc.leader_commit.as_ref().map(Into::into),
+        };
+        let action = RPCTypes::AppendEntries;
+        Ok(
+            match self.call(paths::APPEND, message, &option, action).await? {
+                AppendReply::Success => AppendEntriesResponse::Success,
+                AppendReply::Partial(id) => {
+                    AppendEntriesResponse::PartialSuccess(id.map(Into::into))
+                }
+                AppendReply::Conflict => AppendEntriesResponse::Conflict,
+                AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.into()),
+            },
+        )
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ballot(paths::VOTE, rpc, &option).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ballot(paths::PRE_VOTE, rpc, &option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        option: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        tokio::select! {
+            closed = cancel => Err(StreamingError::Closed(closed)),
+            sent = self.send_snapshot(vote, snapshot, option.hard_ttl()) => {
+                sent.map_err(|e| StreamingError::Unreachable(Unreachable::new(&e)))
+            }
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        req: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
+        let message = TransferRequest {
+            from: req.from_leader().into(),
+            to: *req.to_node_id(),
+            last: req.last_log_id().map(Into::into),
+        };
+        let reply = self
+            .call(paths::TRANSFER, message, &option, RPCTypes::TransferLeader)
+            .await?;
+        Ok(match reply {
+            TransferReply::Accepted => Ok(()),
+            TransferReply::VoteChanged { expected, actual } => {
+                Err(TransferLeaderError::VoteChanged {
+                    expected: expected.into(),
+                    actual: actual.into(),
+                })
+            }
+            TransferReply::LogNotFlushed { expected, actual } => {
+                Err(TransferLeaderError::LogNotFlushed {
+                    expected: expected.map(Into::into),
+                    actual: actual.map(Into::into),
+                })
+            }
+        })
+    }
+
+    fn backoff(&self) -> Option<Backoff> {
+        Some(Backoff::new(std::iter::repeat(RETRY_EVERY)))
+    }
+}
+
+/// Whether a message of this kind can be read at all: the codec's own limit stands above it.
+const _: () = assert!(crate::transport::MESSAGE_BYTES <= codec::LIMIT_BYTES);

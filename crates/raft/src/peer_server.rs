@@ -1,0 +1,393 @@
+//! The peers' port: every message that another node may send, checked and handed on.
+//!
+//! It listens from the first moment of a start, so that nodes which are not yet part of a cluster
+//! can say so to each other.
+
+use std::future::Future;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::serve::ListenerExt;
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::StreamExt;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
+    VoteRequest,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::founding;
+use crate::gatherer::Gatherer;
+use crate::local::Local;
+use crate::machine::{Snapshot, SnapshotHandle};
+use crate::members;
+use crate::messages::{
+    AppendReply, AppendRequest, BallotReply, BallotRequest, ChangeReply, ChangeRequest, Forward,
+    Open, Ping, ReadIndex, Sealed, SnapshotHead, SnapshotReply, TransferReply, TransferRequest,
+};
+use crate::paths;
+use crate::records;
+use crate::replica::Replica;
+use crate::snapshot_file;
+use crate::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
+use crate::types::{SnapshotMeta, TypeConfig};
+
+/// The longest time that a watching peer is kept waiting before it asks again.
+const WATCH: Duration = Duration::from_secs(30);
+
+/// The largest head of a snapshot's transfer, bytes: a membership of the largest cluster.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// What handlers work with.
+pub(crate) struct Service {
+    pub(crate) local: Arc<Local>,
+    pub(crate) gatherer: Arc<Gatherer>,
+}
+
+type Shared = Arc<Service>;
+
+/// Serves the peers' port until `until` is over.
+pub(crate) fn serve(
+    listener: TcpListener,
+    service: Shared,
+    until: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<tokio::task::JoinHandle<()>> {
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY on a peer's connection");
+        }
+    });
+    let router = Router::new()
+        .route(paths::APPEND, post(append))
+        .route(paths::VOTE, post(vote))
+        .route(paths::PRE_VOTE, post(pre_vote))
+        .route(paths::TRANSFER, post(transfer))
+        .route(paths::FORWARD, post(forward))
+        .route(paths::READ_INDEX, post(read_index))
+        .route(paths::MEMBERS, post(change_members))
+        .route(paths::PING, post(ping))
+        .route(paths::WATCH, post(watch))
+        .route(paths::HELLO, post(hello))
+        .route(paths::PREPARE, post(prepare))
+        .route(paths::ADOPT, post(adopt))
+        .layer(DefaultBodyLimit::max(MESSAGE_BYTES))
+        .route(paths::SNAPSHOT, post(snapshot))
+        .with_state(service);
+    Ok(tokio::spawn(async move {
+        // Connections of peers never end by themselves: the task is dropped with them at the end.
+        let serving = async { axum::serve(listener, router).await };
+        tokio::select! { _ = serving => {}, () = until => {} }
+    }))
+}
+
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        let status = match self.code {
+            RejectionCode::Malformed => StatusCode::BAD_REQUEST,
+            RejectionCode::WrongCluster | RejectionCode::WrongTarget => {
+                StatusCode::MISDIRECTED_REQUEST
+            }
+            RejectionCode::StaleBoot | RejectionCode::Removed => StatusCode::FORBIDDEN,
+            RejectionCode::NotRunning => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (status, self.to_string()).into_response()
+    }
+}
+
+fn malformed(error: impl std::fmt::Display) -> Rejection {
+    Rejection::new(RejectionCode::Malformed, error.to_string())
+}
+
+fn not_running(error: impl std::fmt::Display) -> Rejection {
+    Rejection::new(RejectionCode::NotRunning, error.to_string())
+}
+
+/// Opens a sealed message, answers it with `answer`, and seals that.
+async fn sealed<M, R, F>(
+    service: &Service,
+    body: &[u8],
+    answer: impl FnOnce(u64, M) -> F,
+) -> Result<Bytes, Rejection>
+where
+    M: Serialize + DeserializeOwned,
+    R: Serialize + DeserializeOwned,
+    F: Future<Output = Result<R, Rejection>>,
+{
+    let Sealed { envelope, message }: Sealed<M> = records::decode(body).map_err(malformed)?;
+    service.local.accept(&envelope)?;
+    let reply = answer(envelope.from, message).await?;
+    seal(service, envelope.from, reply)
+}
+
+fn seal<R: Serialize + DeserializeOwned>(
+    service: &Service,
+    to: u64,
+    message: R,
+) -> Result<Bytes, Rejection> {
+    let envelope = service
+        .local
+        .envelope(to)
+        .ok_or_else(|| not_running("this node has no identity yet"))?;
+    records::encode(&Sealed { envelope, message })
+        .map(Bytes::from)
+        .map_err(malformed)
+}
+
+fn replica(service: &Service) -> Result<&Arc<Replica>, Rejection> {
+    service
+        .local
+        .replica
+        .get()
+        .ok_or_else(|| not_running("this node's Raft does not run yet"))
+}
+
+async fn append(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message: AppendRequest| async move {
+        let replica = replica(service)?;
+        let entries: Result<Vec<_>, _> = message
+            .entries
+            .into_iter()
+            .map(records::EntryRecord::restore)
+            .collect();
+        let request = AppendEntriesRequest::<TypeConfig> {
+            vote: message.vote.into(),
+            prev_log_id: message.prev.map(Into::into),
+            entries: entries.map_err(malformed)?,
+            leader_commit: message.commit.map(Into::into),
+        };
+        let reply = replica
+            .raft
+            .append_entries(request)
+            .await
+            .map_err(not_running)?;
+        if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
+            replica.hear_leader();
+        }
+        Ok(match reply {
+            AppendEntriesResponse::Success => AppendReply::Success,
+            AppendEntriesResponse::PartialSuccess(id) => {
+                AppendReply::Partial(id.as_ref().map(Into::into))
+            }
+            AppendEntriesResponse::Conflict => AppendReply::Conflict,
+            AppendEntriesResponse::HigherVote(vote) => AppendReply::HigherVote((&vote).into()),
+        })
+    })
+    .await
+}
+
+fn ballot(message: BallotRequest) -> VoteRequest<TypeConfig> {
+    VoteRequest {
+        vote: message.vote.into(),
+        last_log_id: message.last.map(Into::into),
+        leadership_transfer: message.leadership_transfer,
+    }
+}
+
+fn ballot_reply(reply: &openraft::raft::VoteResponse<TypeConfig>) -> BallotReply {
+    BallotReply {
+        vote: (&reply.vote).into(),
+        granted: reply.vote_granted,
+        last: reply.last_log_id.as_ref().map(Into::into),
+    }
+}
+
+async fn vote(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message| async move {
+        let raft = &replica(service)?.raft;
+        Ok(ballot_reply(
+            &raft.vote(ballot(message)).await.map_err(not_running)?,
+        ))
+    })
+    .await
+}
+
+async fn pre_vote(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message| async move {
+        let raft = &replica(service)?.raft;
+        Ok(ballot_reply(
+            &raft.pre_vote(ballot(message)).await.map_err(not_running)?,
+        ))
+    })
+    .await
+}
+
+async fn transfer(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message: TransferRequest| async move {
+        let raft = &replica(service)?.raft;
+        let last = message.last.map(Into::into);
+        let request = TransferLeaderRequest::new(message.from.into(), message.to, last);
+        Ok(
+            match raft
+                .handle_transfer_leader(request)
+                .await
+                .map_err(not_running)?
+            {
+                Ok(()) => TransferReply::Accepted,
+                Err(TransferLeaderError::VoteChanged { expected, actual }) => {
+                    TransferReply::VoteChanged {
+                        expected: (&expected).into(),
+                        actual: (&actual).into(),
+                    }
+                }
+                Err(TransferLeaderError::LogNotFlushed { expected, actual }) => {
+                    TransferReply::LogNotFlushed {
+                        expected: expected.as_ref().map(Into::into),
+                        actual: actual.as_ref().map(Into::into),
+                    }
+                }
+            },
+        )
+    })
+    .await
+}
+
+async fn forward(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message: Forward| async move {
+        Ok(service.gatherer.forwarded(message).await)
+    })
+    .await
+}
+
+async fn read_index(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message: ReadIndex| async move {
+        let limit = Duration::from_millis(message.timeout_ms);
+        let read = tokio::time::timeout(limit, service.gatherer.read_index_here()).await;
+        read.map_err(|_| not_running("no quorum answered in time"))
+    })
+    .await
+}
+
+async fn change_members(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, message: ChangeRequest| async move {
+        let reply: ChangeReply = members::carry_out(service, message).await;
+        Ok(reply)
+    })
+    .await
+}
+
+async fn ping(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |from, message: Ping| async move {
+        service.local.heard(from, Some(message));
+        Ok(crate::duties::own_ping(&service.local))
+    })
+    .await
+}
+
+/// Answers only when this node stops leading for good or after a while: a follower whose question
+/// breaks off knows at once that this process has ended.
+async fn watch(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let service = &*service;
+    sealed(service, &body, |_, (): ()| async move {
+        let mut phase = service.local.phase();
+        let stopped = phase.wait_for(|phase| matches!(phase, crate::handle::Phase::Stopped(_)));
+        let _ = tokio::time::timeout(WATCH, stopped).await;
+        Ok(())
+    })
+    .await
+}
+
+fn open<M: Serialize + DeserializeOwned>(body: &[u8]) -> Result<M, Rejection> {
+    records::decode::<Open<M>>(body)
+        .map(|open| open.0)
+        .map_err(malformed)
+}
+
+fn answer_open<R: Serialize + DeserializeOwned>(reply: R) -> Result<Bytes, Rejection> {
+    records::encode(&Open(reply))
+        .map(Bytes::from)
+        .map_err(malformed)
+}
+
+async fn hello(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    let reply = founding::answer_hello(&service.local, &open(&body)?);
+    answer_open(reply.ok_or_else(|| not_running("this node opens its log"))?)
+}
+
+async fn prepare(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    answer_open(founding::take_prepare(&service.local, open(&body)?).await)
+}
+
+async fn adopt(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
+    answer_open(founding::take_adopt(&service.local, open(&body)?).await)
+}
+
+async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Rejection> {
+    let replica = replica(&service)?;
+    let mut chunks = body.into_data_stream();
+    let mut start = BytesMut::new();
+    let head_len = loop {
+        if let Some(length) = start.first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length > HEAD_BYTES {
+                return Err(malformed("the head of the snapshot is too long"));
+            }
+            if start.len() >= 4 + length {
+                break length;
+            }
+        }
+        match chunks.next().await {
+            Some(chunk) => start.extend_from_slice(&chunk.map_err(malformed)?),
+            None => return Err(malformed("the snapshot ends within its head")),
+        }
+    };
+    start.advance(4);
+    let head = start.split_to(head_len);
+    let Sealed { envelope, message }: Sealed<SnapshotHead> =
+        records::decode(&head).map_err(malformed)?;
+    service.local.accept(&envelope)?;
+    let folder = service.local.folder.snapshots();
+    let mut receiver = snapshot_file::Receiver::create(&folder).map_err(malformed)?;
+    let mut left = message.len;
+    let mut next = Some(start.freeze());
+    while let Some(chunk) = next {
+        left = left
+            .checked_sub(chunk.len() as u64)
+            .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
+        receiver.write(&chunk).map_err(malformed)?;
+        next = chunks.next().await.transpose().map_err(malformed)?;
+    }
+    let cluster_id = envelope.cluster_id.clone();
+    let received = tokio::task::spawn_blocking(move || receiver.finish(&cluster_id))
+        .await
+        .map_err(malformed)?
+        .map_err(malformed)?;
+    let meta = SnapshotMeta {
+        last_log_id: message.last.map(Into::into),
+        last_membership: message.membership.restore().map_err(malformed)?,
+    };
+    let snapshot = Snapshot {
+        meta,
+        snapshot: SnapshotHandle::Received(Box::new(received)),
+    };
+    let reply = replica
+        .raft
+        .install_full_snapshot(message.vote.into(), snapshot)
+        .await
+        .map_err(not_running)?;
+    replica.hear_leader();
+    seal(
+        &service,
+        envelope.from,
+        SnapshotReply {
+            vote: (&reply.vote).into(),
+        },
+    )
+}

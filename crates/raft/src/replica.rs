@@ -1,0 +1,499 @@
+//! One running replica: log, state, checkpoints and openraft, opened in order and stopped in
+//! order.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use openraft::Instant as RaftInstant;
+use openraft::SnapshotPolicy;
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::Fatal;
+use seqd_state::{ClusterMs, State};
+use seqd_wal::{Wal, WalError, WalOptions};
+use tokio::time::Instant;
+
+use crate::checkpoint::{self, Opened, StateStore};
+use crate::checkpointer::{self, Checkpointer, Workshop};
+use crate::folder::{self, Identity, create_durable};
+use crate::handle::{Phase, Stop};
+use crate::latency::Latency;
+use crate::local::Local;
+use crate::log_store::LogStore;
+use crate::machine::{Applied, Machine};
+use crate::network::Network;
+use crate::snapshot_file::{self, SnapshotFile};
+use crate::types::{LogId, Member, StoredMembership, TypeConfig, Vote};
+
+/// openraft's handle.
+pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
+
+/// Entries in one replication message.
+const PAYLOAD_ENTRIES: u64 = 1024;
+
+/// Entries kept behind a snapshot, so that a follower that was away briefly is served from the
+/// log.
+const KEPT_BEHIND_SNAPSHOT: u64 = 10_000;
+
+/// A replica that runs.
+pub(crate) struct Replica {
+    pub(crate) node: u64,
+    pub(crate) raft: OpenRaft,
+    pub(crate) applied: Arc<Applied>,
+    pub(crate) wal: Wal,
+    pub(crate) commits: Latency,
+    pub(crate) checkpoint_rebuilds: u64,
+    checkpointer: Checkpointer,
+    recovered: AtomicBool,
+    leader_heard: Mutex<Option<Instant>>,
+    election_max: Duration,
+}
+
+/// Leadership that may propose: its own blank entry is applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leading {
+    /// The term.
+    pub(crate) term: u64,
+    base: ClusterMs,
+    since: Instant,
+}
+
+impl Leading {
+    /// The cluster's clock under this leadership.
+    pub(crate) fn cluster_ms(&self) -> ClusterMs {
+        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        ClusterMs(self.base.0.saturating_add(elapsed))
+    }
+}
+
+struct Loaded {
+    state: State,
+    position: Option<LogId>,
+    membership: StoredMembership,
+    store: Box<dyn StateStore>,
+    rebuilt: bool,
+}
+
+/// The folder's log and state, open, before openraft runs on them.
+pub(crate) struct Storage {
+    wal: Wal,
+    log: LogStore,
+    loaded: Loaded,
+    purge_floor: Arc<AtomicU64>,
+}
+
+impl Storage {
+    /// Opens and checks the folder's log and state.
+    pub(crate) async fn open(local: &Arc<Local>, identity: &Identity) -> Result<Self, Stop> {
+        let local = Arc::clone(local);
+        let cluster_id = identity.cluster_id.clone();
+        tokio::task::spawn_blocking(move || open_storage(&local, &cluster_id))
+            .await
+            .map_err(|e| invariant(format!("opening the storage panicked: {e}")))?
+    }
+
+    /// Whether neither a vote nor an entry was ever stored.
+    pub(crate) fn is_pristine(&self) -> bool {
+        self.log.is_pristine()
+    }
+}
+
+impl Replica {
+    /// Starts openraft on an opened storage.
+    pub(crate) async fn start(
+        local: &Arc<Local>,
+        identity: &Identity,
+        storage: Storage,
+    ) -> Result<Arc<Self>, Stop> {
+        let Storage {
+            wal,
+            log,
+            loaded,
+            purge_floor,
+        } = storage;
+        let position = loaded.position;
+        let applied = Arc::new(Applied::new(loaded.state, position, loaded.membership));
+        let failed = Arc::downgrade(local);
+        let checkpointer = Checkpointer::start(Workshop {
+            applied: Arc::clone(&applied),
+            store: loaded.store,
+            wal: wal.clone(),
+            data_dir: local.folder.root().to_owned(),
+            snapshots: local.folder.snapshots(),
+            cluster_id: identity.cluster_id.clone(),
+            written: position,
+            on_failure: Box::new(move |error| {
+                if let Some(local) = failed.upgrade() {
+                    local.stop(folder::disk_failure(
+                        "the checkpoint was not written",
+                        &error,
+                    ));
+                }
+            }),
+        })
+        .map_err(|e| invariant(format!("cannot start the checkpoint thread: {e}")))?;
+        let machine = Machine {
+            applied: Arc::clone(&applied),
+            checkpointer: checkpointer.clone(),
+            purge_floor,
+        };
+        let network = Network {
+            local: Arc::clone(local),
+        };
+        let config = Arc::new(config(local).map_err(invariant)?);
+        let raft = OpenRaft::new(identity.node, config, network, log, machine)
+            .await
+            .map_err(|e| fatal(&e, &wal))?;
+        Ok(Arc::new(Self {
+            node: identity.node,
+            raft,
+            applied,
+            wal,
+            commits: Latency::default(),
+            checkpoint_rebuilds: u64::from(loaded.rebuilt),
+            checkpointer,
+            recovered: AtomicBool::new(false),
+            leader_heard: Mutex::new(None),
+            election_max: local.settings.election.1,
+        }))
+    }
+
+    /// Whether this replica has a vote or an entry.
+    pub(crate) fn has_history(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.vote.leader_id.term > 0 || metrics.last_log_index.is_some()
+    }
+
+    /// Founds the cluster: the first entry of the log is its membership.
+    pub(crate) async fn found(&self, members: BTreeMap<u64, Member>) -> Result<(), Stop> {
+        self.raft
+            .initialize(members)
+            .await
+            .map_err(|e| invariant(format!("the cluster could not be founded: {e}")))
+    }
+
+    /// Watches openraft; a replica that fails ends the node.
+    pub(crate) async fn watch(&self, local: &Local) {
+        let raft = self.raft.clone();
+        let mut metrics = raft.server_metrics();
+        let recovery = async {
+            if raft.wait_for_recovery(None).await.is_ok() {
+                self.recovered.store(true, Ordering::Release);
+            }
+            std::future::pending::<()>().await;
+        };
+        let running = async { while metrics.changed().await.is_ok() {} };
+        tokio::select! { () = recovery => {}, () = running => {} }
+        let state = self.raft.metrics().borrow_watched().running_state.clone();
+        if let Err(error) = state
+            && !matches!(error, Fatal::Stopped)
+        {
+            local.stop(fatal(&error, &self.wal));
+        }
+    }
+
+    /// Whether all that was committed at the start is applied.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.recovered.load(Ordering::Acquire)
+    }
+
+    /// Leadership, if this replica has it and its blank entry is applied.
+    pub(crate) fn leading(&self) -> Option<Leading> {
+        let leader = self.raft.as_leader().ok()?;
+        let term = **&leader.to_committed_leader_id();
+        let blank = self.applied.read().blank?;
+        (blank.term == term).then_some(Leading {
+            term,
+            base: blank.cluster_ms,
+            since: blank.at,
+        })
+    }
+
+    /// The leader that this replica follows.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        self.raft.metrics().borrow_watched().current_leader
+    }
+
+    /// Whether a quorum was in touch with this leader within an election, or, following, whether
+    /// the leader was.
+    pub(crate) fn has_quorum_contact(&self) -> bool {
+        match self.raft.as_leader() {
+            Ok(leader) => {
+                let alone = self.applied.read().membership.voter_ids().eq([self.node]);
+                alone
+                    || leader
+                        .last_quorum_acked()
+                        .is_some_and(|at| RaftInstant::elapsed(&at) < self.election_max)
+            }
+            Err(_) => {
+                self.leader().is_some()
+                    && self
+                        .leader_heard_at()
+                        .is_some_and(|at| at.elapsed() < self.election_max)
+            }
+        }
+    }
+
+    fn leader_heard_at(&self) -> Option<Instant> {
+        *self
+            .leader_heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long ago this replica last heard a leader, or as leader a quorum; `None` if never.
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        let acked = self
+            .raft
+            .as_leader()
+            .ok()
+            .and_then(|leader| leader.last_quorum_acked());
+        let acked = acked.map(|at| RaftInstant::elapsed(&at));
+        let heard = self.leader_heard_at().map(|at| at.elapsed());
+        acked.into_iter().chain(heard).min()
+    }
+
+    /// Records that a leader's append was accepted.
+    pub(crate) fn hear_leader(&self) {
+        *self
+            .leader_heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether a node was a member and is not one any more.
+    pub(crate) fn is_removed(&self, node: u64) -> bool {
+        let core = self.applied.read();
+        core.membership.get_node(&node).is_none() && core.state.is_removed(seqd_state::NodeId(node))
+    }
+
+    /// A member's record, by ID.
+    pub(crate) fn member(&self, node: u64) -> Option<Member> {
+        self.applied.read().membership.get_node(&node).cloned()
+    }
+
+    /// All members, by ID.
+    pub(crate) fn members(&self) -> BTreeMap<u64, Member> {
+        let core = self.applied.read();
+        core.membership
+            .nodes()
+            .map(|(id, member)| (*id, member.clone()))
+            .collect()
+    }
+
+    /// Bytes of the checkpoint on the disk.
+    pub(crate) fn checkpoint_bytes(&self) -> u64 {
+        self.checkpointer.disk_bytes()
+    }
+
+    /// Stops openraft, writes the last checkpoint, drains the log.
+    pub(crate) async fn stop(&self) -> io::Result<()> {
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(%error, "openraft did not stop cleanly");
+        }
+        self.checkpointer.stop().await?;
+        let wal = self.wal.clone();
+        tokio::task::spawn_blocking(move || wal.close())
+            .await
+            .map_err(io::Error::other)?
+    }
+}
+
+fn config(local: &Local) -> Result<openraft::Config, String> {
+    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let settings = &local.settings;
+    let every = settings.snapshot_every;
+    openraft::Config {
+        cluster_name: "seqd".to_owned(),
+        heartbeat_interval: ms(settings.heartbeat),
+        election_timeout_min: ms(settings.election.0),
+        election_timeout_max: ms(settings.election.1),
+        // A snapshot of the largest state that one node should hold, on a slow network.
+        install_snapshot_timeout: 600_000,
+        max_payload_entries: PAYLOAD_ENTRIES,
+        replication_lag_threshold: every.saturating_mul(2).max(KEPT_BEHIND_SNAPSHOT * 2),
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(every),
+        max_in_snapshot_log_to_keep: KEPT_BEHIND_SNAPSHOT,
+        purge_batch_size: 1024,
+        enable_pre_vote: Some(true),
+        ..openraft::Config::default()
+    }
+    .validate()
+    .map_err(|e| format!("the Raft settings are not usable: {e}"))
+}
+
+fn open_storage(local: &Local, cluster_id: &str) -> Result<Storage, Stop> {
+    let snapshots = local.folder.snapshots();
+    create_durable(&snapshots).map_err(|e| folder::disk_failure("cannot make `snap`", &e))?;
+    let (wal, recovered) =
+        Wal::open(WalOptions::new(local.folder.wal())).map_err(|e| wal_refused(&e))?;
+    let kept = snapshot_file::recover(&snapshots, cluster_id)
+        .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
+    for (path, why) in &kept.bad {
+        tracing::warn!(path = %path.display(), %why, "a snapshot is not usable");
+    }
+    let floor = kept.valid.get(1).map_or(0, |file| file.index);
+    let purge_floor = Arc::new(AtomicU64::new(floor));
+    let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
+        .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
+    let loaded = load(local, cluster_id, &log, &kept.valid)?;
+    if loaded.position > log.last() {
+        return Err(corrupt(format!(
+            "the checkpoint holds entry {} and the log ends at {}: the log was lost or is older",
+            loaded.position.map_or(0, |id| id.index()),
+            log.last().map_or(0, |id| id.index()),
+        )));
+    }
+    let covered = loaded
+        .position
+        .map(|id| id.index())
+        .max(kept.valid.first().map(|file| file.index));
+    if log.purged().map(|id| id.index()) > covered {
+        return Err(corrupt(
+            "the log begins after what the checkpoint and the snapshots hold".to_owned(),
+        ));
+    }
+    Ok(Storage {
+        wal,
+        log,
+        loaded,
+        purge_floor,
+    })
+}
+
+/// The state as found: sled's, else the newest valid snapshot's, else that of the whole log.
+fn load(
+    local: &Local,
+    cluster_id: &str,
+    log: &LogStore,
+    kept: &[SnapshotFile],
+) -> Result<Loaded, Stop> {
+    let root = local.folder.root();
+    let failed = |e: io::Error| folder::disk_failure("the state could not be opened", &e);
+    let is_new = log.is_pristine();
+    let opened = checkpoint::open(root, cluster_id, is_new).map_err(failed)?;
+    let (why, moved_to) = match opened {
+        Opened::Good {
+            store,
+            rows,
+            applied,
+        } => {
+            let (position, membership) =
+                checkpointer::restore_position(&applied.log_id, &applied.membership)
+                    .map_err(failed)?;
+            let state = State::from_rows(rows.into_iter())
+                .map_err(|e| corrupt(format!("the checkpoint cannot be read: {e}")))?;
+            let store = Box::new(store);
+            return Ok(Loaded {
+                state,
+                position: Some(position),
+                membership,
+                store,
+                rebuilt: false,
+            });
+        }
+        Opened::Empty { store } => {
+            return Ok(Loaded {
+                state: State::default(),
+                position: None,
+                membership: StoredMembership::default(),
+                store: Box::new(store),
+                rebuilt: false,
+            });
+        }
+        Opened::SetAside { why, moved_to } => (why, moved_to),
+    };
+    tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
+    if let Some(file) = kept.first() {
+        let (state, store) = checkpointer::load(file, root, cluster_id).map_err(failed)?;
+        let (position, membership) =
+            checkpointer::restore_position(&file.log_id, &file.membership).map_err(failed)?;
+        let position = Some(position);
+        return Ok(Loaded {
+            state,
+            position,
+            membership,
+            store,
+            rebuilt: true,
+        });
+    }
+    if log.purged().is_some() {
+        return Err(corrupt(
+            "no valid snapshot is left, and the log was purged".to_owned(),
+        ));
+    }
+    let store = checkpoint::create_empty(root, cluster_id).map_err(failed)?;
+    Ok(Loaded {
+        state: State::default(),
+        position: None,
+        membership: StoredMembership::default(),
+        store: Box::new(store),
+        rebuilt: true,
+    })
+}
+
+fn wal_refused(error: &WalError) -> Stop {
+    match error {
+        WalError::Corrupt { .. } => Stop {
+            exit: 10,
+            code: "corrupt",
+            message: error.to_string(),
+        },
+        WalError::NewerFormat { .. } => folder::refusal("newer-format", error.to_string()),
+        WalError::Option { .. } => invariant(error.to_string()),
+        WalError::Io { source, .. } => {
+            let Stop { exit, code, .. } = folder::disk_failure("", source);
+            Stop {
+                exit,
+                code,
+                message: error.to_string(),
+            }
+        }
+    }
+}
+
+fn corrupt(what: String) -> Stop {
+    Stop {
+        exit: 10,
+        code: "corrupt",
+        message: format!("{what}; remove this member, empty its folder, and add the machine again"),
+    }
+}
+
+fn invariant(what: String) -> Stop {
+    Stop {
+        exit: 10,
+        code: "invariant",
+        message: what,
+    }
+}
+
+/// What a failure of openraft means for the process.
+fn fatal(error: &Fatal<TypeConfig>, wal: &Wal) -> Stop {
+    if let Some(failure) = wal.failed() {
+        return folder::disk_failure("the log could not be written", &failure.to_io_error());
+    }
+    match error {
+        Fatal::StorageError(error) => Stop {
+            exit: 10,
+            code: "fsync-failed",
+            message: format!("storage failed: {error}; check the disk and start the node again"),
+        },
+        Fatal::Panicked | Fatal::Stopped => invariant(format!("Raft ended: {error}")),
+    }
+}
+
+/// The vote that a replica has stored.
+pub(crate) fn current_vote(raft: &OpenRaft) -> Vote {
+    raft.metrics().borrow_watched().vote
+}
+
+impl Phase {
+    /// Whether the node's Raft runs.
+    pub fn is_running(&self) -> bool {
+        matches!(self, Self::Running)
+    }
+}

@@ -1,0 +1,153 @@
+//! The cluster as this node sees it, put together for people and for readiness checks.
+
+use std::sync::PoisonError;
+
+use openraft::async_runtime::WatchReceiver;
+use seqd_state::NodeId;
+
+use crate::handle::{MemberStatus, Role, Status, StorageStats};
+use crate::local::Local;
+use crate::members;
+use crate::replica::Replica;
+use crate::snapshot_file;
+
+/// The whole picture.
+pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usize) -> Status {
+    let identity = local.identity();
+    let mut status = Status {
+        cluster_id: identity
+            .as_ref()
+            .map(|identity| identity.cluster_id.clone()),
+        name: local.settings.name.clone(),
+        node_id: identity.map(|identity| NodeId(identity.node)),
+        role: Role::Follower,
+        term: 0,
+        leader: None,
+        has_quorum_contact: false,
+        caught_up: false,
+        applied: 0,
+        digest: seqd_state::Digest(0),
+        last_log: 0,
+        voters: 0,
+        reachable: 0,
+        members: Vec::new(),
+        leader_changes,
+        proposals_pending,
+    };
+    let Some(replica) = local.replica.get() else {
+        return status;
+    };
+    let (term, last_log) = {
+        let metrics = replica.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        (metrics.current_term, metrics.last_log_index)
+    };
+    status.term = term;
+    status.last_log = last_log.unwrap_or(0);
+    status.role = members::role(replica, replica.node);
+    status.leader = replica.leader().map(NodeId);
+    status.has_quorum_contact = replica.has_quorum_contact();
+    status.caught_up = replica.is_caught_up();
+    let voters: Vec<u64> = {
+        let core = replica.applied.read();
+        status.applied = core.applied.map_or(0, |id| id.index());
+        status.digest = core.state.digest();
+        core.membership.voter_ids().collect()
+    };
+    status.voters = voters.len();
+    status.reachable = voters
+        .iter()
+        .filter(|id| **id == replica.node || local.peer(**id).is_reachable())
+        .count();
+    status.members = members(local, replica);
+    status
+}
+
+/// All members, by name.
+pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
+    let mut all: Vec<MemberStatus> = replica
+        .members()
+        .into_iter()
+        .map(|(id, member)| {
+            let own = id == replica.node;
+            let known = local.peer(id);
+            let report = local
+                .report
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            let applied = replica.applied.read().applied.map_or(0, |id| id.index());
+            MemberStatus {
+                name: member.name,
+                id: NodeId(id),
+                role: members::role(replica, id),
+                http: member.http,
+                peer: member.peer,
+                reachable: own || known.is_reachable(),
+                applied: if own {
+                    Some(applied)
+                } else {
+                    known.ping.as_ref().map(|p| p.applied)
+                },
+                report: if own {
+                    Some(report)
+                } else {
+                    known.ping.as_ref().map(|p| p.report.clone())
+                },
+                version: if own {
+                    Some(local.settings.version.clone())
+                } else {
+                    known.ping.map(|p| p.version)
+                },
+                clock_offset_ms: None,
+            }
+        })
+        .collect();
+    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all
+}
+
+/// The index up to which this leader knows a node's log to equal its own.
+pub(crate) fn matched_index(replica: &Replica, node: u64) -> Option<u64> {
+    let metrics = replica.raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let matched = metrics.replication.as_ref()?.get(&node)?.as_ref()?;
+    Some(matched.index())
+}
+
+/// Counters and gauges of the log, the snapshots and the checkpoint.
+pub(crate) fn storage(local: &Local) -> StorageStats {
+    let Some(replica) = local.replica.get() else {
+        return StorageStats::default();
+    };
+    let wal = replica.wal.stats();
+    let snapshots = snapshot_file::list(&local.folder.snapshots()).unwrap_or_default();
+    let size = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    StorageStats {
+        fsyncs: wal.fsyncs,
+        fsync_seconds: wal.sync_total.as_secs_f64(),
+        fsync_buckets: cumulative(&wal.sync_buckets),
+        wal_bytes: wal.disk_bytes,
+        snapshot_bytes: snapshots.iter().map(|named| size(&named.path)).sum(),
+        checkpoint_bytes: replica.checkpoint_bytes(),
+        checkpoint_rebuilds: replica.checkpoint_rebuilds,
+        commit_buckets: replica.commits.cumulative(),
+        commits: replica.commits.totals(),
+    }
+}
+
+/// The log's buckets as upper bounds in seconds and cumulative counts.
+fn cumulative(buckets: &[u64]) -> Vec<(f64, u64)> {
+    let mut total = 0;
+    let bounds = seqd_wal::SYNC_BUCKETS_US.iter();
+    bounds
+        .zip(buckets)
+        .map(|(bound, count)| {
+            total += count;
+            (
+                std::time::Duration::from_micros(*bound).as_secs_f64(),
+                total,
+            )
+        })
+        .collect()
+}

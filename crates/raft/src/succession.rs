@@ -1,0 +1,112 @@
+//! A new leader within a fraction of an election when the old one's process has ended.
+//!
+//! Raft's followers wait for an election timeout because silence alone does not tell a dead leader
+//! from a slow one. A process that has ended is told at once: its connections break, and its port
+//! refuses new ones. So each follower keeps a question open at the leader (`/watch`), which the
+//! leader never answers while it serves. If the question breaks off *and* the port then refuses a
+//! connection, the follower runs for leader as if the old one had handed over to it.
+//!
+//! This only moves an election forward; whether it is won is Raft's to decide, by votes and logs
+//! as ever. Nothing rests on the leader's lease: reads are confirmed by a quorum (ReadIndex).
+//! A host or a network that is gone refuses nothing, and the ordinary election timeout holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::raft::TransferLeaderRequest;
+use tokio::time::Instant;
+
+use crate::local::Local;
+use crate::paths;
+use crate::replica::{Replica, current_vote};
+use crate::transport::{CallError, Link};
+
+/// Longer than the leader keeps the question.
+const QUESTION: Duration = Duration::from_secs(40);
+
+/// Time that each follower leaves the ones before it in the order of IDs to win.
+const TURN: Duration = Duration::from_millis(60);
+
+/// Pause where there is no leader to watch.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Watches whoever leads, for as long as the node lives.
+pub(crate) async fn watch_leaders(local: Arc<Local>) {
+    while !local.is_stopped() {
+        let Some(replica) = local.replica.get() else {
+            tokio::time::sleep(IDLE).await;
+            continue;
+        };
+        let Some(leader) = replica.leader().filter(|leader| *leader != replica.node) else {
+            tokio::time::sleep(IDLE).await;
+            continue;
+        };
+        let Some(member) = replica.member(leader) else {
+            tokio::time::sleep(IDLE).await;
+            continue;
+        };
+        let to = (leader, member.peer.as_str());
+        let asked = local.call::<(), ()>(Link::Calls, to, paths::WATCH, (), QUESTION);
+        let answer = tokio::select! {
+            answer = asked => answer,
+            () = leader_changes(replica, leader) => continue,
+        };
+        match answer {
+            Ok(()) => {}
+            Err(CallError::Refused) => succeed(&local, replica, leader).await,
+            // The connection broke: the next round asks again, and is refused if the process ended.
+            Err(CallError::Broken(_)) => {}
+            Err(CallError::Unsent(_) | CallError::Rejected(_)) => tokio::time::sleep(IDLE).await,
+        }
+    }
+}
+
+async fn leader_changes(replica: &Replica, leader: u64) {
+    let mut metrics = replica.raft.server_metrics();
+    while replica.leader() == Some(leader) {
+        if openraft::async_runtime::WatchReceiver::changed(&mut metrics)
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Runs for leader, after those voters that come before this one.
+async fn succeed(local: &Local, replica: &Replica, leader: u64) {
+    let vote = current_vote(&replica.raft);
+    if vote.leader_id.voted_for != leader || !vote.committed {
+        return tokio::time::sleep(IDLE).await;
+    }
+    let place = {
+        let core = replica.applied.read();
+        let mut heirs = core.membership.voter_ids().filter(|id| *id != leader);
+        heirs.position(|id| id == replica.node)
+    };
+    let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else {
+        return tokio::time::sleep(IDLE).await;
+    };
+    let until = Instant::now() + TURN * place;
+    while Instant::now() < until {
+        if replica.leader() != Some(leader) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if current_vote(&replica.raft) != vote {
+        return;
+    }
+    let name = replica.member(leader).map(|member| member.name);
+    tracing::info!(leader = ?name, "the leader's process has ended; running for leader");
+    let request = TransferLeaderRequest::new(vote, replica.node, None);
+    if let Err(error) = replica.raft.handle_transfer_leader(request).await {
+        tracing::debug!(%error, "cannot run for leader");
+    }
+    let _ = local;
+    // Long enough for the election; then, if the port still refuses, once more.
+    let until = Instant::now() + TURN * 4;
+    while Instant::now() < until && replica.leader() == Some(leader) {
+        tokio::time::sleep(IDLE).await;
+    }
+}

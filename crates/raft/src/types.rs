@@ -1,0 +1,87 @@
+//! The types that openraft is instantiated with.
+//!
+//! An entry's payload is shared (`Arc`): the log's cache, the replication streams and the state
+//! machine hold the same one. None of these types is stored or sent as it is; `records` has the
+//! mirror structs that are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use openraft::impls::leader_id_std;
+use openraft::vote::RaftLeaderId;
+use seqd_state::{Entry as StateEntry, Outcome};
+
+openraft::declare_raft_types!(
+    /// seqd's instance of openraft: one leader per term, as in the Raft paper.
+    pub(crate) TypeConfig:
+        D = Proposal,
+        R = Answer,
+        NodeId = u64,
+        Node = Member,
+        Term = u64,
+        LeaderId = leader_id_std::LeaderId<u64, u64>,
+);
+
+pub(crate) type Vote = openraft::alias::VoteOf<TypeConfig>;
+pub(crate) type LogId = openraft::alias::LogIdOf<TypeConfig>;
+pub(crate) type Entry = openraft::alias::EntryOf<TypeConfig>;
+pub(crate) type Payload = openraft::alias::EntryPayloadOf<TypeConfig>;
+pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<TypeConfig>;
+pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
+pub(crate) type Membership = openraft::Membership<u64, Member>;
+
+/// What a log entry carries: a stamped group of commands.
+#[derive(Clone)]
+pub(crate) struct Proposal(pub(crate) Arc<StateEntry>);
+
+impl fmt::Debug for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} commands", self.0.commands.len())
+    }
+}
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl PartialEq for Proposal {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+/// What applying an entry answers: an outcome for each of its commands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Answer(pub(crate) Vec<Outcome>);
+
+/// What the membership says of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its peer address, `HOST:PORT`.
+    pub(crate) peer: String,
+    /// Its client address, `http://HOST:PORT`.
+    pub(crate) http: String,
+}
+
+/// Makes a log ID from its two numbers.
+pub(crate) fn log_id(term: u64, index: u64) -> LogId {
+    LogId::new(
+        leader_id_std::LeaderId { term, voted_for: 0 }.to_committed(),
+        index,
+    )
+}
+
+/// Makes a vote from its three parts.
+pub(crate) fn vote(term: u64, node: u64, committed: bool) -> Vote {
+    Vote {
+        leader_id: leader_id_std::LeaderId {
+            term,
+            voted_for: node,
+        },
+        committed,
+    }
+}
