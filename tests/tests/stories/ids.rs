@@ -5,6 +5,7 @@ use std::time::Duration;
 use seqd_tests::checkers::{increasing, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::history::{Timeline, reasons, tally};
+use seqd_tests::seed::Random;
 use seqd_tests::workload::{Load, Route, Workload};
 
 /// How long a node that is up may pause while another is killed or comes back. A debug build that
@@ -25,7 +26,9 @@ fn no_id_is_told_twice_while_each_node_in_turn_is_killed() {
     let workload = Workload::ids(load, timeline);
     workload.wait_for(50, READY);
     let mut outages = Vec::new();
-    for victim in 0..3 {
+    let mut victims = [0, 1, 2];
+    Random::of_this_run("victims").shuffle(&mut victims);
+    for victim in victims {
         let begin = timeline.at();
         cluster.node_mut(victim).kill();
         workload.wait_for(50, READY);

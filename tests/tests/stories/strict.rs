@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::faults::Paused;
 use seqd_tests::history::{At, Op, Timeline, Values, reasons, tally};
+use seqd_tests::wait;
 use seqd_tests::workload::{Load, Route, Workload};
 use serde_json::json;
 
@@ -93,4 +95,28 @@ fn without_a_fault_there_is_no_gap() {
     );
     let (next, _) = cluster.next(0, "order", 1);
     assert_eq!(next, 100 + i64::try_from(count).unwrap());
+}
+
+#[test]
+fn a_leader_that_was_paused_tells_no_stale_value() {
+    let cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let workload = Workload::next(eight_clients(&cluster), Timeline::begin(), "order");
+    workload.wait_for(200, READY);
+    let leader = cluster.leader();
+    let pause = Paused::new(cluster.node(leader));
+    let others: Vec<usize> = (0..3).filter(|&i| i != leader).collect();
+    wait::until("another leader", READY, || {
+        let view = cluster.node(others[0]).cluster_view()?;
+        let name = view["leader"].as_str()?;
+        (name != cluster.node(leader).name()).then_some(())
+    });
+    drop(pause);
+    workload.wait_for(400, READY);
+    let history = workload.finish();
+    println!("{:?} {:?}", tally(&history), reasons(&history));
+    linearizable::strict(&history).unwrap();
+    let (next, _) = cluster.next(leader, "order", 1);
+    lost::strict(&history, 1, next).unwrap();
+    cluster.wait_same_state(&[0, 1, 2]);
 }
