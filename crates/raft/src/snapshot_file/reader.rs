@@ -108,11 +108,6 @@ impl SnapshotReader {
         Ok(reader)
     }
 
-    /// What the snapshot is of.
-    pub(crate) fn header(&self) -> &SnapshotHeader {
-        &self.header
-    }
-
     /// All rows, checked on the way.
     pub(crate) fn rows(self) -> Rows {
         Rows {
