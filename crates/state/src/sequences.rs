@@ -343,23 +343,19 @@ impl Sequences {
             return Err(Refusal::CannotAdvanceCycling { name: name.clone() });
         }
         let (min, max) = (progression.min(), progression.max());
-        if to < min || to > max {
-            return Err(Refusal::AdvanceOutOfRange {
-                name: name.clone(),
-                to,
-                min,
-                max,
-            });
+        let upwards = progression.increment() > 0;
+        let out_of_range = Refusal::AdvanceOutOfRange {
+            name: name.clone(),
+            to,
+            min,
+            max,
+        };
+        if (upwards && to > max) || (!upwards && to < min) {
+            return Err(out_of_range);
         }
         let next = record.next_value();
-        let forward = |next: i64| {
-            if progression.increment() > 0 {
-                to >= next
-            } else {
-                to <= next
-            }
-        };
-        if !next.is_some_and(forward) {
+        let is_forward = |next: i64| if upwards { to >= next } else { to <= next };
+        if !next.is_some_and(is_forward) {
             return Err(Refusal::WouldGoBackwards {
                 name: name.clone(),
                 to,
@@ -369,14 +365,7 @@ impl Sequences {
         let target = progression
             .first_index_at_or_beyond(to, record.next_index)
             .and_then(|index| Some((index, progression.value_at(index)?)));
-        let Some((next_index, next)) = target else {
-            return Err(Refusal::AdvanceOutOfRange {
-                name: name.clone(),
-                to,
-                min,
-                max,
-            });
-        };
+        let (next_index, next) = target.ok_or(out_of_range)?;
         record.next_index = next_index;
         record.run = None;
         record.epoch.0 += 1;

@@ -1,0 +1,404 @@
+//! No index of a sequence is used twice, whatever nodes, lost replies, repeated proposals and
+//! administrators do.
+//!
+//! The nodes here follow the rules of honest ones: a node uses its ranges in order, throws all of
+//! them away before it proposes a return, and names in it the first index of its last run that it
+//! did not use. Everything else is adversity: replies are lost, proposals are applied late, in any
+//! order and twice, and ranges are used although an advance or a deletion has made them void.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use seqd_idgen::Progression;
+use seqd_state::{
+    Command, Entry, Epoch, GrantToken, Outcome, SegmentGrant, SequenceMode, SequenceName, State,
+};
+use support::{definition, founded, name, scripts, stamp, strict_next};
+
+const NODES: usize = 3;
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// One thing that happens to a sequence.
+#[derive(Debug, Clone)]
+enum Step {
+    /// The node proposes a refill, with its latest token if it has one.
+    Refill {
+        node: usize,
+        size: u64,
+    },
+    /// The node uses indices that it holds.
+    Use {
+        node: usize,
+        count: u64,
+    },
+    /// The node throws its ranges away and proposes to return what it can.
+    Return {
+        node: usize,
+    },
+    Advance {
+        by: i64,
+    },
+    Delete,
+    Create,
+    /// Some of the proposals on their way are applied, in one entry; a lost reply tells nobody.
+    Apply {
+        which: Vec<Index>,
+        lose_replies: bool,
+    },
+    /// One that was applied before is applied again; nobody waits for the answer.
+    ApplyAgain {
+        which: Index,
+    },
+    /// The node's process is gone, with all that it knew.
+    Crash {
+        node: usize,
+    },
+    /// The bytes are read back.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+    let node = 0..NODES;
+    let step = prop_oneof![
+        6 => (node.clone(), 1u64..40).prop_map(|(node, size)| Step::Refill { node, size }),
+        6 => (node.clone(), 1u64..30).prop_map(|(node, count)| Step::Use { node, count }),
+        4 => node.clone().prop_map(|node| Step::Return { node }),
+        1 => (0i64..50).prop_map(|by| Step::Advance { by }),
+        1 => Just(Step::Delete),
+        2 => Just(Step::Create),
+        9 => (vec(any::<Index>(), 1..4), prop::bool::weighted(0.15))
+            .prop_map(|(which, lose_replies)| Step::Apply { which, lose_replies }),
+        3 => any::<Index>().prop_map(|which| Step::ApplyAgain { which }),
+        1 => node.prop_map(|node| Step::Crash { node }),
+        1 => Just(Step::Restart),
+    ];
+    vec((0..NAMES.len(), step), 1..120)
+}
+
+/// What a node holds of one sequence.
+#[derive(Debug, Default)]
+struct Holding {
+    /// Ranges in the order of their grants: first index and count of what is unused.
+    ranges: Vec<(u64, u64)>,
+    latest: Option<SegmentGrant>,
+    refilling: bool,
+}
+
+impl Holding {
+    fn take(&mut self, mut count: u64) -> Vec<u64> {
+        let mut taken = Vec::new();
+        while count > 0 && !self.ranges.is_empty() {
+            let (first, left) = self.ranges[0];
+            let now = left.min(count);
+            taken.extend(first..first + now);
+            count -= now;
+            self.ranges[0] = (first + now, left - now);
+            if left == now {
+                self.ranges.remove(0);
+            }
+        }
+        taken
+    }
+
+    /// The first index of the last run that is unused, or its end.
+    fn first_unused_of_last_run(&self, latest: &SegmentGrant) -> u64 {
+        let end = latest.first_index + latest.count;
+        let in_run = |(first, _): &&(u64, u64)| (latest.run_start..end).contains(first);
+        self.ranges
+            .iter()
+            .find(in_run)
+            .map_or(end, |(first, _)| *first)
+    }
+}
+
+/// A proposal on its way, and who waits for it.
+#[derive(Debug, Clone)]
+struct Proposal {
+    command: Command,
+    waiting: Option<usize>,
+}
+
+#[derive(Debug)]
+struct World {
+    state: State,
+    holdings: BTreeMap<(usize, SequenceName), Holding>,
+    on_the_way: Vec<Proposal>,
+    applied: Vec<Proposal>,
+    used: BTreeMap<SequenceName, BTreeSet<u64>>,
+    tokens: BTreeSet<GrantToken>,
+    epochs: BTreeMap<SequenceName, Epoch>,
+    progression: Progression,
+}
+
+impl World {
+    fn new(progression: Progression) -> Self {
+        let mut world = Self {
+            state: founded(),
+            holdings: BTreeMap::new(),
+            on_the_way: Vec::new(),
+            applied: Vec::new(),
+            used: BTreeMap::new(),
+            tokens: BTreeSet::new(),
+            epochs: BTreeMap::new(),
+            progression,
+        };
+        for text in NAMES {
+            let create = world.create(&name(text));
+            world.apply(vec![create], false);
+        }
+        world
+    }
+
+    fn create(&self, name: &SequenceName) -> Proposal {
+        let definition = definition(SequenceMode::Segment, self.progression);
+        let command = Command::CreateSequence {
+            name: name.clone(),
+            definition,
+        };
+        Proposal {
+            command,
+            waiting: None,
+        }
+    }
+
+    fn holding(&mut self, node: usize, name: &SequenceName) -> &mut Holding {
+        self.holdings.entry((node, name.clone())).or_default()
+    }
+
+    fn propose(&mut self, command: Command, waiting: Option<usize>) {
+        self.on_the_way.push(Proposal { command, waiting });
+    }
+
+    fn step(&mut self, name: &SequenceName, step: &Step) {
+        match step {
+            Step::Refill { node, size } => {
+                let holding = self.holding(*node, name);
+                // One refill in flight per sequence.
+                if !std::mem::replace(&mut holding.refilling, true) {
+                    let after = holding.latest.map(|grant| grant.token);
+                    let (name, size) = (name.clone(), *size);
+                    self.propose(Command::GrantSegment { name, size, after }, Some(*node));
+                }
+            }
+            Step::Use { node, count } => {
+                let taken = self.holding(*node, name).take(*count);
+                let used = self.used.entry(name.clone()).or_default();
+                for index in taken {
+                    assert!(used.insert(index), "index {index} of {name} was used twice");
+                }
+            }
+            Step::Return { node } => {
+                let holding = std::mem::take(self.holding(*node, name));
+                if let Some(latest) = holding.latest {
+                    let (name, token) = (name.clone(), latest.token);
+                    let first_unused = holding.first_unused_of_last_run(&latest);
+                    self.propose(
+                        Command::ReturnTail {
+                            name,
+                            token,
+                            first_unused,
+                        },
+                        None,
+                    );
+                }
+            }
+            Step::Advance { .. } | Step::Delete | Step::Create => self.administer(name, step),
+            Step::Apply {
+                which,
+                lose_replies,
+            } => {
+                let mut batch = Vec::new();
+                for which in which {
+                    if !self.on_the_way.is_empty() {
+                        let at = which.index(self.on_the_way.len());
+                        batch.push(self.on_the_way.remove(at));
+                    }
+                }
+                self.apply(batch, *lose_replies);
+            }
+            Step::ApplyAgain { which } => {
+                if !self.applied.is_empty() {
+                    let proposal = self.applied[which.index(self.applied.len())].clone();
+                    self.apply(
+                        vec![Proposal {
+                            waiting: None,
+                            ..proposal
+                        }],
+                        false,
+                    );
+                }
+            }
+            Step::Crash { node } => {
+                self.holdings.retain(|(of, _), _| of != node);
+                for proposal in &mut self.on_the_way {
+                    proposal.waiting = proposal.waiting.filter(|waiting| waiting != node);
+                }
+            }
+            Step::Restart => self.state = State::from_rows(self.state.rows()).unwrap(),
+        }
+    }
+
+    fn administer(&mut self, name: &SequenceName, step: &Step) {
+        match step {
+            Step::Advance { by } => {
+                let next = self
+                    .state
+                    .sequence(name)
+                    .and_then(|record| record.next_value());
+                let to = next.unwrap_or(0).saturating_add(*by);
+                self.propose(
+                    Command::Advance {
+                        name: name.clone(),
+                        to,
+                    },
+                    None,
+                );
+            }
+            Step::Delete => {
+                let name = name.clone();
+                self.propose(
+                    Command::DeleteSequence {
+                        name,
+                        if_revision: None,
+                    },
+                    None,
+                );
+            }
+            Step::Create => {
+                let create = self.create(name);
+                self.on_the_way.push(create);
+            }
+            other => unreachable!("{other:?} is a node's step"),
+        }
+    }
+
+    fn apply(&mut self, batch: Vec<Proposal>, lose_replies: bool) {
+        let commands = batch
+            .iter()
+            .map(|proposal| proposal.command.clone())
+            .collect();
+        let outcomes = self.state.apply(&Entry {
+            stamp: stamp(0, 0),
+            commands,
+        });
+        for (proposal, outcome) in batch.iter().zip(&outcomes) {
+            self.learn(proposal, outcome, lose_replies);
+        }
+        self.applied.extend(batch);
+        for text in NAMES {
+            let name = name(text);
+            if let Some(record) = self.state.sequence(&name) {
+                let epoch = self.epochs.entry(name).or_default();
+                assert!(record.epoch >= *epoch, "an epoch never falls");
+                *epoch = record.epoch;
+            }
+        }
+    }
+
+    fn learn(&mut self, proposal: &Proposal, outcome: &Outcome, lost: bool) {
+        let Command::GrantSegment { name, size, .. } = &proposal.command else {
+            return;
+        };
+        let grant = match outcome {
+            Outcome::SegmentGranted(grant) => Some(*grant),
+            _ => None,
+        };
+        if let Some(grant) = grant {
+            assert!(self.tokens.insert(grant.token), "a token was given twice");
+            assert!((1..=*size).contains(&grant.count));
+            let last_index = grant.first_index + grant.count - 1;
+            assert_eq!(
+                self.progression.value_at(grant.first_index),
+                Some(grant.first)
+            );
+            assert_eq!(self.progression.value_at(last_index), Some(grant.last));
+            assert_eq!(
+                self.progression.pass_end(grant.first_index),
+                self.progression.pass_end(last_index),
+                "a grant never crosses the end of a pass"
+            );
+        }
+        let Some(node) = proposal.waiting else {
+            return;
+        };
+        let holding = self.holding(node, name);
+        holding.refilling = false;
+        if let Some(grant) = grant.filter(|_| !lost) {
+            holding.ranges.push((grant.first_index, grant.count));
+            holding.latest = Some(grant);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn no_index_is_used_twice_under_any_script(
+        steps in steps(),
+        progression in prop_oneof![
+            Just(Progression::with_defaults(None, None, None, None, false).unwrap()),
+            scripts::progressions(),
+        ],
+    ) {
+        let mut world = World::new(progression);
+        for (which, step) in &steps {
+            world.step(&name(NAMES[*which]), step);
+        }
+    }
+
+    #[test]
+    fn strict_values_are_the_next_ones_all_or_none(
+        progression in scripts::progressions(),
+        requests in vec(vec(0u64..120, 1..5), 1..30),
+    ) {
+        let mut state = founded();
+        let definition = definition(SequenceMode::Strict, progression);
+        let create = Command::CreateSequence { name: name("a"), definition };
+        state.apply(&Entry { stamp: stamp(0, 0), commands: vec![create] });
+        let mut next = 0;
+        for counts in requests {
+            let asked: Vec<_> = counts.iter().map(|count| ("a", *count)).collect();
+            let entry = Entry { stamp: stamp(0, 0), commands: vec![strict_next(&asked)] };
+            let outcomes = state.apply(&entry);
+            let [Outcome::StrictNext(answers)] = outcomes.as_slice() else {
+                panic!("{outcomes:?}");
+            };
+            for (answer, count) in answers.iter().zip(counts) {
+                let expected: Option<Vec<i64>> =
+                    (next..next + count).map(|index| progression.value_at(index)).collect();
+                match answer {
+                    Ok(grant) => {
+                        prop_assert_eq!((grant.first_index, grant.count), (next, count));
+                        let values: Vec<i64> = grant
+                            .ranges
+                            .iter()
+                            .flat_map(|range| {
+                                (0..range.count).map(|n| range.first + grant.increment * n as i64)
+                            })
+                            .collect();
+                        for range in &grant.ranges {
+                            let steps = (range.count - 1) as i64;
+                            prop_assert_eq!(range.last, range.first + grant.increment * steps);
+                        }
+                        prop_assert_eq!(Some(values), expected);
+                        next += count;
+                    }
+                    Err(_) => {
+                        let many_passes = progression.cycle();
+                        prop_assert!(count == 0 || expected.is_none() || many_passes);
+                    }
+                }
+            }
+            let record = state.sequence(&name("a")).unwrap();
+            prop_assert_eq!(record.next_index, next);
+            prop_assert_eq!(record.next_value(), progression.value_at(next));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+found c1
+> founded
+create strict order
+> created, revision 1, epoch 1
+create strict order
+> there already, revision 1, epoch 1
+create segment order
+> refused: the sequence order exists with another definition
+create strict order start=5
+> refused: the sequence order exists with another definition
+create strict order about=other
+> refused: the sequence order exists with another definition
+create segment sizes smallest=0
+> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+create segment sizes smallest=10 largest=9
+> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+create segment sizes largest=1000000001
+> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+create segment sizes target=0
+> refused: a segment's target is 1 to 86400000 ms

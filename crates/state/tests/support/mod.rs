@@ -1,0 +1,92 @@
+//! What the tests of this crate share: small builders and the digest worked out the long way.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod scripts;
+pub(crate) mod story;
+
+use seqd_idgen::{Progression, WallMs};
+use seqd_state::{
+    ClusterMs, Command, Digest, Entry, Found, NextRequest, NodeId, Outcome, SegmentSizes,
+    SequenceDefinition, SequenceMode, SequenceName, Stamp, State, row_hash,
+};
+
+/// 2026-01-01T00:00:00Z, the epoch of the layouts `default` and `js53`: with times counted from
+/// here, a tick of theirs is a time.
+pub(crate) const EPOCH_MS: u64 = 1_767_225_600_000;
+
+pub(crate) const WINDOW_MS: u64 = 30_000;
+pub(crate) const SKEW_MS: u64 = 500;
+
+/// A stamp, its wall clock counted from [`EPOCH_MS`].
+pub(crate) fn stamp(wall: u64, cluster: u64) -> Stamp {
+    Stamp {
+        wall_ms: WallMs(EPOCH_MS + wall),
+        cluster_ms: ClusterMs(cluster),
+    }
+}
+
+pub(crate) fn name(text: &str) -> SequenceName {
+    SequenceName::new(text).unwrap()
+}
+
+pub(crate) fn found() -> Command {
+    Command::Found(Found {
+        cluster_id: "c1".to_owned(),
+        window_ms: WINDOW_MS,
+        max_peer_skew_ms: SKEW_MS,
+        founders: vec![
+            (NodeId(1), "n1".to_owned()),
+            (NodeId(2), "n2".to_owned()),
+            (NodeId(3), "n3".to_owned()),
+        ],
+    })
+}
+
+pub(crate) fn founded() -> State {
+    let mut state = State::new();
+    let outcomes = state.apply(&Entry {
+        stamp: stamp(0, 0),
+        commands: vec![found()],
+    });
+    assert_eq!(outcomes, [Outcome::Founded]);
+    state
+}
+
+pub(crate) fn definition(mode: SequenceMode, progression: Progression) -> SequenceDefinition {
+    let segment = SegmentSizes {
+        target_ms: 60_000,
+        min: 1_000,
+        max: 1_000_000,
+    };
+    SequenceDefinition {
+        mode,
+        progression,
+        segment,
+        description: String::new(),
+    }
+}
+
+pub(crate) fn counting(mode: SequenceMode) -> SequenceDefinition {
+    definition(
+        mode,
+        Progression::with_defaults(None, None, None, None, false).unwrap(),
+    )
+}
+
+pub(crate) fn strict_next(requests: &[(&str, u64)]) -> Command {
+    let request = |(text, count): &(&str, u64)| NextRequest {
+        name: name(text),
+        count: *count,
+    };
+    Command::StrictNext {
+        requests: requests.iter().map(request).collect(),
+    }
+}
+
+/// The digest as its definition says it, from all rows.
+pub(crate) fn digest_of_rows(state: &State) -> Digest {
+    Digest(state.rows().fold(0, |sum, (key, value)| {
+        sum.wrapping_add(row_hash(&key, &value))
+    }))
+}

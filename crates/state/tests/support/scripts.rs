@@ -1,0 +1,162 @@
+//! Arbitrary entries over few names, workers and tokens, so that commands meet each other.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use seqd_idgen::{Progression, Tick, WorkerId};
+use seqd_state::{
+    AllocateNodeId, Command, Entry, GrantToken, LeaseId, NextRequest, NodeId, Revision,
+    SegmentSizes, SequenceDefinition, SequenceMode, SequenceName, TakeLease,
+};
+
+use super::{name, stamp};
+
+pub(crate) fn names() -> impl Strategy<Value = SequenceName> {
+    prop_oneof![Just("a"), Just("b"), Just("c"), Just("nobody")].prop_map(name)
+}
+
+/// Short and long ones, up and down, cycling or not; also such that end soon.
+pub(crate) fn progressions() -> impl Strategy<Value = Progression> {
+    (-20i64..20, -7i64..8, -40i64..0, 1i64..400, any::<bool>()).prop_filter_map(
+        "bounds of a progression",
+        |(start, increment, min, max, cycle)| {
+            Progression::new(start, increment, min, max, cycle).ok()
+        },
+    )
+}
+
+pub(crate) fn definitions() -> impl Strategy<Value = SequenceDefinition> {
+    let usual = Progression::with_defaults(None, None, None, None, false).unwrap();
+    let progression = prop_oneof![2 => Just(usual), 3 => progressions()];
+    let mode = prop_oneof![Just(SequenceMode::Segment), Just(SequenceMode::Strict)];
+    (mode, progression, 0u64..3, "[a-z]{0,3}").prop_map(|(mode, progression, min, description)| {
+        let segment = SegmentSizes {
+            target_ms: 60_000,
+            min,
+            max: 1_000,
+        };
+        SequenceDefinition {
+            mode,
+            progression,
+            segment,
+            description,
+        }
+    })
+}
+
+fn layouts() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => Just("js53"),
+        2 => Just("twitter"),
+        1 => Just("default"),
+        1 => Just("uid-generator"),
+        1 => Just("none"),
+    ]
+    .prop_map(str::to_owned)
+}
+
+fn lease_commands() -> impl Strategy<Value = Command> {
+    let worker = (0u32..3).prop_map(WorkerId);
+    let lease = (4u64..14).prop_map(LeaseId);
+    let fence = (0u64..80_000).prop_map(Tick);
+    let take = (
+        layouts(),
+        "[ab]",
+        option::of(1u64..5),
+        0u64..4,
+        fence.clone(),
+        option::of(0u32..2),
+    )
+        .prop_map(|(layout, owner, node, boot, fence, datacenter)| {
+            let node = node.map(NodeId);
+            Command::TakeLease(TakeLease {
+                layout,
+                owner,
+                node,
+                boot,
+                fence,
+                datacenter,
+            })
+        });
+    let extend = (layouts(), worker.clone(), lease.clone(), fence.clone()).prop_map(
+        |(layout, worker, lease, fence)| Command::ExtendLease {
+            layout,
+            worker,
+            lease,
+            fence,
+        },
+    );
+    let release = (layouts(), worker, lease, option::of(fence)).prop_map(
+        |(layout, worker, lease, last_tick)| Command::ReleaseLease {
+            layout,
+            worker,
+            lease,
+            last_tick,
+        },
+    );
+    prop_oneof![3 => take, 2 => extend, 2 => release]
+}
+
+fn node_commands() -> impl Strategy<Value = Command> {
+    let node = (1u64..9).prop_map(NodeId);
+    let allocate = ("n[3-5]", 0u64..2).prop_map(|(name, nonce)| {
+        let (peer, http) = (format!("{name}:7401"), format!("http://{name}:7400"));
+        Command::AllocateNodeId(AllocateNodeId {
+            name,
+            peer,
+            http,
+            nonce,
+        })
+    });
+    let start = (node.clone(), 0u64..4, 0u64..2)
+        .prop_map(|(node, boot, nonce)| Command::RegisterStart { node, boot, nonce });
+    let remove = node.prop_map(|node| Command::MarkRemoved { node });
+    prop_oneof![2 => allocate, 4 => start, 1 => remove]
+}
+
+fn sequence_commands() -> impl Strategy<Value = Command> {
+    let token = (4u64..24).prop_map(GrantToken);
+    let create = (names(), definitions())
+        .prop_map(|(name, definition)| Command::CreateSequence { name, definition });
+    let delete = (names(), option::of((1u64..3).prop_map(Revision)))
+        .prop_map(|(name, if_revision)| Command::DeleteSequence { name, if_revision });
+    let grant = (names(), 0u64..60, option::of(token.clone()))
+        .prop_map(|(name, size, after)| Command::GrantSegment { name, size, after });
+    let give_back =
+        (names(), token, 0u64..200).prop_map(|(name, token, first_unused)| Command::ReturnTail {
+            name,
+            token,
+            first_unused,
+        });
+    let advance = (names(), -50i64..450).prop_map(|(name, to)| Command::Advance { name, to });
+    let request = (names(), 0u64..90).prop_map(|(name, count)| NextRequest { name, count });
+    let next = vec(request, 0..5).prop_map(|requests| Command::StrictNext { requests });
+    prop_oneof![3 => create, 1 => delete, 4 => grant, 3 => give_back, 1 => advance, 4 => next]
+}
+
+pub(crate) fn commands() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        1 => Just(super::found()),
+        4 => lease_commands(),
+        2 => node_commands(),
+        6 => sequence_commands(),
+    ]
+}
+
+/// Entries whose wall clock and cluster clock step in either direction.
+pub(crate) fn entries(count: usize) -> impl Strategy<Value = Vec<Entry>> {
+    let entry = (0u64..60_000, 0u64..60_000, vec(commands(), 0..6)).prop_map(
+        |(wall, cluster, commands)| Entry {
+            stamp: stamp(wall, cluster),
+            commands,
+        },
+    );
+    vec(entry, 1..count).prop_map(|mut entries| {
+        let start = Entry {
+            stamp: stamp(0, 0),
+            commands: vec![super::found()],
+        };
+        entries.insert(0, start);
+        entries
+    })
+}

@@ -1,0 +1,285 @@
+//! Stories: lines of commands, and what they lead to, in a form that reads aloud.
+//!
+//! A line is an entry; ` ; ` stands between the commands of one entry. Lines that begin with `>`
+//! are outcomes. `#` begins a remark. `time WALL CLUSTER` sets the times of the entries after it,
+//! both in milliseconds, the wall clock counted from 2026-01-01: so that a tick of the layout
+//! `default` is a time. `show NAME` and `restart` (read the state back from its rows) are no
+//! entries.
+
+use std::collections::BTreeMap;
+
+use seqd_idgen::{Progression, Tick, WorkerId};
+use seqd_state::{
+    AllocateNodeId, Command, Entry, Found, GrantToken, LeaseId, NextGrant, NextRequest, NodeId,
+    Outcome, Refusal, Revision, SegmentSizes, SequenceDefinition, SequenceMode, State, TakeLease,
+    ValueRange,
+};
+
+use super::{name, stamp};
+
+/// Plays a story and gives it back with the outcomes that were seen.
+pub(crate) fn play(story: &str) -> String {
+    let mut state = State::new();
+    let mut time = stamp(0, 0);
+    let mut seen = String::new();
+    for line in story.lines().filter(|line| !line.starts_with('>')) {
+        seen.push_str(line);
+        seen.push('\n');
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [] => {}
+            ["time", wall, cluster] => time = stamp(number(wall), number(cluster)),
+            ["show", sequence] => seen.push_str(&show(&state, sequence)),
+            ["show-deadline"] => {
+                let deadline = state
+                    .next_deadline()
+                    .map_or("none".into(), |at| at.to_string());
+                seen.push_str(&format!("> {deadline}\n"));
+            }
+            ["restart"] => state = State::from_rows(state.rows().collect::<Vec<_>>()).unwrap(),
+            _ => {
+                let commands = line.split(" ; ").map(command).collect();
+                for outcome in state.apply(&Entry {
+                    stamp: time,
+                    commands,
+                }) {
+                    for line in tell(&outcome) {
+                        seen.push_str(&format!("> {line}\n"));
+                    }
+                }
+            }
+        }
+    }
+    seen
+}
+
+fn number(word: &str) -> u64 {
+    word.parse()
+        .unwrap_or_else(|_| panic!("{word} is not a number"))
+}
+
+/// Words and `key=value` pairs of a command.
+struct Words<'a> {
+    plain: Vec<&'a str>,
+    named: BTreeMap<&'a str, &'a str>,
+}
+
+impl Words<'_> {
+    fn u64(&self, key: &str) -> Option<u64> {
+        self.named.get(key).map(|word| number(word))
+    }
+
+    fn i64(&self, key: &str) -> Option<i64> {
+        self.named.get(key).map(|word| word.parse().unwrap())
+    }
+
+    fn text(&self, key: &str) -> String {
+        self.named.get(key).copied().unwrap_or_default().to_owned()
+    }
+}
+
+fn command(text: &str) -> Command {
+    let (named, plain): (Vec<_>, Vec<_>) = text.split_whitespace().partition(|w| w.contains('='));
+    let named = named
+        .into_iter()
+        .filter_map(|word| word.split_once('='))
+        .collect();
+    let words = Words { plain, named };
+    match words.plain.as_slice() {
+        ["found", cluster_id] => Command::Found(Found {
+            cluster_id: (*cluster_id).to_owned(),
+            window_ms: words.u64("window").unwrap_or(super::WINDOW_MS),
+            max_peer_skew_ms: words.u64("skew").unwrap_or(super::SKEW_MS),
+            founders: (1..=3).map(|id| (NodeId(id), format!("n{id}"))).collect(),
+        }),
+        ["join", node] => Command::AllocateNodeId(AllocateNodeId {
+            name: (*node).to_owned(),
+            peer: format!("{node}:7401"),
+            http: format!("http://{node}:7400"),
+            nonce: words.u64("nonce").unwrap_or(0),
+        }),
+        ["start", node] => Command::RegisterStart {
+            node: NodeId(number(node)),
+            boot: words.u64("boot").unwrap_or(1),
+            nonce: words.u64("nonce").unwrap_or(0),
+        },
+        ["remove", node] => Command::MarkRemoved {
+            node: NodeId(number(node)),
+        },
+        ["create", mode, sequence] => Command::CreateSequence {
+            name: name(sequence),
+            definition: definition(mode, &words),
+        },
+        ["delete", sequence] => Command::DeleteSequence {
+            name: name(sequence),
+            if_revision: words.u64("revision").map(Revision),
+        },
+        ["grant", sequence, size] => Command::GrantSegment {
+            name: name(sequence),
+            size: number(size),
+            after: words.u64("after").map(GrantToken),
+        },
+        ["return", sequence] => Command::ReturnTail {
+            name: name(sequence),
+            token: GrantToken(words.u64("token").unwrap()),
+            first_unused: words.u64("unused").unwrap(),
+        },
+        ["advance", sequence, to] => Command::Advance {
+            name: name(sequence),
+            to: to.parse().unwrap(),
+        },
+        ["next", requests @ ..] => Command::StrictNext {
+            requests: requests.iter().map(|request| request_of(request)).collect(),
+        },
+        _ => lease_command(&words),
+    }
+}
+
+fn lease_command(words: &Words<'_>) -> Command {
+    let worker = |word: &str| WorkerId(word.parse().unwrap());
+    let lease = || LeaseId(words.u64("lease").unwrap());
+    match words.plain.as_slice() {
+        ["take", layout] => Command::TakeLease(TakeLease {
+            layout: (*layout).to_owned(),
+            owner: words.text("owner"),
+            node: words.u64("node").map(NodeId),
+            boot: words.u64("boot").unwrap_or(0),
+            fence: Tick(words.u64("fence").unwrap()),
+            datacenter: words.u64("datacenter").map(|datacenter| datacenter as u32),
+        }),
+        ["extend", layout, id] => Command::ExtendLease {
+            layout: (*layout).to_owned(),
+            worker: worker(id),
+            lease: lease(),
+            fence: Tick(words.u64("fence").unwrap()),
+        },
+        ["release", layout, id] => Command::ReleaseLease {
+            layout: (*layout).to_owned(),
+            worker: worker(id),
+            lease: lease(),
+            last_tick: words.u64("last").map(Tick),
+        },
+        other => panic!("no command {other:?}"),
+    }
+}
+
+fn request_of(word: &str) -> NextRequest {
+    let (sequence, count) = word.split_once('*').unwrap_or((word, "1"));
+    NextRequest {
+        name: name(sequence),
+        count: number(count),
+    }
+}
+
+fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {
+    let mode = match mode {
+        "segment" => SequenceMode::Segment,
+        "strict" => SequenceMode::Strict,
+        other => panic!("no mode {other}"),
+    };
+    let [start, increment, min, max] = ["start", "by", "min", "max"].map(|key| words.i64(key));
+    let cycle = words.named.contains_key("cycle");
+    let progression = Progression::with_defaults(start, increment, min, max, cycle).unwrap();
+    let segment = SegmentSizes {
+        target_ms: words.u64("target").unwrap_or(60_000),
+        min: words.u64("smallest").unwrap_or(1_000),
+        max: words.u64("largest").unwrap_or(1_000_000),
+    };
+    SequenceDefinition {
+        mode,
+        progression,
+        segment,
+        description: words.text("about"),
+    }
+}
+
+/// The lines of an outcome: one, or one for each strict request.
+fn tell(outcome: &Outcome) -> Vec<String> {
+    if let Outcome::StrictNext(answers) = outcome {
+        return answers.iter().map(tell_next).collect();
+    }
+    vec![match outcome {
+        Outcome::Refused(refusal) => refused(refusal),
+        Outcome::Founded => "founded".to_owned(),
+        Outcome::NodeIdAllocated { node } => format!("node {node}"),
+        Outcome::StartRegistered { node, boot } => format!("node {node} started, boot {boot}"),
+        Outcome::MarkedRemoved { node } => format!("node {node} removed"),
+        Outcome::LeaseTaken(grant) => format!(
+            "worker {} of {}, lease {}, ticks from {} to {}",
+            grant.worker.0, grant.layout, grant.lease, grant.from_tick, grant.fence
+        ),
+        Outcome::LeaseExtended { fence } => format!("extended to {fence}"),
+        Outcome::LeaseReleased { fence } => format!("released at {fence}"),
+        Outcome::SequenceCreated {
+            created,
+            revision,
+            epoch,
+        } => {
+            let what = if *created { "created" } else { "there already" };
+            format!("{what}, revision {revision}, epoch {epoch}")
+        }
+        Outcome::SequenceDeleted { epoch } => format!("deleted, epoch {epoch}"),
+        Outcome::SegmentGranted(grant) => format!(
+            "values {} to {} by {}: indices {} + {}, run from {}, token {}, epoch {}",
+            grant.first,
+            grant.last,
+            grant.increment,
+            grant.first_index,
+            grant.count,
+            grant.run_start,
+            grant.token,
+            grant.epoch
+        ),
+        Outcome::TailReturned {
+            next_index,
+            returned,
+        } => {
+            format!("{returned} returned, next index {next_index}")
+        }
+        Outcome::Advanced {
+            next,
+            next_index,
+            epoch,
+        } => {
+            format!("next value {next}, index {next_index}, epoch {epoch}")
+        }
+        Outcome::StrictNext(_) => unreachable!("told above"),
+    }]
+}
+
+fn tell_next(answer: &Result<NextGrant, Refusal>) -> String {
+    match answer {
+        Ok(grant) => {
+            let range = |range: &ValueRange| format!("{} to {}", range.first, range.last);
+            let mut ranges: Vec<_> = grant.ranges.iter().map(range).collect();
+            if ranges.len() > 4 {
+                let count = ranges.len();
+                ranges.splice(2..count - 1, [format!("... ({count} ranges)")]);
+            }
+            format!("values {}", ranges.join(", "))
+        }
+        Err(refusal) => refused(refusal),
+    }
+}
+
+fn refused(refusal: &Refusal) -> String {
+    format!("refused: {refusal}")
+}
+
+fn show(state: &State, sequence: &str) -> String {
+    let Some(record) = state.sequence(&name(sequence)) else {
+        return format!("> no sequence {sequence}\n");
+    };
+    let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+    let run = record
+        .run
+        .map(|run| format!("from {} with token {}", run.start, run.token));
+    format!(
+        "> next value {}, {} allocated, {} remain; run {}\n",
+        or_none(record.next_value().map(|value| value.to_string())),
+        record.next_index,
+        or_none(record.remaining().map(|count| count.to_string())),
+        or_none(run),
+    )
+}
