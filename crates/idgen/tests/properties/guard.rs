@@ -200,6 +200,20 @@ fn a_forward_jump_that_is_taken_back_was_a_passing_error() {
 }
 
 #[test]
+fn a_rollback_between_two_jumps_begins_the_time_of_the_second_anew() {
+    let mut bench = Bench::new(ClockPolicy::default(), None);
+    bench.read();
+    bench.last_used = Some(bench.wall());
+    bench.step(10_000);
+    assert_eq!(bench.after(1_000), ForwardJump { by_ms: 10_000 });
+    bench.step(-30_000);
+    assert!(matches!(bench.after(6_000), Behind { .. }));
+    bench.step(30_000);
+    assert_eq!(bench.after(1_000), ForwardJump { by_ms: 10_000 });
+    assert_eq!(bench.after(5_000), Good);
+}
+
+#[test]
 fn a_clock_that_keeps_jumping_is_never_confirmed() {
     let mut bench = Bench::new(ClockPolicy::default(), None);
     bench.read();
