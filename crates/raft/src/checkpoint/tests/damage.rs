@@ -255,3 +255,27 @@ fn flip_positions(bytes: &[u8]) -> Vec<usize> {
     let first = 0..bytes.len().min(24);
     first.chain(used.into_iter().step_by(step)).collect()
 }
+
+#[test]
+fn after_a_failed_checkpoint_nothing_more_is_written() {
+    let rows = some_rows(30, 1);
+    let dir = written(&rows);
+    let (mut store, ..) = good(dir.path());
+    let blobs = dir.path().join("state-1/blobs");
+    fs::remove_dir(&blobs).unwrap();
+    let more = some_rows(31, 2);
+    assert!(store.write(puts(&more), &applied(8, &more)).is_err());
+    assert_eq!(store.applied(), Some(applied(7, &rows)));
+
+    fs::create_dir(&blobs).unwrap();
+    let again = store.write(puts(&more), &applied(8, &more)).unwrap_err();
+    assert_eq!(again.to_string(), "an earlier checkpoint failed");
+    assert!(Box::new(store).close().is_err());
+    // The failed batch may be there or not, but never in part.
+    let (_store, found, record) = good(dir.path());
+    let either = [
+        (rows.clone(), applied(7, &rows)),
+        (more.clone(), applied(8, &more)),
+    ];
+    assert!(either.contains(&(found, record)));
+}
