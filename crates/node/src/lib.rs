@@ -1,1 +1,26 @@
-//! placeholder
+//! The server: wires everything, owns the operating system's clock and HTTP.
+//!
+//! [`Node::start`] is the one way to wire a node: the binary, the demo and the tests all use it.
+//! [`Ports`] holds what a test may replace.
+
+mod app;
+mod clock;
+pub mod config;
+mod handlers;
+mod http;
+mod metrics;
+mod minting;
+mod node;
+mod ports;
+mod readiness;
+mod replica;
+mod report;
+mod scrape;
+mod sequences;
+mod times;
+
+pub use clock::OsClock;
+pub use config::{Config, ConfigError, Layers, Resolved};
+pub use node::Node;
+pub use ports::Ports;
+pub use seqd_raft::Stop;

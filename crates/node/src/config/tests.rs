@@ -1,0 +1,146 @@
+//! Stories of the configuration.
+
+use super::*;
+
+fn file(text: &str) -> Result<Resolved, ConfigError> {
+    Layers::new()
+        .file("seqd.toml", text)?
+        .resolve("host.example")
+}
+
+fn refusal(text: &str) -> String {
+    file(text)
+        .map(|_| String::new())
+        .unwrap_or_else(|error| error.to_string())
+}
+
+#[test]
+fn the_defaults_need_only_a_name() {
+    let resolved = file("[node]\nname = \"n1\"").unwrap();
+    let config = &resolved.config;
+    assert_eq!(config.http.listen.to_string(), "0.0.0.0:7400");
+    assert_eq!(config.http.max_count, 10_000);
+    assert_eq!(config.http.advertise, "http://host.example:7400");
+    assert_eq!(
+        config.peer.peers,
+        [("n1".to_owned(), "host.example:7401".to_owned())]
+    );
+    assert_eq!(config.clock.window, Duration::from_secs(30));
+    assert!(resolved.warnings.is_empty());
+    assert!(refusal("").contains("node.name is not set"));
+}
+
+#[test]
+fn a_flag_beats_the_environment_beats_the_file() {
+    let layers = Layers::new()
+        .flags([("http.max_count".to_owned(), "30".to_owned())])
+        .unwrap()
+        .file(
+            "seqd.toml",
+            "[node]\nname = \"n1\"\n[http]\nmax_count = 10\nrequest_timeout = \"1s\"",
+        )
+        .unwrap()
+        .environment(|name| match name {
+            "SEQD_HTTP_MAX_COUNT" => Some("20".to_owned()),
+            "SEQD_HTTP_REQUEST_TIMEOUT" => Some("2s".to_owned()),
+            _ => None,
+        });
+    let resolved = layers.resolve("host").unwrap();
+    assert_eq!(resolved.config.http.max_count, 30);
+    assert_eq!(resolved.config.http.request_timeout, Duration::from_secs(2));
+    let shown = show(&resolved.entries, true);
+    let line = |key: &str| {
+        shown
+            .lines()
+            .find(|line| line.starts_with(key))
+            .unwrap()
+            .to_owned()
+    };
+    assert!(line("max_count").ends_with("# --http-max-count"));
+    assert!(line("request_timeout").ends_with("# SEQD_HTTP_REQUEST_TIMEOUT"));
+    assert!(line("name =").ends_with("# seqd.toml"));
+    assert!(line("heartbeat").ends_with("# default"));
+}
+
+#[test]
+fn what_is_shown_can_be_read_again() {
+    let text = "[node]\nname = \"n2\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:2\", \"n3=c:3\"]";
+    let first = file(text).unwrap();
+    let second = file(&show(&first.entries, true)).unwrap();
+    assert_eq!(
+        format!("{:?}", first.config),
+        format!("{:?}", second.config)
+    );
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    assert!(refusal("[http]\nlisen = \"x\"").contains("did you mean http.listen?"));
+    assert!(refusal("[htpp]\nlisten = \"x\"").contains("did you mean [http]?"));
+    assert!(refusal("window = \"3s\"").contains("did you mean clock.window?"));
+    assert!(refusal("[clock]\nwindwo = \"3s\"").contains("did you mean clock.window?"));
+}
+
+#[test]
+fn values_that_cannot_work_are_refused_with_what_is_allowed() {
+    let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
+    assert!(with("[http]\nmax_count = 10001").contains("from 1 to 10000"));
+    assert!(with("[http]\nmax_count = 0").contains("from 1 to 10000"));
+    assert!(with("[clock]\nwindow = \"2ms\"").contains("1s to 1h"));
+    assert!(with("[clock]\non_rollback = \"guess\"").contains("\"refuse\" or \"continue\""));
+    assert!(with("[raft]\nelection = [\"800ms\", \"400ms\"]").contains("less than the longest"));
+    assert!(with("[raft]\nelection = [\"200ms\", \"400ms\"]").contains("at least 4 heartbeats"));
+    assert!(with("[raft]\nheartbeat = \"soon\"").contains("a duration such as"));
+    assert!(with("[peer]\npeers = [\"n1.example:7401\"]").contains("NAME=HOST:PORT"));
+    assert!(with("[peer]\npeers = [\"n1=a:1\", \"n1=b:1\"]").contains("twice"));
+    assert!(with("[segment]\nmin = 10\nmax = 5").contains("at most segment.max"));
+    assert!(with("[log]\nlevel = \"loud\"").contains("error, warn, info"));
+    assert!(refusal("[node]\nname = \"-n\"").contains("a name is"));
+}
+
+#[test]
+fn an_even_number_of_voters_passes_with_a_warning() {
+    let resolved = file("[node]\nname = \"n1\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:1\"]").unwrap();
+    assert_eq!(resolved.warnings.len(), 1);
+}
+
+#[test]
+fn addresses_are_derived_from_the_own_peer_entry() {
+    let text = "[node]\nname = \"n1\"\n[peer]\npeers = [\"n1=n1.example:7401\"]";
+    let config = file(text).unwrap().config;
+    assert_eq!(config.peer.advertise, "n1.example:7401");
+    assert_eq!(config.http.advertise, "http://n1.example:7400");
+    let bound = file("[node]\nname = \"n1\"\n[http]\nlisten = \"127.0.0.1:7410\"").unwrap();
+    assert_eq!(bound.config.http.advertise, "http://127.0.0.1:7410");
+}
+
+#[test]
+fn the_name_may_come_from_the_host() {
+    let config = file("[node]\nname_from = \"hostname\"").unwrap().config;
+    assert_eq!(config.node.name, "host");
+}
+
+#[test]
+fn a_founding_file_differs_only_in_the_name() {
+    let hosts: Vec<String> = ["n1.example", "n2.example", "third=10.0.0.3:9000"]
+        .iter()
+        .map(|host| (*host).to_owned())
+        .collect();
+    let text = founding_file("n1", &hosts).unwrap();
+    let config = file(&text).unwrap().config;
+    assert_eq!(
+        config.peer.peers[2],
+        ("third".to_owned(), "10.0.0.3:9000".to_owned())
+    );
+    assert_eq!(config.http.advertise, "http://n1.example:7400");
+    assert_eq!(
+        file(&founding_file("third", &hosts).unwrap())
+            .unwrap()
+            .config
+            .peer
+            .listen
+            .port(),
+        9000
+    );
+    assert!(founding_file("n9", &hosts).is_err());
+}

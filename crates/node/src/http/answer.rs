@@ -1,0 +1,111 @@
+//! Answers: status, form and bytes, and how they become an HTTP response.
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use axum::http::{HeaderValue, Response, StatusCode};
+use bytes::Bytes;
+use seqd_api::problem::PROBLEM_JSON;
+use seqd_api::{ErrorCode, Problem};
+use serde::Serialize;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
+const METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// What a handler answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    status: StatusCode,
+    kind: HeaderValue,
+    body: Bytes,
+    etag: Option<HeaderValue>,
+    allow: Option<HeaderValue>,
+}
+
+impl Answer {
+    fn new(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Answer {
+        Answer {
+            status,
+            kind,
+            body: body.into(),
+            etag: None,
+            allow: None,
+        }
+    }
+
+    /// Plain text, complete with its line ends.
+    pub(crate) fn text(body: impl Into<Bytes>) -> Answer {
+        Answer::new(StatusCode::OK, TEXT, body)
+    }
+
+    /// A value as JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Result<Answer, Problem> {
+        let bytes = serde_json::to_vec(value)
+            .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+        Ok(Answer::new(StatusCode::OK, JSON, bytes))
+    }
+
+    /// JSON that is written already.
+    pub(crate) fn json_bytes(body: impl Into<Bytes>) -> Answer {
+        Answer::new(StatusCode::OK, JSON, body)
+    }
+
+    /// The metrics' text.
+    pub(crate) fn metrics(body: String) -> Answer {
+        Answer::new(StatusCode::OK, METRICS, body)
+    }
+
+    /// A problem: always `application/problem+json`, whatever the client accepts.
+    pub(crate) fn problem(problem: &Problem) -> Answer {
+        let status = StatusCode::from_u16(problem.status);
+        let body = serde_json::to_vec(problem).unwrap_or_default();
+        Answer::new(
+            status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            PROBLEM,
+            body,
+        )
+    }
+
+    /// The same with another status.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Answer {
+        self.status = status;
+        self
+    }
+
+    /// The same with the revision as its ETag.
+    pub(crate) fn with_etag(mut self, revision: u64) -> Answer {
+        self.etag = HeaderValue::try_from(format!("\"{revision}\"")).ok();
+        self
+    }
+
+    /// The same with the methods that the path takes.
+    pub(crate) fn with_allow(mut self, methods: &str) -> Answer {
+        self.allow = HeaderValue::try_from(methods).ok();
+        self
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The response. `no-store` stands on everything: nearly all answers either allocate or are a
+    /// moment's state, and a cached error would be as wrong as a cached ID.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.reserve(8);
+        headers.insert(CONTENT_TYPE, self.kind);
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        if let Some(etag) = self.etag {
+            headers.insert(ETAG, etag);
+        }
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, allow);
+        }
+        response
+    }
+}

@@ -1,0 +1,154 @@
+//! What every request passes before it is read: where it comes from and whom it is for.
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use seqd_api::{ErrorCode, Problem};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const SEQD_NODE: HeaderName = HeaderName::from_static("seqd-node");
+const SEQD_CLUSTER: HeaderName = HeaderName::from_static("seqd-cluster");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Longer request IDs are replaced: they would be copied into every log line.
+const MAX_REQUEST_ID: usize = 128;
+
+/// Refuses what may not be served to this caller. `cluster` answers with this cluster's ID and is
+/// asked only if the request names one.
+pub(crate) fn check(
+    method: &Method,
+    headers: &HeaderMap,
+    cluster: impl FnOnce() -> Option<String>,
+) -> Result<(), Problem> {
+    if !matches!(*method, Method::GET | Method::HEAD)
+        && let Some(origin) = headers.get(ORIGIN)
+        && !same_origin(origin, headers.get(HOST))
+    {
+        let detail = "a page of another origin may not change anything here";
+        return Err(Problem::new(ErrorCode::Forbidden, detail));
+    }
+    if headers.contains_key(IDEMPOTENCY_KEY) {
+        let detail = "the Idempotency-Key header is not supported, so it is not ignored either";
+        return Err(Problem::new(ErrorCode::InvalidArgument, detail)
+            .with_hint("leave the header out; a repeated request may take new numbers"));
+    }
+    if let Some(wanted) = headers.get(SEQD_CLUSTER) {
+        let own = cluster();
+        if own.as_ref().map(|own| own.as_bytes()) != Some(wanted.as_bytes()) {
+            let own = own.unwrap_or_else(|| "none yet".to_owned());
+            let detail = format!("this node's cluster is {own}");
+            return Err(Problem::new(ErrorCode::WrongCluster, detail)
+                .with_hint("check the endpoints: they lead to another cluster"));
+        }
+    }
+    Ok(())
+}
+
+fn same_origin(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
+    let authority = origin.to_str().ok().and_then(|text| text.split_once("://"));
+    match (authority, host.and_then(|host| host.to_str().ok())) {
+        (Some((_, authority)), Some(host)) => authority.eq_ignore_ascii_case(host),
+        _ => false,
+    }
+}
+
+/// Gives requests their IDs: the caller's own if it is fit to be logged, else a drawn prefix and a
+/// counter, which is unique and costs no system call.
+#[derive(Debug)]
+pub(crate) struct RequestIds {
+    prefix: u32,
+    count: AtomicU64,
+}
+
+impl RequestIds {
+    pub(crate) fn new(prefix: u32) -> RequestIds {
+        RequestIds {
+            prefix,
+            count: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn of(&self, headers: &HeaderMap) -> HeaderValue {
+        match headers.get(REQUEST_ID) {
+            Some(given) if fit(given.as_bytes()) => given.clone(),
+            _ => self.draw(),
+        }
+    }
+
+    fn draw(&self) -> HeaderValue {
+        let mut text = [0_u8; 8 + 1 + 12];
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let packed = (u128::from(self.prefix) << 48) | u128::from(count & 0xffff_ffff_ffff);
+        let digit = |at: u32| b"0123456789abcdef"[((packed >> (4 * at)) & 15) as usize];
+        for (place, byte) in text.iter_mut().enumerate() {
+            let place = place as u32;
+            *byte = match place {
+                0..8 => digit(19 - place),
+                8 => b'-',
+                _ => digit(20 - place),
+            };
+        }
+        HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("-"))
+    }
+}
+
+fn fit(text: &[u8]) -> bool {
+    (1..=MAX_REQUEST_ID).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.clone(), value.parse().unwrap()))
+            .collect()
+    }
+
+    fn code(method: Method, pairs: &[(HeaderName, &str)]) -> Option<String> {
+        let own = || Some("01J9".to_owned());
+        check(&method, &headers(pairs), own)
+            .err()
+            .map(|problem| problem.code.into())
+    }
+
+    #[test]
+    fn a_foreign_page_may_look_but_not_change() {
+        let foreign = [(ORIGIN, "http://evil.example"), (HOST, "localhost:7400")];
+        assert_eq!(code(Method::POST, &foreign).as_deref(), Some("forbidden"));
+        assert_eq!(
+            code(Method::DELETE, &[(ORIGIN, "null")]).as_deref(),
+            Some("forbidden")
+        );
+        assert_eq!(code(Method::GET, &foreign), None);
+        let own = [(ORIGIN, "http://localhost:7400"), (HOST, "localhost:7400")];
+        assert_eq!(code(Method::POST, &own), None);
+    }
+
+    #[test]
+    fn another_cluster_and_an_idempotency_key_are_refused() {
+        let cluster = |id| code(Method::GET, &[(SEQD_CLUSTER, id)]);
+        assert_eq!(cluster("01J9"), None);
+        assert_eq!(cluster("01J8").as_deref(), Some("wrong-cluster"));
+        let key = code(Method::POST, &[(IDEMPOTENCY_KEY, "a")]);
+        assert_eq!(key.as_deref(), Some("invalid-argument"));
+    }
+
+    #[test]
+    fn a_fit_request_id_is_kept_and_any_other_replaced() {
+        let ids = RequestIds::new(0xabcd_ef01);
+        assert_eq!(ids.of(&headers(&[(REQUEST_ID, "req-7")])), "req-7");
+        assert_eq!(
+            ids.of(&headers(&[(REQUEST_ID, "with space")])),
+            "abcdef01-000000000001"
+        );
+        assert_eq!(ids.of(&HeaderMap::new()), "abcdef01-000000000002");
+        let long = "x".repeat(129);
+        assert_eq!(
+            ids.of(&headers(&[(REQUEST_ID, &long)])),
+            "abcdef01-000000000003"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! From what consensus, members and the state machine refuse to the problem that a client reads.
+//!
+//! The one table from codes to statuses is in `seqd_api`; here each refusal gets its code, its
+//! words and its hint.
+
+use seqd_api::{ErrorCode, Problem};
+use seqd_raft::{MemberError, ProposeError};
+use seqd_state::Refusal;
+
+fn millis(ms: u64) -> u32 {
+    u32::try_from(ms.max(1)).unwrap_or(u32::MAX)
+}
+
+/// A proposal or a linearizable read that was not answered.
+pub(crate) fn propose(error: &ProposeError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        ProposeError::NoQuorum { .. } => {
+            Problem::new(ErrorCode::NoQuorum, detail).with_retry_after_ms(1000)
+        }
+        ProposeError::OutcomeUnknown { .. } => Problem::new(ErrorCode::OutcomeUnknown, detail)
+            .with_hint("it may or may not have happened: look before you repeat it"),
+        ProposeError::Overloaded { .. } => {
+            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
+        }
+        ProposeError::Stopping => Problem::new(ErrorCode::Draining, detail)
+            .with_retry_after_ms(1000)
+            .with_hint("ask another node"),
+        ProposeError::NodeRemoved => {
+            Problem::new(ErrorCode::NodeRemoved, detail).with_hint("ask another node")
+        }
+    }
+}
+
+/// A change of membership that was not carried out.
+pub(crate) fn member(error: &MemberError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        MemberError::NotFound { .. } => Problem::new(ErrorCode::NotFound, detail),
+        MemberError::AlreadyExists { .. } => Problem::new(ErrorCode::AlreadyExists, detail),
+        MemberError::Unsafe { .. } => Problem::new(ErrorCode::UnsafeMemberRemoval, detail),
+        MemberError::InProgress => {
+            Problem::new(ErrorCode::MembershipChangeInProgress, detail).with_retry_after_ms(500)
+        }
+        MemberError::LearnerLagging { .. } => {
+            Problem::new(ErrorCode::LearnerLagging, detail).with_retry_after_ms(1000)
+        }
+        MemberError::Unfit { .. } => Problem::new(ErrorCode::InvalidArgument, detail),
+        MemberError::Propose(error) => propose(error),
+    }
+}
+
+/// The problem of a sequence that is not there; sequences are never created by use.
+pub(crate) fn no_sequence(name: &str) -> Problem {
+    Problem::new(ErrorCode::NotFound, format!("there is no sequence {name}"))
+        .with_hint(format!("seqd seq create {name}"))
+}
+
+/// A command that the state machine refused.
+pub(crate) fn state(refusal: &Refusal) -> Problem {
+    let detail = refusal.to_string();
+    let code = match refusal {
+        Refusal::NotFounded => ErrorCode::NoQuorum,
+        Refusal::NodeRemoved { .. } => ErrorCode::NodeRemoved,
+        Refusal::NodeNameTaken { .. } => ErrorCode::AlreadyExists,
+        Refusal::StaleStart { .. } | Refusal::LeaseLost { .. } => ErrorCode::LeaseLost,
+        Refusal::UnknownLayout { .. } => ErrorCode::NotFound,
+        Refusal::LayoutExhausted { .. } => ErrorCode::LayoutExhausted,
+        Refusal::BeforeLayoutEpoch { .. } | Refusal::FenceTooLow { .. } => ErrorCode::ClockBehind,
+        Refusal::FenceTooFar { .. } => ErrorCode::ClockSkewed,
+        Refusal::WorkersExhausted { retry_after_ms, .. } => {
+            return Problem::new(ErrorCode::WorkersExhausted, detail)
+                .with_retry_after_ms(millis(*retry_after_ms));
+        }
+        Refusal::SequenceNotFound { name } => return no_sequence(name.as_str()),
+        Refusal::SequenceExists { name, .. } => {
+            return Problem::new(ErrorCode::AlreadyExists, detail)
+                .with_hint(format!("seqd seq get {name} shows the one that there is"));
+        }
+        Refusal::DefinitionDiffers { .. } => ErrorCode::AlreadyExists,
+        Refusal::RevisionMismatch { .. } => ErrorCode::PreconditionFailed,
+        Refusal::SequenceExhausted { .. } => ErrorCode::SequenceExhausted,
+        Refusal::CountOutOfRange { count: 0, .. } => ErrorCode::InvalidArgument,
+        Refusal::CountOutOfRange { .. } | Refusal::TooManyRequests { .. } => {
+            ErrorCode::CountTooLarge
+        }
+        Refusal::WouldGoBackwards { .. } => ErrorCode::WouldGoBackwards,
+        Refusal::GrantSuperseded { .. } | Refusal::TailOutsideRun { .. } => {
+            ErrorCode::GrantSuperseded
+        }
+        Refusal::TooManyCommands { .. } => ErrorCode::Overloaded,
+        Refusal::UnknownDatacenter { .. }
+        | Refusal::InvalidText { .. }
+        | Refusal::InvalidDefinition(_)
+        | Refusal::WrongMode { .. }
+        | Refusal::CannotAdvanceCycling { .. }
+        | Refusal::AdvanceOutOfRange { .. }
+        | Refusal::ReleaseOutsideWindow { .. }
+        | Refusal::InvalidFounding(_) => ErrorCode::InvalidArgument,
+        Refusal::AlreadyFounded { .. } | Refusal::UnknownNode { .. } => ErrorCode::Internal,
+    };
+    Problem::new(code, detail)
+}

@@ -1,0 +1,317 @@
+//! Metrics: what is counted while serving, and what is read when somebody scrapes.
+
+use std::fmt::{self, Write};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Every metric's first word.
+const PREFIX: &str = "seqd";
+
+/// Sequences with a label of their own; the others share `other`. Each label is a time series that
+/// every scraper keeps for weeks.
+const MAX_SEQUENCE_LABELS: usize = 1000;
+
+/// Labels of a counted request.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct HttpLabels {
+    pub(crate) route: &'static str,
+    pub(crate) method: &'static str,
+    pub(crate) status: u16,
+}
+
+/// The label of a request's duration.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct RouteLabel {
+    pub(crate) route: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SequenceLabel {
+    sequence: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+/// Requests by route, and how long they took.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpMetrics {
+    pub(crate) requests: Family<HttpLabels, Counter<u64, AtomicU64>>,
+    pub(crate) durations: Family<RouteLabel, Histogram, fn() -> Histogram>,
+}
+
+fn request_histogram() -> Histogram {
+    // 50 microseconds to 6.5 seconds, doubling.
+    Histogram::new(exponential_buckets(0.000_05, 2.0, 18))
+}
+
+/// What is counted while serving.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) http: HttpMetrics,
+    allocated: Family<SequenceLabel, Counter>,
+    allocated_labels: Mutex<std::collections::BTreeSet<String>>,
+    refills: Family<ResultLabel, Counter>,
+    refill_duration: Histogram,
+    abandoned: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Metrics {
+        let http = HttpMetrics {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(request_histogram),
+        };
+        let refill_duration = request_histogram();
+        let metrics = Metrics {
+            registry: Registry::with_prefix(PREFIX),
+            http,
+            allocated: Family::default(),
+            allocated_labels: Mutex::default(),
+            refills: Family::default(),
+            refill_duration,
+            abandoned: Counter::default(),
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Metrics {
+        let registry = &mut self.registry;
+        // The client appends `_total` to counters.
+        registry.register("http_requests", "HTTP requests", self.http.requests.clone());
+        registry.register(
+            "http_request_duration_seconds",
+            "Time from a request's head to its answer",
+            self.http.durations.clone(),
+        );
+        registry.register(
+            "sequence_allocated",
+            "Sequence values given to clients by this node",
+            self.allocated.clone(),
+        );
+        registry.register(
+            "segment_refills",
+            "Segments asked for",
+            self.refills.clone(),
+        );
+        registry.register(
+            "segment_refill_duration_seconds",
+            "Time until a segment was granted",
+            self.refill_duration.clone(),
+        );
+        registry.register(
+            "segment_abandoned_values",
+            "Granted sequence values that were thrown away unused",
+            self.abandoned.clone(),
+        );
+        self
+    }
+
+    /// Counts values given to a client.
+    pub(crate) fn allocated(&self, sequence: &str, count: u64) {
+        let label = {
+            let mut known = self
+                .allocated_labels
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if known.contains(sequence) {
+                sequence
+            } else if known.len() < MAX_SEQUENCE_LABELS {
+                known.insert(sequence.to_owned());
+                sequence
+            } else {
+                "other"
+            }
+        };
+        let label = SequenceLabel {
+            sequence: label.to_owned(),
+        };
+        self.allocated.get_or_create(&label).inc_by(count);
+    }
+
+    /// Counts a refill and how long it took.
+    pub(crate) fn refilled(&self, is_granted: bool, took: Duration) {
+        let result = if is_granted { "granted" } else { "failed" };
+        self.refills.get_or_create(&ResultLabel { result }).inc();
+        self.refill_duration.observe(took.as_secs_f64());
+    }
+
+    /// Counts values that were granted and thrown away.
+    pub(crate) fn abandoned(&self, count: u64) {
+        self.abandoned.inc_by(count);
+    }
+
+    /// All metrics as text, with what was read for this scrape.
+    pub(crate) fn text(&self, scrape: Scrape) -> Result<String, fmt::Error> {
+        let mut text = String::with_capacity(16 * 1024);
+        encode_registry(&mut text, &self.registry)?;
+        encode_registry(&mut text, &scrape.registry)?;
+        encode_eof(&mut text)?;
+        text.write_str("")?;
+        Ok(text)
+    }
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Metrics that are read at the moment of a scrape.
+#[derive(Debug)]
+pub(crate) struct Scrape {
+    registry: Registry,
+}
+
+impl Scrape {
+    pub(crate) fn new() -> Scrape {
+        Scrape {
+            registry: Registry::with_prefix(PREFIX),
+        }
+    }
+
+    /// A value that may fall, by label.
+    pub(crate) fn gauge(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) {
+        let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).set(value);
+        }
+        self.registry.register(name, help, family);
+    }
+
+    /// A value that only rises, by label; `_total` is appended.
+    pub(crate) fn counter(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) {
+        let family = Family::<Labels, Counter>::default();
+        for (labels, value) in values {
+            family.get_or_create(&labels).inc_by(value);
+        }
+        self.registry.register(name, help, family);
+    }
+
+    /// A histogram that somebody else keeps, as cumulative counts by upper bound.
+    pub(crate) fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        sum: f64,
+        count: u64,
+        cumulative: &[(f64, u64)],
+    ) {
+        let mut before = 0;
+        let mut buckets: Vec<(f64, u64)> = cumulative
+            .iter()
+            .map(|(bound, upto)| {
+                let own = upto.saturating_sub(before);
+                before = *upto;
+                (*bound, own)
+            })
+            .collect();
+        if buckets.last().is_none_or(|(bound, _)| bound.is_finite()) {
+            buckets.push((f64::INFINITY, count.saturating_sub(before)));
+        }
+        let kept = Kept {
+            name,
+            help,
+            sum,
+            count,
+            buckets,
+        };
+        self.registry.register_collector(Box::new(kept));
+    }
+}
+
+/// A histogram with its figures.
+#[derive(Debug)]
+struct Kept {
+    name: &'static str,
+    help: &'static str,
+    sum: f64,
+    count: u64,
+    buckets: Vec<(f64, u64)>,
+}
+
+impl Collector for Kept {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut metric =
+            encoder.encode_descriptor(self.name, self.help, None, MetricType::Histogram)?;
+        let no_exemplars = None::<&std::collections::HashMap<usize, _>>;
+        metric.encode_histogram::<Labels>(self.sum, self.count, &self.buckets, no_exemplars)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_and_scraped_values_make_one_text() {
+        let metrics = Metrics::new();
+        metrics.allocated("order", 7);
+        metrics.refilled(true, Duration::from_millis(3));
+        let labels = HttpLabels {
+            route: "/v1/id",
+            method: "GET",
+            status: 200,
+        };
+        metrics.http.requests.get_or_create(&labels).inc();
+        let mut scrape = Scrape::new();
+        scrape.gauge("raft_term", "The term", [(vec![], 3.0)]);
+        scrape.counter(
+            "ids_generated",
+            "IDs",
+            [(vec![("layout", "default".to_owned())], 5)],
+        );
+        scrape.histogram(
+            "raft_fsync_duration_seconds",
+            "fsync",
+            0.5,
+            3,
+            &[(0.1, 1), (1.0, 2)],
+        );
+        let text = metrics.text(scrape).unwrap();
+        for line in [
+            "seqd_http_requests_total{route=\"/v1/id\",method=\"GET\",status=\"200\"} 1",
+            "seqd_sequence_allocated_total{sequence=\"order\"} 7",
+            "seqd_segment_refills_total{result=\"granted\"} 1",
+            "seqd_raft_term 3.0",
+            "seqd_ids_generated_total{layout=\"default\"} 5",
+            "seqd_raft_fsync_duration_seconds_bucket{le=\"1.0\"} 2",
+            "seqd_raft_fsync_duration_seconds_bucket{le=\"+Inf\"} 3",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_sequences_are_capped() {
+        let metrics = Metrics::new();
+        for number in 0..=MAX_SEQUENCE_LABELS {
+            metrics.allocated(&format!("s{number}"), 1);
+        }
+        let text = metrics.text(Scrape::new()).unwrap();
+        assert!(text.contains("{sequence=\"other\"} 1"));
+    }
+}

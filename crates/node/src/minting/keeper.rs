@@ -1,0 +1,241 @@
+//! Keeps one layout's window ahead: takes the lease, extends its fence, takes another when lost.
+//!
+//! The fence is asked for at a third of the window, so that nodes go on minting through an
+//! election. It is asked for by monotonic time too: a lease lives by cluster time, whatever the
+//! wall clock does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqd_idgen::{ClockPolicy, ClockVerdict, Generator, TickError};
+use seqd_raft::ProposeError;
+use seqd_state::{Command, LeaseGrant, Outcome, Refusal, TakeLease};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::minter::Holder;
+use super::{ClockWatch, Minter, Trouble};
+use crate::replica::{Replica, peek, propose_one};
+
+/// How long the cluster may take to answer about a lease before it is asked again.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// The wait after a refusal or a missing answer, unless the refusal says a longer one.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Requests that find the window ended wake the keeper, but not more often than this.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
+
+/// What a keeper works with; all keepers of a node share it.
+#[derive(Clone)]
+pub(crate) struct Keeper {
+    pub(crate) replica: Arc<dyn Replica>,
+    pub(crate) clock: Arc<ClockWatch>,
+    pub(crate) policy: ClockPolicy,
+    /// The owner of the leases: this node's name.
+    pub(crate) owner: String,
+    /// This node's datacenter, for layouts that have one.
+    pub(crate) datacenter: u32,
+    /// The window before the cluster has said its own, in milliseconds.
+    pub(crate) window_ms: u64,
+    /// Varies the first sequence of each tick where a layout draws it.
+    pub(crate) seed: u64,
+}
+
+impl Keeper {
+    /// Keeps `minter`'s window ahead until it stops.
+    pub(crate) async fn keep(self, minter: Arc<Minter>) {
+        let mut extended = Instant::now();
+        while !minter.stopping.load(Ordering::Acquire) {
+            let window = Duration::from_millis(self.window_ms(&minter));
+            let third = window / 3;
+            if self.is_due(&minter, extended, third) {
+                let result = self.attempt(&minter).await;
+                if result.is_ok() {
+                    extended = Instant::now();
+                }
+                let wait = result.as_ref().err().map(retry_after);
+                minter.report(result.err());
+                sleep(wait.unwrap_or(BETWEEN_ATTEMPTS).min(RETRY)).await;
+            } else {
+                // A tenth of a third: a stepped clock is noticed well before the window ends.
+                let _ = timeout(third / 10, minter.kick.notified()).await;
+            }
+        }
+    }
+
+    fn is_due(&self, minter: &Minter, extended: Instant, third: Duration) -> bool {
+        let Some(window) = minter.window() else {
+            return true;
+        };
+        let left = window.ends.0.saturating_sub(self.clock.wall().0);
+        let is_short = left < 2 * third.as_millis() as u64;
+        is_short || extended.elapsed() >= third || minter.trouble().is_some()
+    }
+
+    async fn attempt(&self, minter: &Minter) -> Result<(), Trouble> {
+        let now = self.clock.wall();
+        if let ClockVerdict::ForwardJump { by_ms } = self.clock.judge(now) {
+            let detail = format!(
+                "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady for a while"
+            );
+            return Err(Trouble::ClockAhead { detail });
+        }
+        match minter.holder() {
+            Some(holder) => match self.extend(minter, &holder).await {
+                Err(Trouble::Refused(Refusal::LeaseLost { .. })) => {
+                    tracing::warn!(
+                        layout = minter.layout.name(),
+                        "the lease is lost; taking another"
+                    );
+                    minter.close();
+                    self.take(minter).await
+                }
+                other => other,
+            },
+            None => self.take(minter).await,
+        }
+    }
+
+    async fn take(&self, minter: &Minter) -> Result<(), Trouble> {
+        let Some((node, boot)) = self.replica.started() else {
+            let detail = "this node is not a running member of its cluster yet".to_owned();
+            return Err(Trouble::NoLeaseYet { detail });
+        };
+        let has_datacenters = minter.layout.spec().datacenter_bits > 0;
+        let command = Command::TakeLease(TakeLease {
+            layout: minter.layout.name().to_owned(),
+            owner: self.owner.clone(),
+            node: Some(node),
+            boot,
+            fence: self.fence(minter)?,
+            datacenter: has_datacenters.then_some(self.datacenter),
+        });
+        match self.propose(command).await? {
+            Outcome::LeaseTaken(grant) => self.install(minter, grant),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn install(&self, minter: &Minter, grant: LeaseGrant) -> Result<(), Trouble> {
+        let LeaseGrant {
+            worker,
+            lease,
+            from_tick,
+            fence,
+            ..
+        } = grant;
+        let layout = minter.layout.clone();
+        let seed = self.seed ^ lease.0.rotate_left(32);
+        let generator = Generator::new(layout, worker, from_tick, fence, seed)
+            .map_err(|error| Trouble::NoLeaseYet {
+                detail: error.to_string(),
+            })?
+            .with_policy(self.policy);
+        tracing::info!(
+            layout = minter.layout.name(),
+            worker = worker.0,
+            lease = lease.0,
+            "worker leased"
+        );
+        minter.install(Holder { generator, lease });
+        Ok(())
+    }
+
+    async fn extend(&self, minter: &Minter, holder: &Holder) -> Result<(), Trouble> {
+        let command = Command::ExtendLease {
+            layout: minter.layout.name().to_owned(),
+            worker: holder.generator.worker(),
+            lease: holder.lease,
+            fence: self.fence(minter)?,
+        };
+        match self.propose(command).await? {
+            Outcome::LeaseExtended { fence } => {
+                holder.generator.extend(fence);
+                Ok(())
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Gives the lease back: closes the generator first, then says which tick was its last.
+    pub(crate) async fn release(&self, minter: &Minter, deadline: Instant) {
+        let Some((holder, last)) = minter.close() else {
+            return;
+        };
+        if let Some(last) = last {
+            self.clock.used(minter.layout.wall_at(last));
+        }
+        // Nothing minted means that the window may begin again where it began.
+        let first = holder.generator.first_tick();
+        let last_tick = last.or_else(|| first.0.checked_sub(1).map(seqd_idgen::Tick));
+        let command = Command::ReleaseLease {
+            layout: minter.layout.name().to_owned(),
+            worker: holder.generator.worker(),
+            lease: holder.lease,
+            last_tick,
+        };
+        match propose_one(self.replica.as_ref(), command, deadline).await {
+            Ok(Outcome::LeaseReleased { .. }) => {}
+            other => tracing::warn!(
+                layout = minter.layout.name(),
+                "the worker was not given back and stays taken for a window: {other:?}"
+            ),
+        }
+    }
+
+    fn fence(&self, minter: &Minter) -> Result<seqd_idgen::Tick, Trouble> {
+        let now = self.clock.wall();
+        match minter.layout.tick_at(now) {
+            Ok(_) => {}
+            Err(TickError::BeforeEpoch) => return Err(Trouble::BeforeEpoch),
+            Err(TickError::TimeFull) => {
+                return Err(Trouble::LayoutFull {
+                    since: minter.layout.exhausted_at(),
+                });
+            }
+        }
+        let until = seqd_idgen::WallMs(now.0.saturating_add(self.window_ms(minter)));
+        Ok(minter.layout.fence_at(until))
+    }
+
+    fn window_ms(&self, minter: &Minter) -> u64 {
+        let agreed = peek(self.replica.as_ref(), |state| {
+            state
+                .settings()
+                .map(|settings| settings.window_ms_for(&minter.layout))
+        });
+        agreed.flatten().unwrap_or(self.window_ms)
+    }
+
+    async fn propose(&self, command: Command) -> Result<Outcome, Trouble> {
+        let deadline = Instant::now() + ANSWER;
+        propose_one(self.replica.as_ref(), command, deadline)
+            .await
+            .map_err(Trouble::Propose)
+    }
+}
+
+fn unexpected(outcome: Outcome) -> Trouble {
+    match outcome {
+        Outcome::Refused(Refusal::FenceTooFar { asked, limit }) => Trouble::ClockAhead {
+            detail: format!(
+                "the leader refuses a window up to tick {asked} (limit {limit}): this node's clock \
+                 runs ahead of the leader's"
+            ),
+        },
+        Outcome::Refused(refusal) => Trouble::Refused(refusal),
+        other => Trouble::Propose(ProposeError::OutcomeUnknown {
+            detail: format!("an outcome of another command: {other:?}"),
+        }),
+    }
+}
+
+fn retry_after(trouble: &Trouble) -> Duration {
+    match trouble {
+        Trouble::Refused(Refusal::WorkersExhausted { retry_after_ms, .. }) => {
+            Duration::from_millis(*retry_after_ms)
+        }
+        _ => RETRY,
+    }
+}

@@ -1,0 +1,172 @@
+//! The mark on disk: how far this node has minted, so that its next start knows a clock that went
+//! back.
+//!
+//! Written every 250 ms on a thread of its own, and at a clean stop. Minting does not wait for it:
+//! a stalled disk must not stop a node that has a window, and uniqueness is the fence's business.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use seqd_idgen::{MARK_EVERY_MS, StoredMark, WallMs};
+use seqd_state::codec::{self, Versioned};
+use serde::{Deserialize, Serialize};
+
+use super::Minters;
+
+/// The file's name in the data folder.
+const FILE: &str = "last-tick";
+
+/// A clean stop waits this long for a disk that hangs; the mark written before then stands.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// The mark as it is written.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct MarkRecord {
+    last_minted_ms: u64,
+    ahead_ms: u64,
+}
+
+impl Versioned for MarkRecord {
+    /// Kinds up to 127 belong to the state and to Raft.
+    const KIND: u8 = 128;
+    const VERSION: u8 = 1;
+}
+
+/// The mark that the process before this one left; `None` if there is none. One that cannot be
+/// read counts as none and is logged: order across restarts is lost, uniqueness is not.
+pub(crate) fn read(data_dir: &Path) -> Option<StoredMark> {
+    let path = data_dir.join(FILE);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!("{}: {error}; going on without it", path.display());
+            return None;
+        }
+    };
+    match codec::decode::<MarkRecord>(&bytes) {
+        Ok(MarkRecord {
+            last_minted_ms,
+            ahead_ms,
+        }) => Some(StoredMark {
+            last_minted: WallMs(last_minted_ms),
+            ahead: WallMs(ahead_ms),
+        }),
+        Err(error) => {
+            tracing::warn!("{}: {error}; going on without it", path.display());
+            None
+        }
+    }
+}
+
+fn write(data_dir: &Path, mark: StoredMark) -> io::Result<()> {
+    let record = MarkRecord {
+        last_minted_ms: mark.last_minted.0,
+        ahead_ms: mark.ahead.0,
+    };
+    let bytes = codec::encode(&record).map_err(io::Error::other)?;
+    let path = data_dir.join(FILE);
+    let fresh = data_dir.join(format!("{FILE}.tmp"));
+    let mut file = File::create(&fresh)?;
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    fs::rename(&fresh, &path)
+}
+
+/// The thread that writes the mark.
+#[derive(Debug)]
+pub(crate) struct MarkWriter {
+    stop: Sender<StoredMark>,
+    thread: JoinHandle<()>,
+}
+
+impl MarkWriter {
+    /// Begins to write; never below `before`, the mark found at the start.
+    pub(crate) fn start(
+        data_dir: PathBuf,
+        minters: Arc<Minters>,
+        before: Option<StoredMark>,
+    ) -> io::Result<MarkWriter> {
+        let before = before.map(|mark| mark.last_minted).unwrap_or_default();
+        let (stop, stopped) = channel::<StoredMark>();
+        let thread = std::thread::Builder::new()
+            .name("last-tick".to_owned())
+            .spawn(move || {
+                let mut failed = false;
+                loop {
+                    let (mark, is_last) =
+                        match stopped.recv_timeout(Duration::from_millis(MARK_EVERY_MS)) {
+                            Ok(mark) => (mark, true),
+                            Err(RecvTimeoutError::Timeout) => (minters.mark(before), false),
+                            Err(RecvTimeoutError::Disconnected) => return,
+                        };
+                    match write(&data_dir, mark) {
+                        Ok(()) => failed = false,
+                        // Once, not four times a second.
+                        Err(error) if !failed => {
+                            failed = true;
+                            tracing::warn!("{FILE} cannot be written: {error}; minting goes on");
+                        }
+                        Err(_) => {}
+                    }
+                    if is_last {
+                        return;
+                    }
+                }
+            })?;
+        Ok(MarkWriter { stop, thread })
+    }
+
+    /// Writes the last mark and ends the thread; gives up on a disk that hangs.
+    pub(crate) async fn stop(self, last: StoredMark) {
+        let _ = self.stop.send(last);
+        let deadline = tokio::time::Instant::now() + STOP_WAIT;
+        while !self.thread.is_finished() {
+            if tokio::time::Instant::now() > deadline {
+                tracing::warn!("{FILE} was not written at the stop: the disk does not answer");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_comes_back_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()), None);
+        let mark = StoredMark {
+            last_minted: WallMs(1_795_228_001_118),
+            ahead: WallMs(u64::MAX),
+        };
+        write(folder.path(), mark).unwrap();
+        assert_eq!(read(folder.path()), Some(mark));
+        assert!(!folder.path().join("last-tick.tmp").exists());
+    }
+
+    #[test]
+    fn the_bytes_of_a_mark_do_not_change() {
+        let record = MarkRecord {
+            last_minted_ms: 1,
+            ahead_ms: 258,
+        };
+        let bytes = [128, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+        assert_eq!(codec::encode(&record).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_damaged_mark_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE), [128, 1, 7]).unwrap();
+        assert_eq!(read(folder.path()), None);
+    }
+}

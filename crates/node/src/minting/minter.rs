@@ -1,0 +1,342 @@
+//! One layout's minter: the generator in force, and the waits around it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use seqd_idgen::{ClockVerdict, Generator, IdRun, Layout, Mint, Refusal, Tick, WallMs, WorkerId};
+use seqd_state::LeaseId;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{ClockWatch, Trouble};
+
+/// A window that begins within this is waited for, if the caller's deadline allows.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+
+/// A trouble that was found within this is told at once instead of being looked into again.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// IDs of one worker, in order: one run per tick.
+#[derive(Debug)]
+pub(crate) struct Minted {
+    first: IdRun,
+    more: Vec<IdRun>,
+}
+
+impl Minted {
+    /// The whole worker field.
+    pub(crate) fn worker(&self) -> WorkerId {
+        self.first.worker
+    }
+
+    /// The IDs as numbers.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u64> + '_ {
+        std::iter::once(&self.first)
+            .chain(&self.more)
+            .flat_map(|run| run.iter())
+            .map(|id| id.get())
+    }
+}
+
+/// A lease and the one generator that it will ever have.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) generator: Generator,
+    pub(super) lease: LeaseId,
+}
+
+/// What the keeper last found, with when. Each attempt makes a new value, so that waiters wake.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) at: Instant,
+    pub(super) trouble: Option<Trouble>,
+}
+
+/// A worker and the end of its window, for health and metrics.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// The whole worker field.
+    pub(crate) worker: WorkerId,
+    /// When the window ends.
+    pub(crate) ends: WallMs,
+}
+
+/// Mints in one layout.
+///
+/// The holder is set by the keeper alone; a generator that left this place is closed first.
+#[derive(Debug)]
+pub(crate) struct Minter {
+    pub(super) layout: Layout,
+    holder: RwLock<Option<Arc<Holder>>>,
+    /// Wakes the keeper before its time.
+    pub(super) kick: Notify,
+    found: watch::Sender<Found>,
+    pub(super) stopping: AtomicBool,
+    minted: AtomicU64,
+    refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
+}
+
+impl Minter {
+    pub(crate) fn new(layout: Layout) -> Minter {
+        let detail = "this node has not taken a worker of this layout yet".to_owned();
+        let found = Found {
+            at: Instant::now(),
+            trouble: Some(Trouble::NoLeaseYet { detail }),
+        };
+        Minter {
+            layout,
+            holder: RwLock::new(None),
+            kick: Notify::new(),
+            found: watch::Sender::new(found),
+            stopping: AtomicBool::new(false),
+            minted: AtomicU64::new(0),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// The layout.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Mints `count` IDs of one worker, waiting for the clock or the keeper until `deadline`.
+    pub(crate) async fn mint(
+        &self,
+        clock: &ClockWatch,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<Minted, Trouble> {
+        let mut got: Option<Minted> = None;
+        let mut left = count;
+        // A reading may be older than another thread's: the first wait is a second look.
+        let mut looked_again = false;
+        loop {
+            let trouble = match self.step(clock, left) {
+                Ok(Mint::Ready(run)) => {
+                    left = gather(&mut got, run, left, count);
+                    looked_again = false;
+                    match got.take_if(|_| left == 0) {
+                        Some(all) => {
+                            self.minted.fetch_add(u64::from(count), Ordering::Relaxed);
+                            return Ok(all);
+                        }
+                        None => continue,
+                    }
+                }
+                Ok(Mint::Wait { .. }) if !looked_again => {
+                    looked_again = true;
+                    continue;
+                }
+                Ok(Mint::Wait { ms }) => self.pause(ms, deadline).await.err(),
+                Ok(Mint::Refused(refusal)) => self.after(refusal, deadline).await.err(),
+                Err(trouble) => Some(trouble),
+            };
+            if let Some(trouble) = trouble {
+                self.count_refusal(&trouble);
+                return Err(trouble);
+            }
+        }
+    }
+
+    /// One attempt without any wait.
+    fn step(&self, clock: &ClockWatch, count: u32) -> Result<Mint, Trouble> {
+        let now = clock.wall();
+        match clock.judge_for_minting(now) {
+            ClockVerdict::Good | ClockVerdict::ForwardJump { .. } => {}
+            ClockVerdict::Wait { ms } => return Ok(Mint::Wait { ms }),
+            ClockVerdict::Behind { by_ms, until } => {
+                return Err(Trouble::ClockBehind { by_ms, until });
+            }
+        }
+        let holder = self.holder.read().unwrap_or_else(PoisonError::into_inner);
+        match holder.as_ref() {
+            Some(holder) => Ok(holder.generator.mint(now, count)),
+            None => Ok(Mint::Refused(Refusal::Closed)),
+        }
+    }
+
+    /// What a refusal asks for: another look after a wait, or telling the caller.
+    async fn after(&self, refusal: Refusal, deadline: Instant) -> Result<(), Trouble> {
+        match refusal {
+            Refusal::ClockBehind { by_ms, until } => Err(Trouble::ClockBehind { by_ms, until }),
+            Refusal::TimeFull => Err(Trouble::LayoutFull {
+                since: self.layout.exhausted_at(),
+            }),
+            Refusal::BeforeEpoch => Err(Trouble::BeforeEpoch),
+            Refusal::NotYet { ms, .. } if Duration::from_millis(ms) <= SHORT_WAIT => {
+                self.pause(ms, deadline).await
+            }
+            Refusal::NotYet { ms, from } => Err(Trouble::ClockBehind {
+                by_ms: ms,
+                until: self.layout.wall_at(from),
+            }),
+            Refusal::FenceReached { fence } => {
+                let ended = Trouble::WindowEnded {
+                    at: self.layout.wall_at(fence),
+                };
+                self.await_keeper(ended, deadline).await
+            }
+            Refusal::Closed => {
+                if self.stopping.load(Ordering::Acquire) {
+                    return Err(Trouble::Stopping);
+                }
+                let detail = "this node is taking a worker of this layout".to_owned();
+                self.await_keeper(Trouble::NoLeaseYet { detail }, deadline)
+                    .await
+            }
+        }
+    }
+
+    async fn pause(&self, ms: u64, deadline: Instant) -> Result<(), Trouble> {
+        let wake = Instant::now() + Duration::from_millis(ms);
+        if wake > deadline {
+            return Err(Trouble::WindowBegins { ms });
+        }
+        sleep(Duration::from_millis(ms)).await;
+        Ok(())
+    }
+
+    /// Waits for the keeper's next finding; its trouble, if it has one, is the better reason.
+    async fn await_keeper(&self, reason: Trouble, deadline: Instant) -> Result<(), Trouble> {
+        let mut found = self.found.subscribe();
+        {
+            let latest = found.borrow_and_update();
+            if let Some(trouble) = &latest.trouble
+                && latest.at.elapsed() < FRESH
+                && !matches!(trouble, Trouble::NoLeaseYet { .. })
+            {
+                return Err(trouble.clone());
+            }
+        }
+        self.kick.notify_one();
+        if timeout_at(deadline, found.changed()).await.is_err() {
+            return Err(self.trouble().unwrap_or(reason));
+        }
+        match &found.borrow().trouble {
+            Some(trouble) => Err(trouble.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a new holder; the one before is closed already.
+    pub(super) fn install(&self, holder: Holder) {
+        let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(Arc::new(holder));
+    }
+
+    /// Closes the generator in force, so that nothing is minted with its lease any more.
+    pub(super) fn close(&self) -> Option<(Arc<Holder>, Option<Tick>)> {
+        let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
+        let holder = place.take()?;
+        let last = holder.generator.close();
+        Some((holder, last))
+    }
+
+    pub(super) fn holder(&self) -> Option<Arc<Holder>> {
+        self.holder
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn report(&self, trouble: Option<Trouble>) {
+        self.found.send_replace(Found {
+            at: Instant::now(),
+            trouble,
+        });
+    }
+
+    /// What the keeper last found to be wrong.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        self.found.borrow().trouble.clone()
+    }
+
+    /// The worker and the end of its window.
+    pub(crate) fn window(&self) -> Option<Window> {
+        let holder = self.holder()?;
+        let ends = self.layout.wall_at(holder.generator.fence());
+        Some(Window {
+            worker: holder.generator.worker(),
+            ends,
+        })
+    }
+
+    /// When the last tick began that this minter's generator has used.
+    pub(crate) fn last_used(&self) -> Option<WallMs> {
+        let holder = self.holder()?;
+        holder
+            .generator
+            .last_tick()
+            .map(|tick| self.layout.wall_at(tick))
+    }
+
+    /// Whether an ID could be given at this moment, without taking one.
+    pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, Trouble> {
+        match self.step(clock, 0)? {
+            Mint::Ready(_) | Mint::Wait { .. } => {}
+            Mint::Refused(Refusal::ClockBehind { by_ms, until }) => {
+                return Err(Trouble::ClockBehind { by_ms, until });
+            }
+            Mint::Refused(Refusal::FenceReached { fence }) => {
+                return Err(Trouble::WindowEnded {
+                    at: self.layout.wall_at(fence),
+                });
+            }
+            Mint::Refused(Refusal::NotYet { ms, .. }) => return Err(Trouble::WindowBegins { ms }),
+            Mint::Refused(Refusal::BeforeEpoch) => return Err(Trouble::BeforeEpoch),
+            Mint::Refused(Refusal::TimeFull) => {
+                return Err(Trouble::LayoutFull {
+                    since: self.layout.exhausted_at(),
+                });
+            }
+            Mint::Refused(Refusal::Closed) => {
+                let detail = "this node has no worker".to_owned();
+                return Err(self.trouble().unwrap_or(Trouble::NoLeaseYet { detail }));
+            }
+        }
+        let detail = "this node has no worker".to_owned();
+        self.window().ok_or(Trouble::NoLeaseYet { detail })
+    }
+
+    /// IDs minted since the start.
+    pub(crate) fn minted(&self) -> u64 {
+        self.minted.load(Ordering::Relaxed)
+    }
+
+    /// Refusals since the start, by code.
+    pub(crate) fn refused(&self) -> Vec<(&'static str, u64)> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused
+            .iter()
+            .map(|(code, count)| (*code, *count))
+            .collect()
+    }
+
+    fn count_refusal(&self, trouble: &Trouble) {
+        let code = trouble
+            .problem()
+            .error_code()
+            .map_or("internal", |code| code.as_str());
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *refused.entry(code).or_default() += 1;
+    }
+}
+
+/// Adds a run, and says how many are left. IDs of another lease do not mix with those gathered
+/// before: the request begins anew and the earlier ones stay a gap.
+fn gather(got: &mut Option<Minted>, run: IdRun, left: u32, count: u32) -> u32 {
+    match got {
+        Some(minted) if minted.first.worker == run.worker => {
+            minted.more.push(run);
+            left - run.count
+        }
+        _ => {
+            *got = Some(Minted {
+                first: run,
+                more: Vec::new(),
+            });
+            count - run.count
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! All minters of a node: one per layout, each leased at its first use.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use seqd_idgen::{Layout, StoredMark, WallMs};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Minter;
+use super::keeper::Keeper;
+
+/// The layout that is leased at the start.
+const DEFAULT: &str = "default";
+
+/// The minters of a node.
+pub(crate) struct Minters {
+    terms: Keeper,
+    default: Arc<Minter>,
+    others: Mutex<BTreeMap<String, Arc<Minter>>>,
+    keepers: Mutex<JoinSet<()>>,
+}
+
+impl Minters {
+    /// The default layout's minter, whose keeper begins at once; the others begin at first use.
+    pub(crate) fn start(terms: Keeper, default: Layout) -> Minters {
+        let minters = Minters {
+            terms,
+            default: Arc::new(Minter::new(default)),
+            others: Mutex::default(),
+            keepers: Mutex::new(JoinSet::new()),
+        };
+        minters.keep(&minters.default);
+        minters
+    }
+
+    /// The default layout's minter.
+    pub(crate) fn default(&self) -> &Arc<Minter> {
+        &self.default
+    }
+
+    /// The minter of a layout; `None` if there is no such layout.
+    pub(crate) fn of(&self, layout: &str) -> Option<Arc<Minter>> {
+        if layout == DEFAULT {
+            return Some(Arc::clone(&self.default));
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(minter) = others.get(layout) {
+            return Some(Arc::clone(minter));
+        }
+        let minter = Arc::new(Minter::new(Layout::preset(layout)?));
+        others.insert(layout.to_owned(), Arc::clone(&minter));
+        self.keep(&minter);
+        Some(minter)
+    }
+
+    /// All minters in use.
+    pub(crate) fn all(&self) -> Vec<Arc<Minter>> {
+        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::once(&self.default)
+            .chain(others.values())
+            .cloned()
+            .collect()
+    }
+
+    /// Closes all generators, so that nothing is minted any more, and gives the workers back.
+    pub(crate) async fn stop(&self, deadline: Instant) {
+        let all = self.all();
+        for minter in &all {
+            minter.stopping.store(true, Ordering::Release);
+            minter.kick.notify_one();
+        }
+        // A keeper in the middle of a proposal is let go: its lease, if any, runs out by itself.
+        let mut keepers =
+            std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
+        keepers.shutdown().await;
+        for minter in &all {
+            self.keeper().release(minter, deadline).await;
+        }
+    }
+
+    /// What the mark on disk should say while running.
+    pub(crate) fn mark(&self, before: WallMs) -> StoredMark {
+        let all = self.all();
+        let last = all.iter().filter_map(|minter| minter.last_used()).max();
+        let ends = all
+            .iter()
+            .filter_map(|minter| minter.window())
+            .map(|window| window.ends)
+            .max();
+        let last = last.unwrap_or_default().max(before);
+        self.terms.clock.used(last);
+        StoredMark::running(last, self.terms.clock.wall(), ends.unwrap_or_default())
+    }
+
+    fn keep(&self, minter: &Arc<Minter>) {
+        let keeping = self.keeper().keep(Arc::clone(minter));
+        self.keepers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .spawn(keeping);
+    }
+
+    fn keeper(&self) -> Keeper {
+        self.terms.clone()
+    }
+}

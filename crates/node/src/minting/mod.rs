@@ -1,0 +1,21 @@
+//! Minting from memory: leases, generators, the clock's guard and its mark on disk, UUIDs.
+//!
+//! A request takes IDs from a generator and never waits for the cluster while the window lasts.
+//! One [`keeper`] per layout takes the lease and moves the fence; the request path only tells it
+//! that something is missing. Uniqueness is the fence's business alone (see `seqd_idgen`).
+
+mod keeper;
+pub(crate) mod mark;
+mod minter;
+mod minters;
+#[cfg(test)]
+mod tests;
+mod trouble;
+pub(crate) mod uuids;
+mod watch;
+
+pub(crate) use keeper::Keeper;
+pub(crate) use minter::{Minted, Minter};
+pub(crate) use minters::Minters;
+pub(crate) use trouble::Trouble;
+pub(crate) use watch::ClockWatch;

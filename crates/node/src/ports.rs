@@ -1,0 +1,46 @@
+//! What a node takes from its surroundings: everything that a test may replace.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use seqd_idgen::WallClock;
+
+use crate::clock::OsClock;
+use crate::config::Config;
+
+/// The outside of a node. Monotonic time is tokio's, which a test can pause.
+pub struct Ports {
+    /// The wall clock.
+    pub clock: Arc<dyn WallClock>,
+    /// The bound listener of the clients' port.
+    pub http_listener: TcpListener,
+    /// The bound listener of the peers' port.
+    pub peer_listener: TcpListener,
+}
+
+impl Ports {
+    /// The operating system's clock, and listeners bound as configured.
+    pub fn os(config: &Config) -> io::Result<Ports> {
+        let bind = |address, key: &str| {
+            TcpListener::bind(address).map_err(|error| {
+                io::Error::new(error.kind(), format!("{key} = \"{address}\": {error}"))
+            })
+        };
+        Ok(Ports {
+            clock: Arc::new(OsClock),
+            http_listener: bind(config.http.listen, "http.listen")?,
+            peer_listener: bind(config.peer.listen, "peer.listen")?,
+        })
+    }
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Ports")
+            .field("http_listener", &self.http_listener)
+            .field("peer_listener", &self.peer_listener)
+            .finish_non_exhaustive()
+    }
+}

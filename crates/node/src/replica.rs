@@ -1,0 +1,71 @@
+//! The little of consensus that minting and sequences need: a seam that a test can stand in for.
+//!
+//! Behind it stands the Raft handle; in unit tests the bare state machine, which is the same one.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use seqd_raft::{ProposeError, Raft};
+use seqd_state::{Command, NodeId, Outcome, State};
+use tokio::time::Instant;
+
+/// The answer to a proposal, to come.
+pub(crate) type Proposal<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<Outcome>, ProposeError>> + Send + 'a>>;
+
+/// The replicated state and the way to change it.
+pub(crate) trait Replica: Send + Sync {
+    /// Proposes commands; one outcome for each.
+    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Proposal<'_>;
+
+    /// Shows the applied state of this node. Keep it short: it holds a lock.
+    fn look(&self, at: &mut dyn FnMut(&State));
+
+    /// This start's node ID and boot number, once it may take leases.
+    fn started(&self) -> Option<(NodeId, u64)>;
+}
+
+/// What `look` sees, as a value.
+pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> Option<R> {
+    let mut look = Some(look);
+    let mut seen = None;
+    replica.look(&mut |state| {
+        if let Some(look) = look.take() {
+            seen = Some(look(state));
+        }
+    });
+    seen
+}
+
+/// The only outcome of a proposal of one command.
+pub(crate) async fn propose_one(
+    replica: &dyn Replica,
+    command: Command,
+    deadline: Instant,
+) -> Result<Outcome, ProposeError> {
+    let outcomes = replica.propose(vec![command], deadline).await?;
+    outcomes
+        .into_iter()
+        .next()
+        .ok_or_else(|| ProposeError::OutcomeUnknown {
+            detail: "the proposal was answered without an outcome".to_owned(),
+        })
+}
+
+impl Replica for Raft {
+    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Proposal<'_> {
+        Box::pin(Raft::propose(self, commands, deadline))
+    }
+
+    fn look(&self, at: &mut dyn FnMut(&State)) {
+        self.state(|state| at(state));
+    }
+
+    fn started(&self) -> Option<(NodeId, u64)> {
+        if *Raft::started(self).borrow() {
+            self.boot()
+        } else {
+            None
+        }
+    }
+}

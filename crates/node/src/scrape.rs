@@ -1,0 +1,226 @@
+//! What is read of the node's parts when somebody scrapes its metrics.
+
+use seqd_raft::Status;
+
+use crate::app::App;
+use crate::metrics::Scrape;
+
+fn layout(name: &str) -> Vec<(&'static str, String)> {
+    vec![("layout", name.to_owned())]
+}
+
+fn kind(name: &str) -> Vec<(&'static str, String)> {
+    vec![("kind", name.to_owned())]
+}
+
+fn flag(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+/// Reads everything once.
+pub(crate) fn read(app: &App) -> Scrape {
+    let mut scrape = Scrape::new();
+    minting(app, &mut scrape);
+    sequences(app, &mut scrape);
+    raft(app, &mut scrape);
+    storage(app, &mut scrape);
+    let version = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        (
+            "revision",
+            option_env!("SEQD_REVISION").unwrap_or("unknown").to_owned(),
+        ),
+    ];
+    scrape.gauge("build_info", "The running binary", [(version, 1.0)]);
+    scrape
+}
+
+fn minting(app: &App, scrape: &mut Scrape) {
+    let all = app.minters.all();
+    let minted = all
+        .iter()
+        .map(|minter| (layout(minter.layout().name()), minter.minted()));
+    scrape.counter("ids_generated", "IDs given to clients", minted);
+    let refused = all.iter().flat_map(|minter| {
+        let one = |(code, count): (&str, u64)| {
+            let mut labels = layout(minter.layout().name());
+            labels.push(("code", code.to_owned()));
+            (labels, count)
+        };
+        minter.refused().into_iter().map(one).collect::<Vec<_>>()
+    });
+    scrape.counter("ids_refused", "Requests for IDs that were refused", refused);
+    let windows = all
+        .iter()
+        .filter_map(|minter| Some((minter, minter.window()?)));
+    let windows: Vec<_> = windows
+        .map(|(minter, window)| (minter.layout().name(), window))
+        .collect();
+    let workers = windows
+        .iter()
+        .map(|(name, window)| (layout(name), f64::from(window.worker.0)));
+    scrape.gauge("worker_id", "The worker that this node holds", workers);
+    let fences = windows
+        .iter()
+        .map(|(name, window)| (layout(name), window.ends.0 as f64 / 1000.0));
+    scrape.gauge(
+        "worker_fence_timestamp_seconds",
+        "The end of this node's window",
+        fences,
+    );
+    let ends = all.iter().map(|minter| {
+        (
+            layout(minter.layout().name()),
+            minter.layout().exhausted_at().0 as f64 / 1000.0,
+        )
+    });
+    scrape.gauge(
+        "layout_exhaustion_timestamp_seconds",
+        "When the time field is full",
+        ends,
+    );
+    let assigned = all.iter().map(|minter| {
+        let name = minter.layout().name();
+        let live = app.raft.state(|state| {
+            state
+                .leases()
+                .filter(|view| view.layout == name && view.is_live())
+                .count()
+        });
+        (layout(name), live as f64)
+    });
+    scrape.gauge("workers_assigned", "Workers with a live lease", assigned);
+    let capacity = all.iter().map(|minter| {
+        (
+            layout(minter.layout().name()),
+            f64::from(minter.layout().workers()),
+        )
+    });
+    scrape.gauge("workers_capacity", "Workers that the layout has", capacity);
+    let regressions = [(vec![], app.clock.regressions())];
+    scrape.counter(
+        "clock_regressions",
+        "Rollbacks of the clock beyond the tolerance",
+        regressions,
+    );
+}
+
+/// Sequences with a series of their own; each is kept by every scraper for weeks.
+const MAX_SEQUENCES: usize = 1000;
+
+fn sequences(app: &App, scrape: &mut Scrape) {
+    let ratios: Vec<_> = app.raft.state(|state| {
+        let found = state.sequences("", None, MAX_SEQUENCES).into_iter();
+        found
+            .filter_map(|(name, record)| {
+                let total = record.definition.progression.total()?;
+                let left = record.remaining()? as f64 / total as f64;
+                Some((vec![("sequence", name.as_str().to_owned())], left))
+            })
+            .collect()
+    });
+    scrape.gauge(
+        "sequence_remaining_ratio",
+        "The part of a sequence that is left",
+        ratios,
+    );
+}
+
+fn raft(app: &App, scrape: &mut Scrape) {
+    let status: Status = app.raft.status();
+    let is_leader = status.node_id.is_some() && status.leader == status.node_id;
+    scrape.gauge(
+        "raft_is_leader",
+        "Whether this node leads",
+        [(vec![], flag(is_leader))],
+    );
+    let has_leader = flag(status.leader.is_some() && status.has_quorum_contact);
+    scrape.gauge(
+        "raft_has_leader",
+        "Whether a leader with a quorum is known",
+        [(vec![], has_leader)],
+    );
+    scrape.gauge(
+        "raft_term",
+        "The current term",
+        [(vec![], status.term as f64)],
+    );
+    scrape.gauge(
+        "raft_last_log_index",
+        "This node's last entry",
+        [(vec![], status.last_log as f64)],
+    );
+    scrape.gauge(
+        "raft_applied_index",
+        "The last applied entry",
+        [(vec![], status.applied as f64)],
+    );
+    let pending = [(vec![], status.proposals_pending as f64)];
+    scrape.gauge(
+        "raft_proposals_pending",
+        "Proposals that wait on this node",
+        pending,
+    );
+    let changes = [(vec![], status.leader_changes)];
+    scrape.counter(
+        "raft_leader_changes",
+        "Changes of the leader that this node saw",
+        changes,
+    );
+    let others = || {
+        status
+            .members
+            .iter()
+            .filter(|member| member.name != status.name)
+    };
+    let peer = |name: &str| vec![("peer", name.to_owned())];
+    let lag = others().filter_map(|member| {
+        Some((
+            peer(&member.name),
+            status.last_log.saturating_sub(member.applied?) as f64,
+        ))
+    });
+    scrape.gauge(
+        "raft_replication_lag_entries",
+        "Entries that a peer has yet to apply",
+        lag,
+    );
+    let offsets = others()
+        .filter_map(|member| Some((peer(&member.name), member.clock_offset_ms? as f64 / 1000.0)));
+    scrape.gauge(
+        "clock_offset_seconds",
+        "A peer's clock minus this node's",
+        offsets,
+    );
+}
+
+fn storage(app: &App, scrape: &mut Scrape) {
+    let stats = app.raft.storage_stats();
+    let bytes = [
+        (kind("wal"), stats.wal_bytes as f64),
+        (kind("snapshot"), stats.snapshot_bytes as f64),
+        (kind("checkpoint"), stats.checkpoint_bytes as f64),
+    ];
+    scrape.gauge("storage_bytes", "Bytes on disk", bytes);
+    let rebuilds = [(vec![], stats.checkpoint_rebuilds)];
+    scrape.counter(
+        "checkpoint_rebuilds",
+        "Checkpoints set aside and rebuilt",
+        rebuilds,
+    );
+    scrape.histogram(
+        "raft_fsync_duration_seconds",
+        "Duration of the log's fdatasync",
+        stats.fsync_seconds,
+        stats.fsyncs,
+        &stats.fsync_buckets,
+    );
+    let (commits, seconds) = stats.commits;
+    scrape.histogram(
+        "raft_commit_duration_seconds",
+        "Time from a proposal to its commit",
+        seconds,
+        commits,
+        &stats.commit_buckets,
+    );
+}

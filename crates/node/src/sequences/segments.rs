@@ -1,0 +1,316 @@
+//! The segment service: `next` for segment sequences, from this node's buffers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
+use seqd_raft::ProposeError;
+use seqd_state::{
+    Command, GrantToken, Outcome, Refusal, SegmentGrant, SequenceName, SequenceRecord,
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::slot::{Found, RefillError, Slot};
+use crate::metrics::Metrics;
+use crate::replica::{Replica, peek, propose_one};
+
+/// Callers that wait for one sequence at once: each holds a connection, and a refill serves
+/// thousands of them, so more than this means that refills do not come.
+const MAX_WAITING: usize = 4096;
+
+/// How long the cluster may take to answer a refill before the next may be proposed.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// After a failed refill, none is proposed ahead of need for this long.
+const PUT_OFF: Duration = Duration::from_millis(200);
+
+/// Callers that find nothing within this after a failed refill are told the same at once.
+const TELL_AGAIN: Duration = Duration::from_millis(50);
+
+/// Why `next` gave nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum NextError {
+    /// There is no such sequence here.
+    NotFound,
+    /// Certainly nothing given: the cluster did not answer the refill in time.
+    NoRefill(String),
+    /// Certainly nothing given: too many wait.
+    Overloaded,
+    /// The state machine refused the refill.
+    Refused(Refusal),
+    /// This node is stopping.
+    Stopping,
+}
+
+/// Values for a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// Each range's first value, last value and count.
+    pub(crate) ranges: Vec<(i64, i64, u64)>,
+    /// The distance from one value to the next.
+    pub(crate) increment: i64,
+}
+
+/// All buffers of this node.
+pub(crate) struct Segments {
+    replica: Arc<dyn Replica>,
+    metrics: Arc<Metrics>,
+    slots: Mutex<HashMap<SequenceName, Arc<Slot>>>,
+    started: Instant,
+    stopping: AtomicBool,
+}
+
+impl Segments {
+    pub(crate) fn new(replica: Arc<dyn Replica>, metrics: Arc<Metrics>) -> Segments {
+        Segments {
+            replica,
+            metrics,
+            slots: Mutex::default(),
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Gives `count` values, in one range if `contiguous`, or nothing.
+    pub(crate) async fn next(
+        self: &Arc<Self>,
+        name: &SequenceName,
+        count: u64,
+        contiguous: bool,
+        deadline: Instant,
+    ) -> Result<Served, NextError> {
+        let slot = self.slot(name)?;
+        let _waiting = slot.enter(MAX_WAITING).ok_or(NextError::Overloaded)?;
+        let turn = timeout_at(deadline, slot.turn.lock()).await;
+        let _turn = turn.map_err(|_| no_refill(&slot))?;
+        let mut refills = slot.refills();
+        loop {
+            refills.borrow_and_update();
+            // Looked up after each wait: an advance may have voided what came.
+            let record = self.record(name).ok_or(NextError::NotFound)?;
+            let progression = record.definition.progression;
+            self.metrics.abandoned(slot.observe_epoch(record.epoch));
+            if self.stopping.load(Ordering::Acquire) {
+                return Err(NextError::Stopping);
+            }
+            let now = self.started.elapsed();
+            let (found, refill) = slot.take(count, contiguous, &progression, now);
+            let is_missing = matches!(found, Found::Missing);
+            if let Some(refill) = refill {
+                self.refill(name, &slot, refill, count, is_missing)?;
+            }
+            if let Found::Ready(ranges, abandoned) = found {
+                self.metrics.abandoned(abandoned);
+                self.metrics.allocated(name.as_str(), count);
+                return values(&ranges, &progression).ok_or(NextError::NotFound);
+            }
+            match timeout_at(deadline, refills.changed()).await {
+                Err(_) => return Err(no_refill(&slot)),
+                Ok(_) => give_up_on_error(name, &slot, count)?,
+            }
+        }
+    }
+
+    /// Throws away what this node holds of an epoch below `epoch`, ahead of the log.
+    pub(crate) fn discard(&self, name: &SequenceName, epoch: seqd_state::Epoch) {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(name) {
+            self.metrics.abandoned(slot.observe_epoch(epoch));
+        }
+    }
+
+    /// Empties all buffers and gives their tails back.
+    pub(crate) async fn stop(&self, deadline: Instant) {
+        self.stopping.store(true, Ordering::Release);
+        let slots: Vec<(SequenceName, Arc<Slot>)> = self
+            .slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain()
+            .collect();
+        let mut returns = Vec::new();
+        for (name, slot) in slots {
+            let Some((tail, before)) = slot.close() else {
+                continue;
+            };
+            let starts = [
+                before.map(|range| range.first),
+                Some(tail.range.first),
+                Some(tail.latest.first),
+            ];
+            let mut starts: Vec<u64> = starts.into_iter().flatten().collect();
+            starts.dedup();
+            returns.push(give_back(
+                self.replica.as_ref(),
+                name,
+                tail.token,
+                starts,
+                deadline,
+            ));
+        }
+        for one in returns {
+            one.await;
+        }
+    }
+
+    fn record(&self, name: &SequenceName) -> Option<SequenceRecord> {
+        peek(self.replica.as_ref(), |state| state.sequence(name).cloned()).flatten()
+    }
+
+    fn slot(&self, name: &SequenceName) -> Result<Arc<Slot>, NextError> {
+        let record = self.record(name);
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(record) = record else {
+            // A deleted sequence leaves nothing behind here.
+            slots.remove(name);
+            return Err(NextError::NotFound);
+        };
+        if let Some(slot) = slots.get(name) {
+            return Ok(Arc::clone(slot));
+        }
+        let slot = Arc::new(Slot::new(policy(&record), record.epoch));
+        slots.insert(name.clone(), Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    fn refill(
+        self: &Arc<Self>,
+        name: &SequenceName,
+        slot: &Arc<Slot>,
+        refill: RefillRequest<GrantToken>,
+        count: u64,
+        is_missing: bool,
+    ) -> Result<(), NextError> {
+        let failed_since = slot.error().map(|(at, _)| at.elapsed());
+        let pause = if is_missing { TELL_AGAIN } else { PUT_OFF };
+        if failed_since.is_some_and(|since| since < pause) {
+            slot.put_off();
+            // What the last caller was told is news enough for this one.
+            return if is_missing {
+                give_up_on_error(name, slot, count)
+            } else {
+                Ok(())
+            };
+        }
+        let (segments, name, slot) = (Arc::clone(self), name.clone(), Arc::clone(slot));
+        // A task of its own: it outlives a caller that goes away, so that the grant is kept.
+        tokio::spawn(async move {
+            let started = Instant::now();
+            let command = Command::GrantSegment {
+                name,
+                size: refill.size,
+                after: refill.after,
+            };
+            let replica = segments.replica.as_ref();
+            let error = match propose_one(replica, command, started + ANSWER).await {
+                Ok(Outcome::SegmentGranted(grant)) => {
+                    segments.keep(&slot, &grant, started);
+                    return;
+                }
+                Ok(Outcome::Refused(refusal)) => RefillError::Refused(refusal),
+                Ok(other) => RefillError::Propose(ProposeError::OutcomeUnknown {
+                    detail: format!("an outcome of another command: {other:?}"),
+                }),
+                Err(error) => RefillError::Propose(error),
+            };
+            segments.metrics.refilled(false, started.elapsed());
+            slot.failed(error);
+        });
+        Ok(())
+    }
+
+    fn keep(&self, slot: &Slot, grant: &SegmentGrant, started: Instant) {
+        self.metrics.refilled(true, started.elapsed());
+        self.metrics.abandoned(slot.granted(grant));
+    }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "both bounds are made to be at least 1 and in order"
+)]
+fn policy(record: &SequenceRecord) -> SegmentPolicy {
+    let sizes = &record.definition.segment;
+    let min = sizes.min.max(1);
+    let target = Duration::from_millis(sizes.target_ms);
+    SegmentPolicy::new(min, sizes.max.max(min), target).expect("1 <= min <= max")
+}
+
+fn values(ranges: &[IndexRange], progression: &Progression) -> Option<Served> {
+    let one = |range: &IndexRange| {
+        let first = progression.value_at(range.first)?;
+        let last = progression.value_at(range.end().checked_sub(1)?)?;
+        Some((first, last, range.count))
+    };
+    let ranges = ranges.iter().map(one).collect::<Option<Vec<_>>>()?;
+    Some(Served {
+        ranges,
+        increment: progression.increment(),
+    })
+}
+
+fn no_refill(slot: &Slot) -> NextError {
+    let detail = match slot.error() {
+        Some((_, RefillError::Propose(error))) => error.to_string(),
+        Some((_, RefillError::Refused(refusal))) => refusal.to_string(),
+        None => "the next range of the sequence did not arrive in time".to_owned(),
+    };
+    NextError::NoRefill(detail)
+}
+
+/// After a refill: goes on waiting unless it failed for a reason that the caller should hear.
+fn give_up_on_error(name: &SequenceName, slot: &Slot, count: u64) -> Result<(), NextError> {
+    match slot.error() {
+        None => Ok(()),
+        Some((_, RefillError::Refused(Refusal::SequenceExhausted { .. }))) => {
+            let refusal = Refusal::SequenceExhausted {
+                name: name.clone(),
+                asked: count,
+                remaining: slot.left(),
+            };
+            Err(NextError::Refused(refusal))
+        }
+        Some((_, RefillError::Refused(Refusal::SequenceNotFound { .. }))) => {
+            Err(NextError::NotFound)
+        }
+        Some((_, RefillError::Refused(refusal))) => Err(NextError::Refused(refusal)),
+        Some((_, RefillError::Propose(error))) => Err(match error {
+            ProposeError::Stopping => NextError::Stopping,
+            ProposeError::Overloaded { .. } => NextError::Overloaded,
+            // A range that was perhaps granted is a gap; this caller got nothing.
+            other => NextError::NoRefill(other.to_string()),
+        }),
+    }
+}
+
+/// Gives a tail back from the first of `starts` that the state machine takes. The buffer is empty
+/// already, so the answer changes nothing here.
+async fn give_back(
+    replica: &dyn Replica,
+    name: SequenceName,
+    token: GrantToken,
+    starts: Vec<u64>,
+    deadline: Instant,
+) {
+    for first_unused in starts {
+        let command = Command::ReturnTail {
+            name: name.clone(),
+            token,
+            first_unused,
+        };
+        match propose_one(replica, command, deadline).await {
+            Ok(Outcome::TailReturned { returned, .. }) => {
+                tracing::debug!(sequence = name.as_str(), returned, "tail given back");
+                return;
+            }
+            // The record's run is shorter than what lies together here: a smaller part fits.
+            Ok(Outcome::Refused(Refusal::TailOutsideRun { .. })) => {}
+            other => {
+                tracing::info!(sequence = name.as_str(), "tail not given back: {other:?}");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One sequence's place on this node: its buffer, the order of its callers, the refill in flight.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentBuffer, SegmentPolicy, Tail};
+use seqd_raft::ProposeError;
+use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::staged::Staged;
+
+/// Why the last refill brought nothing.
+#[derive(Clone, Debug)]
+pub(super) enum RefillError {
+    /// The cluster did not answer.
+    Propose(ProposeError),
+    /// The state machine refused.
+    Refused(Refusal),
+}
+
+/// What a request finds.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Its indices, and how many were thrown away for it.
+    Ready(Vec<IndexRange>, u64),
+    /// Not enough yet: a refill is on its way.
+    Missing,
+}
+
+#[derive(Debug)]
+struct Inner {
+    buffer: SegmentBuffer<GrantToken, Epoch>,
+    staged: Staged,
+    /// The epoch that the staged indices are of.
+    epoch: Epoch,
+    error: Option<(Instant, RefillError)>,
+}
+
+/// A sequence's place.
+///
+/// Whoever holds `turn` is the one that is served next: requests are answered in their order.
+#[derive(Debug)]
+pub(super) struct Slot {
+    inner: Mutex<Inner>,
+    pub(super) turn: tokio::sync::Mutex<()>,
+    pub(super) waiting: AtomicUsize,
+    /// Raised after each refill, whatever came of it.
+    refilled: watch::Sender<u64>,
+}
+
+/// One more caller that waits; counted down when it goes, also if it is dropped.
+pub(super) struct Waiting<'a>(&'a Slot);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Slot {
+    pub(super) fn new(policy: SegmentPolicy, epoch: Epoch) -> Slot {
+        let buffer = SegmentBuffer::new(policy);
+        let inner = Inner {
+            buffer,
+            staged: Staged::default(),
+            epoch,
+            error: None,
+        };
+        Slot {
+            inner: Mutex::new(inner),
+            turn: tokio::sync::Mutex::new(()),
+            waiting: AtomicUsize::new(0),
+            refilled: watch::Sender::new(0),
+        }
+    }
+
+    /// Counts a caller in; `None` if `limit` wait already.
+    pub(super) fn enter(&self, limit: usize) -> Option<Waiting<'_>> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(self);
+        (before < limit).then_some(waiting)
+    }
+
+    /// For those who wait for a refill. Subscribe before looking.
+    pub(super) fn refills(&self) -> watch::Receiver<u64> {
+        self.refilled.subscribe()
+    }
+
+    /// Throws away what is of an epoch below the applied one; how many indices those were.
+    pub(super) fn observe_epoch(&self, epoch: Epoch) -> u64 {
+        let mut inner = self.lock();
+        if epoch <= inner.epoch {
+            return 0;
+        }
+        inner.epoch = epoch;
+        let before = inner.buffer.available();
+        inner.buffer.discard_below_epoch(epoch);
+        before - inner.buffer.available() + inner.staged.clear()
+    }
+
+    /// Takes `count` indices if they are there, in one run if `together`; and says which refill to
+    /// propose, if one is due.
+    pub(super) fn take(
+        &self,
+        count: u64,
+        together: bool,
+        progression: &Progression,
+        now: std::time::Duration,
+    ) -> (Found, Option<RefillRequest<GrantToken>>) {
+        let mut inner = self.lock();
+        let mut refill = None;
+        loop {
+            if let Some(found) = inner.from_staged(count, together) {
+                return (found, refill);
+            }
+            let missing = if together {
+                count
+            } else {
+                count.saturating_sub(inner.staged.count())
+            };
+            let taken = inner.buffer.take(missing, now);
+            refill = refill.or(taken.refill);
+            if taken.ranges.is_empty() {
+                return (Found::Missing, refill);
+            }
+            for range in taken.ranges {
+                inner.staged.push(range, progression);
+            }
+        }
+    }
+
+    /// The refill of `asked` was granted. How many indices were thrown away with it.
+    pub(super) fn granted(&self, grant: &SegmentGrant) -> u64 {
+        let range = IndexRange {
+            first: grant.first_index,
+            count: grant.count,
+        };
+        let abandoned = {
+            let mut inner = self.lock();
+            inner.error = None;
+            let mut abandoned = 0;
+            if grant.epoch > inner.epoch {
+                inner.epoch = grant.epoch;
+                abandoned = inner.staged.clear();
+            }
+            match inner.buffer.granted(grant.token, grant.epoch, range) {
+                seqd_idgen::Granted::Kept => abandoned,
+                seqd_idgen::Granted::Dropped => abandoned + grant.count,
+            }
+        };
+        self.refilled.send_modify(|count| *count += 1);
+        abandoned
+    }
+
+    /// The refill came to nothing.
+    pub(super) fn failed(&self, error: RefillError) {
+        {
+            let mut inner = self.lock();
+            inner.buffer.refill_failed();
+            inner.error = Some((Instant::now(), error));
+        }
+        self.refilled.send_modify(|count| *count += 1);
+    }
+
+    /// A refill that was due is not proposed, because the last one failed just before.
+    pub(super) fn put_off(&self) {
+        self.lock().buffer.refill_failed();
+    }
+
+    /// What the last refill failed with, and when.
+    pub(super) fn error(&self) -> Option<(Instant, RefillError)> {
+        self.lock().error.clone()
+    }
+
+    /// How many indices lie staged, for messages.
+    pub(super) fn left(&self) -> u64 {
+        let inner = self.lock();
+        inner.staged.count() + inner.buffer.available()
+    }
+
+    /// Ends the slot for good: the tail that can be given back, and the staged range before it.
+    pub(super) fn close(&self) -> Option<(Tail<GrantToken>, Option<IndexRange>)> {
+        let mut inner = self.lock();
+        let tail = inner.buffer.close()?;
+        let before = inner.staged.ending_at(tail.range.first);
+        inner.staged.clear();
+        Some((tail, before))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn from_staged(&mut self, count: u64, together: bool) -> Option<Found> {
+        if together {
+            let (range, abandoned) = self.staged.take_together(count)?;
+            return Some(Found::Ready(vec![range], abandoned));
+        }
+        self.staged
+            .take(count)
+            .map(|ranges| Found::Ready(ranges, 0))
+    }
+}
