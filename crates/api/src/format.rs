@@ -27,7 +27,7 @@ pub enum FormatError {
     #[error("unknown format {0:?}: dec, hex, b62 or crockford")]
     UnknownFormat(String),
     /// The text is not of the form.
-    #[error("{text:?} is not a {format} ID")]
+    #[error("{text:?} is not an ID of the format {format}")]
     NotOfFormat {
         /// What was given.
         text: String,

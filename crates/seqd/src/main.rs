@@ -1,2 +1,73 @@
-//! placeholder
-fn main() {}
+//! The `seqd` binary: server, demo cluster, client and admin tool.
+//!
+//! This file parses the command line and turns how a command ended into an exit code. The admin
+//! commands use the client crate alone, as any other program would; only `server` and `config`
+//! touch the node crate.
+
+mod cli;
+mod commands;
+mod config_flags;
+mod demo;
+mod failure;
+mod logging;
+mod output;
+mod server;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+use crate::session::Session;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::report_usage(&error),
+    };
+    let format = cli.global.output;
+    match run(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(format),
+    }
+}
+
+/// Runs the command; what it answers is the exit code.
+fn run(cli: Cli) -> Result<u8, Failure> {
+    match cli.command {
+        Command::Server(args) => return server::run(args),
+        Command::Demo(args) => return demo::run(args),
+        Command::Config(command) => return commands::config::run(command, cli.global.output),
+        Command::Completions(args) => return commands::completions::run(&args),
+        Command::Version => return commands::version::run(cli.global.output),
+        _ => {}
+    }
+    let session = Session::open(&cli.global)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    runtime.block_on(client_command(cli.command, &session))
+}
+
+/// Runs a command that is a client of a cluster.
+async fn client_command(command: Command, session: &Session) -> Result<u8, Failure> {
+    match command {
+        Command::Id(args) => commands::id::run(args, session).await,
+        Command::Decode(args) => commands::decode::run(args, session).await,
+        Command::Uuid(args) => commands::uuid::run(args, session).await,
+        Command::Seq(command) => commands::seq::run(command, session).await,
+        Command::Worker(command) => commands::worker::run(command, session).await,
+        Command::Member(command) => commands::member::run(command, session).await,
+        Command::Leader(command) => commands::leader::run(command, session).await,
+        Command::Status(args) => commands::status::run(args, session).await,
+        // `run` has answered these without a session.
+        Command::Server(_)
+        | Command::Demo(_)
+        | Command::Config(_)
+        | Command::Completions(_)
+        | Command::Version => Ok(seqd_client::api::exit::FAILURE),
+    }
+}

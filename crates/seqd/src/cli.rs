@@ -1,0 +1,208 @@
+//! The command line: global options and the list of commands.
+
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands::{completions, config, decode, id, leader, member, seq, status, uuid, worker};
+use crate::output::Format;
+use crate::{demo, server};
+
+/// A clustered sequencer: snowflake IDs, UUIDs and sequences from one binary.
+#[derive(Debug, Parser)]
+#[command(
+    name = "seqd",
+    version,
+    propagate_version = false,
+    max_term_width = 100
+)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 auth, \
+5 unavailable or no quorum (retry), 6 conflict, 7 unhealthy, 8 outcome unknown; \
+server: 9 folder refused or node removed, 10 failed fsync, corruption, broken invariant.";
+
+/// Options that stand before or after the subcommand.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Nodes, comma-separated; each is tried in turn
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SEQD_ENDPOINTS",
+        value_name = "HOST:PORT,..."
+    )]
+    #[arg(default_value = "127.0.0.1:7400")]
+    pub(crate) endpoints: String,
+    /// How data is written
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SEQD_OUTPUT",
+        value_enum,
+        default_value = "table"
+    )]
+    pub(crate) output: Format,
+    /// Deadline of each request, such as 3s or 500ms
+    #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Say nothing but data and errors
+    #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
+    pub(crate) quiet: bool,
+    /// Say more on stderr
+    #[arg(short, long, global = true, env = "SEQD_VERBOSE")]
+    #[arg(value_parser = FalseyValueParser::new())]
+    pub(crate) verbose: bool,
+    /// Do not ask before a destructive command
+    #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
+    pub(crate) yes: bool,
+    /// Say what a destructive command would do, and do nothing
+    #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
+    pub(crate) dry_run: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Three real nodes on loopback, to try things out
+    Demo(demo::DemoArgs),
+    /// Run a node
+    Server(server::ServerArgs),
+    /// The cluster at a glance
+    Status(status::StatusArgs),
+    /// Snowflake IDs
+    Id(id::IdArgs),
+    /// What IDs are made of
+    Decode(decode::DecodeArgs),
+    /// UUIDs
+    Uuid(uuid::UuidArgs),
+    /// Sequences
+    #[command(subcommand)]
+    Seq(seq::SeqCommand),
+    /// Worker leases
+    #[command(subcommand)]
+    Worker(worker::WorkerCommand),
+    /// Members of the cluster
+    #[command(subcommand)]
+    Member(member::MemberCommand),
+    /// The leader of the cluster
+    #[command(subcommand)]
+    Leader(leader::LeaderCommand),
+    /// Configuration files
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Completions for a shell, on stdout
+    Completions(completions::CompletionsArgs),
+    /// The version of this binary
+    Version,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it is more than zero".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(format!("{error}, such as 3s or 500ms")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_stand_before_or_after_the_subcommand() {
+        let lines = [
+            "seqd -e a:1,b:2 -o json --timeout 2s id -n 3",
+            "seqd id -n 3 --endpoints a:1,b:2 -o json --timeout 2s",
+            "seqd -o json id -e a:1,b:2 --timeout 2s -n 3",
+        ];
+        for line in lines {
+            let cli = parse(line).unwrap();
+            assert_eq!(cli.global.endpoints, "a:1,b:2", "{line}");
+            assert_eq!(cli.global.output, Format::Json, "{line}");
+            assert_eq!(cli.global.timeout, Some(Duration::from_secs(2)), "{line}");
+        }
+        let cli = parse("seqd seq next order --count 2 -q --yes").unwrap();
+        assert!(cli.global.quiet && cli.global.yes && !cli.global.dry_run);
+    }
+
+    #[test]
+    fn every_published_command_parses() {
+        let lines = [
+            "seqd demo",
+            "seqd demo --data-dir /tmp/x",
+            "seqd server --config /etc/seqd/seqd.toml",
+            "seqd server --name n1 --http-listen 127.0.0.1:0 --peer-peers n1=a:1,n2=b:1",
+            "seqd status --watch",
+            "seqd version",
+            "seqd completions bash",
+            "seqd id -n 5 --format b62 --pad 12 --layout default",
+            "seqd decode 117450583018840065 7 --format dec",
+            "seqd decode",
+            "seqd uuid -n 2 --version 4",
+            "seqd seq list --prefix a",
+            "seqd seq get order",
+            "seqd seq create down --mode segment --start -1 --increment -1 --min -9 --max -1 --cycle",
+            "seqd seq delete order --yes",
+            "seqd seq next order --count 100 --contiguous",
+            "seqd seq advance order -5",
+            "seqd worker list --layout default",
+            "seqd member list",
+            "seqd member add n4 n4.example:7401 --http http://n4.example:7400 --wait",
+            "seqd member promote n4 --wait",
+            "seqd member remove n4 --wait --yes --dry-run",
+            "seqd leader show",
+            "seqd leader move n2",
+            "seqd config init --name n1 --peers n1.example,n2.example,n3.example",
+            "seqd config check --config x.toml",
+            "seqd config show --origin --http-max-count 5",
+        ];
+        for line in lines {
+            assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+        }
+    }
+
+    #[test]
+    fn what_is_not_published_is_a_usage_error() {
+        let lines = [
+            "seqd",
+            "seqd seq",
+            "seqd nosuch",
+            "seqd id --cuont 3",
+            "seqd id -n x",
+            "seqd uuid --version 5",
+            "seqd -o yaml id",
+            "seqd --timeout 0s id",
+            "seqd seq next",
+            "seqd seq create a --mode fast",
+        ];
+        for line in lines {
+            assert_eq!(
+                parse(line).map(|_| ()).unwrap_err().exit_code(),
+                2,
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `seqd completions`: completions for a shell.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+use seqd_client::api::exit;
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::output::write_stdout;
+
+/// For which shell.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &CompletionsArgs) -> Result<u8, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "seqd", &mut text);
+    write_stdout(&String::from_utf8_lossy(&text))?;
+    Ok(exit::OK)
+}

@@ -1,0 +1,142 @@
+//! `seqd config`: configuration files.
+//!
+//! What a file may say, how the layers merge and what is refused belong to the node crate.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use seqd_client::api::exit;
+use seqd_node::config::{self, ConfigError, Layers, Resolved};
+use serde_json::json;
+
+use crate::config_flags::ConfigFlags;
+use crate::failure::Failure;
+use crate::output::{Format, Report, write_stdout};
+
+/// What to do with configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print a file for one node of a new cluster
+    Init {
+        /// The node's name
+        #[arg(long)]
+        name: String,
+        /// All nodes, comma-separated: HOST or NAME=HOST, with :PORT if it is not 7401
+        #[arg(long, value_delimiter = ',', required = true, value_name = "HOST,...")]
+        peers: Vec<String>,
+    },
+    /// Say whether a configuration can be used
+    Check(ConfigSource),
+    /// Print what is in force
+    Show {
+        #[command(flatten)]
+        source: ConfigSource,
+        /// Say where each value comes from
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+/// Where configuration comes from: flag over environment over file over default.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigSource {
+    /// The configuration file
+    #[arg(long, env = "SEQD_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    flags: ConfigFlags,
+}
+
+impl ConfigSource {
+    /// Merges all layers and checks the result.
+    pub(crate) fn resolve(&self) -> Result<Resolved, Failure> {
+        let mut layers = Layers::new().environment(|name| std::env::var(name).ok());
+        if let Some(path) = &self.config {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::usage(format!("cannot read {}: {error}", path.display()))
+            })?;
+            layers = layers
+                .file(&path.to_string_lossy(), &text)
+                .map_err(refused)?;
+        }
+        let layers = layers
+            .flags(self.flags.given.iter().cloned())
+            .map_err(refused)?;
+        layers.resolve(&hostname()).map_err(refused)
+    }
+}
+
+fn refused(error: ConfigError) -> Failure {
+    Failure::of(exit::USAGE, "invalid-config", error.to_string())
+}
+
+fn hostname() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure> {
+    match command {
+        ConfigCommand::Init { name, peers } => {
+            write_stdout(&config::founding_file(&name, &peers).map_err(refused)?)?;
+        }
+        ConfigCommand::Check(source) => {
+            let resolved = source.resolve()?;
+            let mut report = Report::new(&json!({ "ok": true, "warnings": resolved.warnings }))?
+                .with_columns(&["warning"])
+                .with_people(check_text(&resolved.warnings));
+            for warning in resolved.warnings {
+                report.row(vec![warning]);
+            }
+            report.print(format)?;
+        }
+        ConfigCommand::Show { source, origin } => {
+            show(&source.resolve()?, origin)?.print(format)?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn check_text(warnings: &[String]) -> String {
+    let mut text: String = warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}\n"))
+        .collect();
+    text.push_str("ok\n");
+    text
+}
+
+fn show(resolved: &Resolved, origin: bool) -> Result<Report, Failure> {
+    let items: Vec<_> = resolved
+        .entries
+        .iter()
+        .map(|entry| {
+            let mut item = json!({ "key": entry.key.name, "value": entry.value });
+            if origin {
+                item["origin"] = json!(entry.origin.to_string());
+            }
+            item
+        })
+        .collect();
+    let columns: &[&str] = if origin {
+        &["key", "value", "origin"]
+    } else {
+        &["key", "value"]
+    };
+    let mut report = Report::list(&items)?
+        .with_columns(columns)
+        .with_people(config::show(&resolved.entries, origin));
+    for entry in &resolved.entries {
+        let mut row = vec![
+            entry.key.name.to_owned(),
+            entry.value.clone().unwrap_or_default(),
+        ];
+        if origin {
+            row.push(entry.origin.to_string());
+        }
+        report.row(row);
+    }
+    Ok(report)
+}

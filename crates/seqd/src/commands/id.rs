@@ -1,0 +1,72 @@
+//! `seqd id`: snowflake IDs.
+
+use clap::Args;
+use seqd_client::api::{Id, IdFormat, IdQuery, exit};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::session::Session;
+
+/// What IDs are wanted.
+#[derive(Debug, Args)]
+pub(crate) struct IdArgs {
+    /// How many
+    #[arg(short = 'n', long)]
+    count: Option<u64>,
+    /// Text form: dec, hex, b62 or crockford
+    #[arg(long, value_parser = |text: &str| text.parse::<IdFormat>())]
+    format: Option<IdFormat>,
+    /// Zeroes are put before each ID up to this width
+    #[arg(long)]
+    pad: Option<u64>,
+    /// The layout
+    #[arg(long)]
+    layout: Option<String>,
+}
+
+pub(crate) async fn run(args: IdArgs, session: &Session) -> Result<u8, Failure> {
+    let query = IdQuery {
+        count: args.count,
+        layout: args.layout,
+        format: args.format.map(|format| format.to_string()),
+        pad: args.pad,
+        ..IdQuery::default()
+    };
+    let report = if query.count.is_some() {
+        let answer = session.client.ids(&query).await?;
+        let report = Report::new(&answer)?;
+        fill(
+            report,
+            answer.ids.iter().map(|id| Id {
+                id: id.clone(),
+                layout: answer.layout.clone(),
+                worker: answer.worker,
+                node: answer.node.clone(),
+            }),
+        )
+    } else {
+        let answer = session.client.id(&query).await?;
+        fill(Report::new(&answer)?, std::iter::once(answer))
+    };
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
+
+/// People and `plain` get one ID a line, CSV a column.
+fn fill(report: Report, ids: impl Iterator<Item = Id>) -> Report {
+    let ids: Vec<Id> = ids.collect();
+    let items = ids
+        .iter()
+        .map(|id| json!({"id": id.id, "layout": id.layout, "worker": id.worker, "node": id.node}))
+        .collect();
+    let people = ids.iter().map(|id| format!("{}\n", id.id)).collect();
+    let mut report = report
+        .with_items(items)
+        .with_columns(&["id"])
+        .with_people(people);
+    for id in ids {
+        report.row(vec![id.id]);
+    }
+    report
+}

@@ -1,0 +1,48 @@
+//! `seqd leader`: who leads, and who should.
+
+use clap::Subcommand;
+use seqd_client::api::{ErrorCode, LeaderMove, exit};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::session::Session;
+
+/// What to do about the leader.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaderCommand {
+    /// Who leads
+    Show,
+    /// Hand the leadership to another voter
+    Move {
+        /// The voter; any other than the leader where none is given
+        node: Option<String>,
+    },
+}
+
+pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8, Failure> {
+    let (leader, term) = match command {
+        LeaderCommand::Show => {
+            let cluster = session.client.cluster().await?;
+            let Some(leader) = cluster.leader else {
+                let detail = format!("{} knows of no leader", cluster.node);
+                return Err(Failure::of(
+                    exit::UNAVAILABLE,
+                    ErrorCode::NoQuorum.as_str(),
+                    detail,
+                ));
+            };
+            (leader, cluster.term)
+        }
+        LeaderCommand::Move { node } => {
+            let moved = session.client.move_leader(&LeaderMove { node }).await?;
+            (moved.leader, moved.term)
+        }
+    };
+    let mut report = Report::new(&json!({ "leader": leader, "term": term }))?
+        .with_columns(&["leader", "term"])
+        .with_people(format!("{leader}\n"));
+    report.row(vec![leader, term.to_string()]);
+    report.print(session.format)?;
+    Ok(exit::OK)
+}

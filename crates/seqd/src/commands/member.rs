@@ -1,0 +1,256 @@
+//! `seqd member`: who belongs to the cluster.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use seqd_client::api::{
+    AddMember, Cluster, ErrorCode, Member, MemberChange, MemberState, Quorum, Role, exit,
+    validate_name,
+};
+use tokio::time::Instant;
+
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::session::Session;
+
+/// How long `--wait` waits: a learner of a large cluster gets a snapshot and its log in far less.
+const WAIT: Duration = Duration::from_secs(120);
+
+/// Between two looks of `--wait`: a person does not notice it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// What to do with members.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MemberCommand {
+    /// All members
+    List,
+    /// Add a node as a learner
+    Add {
+        /// Its name
+        name: String,
+        /// Where the other nodes reach it, HOST:7401
+        #[arg(value_name = "HOST:PORT")]
+        peer: String,
+        /// Where clients reach it, http://HOST:7400
+        #[arg(long, value_name = "URL")]
+        http: Option<String>,
+        /// Until it has caught up
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Make a learner a voter
+    Promote {
+        /// Its name
+        name: String,
+        /// Until it votes
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Remove a member for good; a leader hands over first
+    Remove {
+        /// Its name
+        name: String,
+        /// Until it is gone
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8, Failure> {
+    match command {
+        MemberCommand::List => list(session).await,
+        MemberCommand::Add {
+            name,
+            peer,
+            http,
+            wait,
+        } => {
+            validate_name(&name).map_err(|error| Failure::usage(error.to_string()))?;
+            let change = session
+                .client
+                .add_member(&AddMember { name, peer, http })
+                .await?;
+            let caught_up = |member: Option<&Member>| {
+                member.is_some_and(|member| member.state == MemberState::Ready)
+            };
+            finish(change, wait, "caught up", caught_up, session).await
+        }
+        MemberCommand::Promote { name, wait } => {
+            let change = session.client.promote_member(&name).await?;
+            let votes =
+                |member: Option<&Member>| member.is_some_and(|member| member.role != Role::Learner);
+            finish(change, wait, "become a voter", votes, session).await
+        }
+        MemberCommand::Remove { name, wait } => {
+            let cluster = session.client.cluster().await?;
+            if !session.may_go_on(&removal(&cluster, &name)?)? {
+                return Ok(exit::OK);
+            }
+            let change = session.client.remove_member(&name).await?;
+            finish(change, wait, "gone", |member| member.is_none(), session).await
+        }
+    }
+}
+
+async fn list(session: &Session) -> Result<u8, Failure> {
+    let cluster = session.client.cluster().await?;
+    let dash = || "-".to_owned();
+    let columns = [
+        "name", "id", "role", "state", "peer", "http", "applied", "lag", "version",
+    ];
+    let mut report = Report::list(&cluster.members)?.with_columns(&columns);
+    for member in cluster.members {
+        report.row(vec![
+            member.name,
+            member.id.to_string(),
+            member.role.as_str().to_owned(),
+            member.state.as_str().to_owned(),
+            member.peer,
+            member.http.unwrap_or_else(dash),
+            member.applied.map_or_else(dash, |index| index.to_string()),
+            member
+                .lag_entries
+                .map_or_else(dash, |entries| entries.to_string()),
+            member.version.unwrap_or_else(dash),
+        ]);
+    }
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
+
+/// What the removal of `name` does to the quorum: `quorum 2/3 -> 2/2, can lose 0 nodes`.
+fn removal(cluster: &Cluster, name: &str) -> Result<String, Failure> {
+    let Some(member) = cluster.members.iter().find(|member| member.name == name) else {
+        let names: Vec<&str> = cluster
+            .members
+            .iter()
+            .map(|member| member.name.as_str())
+            .collect();
+        let detail = format!("no member {name:?}; there are {}", names.join(", "));
+        return Err(Failure::of(
+            exit::NOT_FOUND,
+            ErrorCode::NotFound.as_str(),
+            detail,
+        ));
+    };
+    let before = cluster.quorum;
+    let after = match member.role {
+        Role::Learner => before,
+        _ => {
+            let there = u32::from(member.state != MemberState::Unreachable);
+            Quorum::of(
+                before.voters.saturating_sub(1),
+                before.reachable.saturating_sub(there),
+            )
+        }
+    };
+    let nodes = if after.can_lose == 1 { "node" } else { "nodes" };
+    let lead = if member.role == Role::Leader {
+        "; it leads and hands over first"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "removes {} {name} for good{lead}: quorum {}/{} -> {}/{}, can lose {} {nodes}",
+        member.role.as_str(),
+        before.reachable,
+        before.voters,
+        after.reachable,
+        after.voters,
+        after.can_lose,
+    ))
+}
+
+/// Says what was done, and with `--wait` looks until it is seen.
+async fn finish(
+    change: MemberChange,
+    wait: bool,
+    what: &str,
+    done: impl Fn(Option<&Member>) -> bool,
+    session: &Session,
+) -> Result<u8, Failure> {
+    if wait {
+        until(&change.name, what, done, session).await?;
+    }
+    let role = change.role.map_or("removed", Role::as_str);
+    let people = format!(
+        "{} {role}, quorum of {} voters\n",
+        change.name, change.quorum.voters
+    );
+    let mut report = Report::new(&change)?
+        .with_columns(&["name", "id", "role", "voters", "can_lose"])
+        .with_people(people);
+    report.row(vec![
+        change.name.clone(),
+        change.id.to_string(),
+        role.to_owned(),
+        change.quorum.voters.to_string(),
+        change.quorum.can_lose.to_string(),
+    ]);
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
+
+/// Looks at the cluster until `done`; a look that fails is repeated, since a change of leader may
+/// be under way.
+async fn until(
+    name: &str,
+    what: &str,
+    done: impl Fn(Option<&Member>) -> bool,
+    session: &Session,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + WAIT;
+    loop {
+        let seen = session.client.cluster().await;
+        if let Ok(cluster) = &seen
+            && done(cluster.members.iter().find(|member| member.name == name))
+        {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let detail = format!("{name} has not {what} within {} s", WAIT.as_secs());
+            return Err(Failure::of(exit::UNHEALTHY, "not-yet", detail));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(states: [&str; 3]) -> Cluster {
+        let members: Vec<_> = ["n1", "n2", "n3"]
+            .iter()
+            .zip(states)
+            .map(|(name, state)| {
+                let role = if *name == "n1" { "leader" } else { "follower" };
+                serde_json::json!({"name": name, "id": "1", "role": role, "state": state,
+                    "http": null, "peer": "a:1"})
+            })
+            .collect();
+        let reachable = states.iter().filter(|state| **state == "ready").count();
+        serde_json::from_value(
+            serde_json::json!({"cluster_id": "c", "node": "n1", "applied": 1,
+            "digest": "", "leader": "n1", "term": 1, "members": members,
+            "quorum": {"voters": 3, "reachable": reachable, "can_lose": 0}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_effect_of_a_removal_is_said_first() {
+        let degraded = cluster(["ready", "ready", "unreachable"]);
+        assert_eq!(
+            removal(&degraded, "n3").unwrap(),
+            "removes follower n3 for good: quorum 2/3 -> 2/2, can lose 0 nodes"
+        );
+        let well = cluster(["ready"; 3]);
+        assert_eq!(
+            removal(&well, "n1").unwrap(),
+            "removes leader n1 for good; it leads and hands over first: \
+             quorum 3/3 -> 2/2, can lose 0 nodes"
+        );
+        assert_eq!(removal(&well, "n9").unwrap_err().exit, exit::NOT_FOUND);
+    }
+}

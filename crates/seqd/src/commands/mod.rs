@@ -1,0 +1,13 @@
+//! The commands, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod decode;
+pub(crate) mod id;
+pub(crate) mod leader;
+pub(crate) mod member;
+pub(crate) mod seq;
+pub(crate) mod status;
+pub(crate) mod uuid;
+pub(crate) mod version;
+pub(crate) mod worker;

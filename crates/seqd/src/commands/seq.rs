@@ -1,0 +1,334 @@
+//! `seqd seq`: sequences.
+
+use clap::{Args, Subcommand, ValueEnum};
+use seqd_client::api::{
+    AdvanceRequest, ListQuery, Mode, NextRequest, SegmentSpec, Sequence, SequenceSpec, exit,
+};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::{Format, Report, table};
+use crate::session::Session;
+
+/// What to do with sequences.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SeqCommand {
+    /// All sequences
+    List {
+        /// Only names that begin with this
+        #[arg(long)]
+        prefix: Option<String>,
+    },
+    /// One sequence and where it stands
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Make a sequence; harmless where an equal one is there
+    Create(CreateArgs),
+    /// The next values, one a line
+    Next {
+        /// The sequence
+        name: String,
+        /// How many
+        #[arg(short = 'n', long)]
+        count: Option<u64>,
+        /// All in one range, or none
+        #[arg(long)]
+        contiguous: bool,
+    },
+    /// Move forward: the next value is the first at or beyond TO
+    Advance {
+        /// The sequence
+        name: String,
+        /// The value
+        #[arg(allow_negative_numbers = true)]
+        to: i64,
+    },
+    /// Delete a sequence; its definition and mark are kept
+    Delete {
+        /// The sequence
+        name: String,
+    },
+}
+
+/// A definition; what is left out is as in PostgreSQL's CREATE SEQUENCE.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name
+    name: String,
+    /// How values are given out
+    #[arg(long, value_enum)]
+    mode: Option<ModeArg>,
+    /// First value
+    #[arg(long, allow_negative_numbers = true)]
+    start: Option<i64>,
+    /// Step; below zero for a descending sequence
+    #[arg(long, allow_negative_numbers = true)]
+    increment: Option<i64>,
+    /// Smallest value
+    #[arg(long, allow_negative_numbers = true)]
+    min: Option<i64>,
+    /// Largest value
+    #[arg(long, allow_negative_numbers = true)]
+    max: Option<i64>,
+    /// Begin again at its end
+    #[arg(long)]
+    cycle: bool,
+    /// How long a node's range should last, such as 1m
+    #[arg(long)]
+    segment_target: Option<String>,
+    /// Smallest range of a node
+    #[arg(long)]
+    segment_min: Option<u64>,
+    /// Largest range of a node
+    #[arg(long)]
+    segment_max: Option<u64>,
+    /// A word for people
+    #[arg(long)]
+    description: Option<String>,
+}
+
+/// How values are given out.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ModeArg {
+    /// Each node gives from a range of its own
+    Segment,
+    /// Increasing across all nodes
+    Strict,
+}
+
+pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Failure> {
+    match command {
+        SeqCommand::List { prefix } => list(prefix, session).await,
+        SeqCommand::Get { name } => get(&name, session).await,
+        SeqCommand::Create(args) => create(args, session).await,
+        SeqCommand::Next {
+            name,
+            count,
+            contiguous,
+        } => next(&name, count, contiguous, session).await,
+        SeqCommand::Advance { name, to } => advance(&name, to, session).await,
+        SeqCommand::Delete { name } => delete(&name, session).await,
+    }
+}
+
+async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> {
+    let mut query = ListQuery {
+        prefix,
+        limit: Some(ListQuery::MAX_LIMIT),
+        ..ListQuery::default()
+    };
+    let mut all = Vec::new();
+    loop {
+        let page = session.client.sequences(&query).await?;
+        all.extend(page.items);
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    rows(Report::list(&all)?, &all).print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
+    let sequence = session.client.sequence(name).await?;
+    one(&sequence)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
+    let segment = SegmentSpec {
+        target: args.segment_target,
+        min: args.segment_min,
+        max: args.segment_max,
+    };
+    let spec = SequenceSpec {
+        mode: args.mode.map(|mode| match mode {
+            ModeArg::Segment => Mode::Segment,
+            ModeArg::Strict => Mode::Strict,
+        }),
+        start: args.start,
+        increment: args.increment,
+        min: args.min,
+        max: args.max,
+        cycle: args.cycle.then_some(true),
+        segment: (segment != SegmentSpec::default()).then_some(segment),
+        description: args.description,
+    };
+    let created = session.client.create_sequence(&args.name, &spec).await?;
+    if created.new {
+        session.detail(&format!("created {}", args.name));
+    } else {
+        session.talk(&format!(
+            "{} was there already, with the same definition",
+            args.name
+        ));
+    }
+    // A person who made it knows what was made; a program may want it in full.
+    if session.format.is_json() || session.format == Format::Csv {
+        one(&created.sequence)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}
+
+async fn next(
+    name: &str,
+    count: Option<u64>,
+    contiguous: bool,
+    session: &Session,
+) -> Result<u8, Failure> {
+    let request = NextRequest {
+        count,
+        contiguous: contiguous.then_some(true),
+        expand: None,
+    };
+    let answer = session.client.next(name, &request).await?;
+    let mut report = Report::new(&answer)?.with_columns(&["value"]);
+    let values: Vec<String> = answer.each().map(|value| value.to_string()).collect();
+    if session.format == Format::Jsonl {
+        let items = values
+            .iter()
+            .map(|value| json!({ "value": value }))
+            .collect();
+        report = report.with_items(items);
+    }
+    let people = values.iter().map(|value| format!("{value}\n")).collect();
+    for value in values {
+        report.row(vec![value]);
+    }
+    report.with_people(people).print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
+    let answer = session.client.advance(name, &AdvanceRequest { to }).await?;
+    warn_unconfirmed(&answer.unconfirmed, session);
+    let next = shown(answer.next);
+    let mut report = Report::new(&answer)?
+        .with_columns(&["name", "next", "unconfirmed"])
+        .with_people(format!("{name}: the next value is {next}\n"));
+    report.row(vec![
+        answer.name.clone(),
+        next,
+        answer.unconfirmed.join(" "),
+    ]);
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
+    let sequence = session.client.sequence(name).await?;
+    let effect = format!(
+        "deletes sequence {name} ({}, next value {}); its definition and mark are kept, so the \
+         same name goes on above the mark",
+        sequence.mode.as_str(),
+        shown(sequence.next),
+    );
+    if !session.may_go_on(&effect)? {
+        return Ok(exit::OK);
+    }
+    let answer = session.client.delete_sequence(name).await?;
+    warn_unconfirmed(&answer.unconfirmed, session);
+    session.talk(&format!("deleted {name}"));
+    if session.format.is_json() {
+        Report::new(&answer)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}
+
+fn warn_unconfirmed(members: &[String], session: &Session) {
+    if !members.is_empty() {
+        let names = members.join(", ");
+        session.talk(&format!(
+            "not confirmed yet by {names}: older values may still come from there"
+        ));
+    }
+}
+
+fn shown<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn rows(report: Report, sequences: &[Sequence]) -> Report {
+    let columns = [
+        "name",
+        "mode",
+        "next",
+        "allocated",
+        "remaining",
+        "increment",
+    ];
+    let mut report = report.with_columns(&columns);
+    for sequence in sequences {
+        report.row(vec![
+            sequence.name.clone(),
+            sequence.mode.as_str().to_owned(),
+            shown(sequence.next),
+            shown(sequence.allocated),
+            shown(sequence.remaining),
+            sequence.increment.to_string(),
+        ]);
+    }
+    report
+}
+
+/// One sequence: people read a field a line.
+fn one(sequence: &Sequence) -> Result<Report, Failure> {
+    let mut fields = vec![
+        ("name", sequence.name.clone()),
+        ("mode", sequence.mode.as_str().to_owned()),
+        ("start", sequence.start.to_string()),
+        ("increment", sequence.increment.to_string()),
+        ("min", sequence.min.to_string()),
+        ("max", sequence.max.to_string()),
+        ("cycle", sequence.cycle.to_string()),
+        ("next", shown(sequence.next)),
+        ("allocated", shown(sequence.allocated)),
+        ("remaining", shown(sequence.remaining)),
+    ];
+    if let Some(segment) = &sequence.segment {
+        let text = format!(
+            "lasts {}, {} to {} values",
+            segment.target, segment.min, segment.max
+        );
+        fields.push(("segment", text));
+    }
+    if !sequence.description.is_empty() {
+        fields.push(("description", sequence.description.clone()));
+    }
+    let lines = fields
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value]);
+    let people = table(lines);
+    Ok(rows(Report::new(sequence)?, std::slice::from_ref(sequence)).with_people(people))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sequence_is_a_field_a_line_for_people_and_a_row_for_programs() {
+        let sequence: Sequence = serde_json::from_str(
+            r#"{"name":"order","mode":"strict","start":"1","increment":"1","min":"1",
+            "max":"9223372036854775807","cycle":false,"next":"3","allocated":"2",
+            "remaining":"9223372036854775805"}"#,
+        )
+        .unwrap();
+        let report = one(&sequence).unwrap();
+        let people = "name       order\nmode       strict\nstart      1\nincrement  1\nmin        1\n\
+                      max        9223372036854775807\ncycle      false\nnext       3\n\
+                      allocated  2\nremaining  9223372036854775805\n";
+        assert_eq!(report.text(Format::Table), people);
+        assert_eq!(
+            report.text(Format::Plain),
+            "order\tstrict\t3\t2\t9223372036854775805\t1\n"
+        );
+        assert_eq!(
+            report.text(Format::Csv),
+            "name,mode,next,allocated,remaining,increment\norder,strict,3,2,9223372036854775805,1\n"
+        );
+    }
+}

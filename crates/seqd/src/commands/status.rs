@@ -1,0 +1,280 @@
+//! `seqd status`: the cluster at a glance.
+//!
+//! One node is asked for the whole, then every member for its own row, since only a node itself
+//! knows its rate and its last applied entry. A member that does not answer keeps the row that the
+//! first node gave.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use seqd_client::api::{Cluster, LayoutLife, Member, Role, exit};
+use seqd_client::{Client, Endpoint};
+
+use crate::failure::Failure;
+use crate::output::{Format, Report, write_stdout};
+use crate::session::Session;
+
+/// How long a member is waited for: a status that hangs on a dead host is of no use.
+const MEMBER_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two rounds of `--watch`: slow enough to read, fast enough to see an election.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// How the status is wanted.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Again every second, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+}
+
+/// The exit code is 7 if there is no leader or no quorum.
+pub(crate) async fn run(args: StatusArgs, session: &Session) -> Result<u8, Failure> {
+    if !args.watch {
+        let (report, code) = look(session).await?;
+        report.print(session.format)?;
+        return Ok(code);
+    }
+    let clear = io::stdout().is_terminal() && session.format == Format::Table;
+    loop {
+        let seen = look(session).await;
+        if clear {
+            write_stdout("\x1b[H\x1b[2J")?;
+        }
+        match seen {
+            Ok((report, _)) => report.print(session.format)?,
+            Err(failure) => failure.print(session.format),
+        }
+        tokio::time::sleep(WATCH_EVERY).await;
+    }
+}
+
+async fn look(session: &Session) -> Result<(Report, u8), Failure> {
+    let mut cluster = session.client.cluster().await?;
+    own_rows(&mut cluster, &session.client).await;
+    let report = report(&cluster, Timestamp::now())?;
+    Ok((
+        report,
+        if healthy(&cluster) {
+            exit::OK
+        } else {
+            exit::UNHEALTHY
+        },
+    ))
+}
+
+fn healthy(cluster: &Cluster) -> bool {
+    let quorum = cluster.quorum;
+    cluster.leader.is_some() && quorum.reachable > quorum.voters / 2
+}
+
+/// Asks every other member for its own row.
+async fn own_rows(cluster: &mut Cluster, client: &Client) {
+    let mut asked = tokio::task::JoinSet::new();
+    for member in cluster
+        .members
+        .iter()
+        .filter(|member| member.name != cluster.node)
+    {
+        let Some(endpoint) = member
+            .http
+            .as_deref()
+            .and_then(|url| Endpoint::parse(url).ok())
+        else {
+            continue;
+        };
+        let client = client.only(endpoint);
+        asked.spawn(async move { tokio::time::timeout(MEMBER_PATIENCE, client.cluster()).await });
+    }
+    while let Some(answer) = asked.join_next().await {
+        let Ok(Ok(Ok(answer))) = answer else { continue };
+        if answer.cluster_id != cluster.cluster_id {
+            continue;
+        }
+        let own = answer
+            .members
+            .into_iter()
+            .find(|member| member.name == answer.node);
+        let row = cluster
+            .members
+            .iter_mut()
+            .find(|member| member.name == answer.node);
+        if let (Some(own), Some(row)) = (own, row) {
+            row.state = own.state;
+            row.applied = own.applied.or(Some(answer.applied));
+            row.ids_per_second = own.ids_per_second;
+            row.workers = own.workers;
+            row.version = own.version.or(row.version.take());
+        }
+    }
+}
+
+fn report(cluster: &Cluster, now: Timestamp) -> Result<Report, Failure> {
+    let columns = [
+        "node", "role", "state", "term", "applied", "lag", "clock", "worker", "ids/s", "version",
+    ];
+    let mut report = Report::new(cluster)?.with_columns(&columns);
+    for member in &cluster.members {
+        report.row(row(member, cluster));
+    }
+    let people = format!("{}{}\n", report.table(), summary(cluster, now));
+    Ok(report.with_people(people))
+}
+
+fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let asked = member.name == cluster.node;
+    let lag = match member.role {
+        Role::Leader => None,
+        _ => member.lag_entries,
+    };
+    let clock = match member.clock_offset_ms {
+        _ if asked => "ref".to_owned(),
+        Some(offset) => format!("{offset:+.1}ms"),
+        None => dash(),
+    };
+    vec![
+        if asked {
+            format!("{} *", member.name)
+        } else {
+            member.name.clone()
+        },
+        member.role.as_str().to_owned(),
+        member.state.as_str().to_owned(),
+        cluster.term.to_string(),
+        member.applied.map_or_else(dash, |index| index.to_string()),
+        lag.map_or_else(dash, |entries| entries.to_string()),
+        clock,
+        workers(member),
+        member.ids_per_second.map_or_else(dash, rate),
+        member.version.clone().unwrap_or_else(dash),
+    ]
+}
+
+/// The worker of the default layout by its number alone, others with their layout.
+fn workers(member: &Member) -> String {
+    let texts: Vec<String> = member
+        .workers
+        .iter()
+        .map(|(layout, id)| match layout.as_str() {
+            "default" => id.to_string(),
+            _ => format!("{layout}:{id}"),
+        })
+        .collect();
+    if texts.is_empty() {
+        "-".to_owned()
+    } else {
+        texts.join(",")
+    }
+}
+
+/// `12.0k`: three digits are all that a rate is worth.
+fn rate(per_second: f64) -> String {
+    match per_second {
+        rate if rate >= 999_950.0 => format!("{:.1}M", rate / 1e6),
+        rate if rate >= 1000.0 => format!("{:.1}k", rate / 1e3),
+        rate => format!("{rate:.0}"),
+    }
+}
+
+fn summary(cluster: &Cluster, now: Timestamp) -> String {
+    let quorum = cluster.quorum;
+    let nodes = if quorum.can_lose == 1 {
+        "node"
+    } else {
+        "nodes"
+    };
+    let mut text = format!(
+        "quorum {}/{}, can lose {} {nodes}.",
+        quorum.reachable, quorum.voters, quorum.can_lose
+    );
+    if cluster.leader.is_none() {
+        text.push_str("  no leader.");
+    }
+    for layout in &cluster.layouts {
+        text.push_str(&format!("  {}.", life(layout, now)));
+    }
+    text
+}
+
+fn life(layout: &LayoutLife, now: Timestamp) -> String {
+    let LayoutLife {
+        name,
+        exhausted_at,
+        workers_assigned,
+        workers_capacity,
+    } = layout;
+    let date = exhausted_at.get(..10).unwrap_or(exhausted_at);
+    let left = exhausted_at
+        .parse::<Timestamp>()
+        .map(|end| end.duration_since(now).as_secs());
+    let years = match left {
+        Ok(seconds) if seconds <= 0 => " (full)".to_owned(),
+        Ok(seconds) => format!(" ({}y)", seconds / SECONDS_PER_YEAR),
+        Err(_) => String::new(),
+    };
+    format!(
+        "layout {name} lasts until {date}{years}.  workers {workers_assigned}/{workers_capacity}"
+    )
+}
+
+/// A Julian year: leap days count.
+const SECONDS_PER_YEAR: i64 = 31_557_600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> Cluster {
+        serde_json::from_str(
+            r#"{"cluster_id":"01J9","node":"n1","applied":42,"digest":"ab","leader":"n1","term":1,
+            "quorum":{"voters":3,"reachable":3,"can_lose":1},
+            "members":[
+             {"name":"n1","id":"1","role":"leader","state":"ready","http":"http://a:1","peer":"a:2",
+              "applied":42,"lag_entries":0,"clock_offset_ms":null,"workers":{"default":1},
+              "version":"0.1.0","ids_per_second":12000.0},
+             {"name":"n2","id":"2","role":"follower","state":"catching-up","http":null,"peer":"b:2",
+              "applied":40,"lag_entries":2,"clock_offset_ms":-0.25,"workers":{"default":2,"leaf":0},
+              "version":"0.1.0"},
+             {"name":"n3","id":"3","role":"follower","state":"unreachable","http":null,"peer":"c:2"}],
+            "layouts":[{"name":"default","exhausted_at":"2095-09-07T15:47:35.552Z",
+             "workers_assigned":3,"workers_capacity":1024}]}"#,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn people_read_the_published_table() {
+        let now = "2026-11-21T00:00:00Z".parse().unwrap();
+        let text = report(&cluster(), now).unwrap().text(Format::Table);
+        let expected = "\
+NODE  ROLE      STATE        TERM  APPLIED  LAG  CLOCK   WORKER    IDS/S  VERSION
+n1 *  leader    ready        1     42       -    ref     1         12.0k  0.1.0
+n2    follower  catching-up  1     40       2    -0.2ms  2,leaf:0  -      0.1.0
+n3    follower  unreachable  1     -        -    -       -         -      -
+quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  workers 3/1024.
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn no_leader_or_no_quorum_is_unhealthy() {
+        let well = cluster();
+        assert!(healthy(&well));
+        assert!(!healthy(&Cluster {
+            leader: None,
+            ..well.clone()
+        }));
+        let mut alone = well;
+        alone.quorum.reachable = 1;
+        assert!(!healthy(&alone));
+    }
+
+    #[test]
+    fn rates_are_short() {
+        let shown: Vec<_> = [0.0, 999.4, 12_000.0, 999_960.0, 1.25e6].map(rate).into();
+        assert_eq!(shown, ["0", "999", "12.0k", "1.0M", "1.2M"]);
+    }
+}

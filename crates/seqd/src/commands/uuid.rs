@@ -1,0 +1,50 @@
+//! `seqd uuid`: UUIDs of version 7 and 4.
+
+use clap::Args;
+use seqd_client::api::{UuidQuery, exit};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::session::Session;
+
+/// What UUIDs are wanted.
+#[derive(Debug, Args)]
+pub(crate) struct UuidArgs {
+    /// How many
+    #[arg(short = 'n', long)]
+    count: Option<u64>,
+    /// 7: ordered by time; 4: random
+    #[arg(
+        id = "uuid_version",
+        long = "version",
+        value_name = "VERSION",
+        default_value = "7"
+    )]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(["7", "4"]))]
+    version: String,
+}
+
+pub(crate) async fn run(args: UuidArgs, session: &Session) -> Result<u8, Failure> {
+    let version = if args.version == "4" { 4 } else { 7 };
+    let query = UuidQuery {
+        version: Some(version),
+        count: args.count,
+    };
+    let (report, uuids) = if query.count.is_some() {
+        let answer = session.client.uuids(&query).await?;
+        (Report::new(&answer)?, answer.uuids)
+    } else {
+        let answer = session.client.uuid(&query).await?;
+        (Report::new(&answer)?, vec![answer.uuid])
+    };
+    let mut report = report
+        .with_items(uuids.iter().map(|uuid| json!({ "uuid": uuid })).collect())
+        .with_columns(&["uuid"])
+        .with_people(uuids.iter().map(|uuid| format!("{uuid}\n")).collect());
+    for uuid in uuids {
+        report.row(vec![uuid]);
+    }
+    report.print(session.format)?;
+    Ok(exit::OK)
+}

@@ -1,0 +1,238 @@
+//! The processes of the demo: started, told to end, reported when they end, started again.
+
+use std::fs::OpenOptions;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+
+use crate::demo::Event;
+use crate::demo::plan::NodePlan;
+use crate::failure::Failure;
+
+/// A node's own clean stop takes at most ten seconds; who is not done then is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(11);
+
+/// The three nodes.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    nodes: Vec<NodePlan>,
+    /// How to signal each process; none for one that has ended.
+    running: Vec<Option<mpsc::Sender<Signal>>>,
+    events: mpsc::Sender<Event>,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    node: usize,
+    status: Option<ExitStatus>,
+}
+
+impl Fleet {
+    /// Starts all nodes of the plan.
+    pub(crate) fn start(
+        nodes: Vec<NodePlan>,
+        events: mpsc::Sender<Event>,
+    ) -> Result<Self, Failure> {
+        let running = nodes.iter().map(|_| None).collect();
+        let mut fleet = Self {
+            nodes,
+            running,
+            events,
+        };
+        for node in 0..fleet.nodes.len() {
+            fleet.spawn(node)?;
+        }
+        Ok(fleet)
+    }
+
+    /// Every node, running or not.
+    pub(crate) fn nodes(&self) -> &[NodePlan] {
+        &self.nodes
+    }
+
+    /// The nodes that run.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &NodePlan> {
+        self.nodes
+            .iter()
+            .zip(&self.running)
+            .filter(|(_, orders)| orders.is_some())
+            .map(|(n, _)| n)
+    }
+
+    /// Whether every node has ended.
+    pub(crate) fn none_runs(&self) -> bool {
+        self.running.iter().all(Option::is_none)
+    }
+
+    /// Where reports about the nodes go.
+    pub(crate) fn events(&self) -> mpsc::Sender<Event> {
+        self.events.clone()
+    }
+
+    /// Kills the node of that name, as `kill -9` does.
+    pub(crate) fn kill(&self, name: &str) {
+        let at = self.nodes.iter().position(|node| node.name == name);
+        if let Some(Some(orders)) = at.map(|at| &self.running[at]) {
+            // A process that has just ended needs no signal.
+            let _ = orders.try_send(Signal::KILL);
+        }
+    }
+
+    /// Takes note of an end and says what it was.
+    pub(crate) fn ended(&mut self, ended: &Ended) -> String {
+        self.running[ended.node] = None;
+        self.why(ended)
+    }
+
+    /// What an end was.
+    pub(crate) fn why(&self, ended: &Ended) -> String {
+        let node = &self.nodes[ended.node];
+        end_text(&node.name, ended.status, last_line(node).as_deref())
+    }
+
+    /// Starts every node that has ended, and says which.
+    pub(crate) fn revive(&mut self) -> Result<String, Failure> {
+        let gone: Vec<usize> = (0..self.nodes.len())
+            .filter(|node| self.running[*node].is_none())
+            .collect();
+        if gone.is_empty() {
+            return Ok("all three run".to_owned());
+        }
+        let mut names = Vec::new();
+        for node in gone {
+            self.spawn(node)?;
+            names.push(self.nodes[node].name.clone());
+        }
+        Ok(format!("{} started again", names.join(" and ")))
+    }
+
+    /// Stops every node: cleanly if it does so in time.
+    pub(crate) async fn stop(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+        for signal in [Signal::TERM, Signal::KILL] {
+            for orders in self.running.iter().flatten() {
+                // A process that has just ended needs no signal.
+                let _ = orders.try_send(signal);
+            }
+            let all_gone = async {
+                while !self.none_runs() {
+                    match inbox.recv().await {
+                        Some(Event::Ended(ended)) => self.running[ended.node] = None,
+                        Some(_) => {}
+                        None => break,
+                    }
+                }
+            };
+            if tokio::time::timeout(STOP_PATIENCE, all_gone).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn spawn(&mut self, node: usize) -> Result<(), Failure> {
+        let plan = &self.nodes[node];
+        let failed =
+            |error: std::io::Error| Failure::failed(format!("cannot start {}: {error}", plan.name));
+        let executable = std::env::current_exe().map_err(failed)?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&plan.log)
+            .map_err(failed)?;
+        let mut command = Command::new(executable);
+        command
+            .arg("server")
+            .arg("--config")
+            .arg(&plan.config)
+            .arg("--die-with-parent")
+            .arg(std::process::id().to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            // Ctrl-C is for the demo, which then stops the nodes in its own time.
+            .process_group(0)
+            .kill_on_drop(true);
+        for (name, _) in std::env::vars_os() {
+            // What the user's variables say to a server is not said to these.
+            if name.to_string_lossy().starts_with("SEQD_") {
+                command.env_remove(name);
+            }
+        }
+        let child = command.spawn().map_err(failed)?;
+        let (orders, inbox) = mpsc::channel(4);
+        self.running[node] = Some(orders);
+        tokio::spawn(tend(child, node, inbox, self.events.clone()));
+        Ok(())
+    }
+}
+
+/// Passes signals on while the process runs, and reports its end. Only the owner of the child may
+/// signal it: once it is reaped its number may be another process's.
+async fn tend(
+    mut child: Child,
+    node: usize,
+    mut orders: mpsc::Receiver<Signal>,
+    events: mpsc::Sender<Event>,
+) {
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status.ok(),
+            Some(signal) = orders.recv() => {
+                let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+                if let Some(pid) = pid {
+                    // It fails only if the process has ended, which `wait` tells.
+                    let _ = kill_process(pid, signal);
+                }
+            }
+        }
+    };
+    // Nobody listens once the demo is at its end.
+    let _ = events.send(Event::Ended(Ended { node, status })).await;
+}
+
+fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> String {
+    let Some(status) = status else {
+        return format!("{name} has ended");
+    };
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("{name} was killed (signal {signal})"),
+        (None, Some(0)) => format!("{name} has stopped"),
+        (None, code) => {
+            let code = code.unwrap_or_default();
+            // The demo prints no address but the ones of its banner, for who reads them from it.
+            let line = last_line.map(|line| line.replace("http://", ""));
+            let why = line.map(|line| format!(": {line}")).unwrap_or_default();
+            format!("{name} has stopped with exit code {code}{why}")
+        }
+    }
+}
+
+/// What the node said last.
+fn last_line(node: &NodePlan) -> Option<String> {
+    let text = std::fs::read(&node.log).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .rfind(|line| !line.trim().is_empty())
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_as_it_was() {
+        let text = |raw| end_text("n2", Some(ExitStatus::from_raw(raw)), Some("code=corrupt"));
+        assert_eq!(text(9), "n2 was killed (signal 9)");
+        assert_eq!(text(0), "n2 has stopped");
+        assert_eq!(
+            text(10 << 8),
+            "n2 has stopped with exit code 10: code=corrupt"
+        );
+        assert_eq!(end_text("n2", None, None), "n2 has ended");
+    }
+}

@@ -1,0 +1,200 @@
+//! `seqd demo`: three real nodes on loopback, each a process of its own with a folder of its own.
+//!
+//! The nodes are `seqd server` of this same executable. They end with the demo however it ends:
+//! by a clean stop where it can ask for one, by the kernel where it cannot. The demo prints the
+//! nodes' addresses once all three serve, then reports what happens to them.
+
+mod fleet;
+mod folder;
+mod keys;
+mod plan;
+mod watch;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use seqd_client::api::exit;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::failure::Failure;
+use crate::output::write_stdout;
+use fleet::{Ended, Fleet};
+use folder::Folder;
+use keys::Keys;
+
+/// Room for every key, exit and report that can come at once; a sender waits when it is full.
+const EVENTS: usize = 64;
+
+/// How the demo runs.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Keep the nodes' folders here, and go on with those that are there
+    #[arg(long, env = "SEQD_DEMO_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
+/// What the demo reacts to.
+#[derive(Debug)]
+enum Event {
+    /// A node's process ended.
+    Ended(Ended),
+    /// A key was pressed.
+    Key(u8),
+    /// Something to tell.
+    Note(String),
+}
+
+/// The nodes are spawned from the calling thread, which lives as long as the demo: the kernel
+/// ends them when the *thread* that spawned them ends.
+pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let code = runtime.block_on(demo(args));
+    // The thread that reads keys may be waiting for one that never comes.
+    runtime.shutdown_background();
+    code
+}
+
+/// Starts and stops everything, in order.
+async fn demo(args: DemoArgs) -> Result<u8, Failure> {
+    let started = Instant::now();
+    let mut signals = Signals::new()?;
+    let folder = Folder::open(args.data_dir)?;
+    // Held until the nodes listen, so that two demos do not choose the same ports.
+    let turn = plan::take_turn()?;
+    let plan = plan::make(folder.path())?;
+    let (events, mut inbox) = mpsc::channel(EVENTS);
+    let mut fleet = Fleet::start(plan, events.clone())?;
+    let ready = tokio::select! {
+        ready = watch::all_ready(&fleet, &mut inbox) => ready,
+        () = signals.next() => Ok(None),
+    };
+    drop(turn);
+    let outcome = match ready {
+        Ok(Some(cluster)) => {
+            let keys = Keys::open(events.clone());
+            let text = banner(&fleet, &cluster, &folder, started.elapsed(), keys.is_some());
+            let outcome = match write_stdout(&text) {
+                Ok(()) => react(&mut fleet, &mut inbox, &mut signals, keys.is_some()).await,
+                Err(failure) => Err(failure),
+            };
+            drop(keys);
+            outcome
+        }
+        Ok(None) => Ok(exit::OK),
+        Err(failure) => Err(failure),
+    };
+    tokio::select! {
+        () = fleet.stop(&mut inbox) => {}
+        // Asked twice: the nodes end with this process.
+        () = signals.next() => {}
+    }
+    folder.close()?;
+    outcome
+}
+
+/// Reports and obeys until it is told to end.
+async fn react(
+    fleet: &mut Fleet,
+    inbox: &mut mpsc::Receiver<Event>,
+    signals: &mut Signals,
+    keys: bool,
+) -> Result<u8, Failure> {
+    loop {
+        let event = tokio::select! {
+            event = inbox.recv() => event,
+            () = signals.next() => return Ok(exit::OK),
+        };
+        match event {
+            Some(Event::Ended(ended)) => {
+                let text = fleet.ended(&ended);
+                let revive = if keys { "; r revives it" } else { "" };
+                write_stdout(&format!("  {text}{revive}\n"))?;
+                if fleet.none_runs() && !keys {
+                    return Err(Failure::failed("all three nodes have ended"));
+                }
+                watch::tell_next_leader(fleet);
+            }
+            Some(Event::Note(text)) => write_stdout(&format!("  {text}\n"))?,
+            Some(Event::Key(b'k')) => watch::kill_leader(fleet).await,
+            Some(Event::Key(b'r')) => {
+                let text = fleet.revive()?;
+                write_stdout(&format!("  {text}\n"))?;
+            }
+            // Ctrl-C and Ctrl-D reach a program as signals, or as these bytes.
+            Some(Event::Key(b'q' | 3 | 4)) | None => return Ok(exit::OK),
+            Some(Event::Key(_)) => {}
+        }
+    }
+}
+
+/// What is printed once all three serve.
+fn banner(
+    fleet: &Fleet,
+    cluster: &watch::Founded,
+    folder: &Folder,
+    took: std::time::Duration,
+    keys: bool,
+) -> String {
+    let (data, kept) = (folder.path().display(), folder.is_kept());
+    let fate = if kept {
+        "kept"
+    } else {
+        "removed on Ctrl-C; keep with --data-dir"
+    };
+    let mut text = format!(
+        "  cluster {}  3 nodes ready in {:.1}s       data: {data} ({fate})\n",
+        cluster.id,
+        took.as_secs_f64(),
+    );
+    for node in fleet.nodes() {
+        let role = if node.name == cluster.leader {
+            "leader"
+        } else {
+            "follower"
+        };
+        text.push_str(&format!("  {} {role:<9} http://{}\n", node.name, node.http));
+    }
+    let end = if keys {
+        "keys: k kill the leader, r revive it, q quit"
+    } else {
+        "Ctrl-C ends it."
+    };
+    text.push_str(&format!(
+        "  DEV MODE: no TLS, no auth, loopback only.   {end}\n"
+    ));
+    text
+}
+
+/// The signals that end the demo; a terminal that is closed sends the third.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

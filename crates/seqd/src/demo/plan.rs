@@ -1,0 +1,196 @@
+//! Which ports and files the nodes of the demo have.
+//!
+//! The preferred ports are replaced where another process listens. They are written down in the
+//! folder: nodes that were founded with an address are found by it for ever.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// The file in the demo's folder that keeps the ports.
+const PLAN_FILE: &str = "demo.json";
+
+/// The client ports that the demo likes best; the peer port is the next one.
+const PREFERRED: [u16; 3] = [7400, 7410, 7420];
+
+/// Where replacements are looked for: above the preferred ones and below the ports that the
+/// system gives to outgoing connections, which could take one between choice and use.
+const REPLACEMENTS: std::ops::Range<u16> = 7430..9990;
+
+/// The distance of two nodes' ports.
+const STEP: usize = 10;
+
+/// One node of the demo.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodePlan {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where clients reach it.
+    pub(crate) http: SocketAddr,
+    /// Where peers reach it.
+    pub(crate) peer: SocketAddr,
+    /// Its configuration file.
+    #[serde(skip)]
+    pub(crate) config: PathBuf,
+    /// Where its stderr goes.
+    #[serde(skip)]
+    pub(crate) log: PathBuf,
+}
+
+/// A turn in choosing ports, over when it is dropped. Every demo of the same executable takes one.
+pub(crate) fn take_turn() -> Result<File, Failure> {
+    let failed = |error: io::Error| Failure::failed(format!("cannot take a turn: {error}"));
+    let executable = std::env::current_exe()
+        .and_then(File::open)
+        .map_err(failed)?;
+    executable.lock().map_err(failed)?;
+    Ok(executable)
+}
+
+/// The plan of the folder: the one that is written there, or a new one.
+pub(crate) fn make(folder: &Path) -> Result<Vec<NodePlan>, Failure> {
+    let file = folder.join(PLAN_FILE);
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::failed(format!("cannot use {}: {error}", file.display()))
+    };
+    let mut nodes = match std::fs::read(&file) {
+        Ok(bytes) => {
+            let nodes: Vec<NodePlan> =
+                serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+            check_free(&nodes)?;
+            nodes
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let nodes = choose(is_free)?;
+            let bytes = serde_json::to_vec_pretty(&nodes).map_err(|error| failed(&error))?;
+            std::fs::write(&file, bytes).map_err(|error| failed(&error))?;
+            nodes
+        }
+        Err(error) => return Err(failed(&error)),
+    };
+    let peers: Vec<String> = nodes
+        .iter()
+        .map(|node| format!("{}={}", node.name, node.peer))
+        .collect();
+    for node in &mut nodes {
+        node.config = folder.join(format!("{}.toml", node.name));
+        node.log = folder.join(format!("{}.log", node.name));
+        let text = config_text(node, &folder.join(&node.name), &peers)?;
+        std::fs::write(&node.config, text).map_err(|error| failed(&error))?;
+    }
+    Ok(nodes)
+}
+
+/// Nodes of an old plan cannot move: the cluster knows them by their addresses.
+fn check_free(nodes: &[NodePlan]) -> Result<(), Failure> {
+    let addresses = nodes.iter().flat_map(|node| [node.http, node.peer]);
+    match addresses
+        .into_iter()
+        .find(|address| !is_free(address.port()))
+    {
+        None => Ok(()),
+        Some(busy) => Err(Failure::failed(format!(
+            "{busy} is in use, and the cluster in this folder was founded with it"
+        ))),
+    }
+}
+
+/// A pair of neighbouring ports for each node: the preferred one where it is free.
+fn choose(is_free: impl Fn(u16) -> bool) -> Result<Vec<NodePlan>, Failure> {
+    let pair_is_free = |port: &u16| is_free(*port) && is_free(*port + 1);
+    let mut replacements = REPLACEMENTS.step_by(STEP).filter(pair_is_free);
+    let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut nodes = Vec::new();
+    for (at, preferred) in PREFERRED.into_iter().enumerate() {
+        let free = if pair_is_free(&preferred) {
+            Some(preferred)
+        } else {
+            replacements.next()
+        };
+        let Some(port) = free else {
+            return Err(Failure::failed("no free ports on loopback"));
+        };
+        nodes.push(NodePlan {
+            name: format!("n{}", at + 1),
+            http: address(port),
+            peer: address(port + 1),
+            config: PathBuf::new(),
+            log: PathBuf::new(),
+        });
+    }
+    Ok(nodes)
+}
+
+/// Whether nobody listens there, on loopback or on all interfaces.
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+fn config_text(node: &NodePlan, data: &Path, peers: &[String]) -> Result<String, Failure> {
+    let Some(data) = data.to_str() else {
+        return Err(Failure::usage(
+            "the demo's folder has a name that is not UTF-8",
+        ));
+    };
+    // A JSON string is a TOML basic string too.
+    let quoted = serde_json::Value::from(data);
+    let peers = serde_json::Value::from(peers);
+    let NodePlan {
+        name, http, peer, ..
+    } = node;
+    Ok(format!(
+        "[node]\nname = \"{name}\"\ndata_dir = {quoted}\n\n\
+         [http]\nlisten = \"{http}\"\nadvertise = \"http://{http}\"\n\n\
+         [peer]\nlisten = \"{peer}\"\npeers = {peers}\n\n\
+         [log]\nformat = \"text\"\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(nodes: &[NodePlan]) -> Vec<(u16, u16)> {
+        nodes
+            .iter()
+            .map(|node| (node.http.port(), node.peer.port()))
+            .collect()
+    }
+
+    #[test]
+    fn preferred_ports_are_taken_where_they_are_free() {
+        let nodes = choose(|_| true).unwrap();
+        assert_eq!(ports(&nodes), [(7400, 7401), (7410, 7411), (7420, 7421)]);
+        assert_eq!(nodes[2].name, "n3");
+    }
+
+    #[test]
+    fn busy_ports_are_replaced() {
+        let busy = [7401, 7420, 7430, 7441];
+        let nodes = choose(|port| !busy.contains(&port)).unwrap();
+        assert_eq!(ports(&nodes), [(7450, 7451), (7410, 7411), (7460, 7461)]);
+        assert!(choose(|_| false).is_err());
+    }
+
+    #[test]
+    fn a_plan_is_found_again_and_its_files_are_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = make(folder.path()).unwrap();
+        let second = make(folder.path()).unwrap();
+        assert_eq!(first, second);
+        let text = std::fs::read_to_string(&first[1].config).unwrap();
+        let layers = seqd_node::config::Layers::new()
+            .file("n2.toml", &text)
+            .unwrap();
+        let config = layers.resolve("host").unwrap().config;
+        assert_eq!(config.node.name, "n2");
+        assert_eq!(config.node.data_dir, folder.path().join("n2"));
+        assert_eq!(config.http.listen, first[1].http);
+        assert_eq!(config.peer.peers.len(), 3);
+    }
+}

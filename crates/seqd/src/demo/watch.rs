@@ -1,0 +1,164 @@
+//! Looking at the demo's nodes from outside, as a client: are they ready, who leads.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use seqd_client::api::Cluster;
+use seqd_client::{Client, Endpoint, Error, Options};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::demo::Event;
+use crate::demo::fleet::Fleet;
+use crate::failure::Failure;
+
+/// How long three nodes may take on a slow machine; then something is wrong with them.
+const READY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks: short beside an election.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// How long one look may take.
+const LOOK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a new leader is looked for after a node ended.
+const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A cluster that serves.
+#[derive(Debug)]
+pub(crate) struct Founded {
+    /// Its ID.
+    pub(crate) id: String,
+    /// The name of its leader.
+    pub(crate) leader: String,
+}
+
+/// Waits until every node is ready. A node that ends before that is a failure.
+pub(crate) async fn all_ready(
+    fleet: &Fleet,
+    inbox: &mut mpsc::Receiver<Event>,
+) -> Result<Option<Founded>, Failure> {
+    tokio::select! {
+        founded = ready(fleet) => founded.map(Some),
+        failure = first_end(fleet, inbox) => Err(failure),
+    }
+}
+
+async fn ready(fleet: &Fleet) -> Result<Founded, Failure> {
+    let deadline = Instant::now() + READY_PATIENCE;
+    for node in fleet.nodes() {
+        let client = client(node.http)?;
+        loop {
+            let Err(error) = client.ready().await else {
+                break;
+            };
+            if Instant::now() >= deadline {
+                let (name, log) = (&node.name, node.log.display());
+                return Err(Failure::failed(format!(
+                    "{name} is not ready: {error}; see {log}"
+                )));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+    loop {
+        for node in fleet.nodes() {
+            if let Ok(Cluster {
+                cluster_id: Some(id),
+                leader: Some(leader),
+                ..
+            }) = client(node.http)?.cluster().await
+            {
+                return Ok(Founded { id, leader });
+            }
+        }
+        if Instant::now() >= deadline {
+            return Err(Failure::failed("the nodes are ready and know no leader"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Resolves when a node ends, with what it said last.
+async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure {
+    loop {
+        match inbox.recv().await {
+            Some(Event::Ended(ended)) => return Failure::failed(fleet.why(&ended)),
+            Some(_) => {}
+            None => return Failure::failed("the nodes cannot be watched"),
+        }
+    }
+}
+
+/// Kills the leader, or says that there is none.
+pub(crate) async fn kill_leader(fleet: &Fleet) {
+    let leader = leader(fleet.live().map(|node| node.http).collect()).await;
+    match leader {
+        Some((name, _)) if fleet.live().any(|node| node.name == name) => fleet.kill(&name),
+        _ => {
+            // The demo that would print it is the one that called.
+            let note = Event::Note("no leader to kill".to_owned());
+            let _ = fleet.events().try_send(note);
+        }
+    }
+}
+
+/// Says who leads once somebody does, without keeping anybody waiting.
+pub(crate) fn tell_next_leader(fleet: &Fleet) {
+    let live: Vec<(String, SocketAddr)> = fleet
+        .live()
+        .map(|node| (node.name.clone(), node.http))
+        .collect();
+    if live.is_empty() {
+        return;
+    }
+    let events = fleet.events();
+    tokio::spawn(async move {
+        let started = Instant::now();
+        let addresses: Vec<SocketAddr> = live.iter().map(|(_, address)| *address).collect();
+        while started.elapsed() < LEADER_PATIENCE {
+            let found = leader(addresses.clone()).await;
+            if let Some((name, term)) = found
+                && live.iter().any(|(known, _)| *known == name)
+            {
+                let took = started.elapsed().as_secs_f64();
+                let note = format!("{name} leads (term {term}, seen after {took:.1}s)");
+                // Nobody listens once the demo is at its end.
+                let _ = events.send(Event::Note(note)).await;
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let note = "no leader: two nodes are needed".to_owned();
+        let _ = events.send(Event::Note(note)).await;
+    });
+}
+
+/// Who leads, as the nodes at these addresses see it: the word of the highest term counts.
+async fn leader(addresses: Vec<SocketAddr>) -> Option<(String, u64)> {
+    let mut best: Option<(String, u64)> = None;
+    for address in addresses {
+        let Ok(client) = client(address) else {
+            continue;
+        };
+        if let Ok(Cluster {
+            leader: Some(leader),
+            term,
+            ..
+        }) = client.cluster().await
+            && best.as_ref().is_none_or(|(_, known)| term > *known)
+        {
+            best = Some((leader, term));
+        }
+    }
+    best
+}
+
+fn client(address: SocketAddr) -> Result<Client, Failure> {
+    let endpoint = Endpoint::parse(&address.to_string()).map_err(Error::from)?;
+    let options = Options {
+        endpoints: vec![endpoint],
+        timeout: Some(LOOK_PATIENCE),
+    };
+    Ok(Client::new(options)?)
+}

@@ -1,0 +1,183 @@
+//! How a command fails: one message on stderr and an exit code.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use seqd_client::Error;
+use seqd_client::api::exit;
+use serde_json::{Map, Value, json};
+
+use crate::output::Format;
+
+/// Why a command failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub(crate) exit: u8,
+    code: String,
+    detail: String,
+    hint: Option<String>,
+    /// What a node answered, for `-o json`.
+    problem: Map<String, Value>,
+}
+
+impl Failure {
+    /// The command line asks for something that cannot be.
+    pub(crate) fn usage(detail: impl Into<String>) -> Self {
+        Self::of(exit::USAGE, "usage", detail)
+    }
+
+    /// It failed for a reason that no other exit code names.
+    pub(crate) fn failed(detail: impl Into<String>) -> Self {
+        Self::of(exit::FAILURE, "failure", detail)
+    }
+
+    /// It failed with this exit code and code.
+    pub(crate) fn of(exit: u8, code: &str, detail: impl Into<String>) -> Self {
+        let (code, detail) = (code.to_owned(), detail.into());
+        Self {
+            exit,
+            code,
+            detail,
+            hint: None,
+            problem: Map::new(),
+        }
+    }
+
+    /// The same with a word on what to do.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The message in the form that the user asked for.
+    fn text(&self, format: Format) -> String {
+        if format.is_json() {
+            let mut fields = self.problem.clone();
+            fields.insert("code".to_owned(), json!(self.code));
+            fields.insert("detail".to_owned(), json!(self.detail));
+            fields.insert("exit".to_owned(), json!(self.exit));
+            if let Some(hint) = &self.hint {
+                fields.insert("hint".to_owned(), json!(hint));
+            }
+            return format!("{}\n", Value::Object(fields));
+        }
+        let mut text = format!("error: {} ({})\n", self.detail, self.code);
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("hint: {hint}\n"));
+        }
+        text
+    }
+
+    /// Writes the message to stderr without ending the program.
+    pub(crate) fn print(&self, format: Format) {
+        // Nobody is left to tell if stderr is gone.
+        let _ = io::stderr().write_all(self.text(format).as_bytes());
+    }
+
+    /// Writes the message to stderr; what is answered ends the program.
+    pub(crate) fn report(&self, format: Format) -> ExitCode {
+        self.print(format);
+        ExitCode::from(self.exit)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let exit = error.exit();
+        let detail = error.to_string();
+        match error {
+            Error::Problem(problem) => {
+                let title = problem.title.to_string();
+                let detail = if problem.detail.is_empty() {
+                    title
+                } else {
+                    problem.detail.to_string()
+                };
+                let mut failure = Self::of(exit, &problem.code, detail);
+                failure.hint = problem.hint.as_deref().map(str::to_owned);
+                if let Ok(Value::Object(fields)) = serde_json::to_value(&problem) {
+                    failure.problem = fields;
+                }
+                failure
+            }
+            Error::Endpoint(_) => Self::usage(detail),
+            Error::Setup(_) => Self::failed(detail),
+            Error::Unreachable(_) => Self::of(exit, "unreachable", detail).with_hint(
+                "is a node running there? -e HOST:PORT,... or SEQD_ENDPOINTS says where",
+            ),
+            Error::OutcomeUnknown(_) => Self::of(exit, "outcome-unknown", detail),
+            Error::NoAnswer(_) => Self::of(exit, "no-answer", detail),
+            Error::BadAnswer { .. } => Self::of(exit, "bad-answer", detail),
+        }
+    }
+}
+
+/// Reports what the parser of the command line refused; help and version are no failures.
+pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && wants_json(std::env::args_os()) {
+        let text = error.to_string();
+        let detail = text
+            .trim_start_matches("error: ")
+            .lines()
+            .next()
+            .unwrap_or_default();
+        return Failure::usage(detail).report(Format::Json);
+    }
+    // Nobody is left to tell if the streams are gone.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() {
+        exit::USAGE
+    } else {
+        exit::OK
+    })
+}
+
+/// Whether JSON was asked for, in a command line that as a whole does not parse.
+fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
+    let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let json = |text: &str| matches!(text, "json" | "jsonl");
+    let named = args
+        .windows(2)
+        .any(|pair| matches!(pair[0].as_str(), "-o" | "--output") && json(&pair[1]));
+    let joined = args.iter().any(|arg| {
+        let value = arg
+            .strip_prefix("--output=")
+            .or_else(|| arg.strip_prefix("-o"));
+        value.is_some_and(|value| json(value.trim_start_matches('=')))
+    });
+    named || joined || std::env::var("SEQD_OUTPUT").is_ok_and(|value| json(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_client::api::{ErrorCode, Problem};
+
+    use super::*;
+
+    #[test]
+    fn a_problem_keeps_its_exit_code_and_hint() {
+        let problem = Problem::new(ErrorCode::NotFound, "no sequence order")
+            .with_hint("seqd seq create order");
+        let failure = Failure::from(Error::Problem(Box::new(problem)));
+        assert_eq!(failure.exit, 3);
+        assert_eq!(
+            failure.text(Format::Table),
+            "error: no sequence order (not-found)\nhint: seqd seq create order\n"
+        );
+        let json: Value = serde_json::from_str(&failure.text(Format::Json)).unwrap();
+        assert_eq!(json["code"], "not-found");
+        assert_eq!(json["status"], 404);
+        assert_eq!(json["exit"], 3);
+    }
+
+    #[test]
+    fn json_is_seen_in_a_line_that_does_not_parse() {
+        let wants = |line: &str| wants_json(line.split(' ').map(OsString::from));
+        assert!(wants("seqd id --nope -o json"));
+        assert!(wants("seqd --output=jsonl nope"));
+        assert!(wants("seqd -ojson nope"));
+        assert!(!wants("seqd id --nope -o table"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Data on stdout in the form that was asked for: table, JSON, JSON lines, CSV or plain.
+
+use std::io::{self, Write as _};
+
+use clap::ValueEnum;
+use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// How data is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// One JSON document
+    Json,
+    /// One JSON document a line
+    Jsonl,
+    /// Comma-separated, with a header
+    Csv,
+    /// Tab-separated, without a header
+    Plain,
+}
+
+impl Format {
+    /// Whether programs read it as JSON.
+    pub(crate) const fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonl)
+    }
+}
+
+/// What a command found, ready to be written in any form.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Report {
+    json: Value,
+    items: Vec<Value>,
+    columns: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    people: Option<String>,
+}
+
+impl Report {
+    /// Data that `-o json` writes as it is, and `-o jsonl` as one line.
+    pub(crate) fn new(json: &impl Serialize) -> Result<Self, Failure> {
+        let json = value(json)?;
+        Ok(Self {
+            items: vec![json.clone()],
+            json,
+            ..Self::default()
+        })
+    }
+
+    /// Items that `-o json` writes as one array, and `-o jsonl` one a line.
+    pub(crate) fn list<T: Serialize>(items: &[T]) -> Result<Self, Failure> {
+        let items = items.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            json: Value::Array(items.clone()),
+            items,
+            ..Self::default()
+        })
+    }
+
+    /// The lines of `-o jsonl`, where they are not what `-o json` writes.
+    pub(crate) fn with_items(mut self, items: Vec<Value>) -> Self {
+        self.items = items;
+        self
+    }
+
+    /// The columns of the table.
+    pub(crate) fn with_columns(mut self, columns: &[&'static str]) -> Self {
+        self.columns = columns.to_vec();
+        self
+    }
+
+    /// One row of the table.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// What people read in place of the table.
+    pub(crate) fn with_people(mut self, text: String) -> Self {
+        self.people = Some(text);
+        self
+    }
+
+    /// The table that people read.
+    pub(crate) fn table(&self) -> String {
+        let header = self
+            .columns
+            .iter()
+            .map(|name| name.to_uppercase())
+            .collect();
+        table(std::iter::once(header).chain(self.rows.iter().cloned()))
+    }
+
+    /// The whole text in this form.
+    pub(crate) fn text(&self, format: Format) -> String {
+        match format {
+            Format::Table => self.people.clone().unwrap_or_else(|| self.table()),
+            Format::Json => format!("{:#}\n", self.json),
+            Format::Jsonl => self.items.iter().map(|item| format!("{item}\n")).collect(),
+            Format::Csv => {
+                let header = csv_line(self.columns.iter().copied());
+                let rows = self
+                    .rows
+                    .iter()
+                    .map(|row| csv_line(row.iter().map(String::as_str)));
+                std::iter::once(header).chain(rows).collect()
+            }
+            Format::Plain => self
+                .rows
+                .iter()
+                .map(|row| format!("{}\n", row.join("\t")))
+                .collect(),
+        }
+    }
+
+    /// Writes it to stdout.
+    pub(crate) fn print(&self, format: Format) -> Result<(), Failure> {
+        write_stdout(&self.text(format))
+    }
+}
+
+fn value(data: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(data).map_err(|error| Failure::failed(format!("cannot write it: {error}")))
+}
+
+/// Columns side by side, two blanks between them, no lines.
+pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.add_rows(rows);
+    for at in 0..table.column_count() {
+        if let Some(column) = table.column_mut(at) {
+            column.set_padding((0, 2));
+        }
+    }
+    let text = table.trim_fmt();
+    if text.is_empty() {
+        text
+    } else {
+        format!("{text}\n")
+    }
+}
+
+/// One line of RFC 4180.
+fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
+    let cells: Vec<String> = cells
+        .map(|cell| {
+            if cell.contains([',', '"', '\n', '\r']) {
+                format!("\"{}\"", cell.replace('"', "\"\""))
+            } else {
+                cell.to_owned()
+            }
+        })
+        .collect();
+    format!("{}\n", cells.join(","))
+}
+
+/// Writes to stdout. A reader that has gone has seen enough: that is no failure.
+pub(crate) fn write_stdout(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sample() -> Report {
+        let items = [
+            json!({"name": "a", "next": "1"}),
+            json!({"name": "long, name", "next": null}),
+        ];
+        let mut report = Report::list(&items)
+            .unwrap()
+            .with_columns(&["name", "next"]);
+        report.row(vec!["a".to_owned(), "1".to_owned()]);
+        report.row(vec!["long, name".to_owned(), "-".to_owned()]);
+        report
+    }
+
+    #[test]
+    fn each_form_is_as_written_here() {
+        let report = sample();
+        let table = "NAME        NEXT\na           1\nlong, name  -\n";
+        assert_eq!(report.text(Format::Table), table);
+        assert_eq!(
+            report.text(Format::Csv),
+            "name,next\na,1\n\"long, name\",-\n"
+        );
+        assert_eq!(report.text(Format::Plain), "a\t1\nlong, name\t-\n");
+        let lines = "{\"name\":\"a\",\"next\":\"1\"}\n{\"name\":\"long, name\",\"next\":null}\n";
+        assert_eq!(report.text(Format::Jsonl), lines);
+        let read: Value = serde_json::from_str(&report.text(Format::Json)).unwrap();
+        assert_eq!(read[1]["name"], "long, name");
+    }
+
+    #[test]
+    fn people_may_read_something_else() {
+        let report = sample().with_people("all is well\n".to_owned());
+        assert_eq!(report.text(Format::Table), "all is well\n");
+        assert_eq!(report.text(Format::Plain), sample().text(Format::Plain));
+    }
+
+    #[test]
+    fn csv_quotes_what_needs_it() {
+        assert_eq!(
+            csv_line(["a\"b", "c\nd", ""].into_iter()),
+            "\"a\"\"b\",\"c\nd\",\n"
+        );
+    }
+}

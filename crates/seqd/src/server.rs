@@ -1,0 +1,170 @@
+//! `seqd server`: one node, from its configuration to its exit code.
+//!
+//! A stopped process says why in its last line on stderr, with `code=` and a word that programs
+//! can rely on, unless it was asked to stop.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use seqd_client::api::exit;
+use seqd_node::{Config, Node, Ports, Stop};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::commands::config::ConfigSource;
+use crate::failure::Failure;
+use crate::logging;
+
+/// A clean stop takes at most this long; what is left then is what a crash would leave too.
+const STOP_PATIENCE: Duration = Duration::from_millis(9500);
+
+/// Where the configuration comes from.
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    #[command(flatten)]
+    source: ConfigSource,
+    /// End as soon as the process with this ID, which must be the parent, ends
+    #[arg(long, hide = true, value_name = "PID")]
+    die_with_parent: Option<i32>,
+}
+
+pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
+    if let Some(parent) = args.die_with_parent {
+        die_with(parent)?;
+    }
+    let resolved = args.source.resolve()?;
+    logging::install(&resolved.config.log);
+    for warning in &resolved.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = runtime(resolved.config.node.threads)
+        .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
+    let code = runtime.block_on(serve(resolved.config));
+    // A task that is stuck on a disk must not hold up the exit.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    code
+}
+
+/// Starts the node, waits for a signal or for the node's own end, and stops it.
+async fn serve(config: Config) -> Result<u8, Failure> {
+    let mut signals = Signals::new()
+        .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    let ports = match Ports::os(&config) {
+        Ok(ports) => ports,
+        Err(_) if is_locked(&config.node.data_dir) => return Ok(ended(&folder_in_use(&config))),
+        Err(error) => return Err(Failure::failed(format!("cannot listen: {error}"))),
+    };
+    let node = tokio::select! {
+        started = Node::start(config, ports) => match started {
+            Ok(node) => node,
+            Err(stop) => return Ok(ended(&stop)),
+        },
+        // Nothing was promised to anyone yet.
+        name = signals.next() => {
+            tracing::info!("{name} while starting: stopped");
+            return Ok(exit::OK);
+        }
+    };
+    let (code, why) = tokio::select! {
+        stop = node.stopped() => (stop.exit, Some(stop)),
+        name = signals.next() => {
+            tracing::info!("{name}: stopping");
+            (exit::OK, None)
+        }
+    };
+    tokio::select! {
+        () = node.stop() => tracing::info!("stopped"),
+        () = tokio::time::sleep(STOP_PATIENCE) => tracing::warn!("stopped before all was done"),
+        name = signals.next() => tracing::warn!("{name} again: stopped at once"),
+    }
+    Ok(why.map_or(code, |stop| ended(&stop)))
+}
+
+/// Whether another process holds the folder: then a busy port is that process's too, and the
+/// folder is what there is to say.
+fn is_locked(folder: &Path) -> bool {
+    File::open(folder.join("LOCK")).is_ok_and(|lock| {
+        flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+    })
+}
+
+fn folder_in_use(config: &Config) -> Stop {
+    let message = format!(
+        "{} is in use by another process",
+        config.node.data_dir.display()
+    );
+    Stop {
+        exit: exit::REFUSED,
+        code: "folder-in-use",
+        message,
+    }
+}
+
+/// Says why the node ended by itself, in the last line on stderr.
+fn ended(stop: &Stop) -> u8 {
+    let line = format!("seqd stopped: {} code={}", stop.message, stop.code);
+    // Nobody is left to tell if stderr is gone.
+    let _ = writeln!(io::stderr(), "{}", line.replace('\n', " "));
+    stop.exit
+}
+
+/// One worker thread runs on the calling thread: it saves the hand-over between threads.
+fn runtime(threads: usize) -> io::Result<Runtime> {
+    match threads {
+        0 => Builder::new_multi_thread().enable_all().build(),
+        1 => Builder::new_current_thread().enable_all().build(),
+        many => Builder::new_multi_thread()
+            .worker_threads(many)
+            .enable_all()
+            .build(),
+    }
+}
+
+/// The signals that ask for a clean stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "Ctrl-C",
+        }
+    }
+}
+
+/// Has the kernel kill this process when its parent ends, whatever ends it.
+#[cfg(target_os = "linux")]
+fn die_with(parent: i32) -> Result<(), Failure> {
+    use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Failure::failed(format!("cannot follow the parent: {error}")))?;
+    // The parent may have ended before the call; then another process has adopted this one.
+    if getppid().map(Pid::as_raw_pid) == Some(parent) {
+        Ok(())
+    } else {
+        Err(Failure::failed("the parent has ended already"))
+    }
+}
+
+/// Other systems have no such call: the process then ends with the parent's clean stop alone.
+#[cfg(not(target_os = "linux"))]
+fn die_with(_parent: i32) -> Result<(), Failure> {
+    Ok(())
+}

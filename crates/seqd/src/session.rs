@@ -1,0 +1,87 @@
+//! What every client command has: the client, how to write, and whether to ask.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use seqd_client::{Client, Options, parse_endpoints};
+
+use crate::cli::Global;
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// The surroundings of a client command.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The client of the cluster.
+    pub(crate) client: Client,
+    /// How data is written.
+    pub(crate) format: Format,
+    quiet: bool,
+    verbose: bool,
+    yes: bool,
+    dry_run: bool,
+}
+
+impl Session {
+    /// Reads the global options; connects to nothing.
+    pub(crate) fn open(global: &Global) -> Result<Self, Failure> {
+        let endpoints = parse_endpoints(&global.endpoints).map_err(seqd_client::Error::from)?;
+        let client = Client::new(Options {
+            endpoints,
+            timeout: global.timeout,
+        })?;
+        Ok(Self {
+            client,
+            format: global.output,
+            quiet: global.quiet,
+            verbose: global.verbose,
+            yes: global.yes,
+            dry_run: global.dry_run,
+        })
+    }
+
+    /// Says something to people, on stderr.
+    pub(crate) fn talk(&self, text: &str) {
+        if !self.quiet {
+            // Nobody is left to tell if stderr is gone.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// Says something that only those want to know who asked for more.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.verbose {
+            self.talk(text);
+        }
+    }
+
+    /// Says what a destructive command is about to do, and whether it may.
+    ///
+    /// Without a terminal nobody can be asked: it takes `--yes`, or it is a usage error.
+    pub(crate) fn may_go_on(&self, effect: &str) -> Result<bool, Failure> {
+        let mut stderr = io::stderr();
+        // The effect is said even with --quiet: it is what the user answers for.
+        let _ = writeln!(stderr, "{effect}");
+        if self.dry_run {
+            self.talk("dry run: nothing was changed");
+            return Ok(false);
+        }
+        if self.yes {
+            return Ok(true);
+        }
+        if !(io::stdin().is_terminal() && stderr.is_terminal()) {
+            return Err(Failure::usage(
+                "this command needs --yes where nobody can be asked",
+            ));
+        }
+        let _ = write!(stderr, "go on? [y/N] ");
+        let mut answer = String::new();
+        io::stdin()
+            .lock()
+            .read_line(&mut answer)
+            .map_err(|error| Failure::failed(format!("cannot read the answer: {error}")))?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(true);
+        }
+        Err(Failure::failed("nothing was changed"))
+    }
+}

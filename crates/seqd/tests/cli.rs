@@ -1,0 +1,390 @@
+//! The binary from outside, against a stub that answers by path: what it prints where, and with
+//! which exit code it ends.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// A route: method and path without the query, status, body.
+type Route = (&'static str, u16, String);
+
+/// A node that answers what it is told to, and remembers what it was asked.
+struct Stub {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stub {
+    fn new(routes: Vec<Route>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                answer(stream.unwrap(), &routes, &log);
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// One route that fails with this code.
+    fn failing(status: u16, code: &str, retryable: bool) -> Self {
+        let body = format!(
+            r#"{{"status":{status},"code":"{code}","detail":"it went wrong","retryable":{retryable},"hint":"do this"}}"#
+        );
+        Self::new(vec![("POST /v1/sequences/a/next", status, body)])
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn answer(mut stream: TcpStream, routes: &[Route], log: &Mutex<Vec<String>>) {
+    let request = read_request(&mut stream);
+    let mut head = request.lines().next().unwrap_or_default().split(' ');
+    let (method, target) = (
+        head.next().unwrap_or_default(),
+        head.next().unwrap_or_default(),
+    );
+    let path = format!("{method} {}", target.split('?').next().unwrap_or_default());
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    log.lock()
+        .unwrap()
+        .push(format!("{method} {target} {body}").trim_end().to_owned());
+    let (status, body) = routes
+        .iter()
+        .find(|(route, ..)| *route == path)
+        .map_or((500, "no such route"), |(_, status, body)| {
+            (*status, body.as_str())
+        });
+    if status == 0 {
+        thread::sleep(Duration::from_secs(30));
+    }
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all(head.as_bytes());
+    let _ = stream.write_all(body.as_bytes());
+}
+
+/// Head and body of one request.
+fn read_request(stream: &mut TcpStream) -> String {
+    let mut text = String::new();
+    let mut bytes = [0_u8; 4096];
+    loop {
+        let read = stream.read(&mut bytes).unwrap_or(0);
+        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            if read == 0 {
+                return text;
+            }
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| {
+                line.to_lowercase()
+                    .strip_prefix("content-length: ")?
+                    .parse()
+                    .ok()
+            })
+            .unwrap_or(0);
+        if body.len() >= length || read == 0 {
+            return text;
+        }
+    }
+}
+
+fn seqd(endpoints: &str, args: &[&str], stdin: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seqd"));
+    command
+        .env("SEQD_ENDPOINTS", endpoints)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(stdin.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// Exit code, stdout, stderr.
+fn run(stub: &Stub, args: &[&str]) -> (i32, String, String) {
+    texts(&seqd(&stub.address.to_string(), args, ""))
+}
+
+fn texts(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+const ID: &str = r#"{"id":"7","layout":"default","worker":2,"node":"n2"}"#;
+const IDS: &str = r#"{"ids":["7","8"],"layout":"default","worker":2,"node":"n2"}"#;
+const NEXT: &str = r#"{"ranges":[{"first":"1","last":"2","count":2}],"first":"1","last":"2","count":2,"increment":"1","mode":"strict"}"#;
+
+#[test]
+fn ids_are_written_in_every_form() {
+    let stub = Stub::new(vec![
+        ("GET /v1/id", 200, ID.to_owned()),
+        ("GET /v1/ids", 200, IDS.to_owned()),
+    ]);
+    let out = |args: &[&str]| {
+        let (code, stdout, stderr) = run(&stub, args);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{args:?}");
+        stdout
+    };
+    assert_eq!(out(&["id"]), "7\n");
+    assert_eq!(out(&["id", "-n", "2"]), "7\n8\n");
+    assert_eq!(out(&["id", "-n", "2", "-o", "plain"]), "7\n8\n");
+    assert_eq!(out(&["-o", "csv", "id", "-n", "2"]), "id\n7\n8\n");
+    let line = "{\"id\":\"7\",\"layout\":\"default\",\"node\":\"n2\",\"worker\":2}\n";
+    assert_eq!(out(&["id", "-o", "jsonl"]), line);
+    let json: serde_json::Value =
+        serde_json::from_str(&out(&["id", "-n", "2", "-o", "json"])).unwrap();
+    assert_eq!(
+        json,
+        serde_json::from_str::<serde_json::Value>(IDS).unwrap()
+    );
+    let asked = stub.asked();
+    assert_eq!(asked[0], "GET /v1/id");
+    assert_eq!(asked[1], "GET /v1/ids?count=2");
+}
+
+#[test]
+fn next_prints_a_value_a_line() {
+    let stub = Stub::new(vec![(
+        "POST /v1/sequences/order/next",
+        200,
+        NEXT.to_owned(),
+    )]);
+    let (code, stdout, stderr) = run(&stub, &["seq", "next", "order", "--count", "2"]);
+    assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "1\n2\n", ""));
+    assert_eq!(
+        stub.asked(),
+        ["POST /v1/sequences/order/next {\"count\":2}"]
+    );
+}
+
+#[test]
+fn the_deadline_is_told_to_the_server() {
+    let stub = Stub::new(vec![("GET /v1/id", 200, ID.to_owned())]);
+    run(&stub, &["--timeout", "2s", "id"]);
+    assert_eq!(stub.asked(), ["GET /v1/id?timeout_ms=2000"]);
+}
+
+#[test]
+fn each_answer_has_its_exit_code() {
+    let cases = [
+        (400, "invalid-argument", false, 2),
+        (401, "unauthorized", false, 4),
+        (404, "not-found", false, 3),
+        (409, "sequence-exhausted", false, 6),
+        (412, "precondition-failed", false, 6),
+        (421, "wrong-cluster", false, 1),
+        (429, "rate-limited", true, 5),
+        (500, "internal", false, 1),
+        (503, "no-quorum", true, 5),
+        (504, "outcome-unknown", false, 8),
+        (409, "not-known-to-this-version", false, 6),
+    ];
+    for (status, code, retryable, exit) in cases {
+        let stub = Stub::failing(status, code, retryable);
+        let (got, stdout, stderr) = run(&stub, &["seq", "next", "a"]);
+        assert_eq!((got, stdout.as_str()), (exit, ""), "{code}");
+        assert_eq!(
+            stderr,
+            format!("error: it went wrong ({code})\nhint: do this\n")
+        );
+    }
+}
+
+#[test]
+fn errors_are_json_where_data_would_be() {
+    let stub = Stub::failing(404, "not-found", false);
+    let (code, stdout, stderr) = run(&stub, &["seq", "next", "a", "-o", "json"]);
+    let error: serde_json::Value = serde_json::from_str(&stderr).unwrap();
+    assert_eq!((code, stdout.as_str()), (3, ""));
+    assert_eq!(
+        (&error["code"], &error["status"]),
+        (&"not-found".into(), &404.into())
+    );
+    let (code, _, stderr) = run(&stub, &["-o", "json", "seq", "nxt", "a"]);
+    let error: serde_json::Value = serde_json::from_str(&stderr).unwrap();
+    assert_eq!((code, &error["code"]), (2, &"usage".into()));
+}
+
+#[test]
+fn endpoints_are_tried_in_turn() {
+    let refused = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let busy = Stub::new(vec![(
+        "GET /v1/id",
+        503,
+        r#"{"status":503,"code":"clock-behind","retryable":true}"#.to_owned(),
+    )]);
+    let well = Stub::new(vec![("GET /v1/id", 200, ID.to_owned())]);
+    let list = format!("{refused},{},http://{}", busy.address, well.address);
+    assert_eq!(texts(&seqd(&list, &["id"], "")).1, "7\n");
+    let (code, _, stderr) = texts(&seqd(&refused.to_string(), &["seq", "next", "a"], ""));
+    assert_eq!(code, 5);
+    assert!(stderr.contains("connection refused"), "{stderr}");
+}
+
+#[test]
+fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
+    let silent = Stub::new(vec![
+        ("POST /v1/sequences/a/next", 0, String::new()),
+        ("GET /v1/id", 0, String::new()),
+    ]);
+    let well = Stub::new(vec![("POST /v1/sequences/a/next", 200, NEXT.to_owned())]);
+    let list = format!("{},{}", silent.address, well.address);
+    let (code, stdout, stderr) = texts(&seqd(
+        &list,
+        &["seq", "next", "a", "--timeout", "200ms"],
+        "",
+    ));
+    assert_eq!((code, stdout.as_str()), (8, ""), "{stderr}");
+    assert!(well.asked().is_empty(), "it was sent again");
+    let silent = Stub::new(vec![("GET /v1/id", 0, String::new())]);
+    assert_eq!(run(&silent, &["id", "--timeout", "200ms"]).0, 5);
+}
+
+#[test]
+fn a_destructive_command_says_its_effect_and_needs_a_yes() {
+    let member = |name: &str, role: &str| {
+        format!(
+            r#"{{"name":"{name}","id":"1","role":"{role}","state":"ready","http":null,"peer":"a:1"}}"#
+        )
+    };
+    let members = [
+        member("n1", "leader"),
+        member("n2", "follower"),
+        member("n3", "follower"),
+    ];
+    let cluster = format!(
+        r#"{{"cluster_id":"c","node":"n1","applied":1,"digest":"","leader":"n1","term":1,
+        "quorum":{{"voters":3,"reachable":3,"can_lose":1}},"members":[{}]}}"#,
+        members.join(",")
+    );
+    let change =
+        r#"{"name":"n3","id":"3","role":null,"quorum":{"voters":2,"reachable":2,"can_lose":0}}"#;
+    let stub = Stub::new(vec![
+        ("GET /v1/cluster", 200, cluster),
+        ("DELETE /v1/cluster/members/n3", 200, change.to_owned()),
+    ]);
+    let effect = "removes follower n3 for good: quorum 3/3 -> 2/2, can lose 0 nodes\n";
+    let (code, _, stderr) = run(&stub, &["member", "remove", "n3"]);
+    assert!(code == 2 && stderr.starts_with(effect), "{code} {stderr}");
+    let (code, _, stderr) = run(&stub, &["member", "remove", "n3", "--dry-run", "--yes"]);
+    assert!(code == 0 && stderr.starts_with(effect), "{code} {stderr}");
+    assert!(!stub.asked().iter().any(|asked| asked.starts_with("DELETE")));
+    let (code, stdout, stderr) = run(&stub, &["member", "remove", "n3", "--yes"]);
+    assert_eq!(
+        (code, stdout.as_str()),
+        (0, "n3 removed, quorum of 2 voters\n"),
+        "{stderr}"
+    );
+    assert!(stub.asked().iter().any(|asked| asked.starts_with("DELETE")));
+}
+
+#[test]
+fn decode_reads_stdin_and_goes_on_after_a_bad_id() {
+    let parts = r#"{"id":"7","layout":"default","time":"2026-01-01T00:00:00.000Z","unix_ms":1,
+        "tick":"0","datacenter":null,"worker":0,"sequence":7,"hex":"7","base62":"00000000007",
+        "crockford":"0000000000007","holder":null}"#;
+    let stub = Stub::new(vec![("GET /v1/ids/7", 200, parts.to_owned())]);
+    let output = seqd(&stub.address.to_string(), &["decode"], "x7\n7\n");
+    let (code, stdout, stderr) = texts(&output);
+    assert_eq!(code, 2);
+    assert!(
+        stderr.starts_with("error: \"x7\" is not an ID of the format dec"),
+        "{stderr}"
+    );
+    assert_eq!(
+        stdout,
+        "  time 2026-01-01T00:00:00.000Z   worker 0   sequence 7   layout default   \
+         base62 00000000007   crockford 0000000000007\n"
+    );
+}
+
+#[test]
+fn create_is_silent_and_says_when_it_was_there() {
+    let sequence = r#"{"name":"order","mode":"strict","start":"1","increment":"1","min":"1",
+        "max":"9","cycle":false,"next":"1","allocated":"0","remaining":"9"}"#;
+    for (status, said) in [
+        (201, ""),
+        (200, "order was there already, with the same definition\n"),
+    ] {
+        let stub = Stub::new(vec![(
+            "PUT /v1/sequences/order",
+            status,
+            sequence.to_owned(),
+        )]);
+        let (code, stdout, stderr) = run(
+            &stub,
+            &[
+                "seq",
+                "create",
+                "order",
+                "--mode",
+                "strict",
+                "--increment",
+                "-1",
+            ],
+        );
+        assert_eq!((code, stdout.as_str(), stderr.as_str()), (0, "", said));
+        let body = r#"{"mode":"strict","increment":"-1"}"#;
+        assert_eq!(stub.asked(), [format!("PUT /v1/sequences/order {body}")]);
+    }
+}
+
+#[test]
+fn config_init_prints_a_file_that_check_accepts() {
+    let peers = "n1.example,n2.example,n3.example";
+    let (code, stdout, _) = texts(&seqd(
+        "x",
+        &["config", "init", "--name", "n1", "--peers", peers],
+        "",
+    ));
+    assert_eq!(code, 0);
+    assert!(stdout.contains(
+        "peers = [\"n1=n1.example:7401\", \"n2=n2.example:7401\", \"n3=n3.example:7401\"]\n"
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("seqd.toml");
+    std::fs::write(&file, stdout).unwrap();
+    let file = file.to_str().unwrap();
+    assert_eq!(
+        texts(&seqd("x", &["config", "check", "--config", file], "")).0,
+        0
+    );
+    std::fs::write(file, "[http]\nlisen = \"x\"\n").unwrap();
+    let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("http.listen"), "{stderr}");
+}
+
+#[test]
+fn a_bad_endpoint_is_a_usage_error() {
+    assert_eq!(texts(&seqd("https://n1", &["id"], "")).0, 2);
+    assert_eq!(texts(&seqd("n1/path", &["id"], "")).0, 2);
+}
