@@ -193,6 +193,8 @@ impl World {
             Outcome::LeaseExtended { fence: recorded } => {
                 assert!(self.is_latest_unreleased(which));
                 assert_eq!(recorded, known.end.max(fence));
+                let now = self.layout.tick_at(stamp.wall_ms).unwrap();
+                assert!(fence.0 <= now.0 + WINDOW_MS + 2 * SKEW_MS + 1);
                 self.leases[which].end = recorded;
                 self.leases[which].used = self.cluster;
             }
@@ -231,6 +233,7 @@ impl World {
                 assert!(self.is_latest_unreleased(which));
                 let after = last_tick.map_or(known.end, |last| Tick(last.0 + 1));
                 assert_eq!(fence, after);
+                assert!(from_tick <= after && after <= known.end);
                 self.leases[which].end = after;
                 self.leases[which].released = true;
                 self.leases[which].used = self.cluster;

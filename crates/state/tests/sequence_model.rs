@@ -124,6 +124,75 @@ struct Proposal {
     waiting: Option<usize>,
 }
 
+/// The rule of marks and tokens, told by outcomes alone.
+#[derive(Debug, Default)]
+struct Mark {
+    next_index: u64,
+    /// The latest token and the first index of its run, while something can be given back.
+    run: Option<(GrantToken, u64)>,
+}
+
+impl Mark {
+    fn follow(&mut self, command: &Command, outcome: &Outcome) {
+        match (command, outcome) {
+            (Command::GrantSegment { after, .. }, Outcome::SegmentGranted(grant)) => {
+                assert_eq!(
+                    grant.first_index, self.next_index,
+                    "grants touch and do not overlap"
+                );
+                let extended = self.run.filter(|(token, _)| *after == Some(*token));
+                let start = extended.map_or(grant.first_index, |(_, start)| start);
+                assert_eq!(grant.run_start, start);
+                self.run = Some((grant.token, start));
+                self.next_index = grant.first_index + grant.count;
+            }
+            (
+                Command::ReturnTail {
+                    token,
+                    first_unused,
+                    ..
+                },
+                outcome,
+            ) => {
+                let valid = self.run.is_some_and(|(latest, start)| {
+                    latest == *token && (start..=self.next_index).contains(first_unused)
+                });
+                let taken = matches!(outcome, Outcome::TailReturned { .. });
+                assert!(
+                    valid || !taken,
+                    "a tail was taken back that nobody could give"
+                );
+                if taken {
+                    *self = Self {
+                        next_index: *first_unused,
+                        run: None,
+                    };
+                }
+            }
+            (_, Outcome::Advanced { next_index, .. }) => {
+                assert!(*next_index >= self.next_index, "advance moves forward only");
+                *self = Self {
+                    next_index: *next_index,
+                    run: None,
+                };
+            }
+            (_, Outcome::SequenceDeleted { .. }) => self.run = None,
+            _ => {}
+        }
+    }
+}
+
+/// The sequence that a command of this script is about.
+fn subject(command: &Command) -> Option<&SequenceName> {
+    match command {
+        Command::GrantSegment { name, .. }
+        | Command::ReturnTail { name, .. }
+        | Command::Advance { name, .. }
+        | Command::DeleteSequence { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
 #[derive(Debug)]
 struct World {
     state: State,
@@ -133,6 +202,7 @@ struct World {
     used: BTreeMap<SequenceName, BTreeSet<u64>>,
     tokens: BTreeSet<GrantToken>,
     epochs: BTreeMap<SequenceName, Epoch>,
+    marks: BTreeMap<SequenceName, Mark>,
     progression: Progression,
 }
 
@@ -146,6 +216,7 @@ impl World {
             used: BTreeMap::new(),
             tokens: BTreeSet::new(),
             epochs: BTreeMap::new(),
+            marks: BTreeMap::new(),
             progression,
         };
         for text in NAMES {
@@ -288,6 +359,10 @@ impl World {
             commands,
         });
         for (proposal, outcome) in batch.iter().zip(&outcomes) {
+            if let Some(name) = subject(&proposal.command) {
+                let mark = self.marks.entry(name.clone()).or_default();
+                mark.follow(&proposal.command, outcome);
+            }
             self.learn(proposal, outcome, lose_replies);
         }
         self.applied.extend(batch);

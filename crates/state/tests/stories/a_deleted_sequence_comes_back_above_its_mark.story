@@ -23,8 +23,8 @@ create strict order
 > refused: the sequence order was deleted; it can come back only with the definition it had
 create segment order about=second
 > created, revision 2, epoch 2
-grant order 100
-> values 101 to 200 by 1: indices 100 + 100, run from 100, token 5, epoch 2
 # The token from before the deletion is void.
 return order token=4 unused=0
 > refused: grant 4 of the sequence order is not its latest, or the sequence moved since
+grant order 100
+> values 101 to 200 by 1: indices 100 + 100, run from 100, token 5, epoch 2
