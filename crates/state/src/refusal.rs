@@ -104,7 +104,10 @@ pub enum Refusal {
         datacenters: u32,
     },
     /// The leader's clock is before the layout's epoch.
-    #[error("the leader's clock ({} ms) is before the epoch of layout {layout} ({epoch_ms} ms)", .wall_ms.0)]
+    #[error(
+        "the leader's clock ({} ms) is before the epoch of layout {layout} ({epoch_ms} ms)",
+        .wall_ms.0
+    )]
     BeforeLayoutEpoch {
         /// The layout.
         layout: String,
@@ -156,7 +159,11 @@ pub enum Refusal {
         from_tick: Tick,
     },
     /// The lease is not the worker's latest, or it was released.
-    #[error("lease {lease} does not hold worker {} of layout {layout}{}", .worker.0, held_by(.holder))]
+    #[error(
+        "lease {lease} does not hold worker {} of layout {layout}{}",
+        .worker.0,
+        held_by(.holder)
+    )]
     LeaseLost {
         /// The layout.
         layout: String,
