@@ -319,6 +319,8 @@ fn config(local: &Local) -> Result<openraft::Config, String> {
         max_in_snapshot_log_to_keep: KEPT_BEHIND_SNAPSHOT,
         purge_batch_size: 1024,
         enable_pre_vote: Some(true),
+        // A leader that starts again must win a term: cluster time runs from its blank entry.
+        enable_leader_restore: Some(false),
         ..openraft::Config::default()
     }
     .validate()
