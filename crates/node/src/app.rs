@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::http::HeaderValue;
 use seqd_raft::{Phase, Raft};
 
-use crate::config::Resolved;
+use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::minting::{ClockWatch, Minters, uuids::UuidSource};
 use crate::sequences::Segments;
 
 /// A node from the inside.
 pub(crate) struct App {
-    pub(crate) resolved: Resolved,
+    pub(crate) config: Config,
     pub(crate) raft: Raft,
     pub(crate) clock: Arc<ClockWatch>,
     pub(crate) minters: Arc<Minters>,
@@ -28,7 +28,7 @@ pub(crate) struct App {
 impl App {
     /// This node's name.
     pub(crate) fn name(&self) -> &str {
-        &self.resolved.config.node.name
+        &self.config.node.name
     }
 
     /// Whether a clean stop has begun.

@@ -17,6 +17,8 @@ mod replica;
 mod report;
 mod scrape;
 mod sequences;
+#[cfg(test)]
+mod test_replica;
 mod times;
 
 pub use clock::OsClock;

@@ -1,6 +1,6 @@
 //! Metrics: what is counted while serving, and what is read when somebody scrapes.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
@@ -162,12 +162,12 @@ impl Metrics {
         encode_registry(&mut text, &self.registry)?;
         encode_registry(&mut text, &scrape.registry)?;
         encode_eof(&mut text)?;
-        text.write_str("")?;
         Ok(text)
     }
 }
 
-type Labels = Vec<(&'static str, String)>;
+/// A value's labels, each with its name.
+pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// Metrics that are read at the moment of a scrape.
 #[derive(Debug)]
@@ -182,8 +182,22 @@ impl Scrape {
         }
     }
 
-    /// A value that may fall, by label.
-    pub(crate) fn gauge(
+    /// A value that may fall.
+    pub(crate) fn one(&mut self, name: &'static str, help: &'static str, value: f64) {
+        let gauge = Gauge::<f64, AtomicU64>::default();
+        gauge.set(value);
+        self.registry.register(name, help, gauge);
+    }
+
+    /// A value that only rises; `_total` is appended.
+    pub(crate) fn count(&mut self, name: &'static str, help: &'static str, value: u64) {
+        let counter = Counter::<u64, AtomicU64>::default();
+        counter.inc_by(value);
+        self.registry.register(name, help, counter);
+    }
+
+    /// Values that may fall, by label.
+    pub(crate) fn by_label(
         &mut self,
         name: &'static str,
         help: &'static str,
@@ -196,8 +210,8 @@ impl Scrape {
         self.registry.register(name, help, family);
     }
 
-    /// A value that only rises, by label; `_total` is appended.
-    pub(crate) fn counter(
+    /// Values that only rise, by label; `_total` is appended.
+    pub(crate) fn count_by_label(
         &mut self,
         name: &'static str,
         help: &'static str,
@@ -277,7 +291,7 @@ mod tests {
         };
         metrics.http.requests.get_or_create(&labels).inc();
         let mut scrape = Scrape::new();
-        scrape.gauge("raft_term", "The term", [(vec![], 3.0)]);
+        scrape.one("raft_term", "The term", 3.0);
         scrape.counter(
             "ids_generated",
             "IDs",

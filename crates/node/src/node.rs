@@ -8,12 +8,12 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use seqd_idgen::{ClockPolicy, Layout, OnRollback, StoredMark};
 use seqd_raft::{Options, Peer, Phase, Raft, Stop};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::config::{Config, Resolved};
+use crate::config::Config;
 use crate::http::RequestIds;
 use crate::http::routes::router;
 use crate::http::server::Server;
@@ -29,17 +29,26 @@ use crate::sequences::Segments;
 /// How long requests in flight may take to finish at a stop.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long requests in flight may take once the node has ended by itself: they only fail.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// How long the cluster may take to take back what this node held.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
 /// A running node.
 pub struct Node {
     app: Arc<App>,
-    server: Server,
-    marks: MarkWriter,
+    addr: SocketAddr,
     before: Option<StoredMark>,
-    tasks: JoinSet<()>,
     ended: watch::Receiver<Phase>,
+    running: Mutex<Running>,
+}
+
+/// What a stop takes away, each part once.
+struct Running {
+    server: Option<Server>,
+    marks: Option<MarkWriter>,
+    tasks: JoinSet<()>,
 }
 
 impl Node {
@@ -48,16 +57,12 @@ impl Node {
     ///
     /// # Errors
     /// What the process should say and exit with: a folder that is refused, for example.
-    pub async fn start(resolved: Resolved, ports: Ports) -> Result<Node, Stop> {
-        let config = resolved.config.clone();
+    pub async fn start(config: Config, ports: Ports) -> Result<Node, Stop> {
         let Ports {
             clock,
             http_listener,
             peer_listener,
         } = ports;
-        for warning in &resolved.warnings {
-            tracing::warn!("{warning}");
-        }
 
         // Consensus first: it locks the folder and says whether it is this node's own.
         let raft = Raft::start(options(&config, peer_listener, &clock)).await?;
@@ -91,7 +96,7 @@ impl Node {
             uuids: UuidSource::default(),
             stopping: AtomicBool::new(false),
             clock: watch,
-            resolved,
+            config,
             raft,
             minters,
             segments,
@@ -102,56 +107,72 @@ impl Node {
         let mut tasks = JoinSet::new();
         tasks.spawn(report::tell_peers(Arc::clone(&app)));
         tasks.spawn(report::print_waiting(Arc::clone(&app)));
+        let (addr, marks) = (server.addr(), Some(marks));
+        let running = Mutex::new(Running {
+            server: Some(server),
+            marks,
+            tasks,
+        });
         Ok(Node {
             app,
-            server,
-            marks,
+            addr,
             before,
-            tasks,
             ended,
+            running,
         })
     }
 
     /// Stops cleanly: no request is cut short within the grace, what this node held is given back,
-    /// and a leader hands over. Also after [`Node::stopped`], to end what still runs.
-    pub async fn stop(self) {
-        let Node {
-            app,
-            server,
-            marks,
-            before,
-            mut tasks,
-            ..
-        } = self;
+    /// and a leader hands over. A second call finds nothing left to do.
+    pub async fn stop(&self) {
+        let app = &self.app;
         app.stopping.store(true, Ordering::Release);
-        tasks.shutdown().await;
-        server.stop(GRACE).await;
+        let mut running = self.running.lock().await;
+        running.tasks.shutdown().await;
+        if let Some(server) = running.server.take() {
+            server.stop(GRACE).await;
+        }
+        let Some(marks) = running.marks.take() else {
+            return;
+        };
         let deadline = Instant::now() + GIVE_BACK;
         // Minting ends before anything is given back; so nothing is used after it was returned.
         app.minters.stop(deadline).await;
         app.segments.stop(deadline).await;
-        let last = before.map(|mark| mark.last_minted).unwrap_or_default();
-        let last = last.max(app.clock.last_used());
-        let keep = before.filter(|mark| mark.last_minted >= last);
-        marks.stop(keep.unwrap_or(StoredMark::stopped(last))).await;
+        marks.stop(self.last_mark()).await;
         app.raft.stop().await;
     }
 
-    /// Waits until the node ends by itself, and says why.
+    /// Waits until the node ends by itself, stops serving, and says why.
     pub async fn stopped(&self) -> Stop {
         let mut ended = self.ended.clone();
-        let phase = ended
+        let stop = match ended
             .wait_for(|phase| matches!(phase, Phase::Stopped(_)))
-            .await;
-        match phase.as_deref() {
+            .await
+            .as_deref()
+        {
             Ok(Phase::Stopped(stop)) => stop.clone(),
             _ => broken("consensus ended without a word".to_owned()),
+        };
+        self.app.stopping.store(true, Ordering::Release);
+        if let Some(server) = self.running.lock().await.server.take() {
+            server.stop(LAST_WORDS).await;
+        }
+        stop
+    }
+
+    /// How far this process and those before it have minted.
+    fn last_mark(&self) -> StoredMark {
+        let last = self.app.clock.last_used();
+        match self.before {
+            Some(before) if before.last_minted >= last => before,
+            _ => StoredMark::stopped(last),
         }
     }
 
     /// Where clients are served.
     pub fn http_addr(&self) -> SocketAddr {
-        self.server.addr()
+        self.addr
     }
 
     /// This node's name.

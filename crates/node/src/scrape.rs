@@ -31,7 +31,7 @@ pub(crate) fn read(app: &App) -> Scrape {
             option_env!("SEQD_REVISION").unwrap_or("unknown").to_owned(),
         ),
     ];
-    scrape.gauge("build_info", "The running binary", [(version, 1.0)]);
+    scrape.by_label("build_info", "The running binary", [(version, 1.0)]);
     scrape
 }
 
@@ -40,7 +40,7 @@ fn minting(app: &App, scrape: &mut Scrape) {
     let minted = all
         .iter()
         .map(|minter| (layout(minter.layout().name()), minter.minted()));
-    scrape.counter("ids_generated", "IDs given to clients", minted);
+    scrape.count_by_label("ids_generated", "IDs given to clients", minted);
     let refused = all.iter().flat_map(|minter| {
         let one = |(code, count): (&str, u64)| {
             let mut labels = layout(minter.layout().name());
@@ -49,7 +49,7 @@ fn minting(app: &App, scrape: &mut Scrape) {
         };
         minter.refused().into_iter().map(one).collect::<Vec<_>>()
     });
-    scrape.counter("ids_refused", "Requests for IDs that were refused", refused);
+    scrape.count_by_label("ids_refused", "Requests for IDs that were refused", refused);
     let windows = all
         .iter()
         .filter_map(|minter| Some((minter, minter.window()?)));
@@ -59,11 +59,11 @@ fn minting(app: &App, scrape: &mut Scrape) {
     let workers = windows
         .iter()
         .map(|(name, window)| (layout(name), f64::from(window.worker.0)));
-    scrape.gauge("worker_id", "The worker that this node holds", workers);
+    scrape.by_label("worker_id", "The worker that this node holds", workers);
     let fences = windows
         .iter()
         .map(|(name, window)| (layout(name), window.ends.0 as f64 / 1000.0));
-    scrape.gauge(
+    scrape.by_label(
         "worker_fence_timestamp_seconds",
         "The end of this node's window",
         fences,
@@ -74,7 +74,7 @@ fn minting(app: &App, scrape: &mut Scrape) {
             minter.layout().exhausted_at().0 as f64 / 1000.0,
         )
     });
-    scrape.gauge(
+    scrape.by_label(
         "layout_exhaustion_timestamp_seconds",
         "When the time field is full",
         ends,
@@ -89,19 +89,18 @@ fn minting(app: &App, scrape: &mut Scrape) {
         });
         (layout(name), live as f64)
     });
-    scrape.gauge("workers_assigned", "Workers with a live lease", assigned);
+    scrape.by_label("workers_assigned", "Workers with a live lease", assigned);
     let capacity = all.iter().map(|minter| {
         (
             layout(minter.layout().name()),
             f64::from(minter.layout().workers()),
         )
     });
-    scrape.gauge("workers_capacity", "Workers that the layout has", capacity);
-    let regressions = [(vec![], app.clock.regressions())];
-    scrape.counter(
+    scrape.by_label("workers_capacity", "Workers that the layout has", capacity);
+    scrape.count(
         "clock_regressions",
         "Rollbacks of the clock beyond the tolerance",
-        regressions,
+        app.clock.regressions(),
     );
 }
 
@@ -119,7 +118,7 @@ fn sequences(app: &App, scrape: &mut Scrape) {
             })
             .collect()
     });
-    scrape.gauge(
+    scrape.by_label(
         "sequence_remaining_ratio",
         "The part of a sequence that is left",
         ratios,
@@ -129,43 +128,33 @@ fn sequences(app: &App, scrape: &mut Scrape) {
 fn raft(app: &App, scrape: &mut Scrape) {
     let status: Status = app.raft.status();
     let is_leader = status.node_id.is_some() && status.leader == status.node_id;
-    scrape.gauge(
-        "raft_is_leader",
-        "Whether this node leads",
-        [(vec![], flag(is_leader))],
-    );
+    scrape.one("raft_is_leader", "Whether this node leads", flag(is_leader));
     let has_leader = flag(status.leader.is_some() && status.has_quorum_contact);
-    scrape.gauge(
+    scrape.one(
         "raft_has_leader",
         "Whether a leader with a quorum is known",
-        [(vec![], has_leader)],
+        has_leader,
     );
-    scrape.gauge(
-        "raft_term",
-        "The current term",
-        [(vec![], status.term as f64)],
-    );
-    scrape.gauge(
+    scrape.one("raft_term", "The current term", status.term as f64);
+    scrape.one(
         "raft_last_log_index",
         "This node's last entry",
-        [(vec![], status.last_log as f64)],
+        status.last_log as f64,
     );
-    scrape.gauge(
+    scrape.one(
         "raft_applied_index",
         "The last applied entry",
-        [(vec![], status.applied as f64)],
+        status.applied as f64,
     );
-    let pending = [(vec![], status.proposals_pending as f64)];
-    scrape.gauge(
+    scrape.one(
         "raft_proposals_pending",
         "Proposals that wait on this node",
-        pending,
+        status.proposals_pending as f64,
     );
-    let changes = [(vec![], status.leader_changes)];
-    scrape.counter(
+    scrape.count(
         "raft_leader_changes",
         "Changes of the leader that this node saw",
-        changes,
+        status.leader_changes,
     );
     let others = || {
         status
@@ -180,14 +169,14 @@ fn raft(app: &App, scrape: &mut Scrape) {
             status.last_log.saturating_sub(member.applied?) as f64,
         ))
     });
-    scrape.gauge(
+    scrape.by_label(
         "raft_replication_lag_entries",
         "Entries that a peer has yet to apply",
         lag,
     );
     let offsets = others()
         .filter_map(|member| Some((peer(&member.name), member.clock_offset_ms? as f64 / 1000.0)));
-    scrape.gauge(
+    scrape.by_label(
         "clock_offset_seconds",
         "A peer's clock minus this node's",
         offsets,
@@ -201,12 +190,11 @@ fn storage(app: &App, scrape: &mut Scrape) {
         (kind("snapshot"), stats.snapshot_bytes as f64),
         (kind("checkpoint"), stats.checkpoint_bytes as f64),
     ];
-    scrape.gauge("storage_bytes", "Bytes on disk", bytes);
-    let rebuilds = [(vec![], stats.checkpoint_rebuilds)];
-    scrape.counter(
+    scrape.by_label("storage_bytes", "Bytes on disk", bytes);
+    scrape.count(
         "checkpoint_rebuilds",
         "Checkpoints set aside and rebuilt",
-        rebuilds,
+        stats.checkpoint_rebuilds,
     );
     scrape.histogram(
         "raft_fsync_duration_seconds",

@@ -55,7 +55,7 @@ pub(super) fn resolve(layers: &Layers, hostname: &str) -> Result<Resolved, Confi
     } else {
         peers
     };
-    let config = Config {
+    let mut config = Config {
         node: NodeSection {
             name,
             data_dir: PathBuf::from(take.text("node.data_dir")?),
@@ -81,8 +81,10 @@ pub(super) fn resolve(layers: &Layers, hostname: &str) -> Result<Resolved, Confi
         clock: clock_of(&take)?,
         segment: segment_of(&take)?,
         log: log_of(&take)?,
+        entries: Vec::new(),
     };
     let entries = entries(layers, &config, name_origin);
+    config.entries.clone_from(&entries);
     Ok(Resolved {
         config,
         entries,

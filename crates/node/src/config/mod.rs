@@ -35,6 +35,8 @@ pub struct Config {
     pub segment: SegmentSection,
     /// `[log]`
     pub log: LogSection,
+    /// All keys with values and origins, for `/v1/config`.
+    pub entries: Vec<Entry>,
 }
 
 /// `[node]`: who this node is.

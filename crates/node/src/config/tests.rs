@@ -65,8 +65,11 @@ fn a_flag_beats_the_environment_beats_the_file() {
 #[test]
 fn what_is_shown_can_be_read_again() {
     let text = "[node]\nname = \"n2\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:2\", \"n3=c:3\"]";
-    let first = file(text).unwrap();
-    let second = file(&show(&first.entries, true)).unwrap();
+    let mut first = file(text).unwrap();
+    let mut second = file(&show(&first.entries, true)).unwrap();
+    // The origins differ.
+    first.config.entries.clear();
+    second.config.entries.clear();
     assert_eq!(
         format!("{:?}", first.config),
         format!("{:?}", second.config)

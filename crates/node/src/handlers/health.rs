@@ -121,7 +121,7 @@ struct ConfigEntry<'a> {
 /// `/v1/config`: what is in force, each value with its origin.
 pub(crate) async fn config(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let NoFields {} = ask.decode()?;
-    let entries = &app.resolved.entries;
+    let entries = &app.config.entries;
     if ask.media == Media::Text {
         return Ok(Answer::text(config::show(entries, true)));
     }

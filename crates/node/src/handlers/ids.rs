@@ -150,7 +150,7 @@ enum OneId<'a> {
 /// `/v1/ids`
 pub(crate) async fn many(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let wanted = Wanted::read(&app, &ask)?;
-    let limit = app.resolved.config.http.max_count;
+    let limit = app.config.http.max_count;
     let count = count_within(wanted.count, u64::from(limit))?;
     let count = u32::try_from(count).unwrap_or(limit);
     let minted = mint(&app, &ask, &wanted, count).await?;

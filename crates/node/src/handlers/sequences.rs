@@ -231,7 +231,7 @@ fn definition_of(app: &App, spec: SequenceSpec) -> Result<SequenceDefinition, Pr
 }
 
 fn sizes_of(app: &App, spec: seqd_api::SegmentSpec) -> Result<SegmentSizes, Problem> {
-    let defaults = &app.resolved.config.segment;
+    let defaults = &app.config.segment;
     let target = match spec.target.as_deref() {
         None => defaults.target,
         Some(text) => humantime::parse_duration(text).map_err(|error| {
@@ -358,7 +358,7 @@ pub(crate) async fn next(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let expand = request.expand.unwrap_or(false);
     let each = expand || ask.media == Media::Text;
     let limit = if each {
-        u64::from(app.resolved.config.http.max_count)
+        u64::from(app.config.http.max_count)
     } else {
         NextRequest::MAX_COUNT
     };

@@ -35,7 +35,7 @@ pub(crate) async fn one(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
 /// `/v1/uuids`
 pub(crate) async fn many(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let query: UuidQuery = ask.decode()?;
-    let limit = u64::from(app.resolved.config.http.max_count);
+    let limit = u64::from(app.config.http.max_count);
     let count = count_within(query.count, limit)?;
     let uuids = draw(
         &app,

@@ -31,6 +31,15 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         app,
         router: Router::new(),
     };
+    minted(&mut routes);
+    counted(&mut routes);
+    clustered(&mut routes);
+    told(&mut routes);
+    routes.finish()
+}
+
+/// IDs, UUIDs, and what they are made of.
+fn minted(routes: &mut Routes<'_>) {
     routes
         .at(paths::ID, TEXT_FIRST)
         .allocates()
@@ -56,10 +65,15 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .get(uuids::many)
         .post(uuids::many)
         .add();
+    routes.at(layouts::LAYOUTS, JSON).get(layouts::list).add();
+    routes.at(layouts::LAYOUT, JSON).get(layouts::get).add();
+}
+
+/// Sequences.
+fn counted(routes: &mut Routes<'_>) {
     routes.at(paths::SEQUENCES, JSON).get(sequences::list).add();
-    routes
-        .at(paths::SEQUENCE, JSON)
-        .get(sequences::get)
+    let one = routes.at(paths::SEQUENCE, JSON);
+    one.get(sequences::get)
         .put(sequences::put)
         .delete(sequences::delete)
         .add();
@@ -79,9 +93,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .at(segments::GRANT, JSON)
         .delete(segments::give_back)
         .add();
+}
+
+/// The cluster and its members.
+fn clustered(routes: &mut Routes<'_>) {
     routes.at(paths::WORKERS, JSON).get(workers::list).add();
-    routes.at(layouts::LAYOUTS, JSON).get(layouts::list).add();
-    routes.at(layouts::LAYOUT, JSON).get(layouts::get).add();
     routes.at(paths::CLUSTER, JSON).get(cluster::show).add();
     routes
         .at(paths::MEMBERS, JSON)
@@ -97,6 +113,10 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .at(paths::LEADER, JSON)
         .post(cluster::move_leader)
         .add();
+}
+
+/// What a node says of itself.
+fn told(routes: &mut Routes<'_>) {
     routes
         .at(paths::CONFIG, JSON_FIRST)
         .get(health::config)
@@ -118,7 +138,6 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .at(paths::PROBLEM, JSON_FIRST)
         .get(health::problem)
         .add();
-    routes.finish()
 }
 
 struct Routes<'a> {
@@ -298,7 +317,7 @@ impl Entry {
         let cluster = || self.app.raft.status().cluster_id;
         gate::check(request.method(), request.headers(), cluster)?;
         let media = choose(request.headers(), self.media)?;
-        let timeout = self.app.resolved.config.http.request_timeout;
+        let timeout = self.app.config.http.request_timeout;
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
         let ask = Ask::read(request, media, self.has_path, timeout).await?;
         if is_get && !ask.body.is_empty() {

@@ -1,1 +1,310 @@
+//! Stories of minting: a real state machine, a clock that is set by hand, paused monotonic time.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::ErrorCode;
+use seqd_idgen::{ClockPolicy, Layout, OnRollback, StoredMark, WallMs};
+use tokio::time::{Instant, advance, sleep};
+
+use super::*;
+use crate::test_replica::{NOON, TestClock, TestReplica};
+
+const WINDOW_MS: u64 = 30_000;
+
+struct Story {
+    clock: Arc<TestClock>,
+    replica: Arc<TestReplica>,
+    watch: Arc<ClockWatch>,
+    minters: Minters,
+}
+
+impl Story {
+    fn begin() -> Story {
+        Story::with(ClockPolicy::default(), None)
+    }
+
+    fn with(policy: ClockPolicy, mark: Option<StoredMark>) -> Story {
+        let clock = TestClock::at(NOON);
+        let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+        Story::on(clock, replica, policy, mark)
+    }
+
+    fn on(
+        clock: Arc<TestClock>,
+        replica: Arc<TestReplica>,
+        policy: ClockPolicy,
+        mark: Option<StoredMark>,
+    ) -> Story {
+        let watch = Arc::new(ClockWatch::new(clock.clone(), policy, mark));
+        let terms = Keeper {
+            replica: replica.clone(),
+            clock: Arc::clone(&watch),
+            policy,
+            owner: "n1".to_owned(),
+            datacenter: 0,
+            window_ms: WINDOW_MS,
+            seed: 1,
+        };
+        let minters = Minters::start(terms, Layout::preset("default").unwrap());
+        Story {
+            clock,
+            replica,
+            watch,
+            minters,
+        }
+    }
+
+    /// Both clocks go on for so long, in small steps, as clocks do.
+    async fn pass(&self, ms: u64) {
+        let mut left = ms;
+        while left > 0 {
+            let step = left.min(100);
+            self.clock.step(step as i64);
+            self.replica.clock.step(step as i64);
+            advance(Duration::from_millis(step)).await;
+            tokio::task::yield_now().await;
+            left -= step;
+        }
+    }
+
+    async fn mint(&self, count: u32) -> Result<Vec<u64>, Trouble> {
+        let deadline = Instant::now() + Duration::from_secs(3);
+        let minter = self.minters.default();
+        minter
+            .mint(&self.watch, count, deadline)
+            .await
+            .map(|minted| minted.ids().collect())
+    }
+
+    async fn code(&self) -> Option<ErrorCode> {
+        self.mint(1)
+            .await
+            .err()
+            .and_then(|trouble| trouble.problem().error_code())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_request_waits_for_the_lease() {
+    let story = Story::begin();
+    let ids = story.mint(3).await.unwrap();
+    let layout = Layout::preset("default").unwrap();
+    let parts = layout
+        .unpack(seqd_idgen::SnowflakeId::from_u64(ids[0]))
+        .unwrap();
+    assert_eq!(layout.wall_at(parts.tick), WallMs(NOON));
+    assert_eq!((ids[1], ids[2]), (ids[0] + 1, ids[0] + 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_takes_several_ticks_and_stays_in_order() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    let clock = Arc::clone(&story.clock);
+    let ticking = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            clock.step(1);
+        }
+    });
+    let ids = story.mint(10_000).await.unwrap();
+    ticking.abort();
+    assert_eq!(ids.len(), 10_000);
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_window_moves_at_a_third_and_lasts_a_day_of_requests() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    for _ in 0..120 {
+        story.pass(1_000).await;
+        story.mint(1).await.unwrap();
+        let window = story.minters.default().window().unwrap();
+        let left = window.ends.0 - story.watch.wall().0;
+        assert!(left > WINDOW_MS / 2, "{left}");
+    }
+    let proposals = story
+        .replica
+        .proposals
+        .load(std::sync::atomic::Ordering::SeqCst);
+    assert!(
+        proposals < 30,
+        "an extension for each third, not more: {proposals}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_it_mints_until_the_window_ends() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    story.replica.set_quorum(false);
+    story.pass(15_000).await;
+    story.mint(1).await.unwrap();
+    let ends = story.minters.default().check(&story.watch).unwrap().ends;
+    assert!(ends.0 > story.watch.wall().0);
+    story.pass(ends.0 - story.watch.wall().0 + 1).await;
+    let asked = Instant::now();
+    assert_eq!(story.code().await, Some(ErrorCode::NoQuorum));
+    assert!(
+        asked.elapsed() < Duration::from_secs(3),
+        "at once, not at the deadline"
+    );
+    story.replica.set_quorum(true);
+    story.pass(1_000).await;
+    story.mint(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_rollback_is_waited_for_and_a_large_one_refused_until_it_is_over() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    story.clock.step(-10_000);
+    match story.mint(1).await {
+        Err(Trouble::ClockBehind { by_ms, until }) => {
+            assert_eq!((by_ms, until), (10_000, WallMs(NOON)));
+        }
+        other => panic!("{other:?}"),
+    }
+    let problem = story.mint(1).await.unwrap_err().problem();
+    assert_eq!(problem.error_code(), Some(ErrorCode::ClockBehind));
+    assert!(problem.detail.contains("10000 ms") && problem.detail.contains("2026-11-21T"));
+    story.clock.step(9_980);
+    let clock = Arc::clone(&story.clock);
+    let ticking = tokio::spawn(async move {
+        sleep(Duration::from_millis(20)).await;
+        clock.step(20);
+    });
+    story.mint(1).await.unwrap();
+    ticking.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn continue_goes_on_in_logical_time() {
+    let policy = ClockPolicy {
+        on_rollback: OnRollback::Continue,
+        ..ClockPolicy::default()
+    };
+    let story = Story::with(policy, None);
+    let before = story.mint(1).await.unwrap();
+    story.clock.step(-10_000);
+    let after = story.mint(5_000).await.unwrap();
+    assert!(before[0] < after[0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_behind_its_mark_refuses_although_it_has_a_lease() {
+    let mark = StoredMark::stopped(WallMs(NOON + 10_000));
+    let story = Story::with(ClockPolicy::default(), Some(mark));
+    story.pass(500).await;
+    assert!(
+        story.minters.default().window().is_some(),
+        "the lease is there"
+    );
+    match story.mint(1).await {
+        Err(Trouble::ClockBehind { by_ms, until }) => {
+            assert_eq!((by_ms, until), (9_500, WallMs(NOON + 10_001)));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(story.minters.default().check(&story.watch).is_err());
+    story.pass(9_600).await;
+    story.mint(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_and_a_quick_start_on_a_good_clock_are_no_rollback() {
+    let mark = StoredMark::running(WallMs(NOON - 40), WallMs(NOON - 30), WallMs(NOON + 30_000));
+    let story = Story::with(ClockPolicy::default(), Some(mark));
+    let clock = Arc::clone(&story.clock);
+    let ticking = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(10)).await;
+            clock.step(10);
+        }
+    });
+    let asked = Instant::now();
+    story.mint(1).await.unwrap();
+    ticking.abort();
+    assert!(asked.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_ahead_of_the_leaders_gets_no_window() {
+    let story = Story::begin();
+    story.replica.clock.step(-60_000);
+    assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_is_followed_by_another() {
+    let story = Story::begin();
+    let before: BTreeSet<u64> = story.mint(10).await.unwrap().into_iter().collect();
+    // The cluster's time passes without an extension, and somebody else takes the worker.
+    story.replica.set_quorum(false);
+    story.pass(WINDOW_MS + 1_000).await;
+    story.replica.apply(vec![seqd_state::Command::TakeLease(
+        seqd_state::TakeLease {
+            layout: "default".to_owned(),
+            owner: "n1".to_owned(),
+            node: None,
+            boot: 0,
+            fence: Layout::preset("default")
+                .unwrap()
+                .fence_at(WallMs(story.watch.wall().0 + 30_000)),
+            datacenter: None,
+        },
+    )]);
+    story.replica.set_quorum(true);
+    story.pass(1_000).await;
+    let after = story.mint(10).await.unwrap();
+    assert!(after.iter().all(|id| !before.contains(id)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_worker_comes_back_at_once_and_mints_above() {
+    let story = Story::begin();
+    let before = story.mint(5).await.unwrap();
+    story
+        .minters
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    let minter = Arc::clone(story.minters.default());
+    let refused = minter
+        .mint(&story.watch, 1, Instant::now() + Duration::from_secs(1))
+        .await;
+    assert_eq!(refused.unwrap_err(), Trouble::Stopping);
+    story.clock.step(1);
+    story.replica.clock.step(1);
+    let Story { clock, replica, .. } = story;
+    let next = Story::on(clock, replica, ClockPolicy::default(), None);
+    let after = next.mint(5).await.unwrap();
+    assert!(before[4] < after[0]);
+    let layout = Layout::preset("default").unwrap();
+    let worker = |id: u64| {
+        layout
+            .unpack(seqd_idgen::SnowflakeId::from_u64(id))
+            .unwrap()
+            .worker
+    };
+    assert_eq!(worker(before[0]), worker(after[0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_layout_is_leased_at_its_first_use() {
+    let story = Story::begin();
+    assert_eq!(story.minters.all().len(), 1);
+    let twitter = story.minters.of("twitter").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(3);
+    twitter.mint(&story.watch, 1, deadline).await.unwrap();
+    assert_eq!(story.minters.all().len(), 2);
+    let full = story.minters.of("uid-generator").unwrap();
+    let trouble = full.mint(&story.watch, 1, deadline).await.unwrap_err();
+    assert_eq!(
+        trouble.problem().error_code(),
+        Some(ErrorCode::LayoutExhausted)
+    );
+    assert!(story.minters.of("nonsense").is_none());
+}

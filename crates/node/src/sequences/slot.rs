@@ -112,7 +112,7 @@ impl Slot {
         let mut inner = self.lock();
         let mut refill = None;
         loop {
-            if let Some(found) = inner.from_staged(count, together) {
+            if let Some(found) = inner.take_staged(count, together) {
                 return (found, refill);
             }
             let missing = if together {
@@ -195,7 +195,7 @@ impl Slot {
 }
 
 impl Inner {
-    fn from_staged(&mut self, count: u64, together: bool) -> Option<Found> {
+    fn take_staged(&mut self, count: u64, together: bool) -> Option<Found> {
         if together {
             let (range, abandoned) = self.staged.take_together(count)?;
             return Some(Found::Ready(vec![range], abandoned));

@@ -1,1 +1,218 @@
+//! Stories of the segment service over the real state machine.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_idgen::Progression;
+use seqd_state::{Command, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName};
+use tokio::time::Instant;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::replica::peek;
+use crate::test_replica::{NOON, TestClock, TestReplica};
+
+struct Story {
+    replica: Arc<TestReplica>,
+    segments: Arc<Segments>,
+    name: SequenceName,
+}
+
+impl Story {
+    fn begin(max: Option<i64>, sizes: (u64, u64)) -> Story {
+        let replica = TestReplica::founded(TestClock::at(NOON), 30_000);
+        let name = SequenceName::new("order").unwrap();
+        let progression = Progression::with_defaults(None, None, None, max, false).unwrap();
+        let segment = SegmentSizes {
+            target_ms: 60_000,
+            min: sizes.0,
+            max: sizes.1,
+        };
+        let definition = SequenceDefinition {
+            mode: SequenceMode::Segment,
+            progression,
+            segment,
+            description: String::new(),
+        };
+        let made = replica.apply(vec![Command::CreateSequence {
+            name: name.clone(),
+            definition,
+        }]);
+        assert!(
+            matches!(made[0], Outcome::SequenceCreated { created: true, .. }),
+            "{made:?}"
+        );
+        let segments = Story::service(&replica);
+        Story {
+            replica,
+            segments,
+            name,
+        }
+    }
+
+    /// Another node's service on the same cluster.
+    fn service(replica: &Arc<TestReplica>) -> Arc<Segments> {
+        Arc::new(Segments::new(replica.clone(), Arc::new(Metrics::new())))
+    }
+
+    async fn next(&self, count: u64) -> Result<Vec<i64>, NextError> {
+        next(&self.segments, &self.name, count, false).await
+    }
+
+    fn mark(&self) -> u64 {
+        let name = &self.name;
+        peek(self.replica.as_ref(), |state| {
+            state.sequence(name).unwrap().next_index
+        })
+        .unwrap()
+    }
+}
+
+async fn next(
+    segments: &Arc<Segments>,
+    name: &SequenceName,
+    count: u64,
+    contiguous: bool,
+) -> Result<Vec<i64>, NextError> {
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let served = segments.next(name, count, contiguous, deadline).await?;
+    if contiguous {
+        assert_eq!(served.ranges.len(), 1);
+    }
+    Ok(served
+        .ranges
+        .iter()
+        .flat_map(|(first, last, _)| *first..=*last)
+        .collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_come_in_order_from_one() {
+    let story = Story::begin(None, (10, 1000));
+    let mut all = Vec::new();
+    for count in [1, 9, 5, 100, 1, 500] {
+        all.extend(story.next(count).await.unwrap());
+    }
+    assert_eq!(all, (1..=616).collect::<Vec<i64>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_at_once_get_distinct_values_in_their_order() {
+    let story = Arc::new(Story::begin(None, (10, 1000)));
+    let mut callers = Vec::new();
+    for _ in 0..50 {
+        let story = Arc::clone(&story);
+        callers.push(tokio::spawn(async move { story.next(7).await.unwrap() }));
+    }
+    let mut all = BTreeSet::new();
+    for caller in callers {
+        for value in caller.await.unwrap() {
+            assert!(all.insert(value), "{value} twice");
+        }
+    }
+    assert_eq!(all.len(), 350);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_never_give_the_same() {
+    let story = Story::begin(None, (10, 100));
+    let other = Story::service(&story.replica);
+    let mut all = BTreeSet::new();
+    for _ in 0..30 {
+        let mut values = story.next(3).await.unwrap();
+        values.extend(next(&other, &story.name, 4, false).await.unwrap());
+        for value in values {
+            assert!(all.insert(value), "{value} twice");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_gives_the_whole_unused_run_back() {
+    let story = Story::begin(None, (100, 1000));
+    // A tenth used: the second buffer is filled too.
+    story.next(20).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(story.mark() > 100, "two segments are out");
+    story
+        .segments
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    assert_eq!(story.mark(), 20);
+    assert!(matches!(story.next(1).await, Err(NextError::Stopping)));
+    let again = Story::service(&story.replica);
+    assert_eq!(next(&again, &story.name, 1, false).await.unwrap(), [21]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_advance_voids_what_is_buffered() {
+    let story = Story::begin(None, (100, 1000));
+    story.next(5).await.unwrap();
+    story.replica.apply(vec![Command::Advance {
+        name: story.name.clone(),
+        to: 5000,
+    }]);
+    assert_eq!(story.next(2).await.unwrap(), [5000, 5001]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn contiguous_values_skip_what_does_not_reach() {
+    let story = Story::begin(None, (10, 1000));
+    let other = Story::service(&story.replica);
+    story.next(8).await.unwrap();
+    next(&other, &story.name, 1, false).await.unwrap();
+    let run = next(&story.segments, &story.name, 50, true).await.unwrap();
+    assert_eq!(run.last().unwrap() - run[0], 49);
+    let after = story.next(1).await.unwrap();
+    assert!(after[0] > run[49], "a node's values only increase");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_is_told_and_loses_nothing() {
+    let story = Story::begin(Some(25), (10, 1000));
+    assert_eq!(story.next(20).await.unwrap().len(), 20);
+    match story.next(6).await {
+        Err(NextError::Refused(seqd_state::Refusal::SequenceExhausted { remaining, .. })) => {
+            assert_eq!(remaining, 5);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(story.next(5).await.unwrap(), [21, 22, 23, 24, 25]);
+    assert!(matches!(story.next(1).await, Err(NextError::Refused(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_the_buffer_lasts_and_then_it_says_so_at_once() {
+    let story = Story::begin(None, (100, 1000));
+    story.next(1).await.unwrap();
+    story.replica.set_quorum(false);
+    assert_eq!(story.next(99).await.unwrap().len(), 99);
+    let asked = Instant::now();
+    assert!(matches!(story.next(1).await, Err(NextError::NoRefill(_))));
+    assert!(asked.elapsed() < Duration::from_secs(1));
+    story.replica.set_quorum(true);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(story.next(1).await.unwrap(), [101]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_takes_nothing_with_it() {
+    let story = Story::begin(None, (100, 100));
+    story.next(1).await.unwrap();
+    let gone = tokio::time::timeout(Duration::from_micros(1), story.next(500)).await;
+    assert!(gone.is_err());
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(story.next(2).await.unwrap(), [2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_sequence_is_gone_at_once() {
+    let story = Story::begin(None, (100, 1000));
+    story.next(1).await.unwrap();
+    story.replica.apply(vec![Command::DeleteSequence {
+        name: story.name.clone(),
+        if_revision: None,
+    }]);
+    assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
+}

@@ -1,0 +1,123 @@
+//! A replica for unit tests: the real state machine without a log, a clock that tests set, and a
+//! quorum that tests take away.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use seqd_idgen::{WallClock, WallMs};
+use seqd_raft::ProposeError;
+use seqd_state::{ClusterMs, Command, Entry, Found, NodeId, Outcome, Stamp, State};
+use tokio::time::Instant;
+
+use crate::replica::{Proposal, Replica};
+
+/// 2026-11-21T02:26:41.118Z: well inside the default layout.
+pub(crate) const NOON: u64 = 1_795_228_001_118;
+
+/// A wall clock that stands where it is set.
+#[derive(Debug)]
+pub(crate) struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub(crate) fn at(ms: u64) -> Arc<TestClock> {
+        Arc::new(TestClock(AtomicU64::new(ms)))
+    }
+
+    pub(crate) fn set(&self, ms: u64) {
+        self.0.store(ms, Ordering::SeqCst);
+    }
+
+    pub(crate) fn step(&self, ms: i64) {
+        let now = self.0.load(Ordering::SeqCst);
+        self.set(now.saturating_add_signed(ms));
+    }
+}
+
+impl WallClock for TestClock {
+    fn wall(&self) -> WallMs {
+        WallMs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A founded cluster of one registered node.
+pub(crate) struct TestReplica {
+    state: Mutex<State>,
+    /// The leader's clock.
+    pub(crate) clock: Arc<TestClock>,
+    started: Instant,
+    pub(crate) has_quorum: AtomicBool,
+    pub(crate) proposals: AtomicU64,
+}
+
+pub(crate) const NODE: NodeId = NodeId(1);
+const BOOT: u64 = 7;
+
+impl TestReplica {
+    pub(crate) fn founded(clock: Arc<TestClock>, window_ms: u64) -> Arc<TestReplica> {
+        let replica = TestReplica {
+            state: Mutex::new(State::new()),
+            clock,
+            started: Instant::now(),
+            has_quorum: AtomicBool::new(true),
+            proposals: AtomicU64::new(0),
+        };
+        let outcomes = replica.apply(vec![
+            Command::Found(Found {
+                cluster_id: "test".to_owned(),
+                window_ms,
+                max_peer_skew_ms: 500,
+                founders: vec![(NODE, "n1".to_owned())],
+            }),
+            Command::RegisterStart {
+                node: NODE,
+                boot: BOOT,
+                nonce: 1,
+            },
+        ]);
+        assert!(
+            !outcomes
+                .iter()
+                .any(|outcome| matches!(outcome, Outcome::Refused(_))),
+            "{outcomes:?}"
+        );
+        Arc::new(replica)
+    }
+
+    /// Carries commands out at once, past any loss of quorum.
+    pub(crate) fn apply(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        let cluster_ms = ClusterMs(self.started.elapsed().as_millis() as u64);
+        let stamp = Stamp {
+            wall_ms: self.clock.wall(),
+            cluster_ms,
+        };
+        self.state.lock().unwrap().apply(&Entry { stamp, commands })
+    }
+
+    pub(crate) fn set_quorum(&self, has_quorum: bool) {
+        self.has_quorum.store(has_quorum, Ordering::SeqCst);
+    }
+}
+
+impl Replica for TestReplica {
+    fn propose(&self, commands: Vec<Command>, _: Instant) -> Proposal<'_> {
+        Box::pin(async move {
+            self.proposals.fetch_add(1, Ordering::SeqCst);
+            // A round of consensus takes its time.
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            if self.has_quorum.load(Ordering::SeqCst) {
+                return Ok(self.apply(commands));
+            }
+            Err(ProposeError::NoQuorum {
+                detail: "1 of 3 voters reachable".to_owned(),
+            })
+        })
+    }
+
+    fn look(&self, at: &mut dyn FnMut(&State)) {
+        at(&self.state.lock().unwrap());
+    }
+
+    fn started(&self) -> Option<(NodeId, u64)> {
+        Some((NODE, BOOT))
+    }
+}
