@@ -51,12 +51,18 @@ fn founding_waits_for_the_last_of_the_listed_nodes_and_says_for_whom() {
     let mut cluster = Cluster::planned(3);
     cluster.node_mut(0).start();
     cluster.node_mut(1).start();
-    wait::until("a line that names the missing peer", READY, || {
-        let said = cluster.node(0).stderr();
-        said.lines()
-            .any(|line| line.contains("waiting for quorum") && line.contains("n3"))
-            .then_some(())
-    });
+    let missing = cluster.node(2).peer_address();
+    wait::until(
+        "a line that names the missing peer and the reason",
+        READY,
+        || {
+            let said = cluster.node(0).stderr();
+            let waits = |line: &str| {
+                line.contains("waiting for quorum: seen 2/3") && line.contains(&missing)
+            };
+            said.lines().any(waits).then_some(())
+        },
+    );
     assert!(!cluster.node(0).is_ready());
     cluster.get(0, "/livez").ok();
     assert_eq!(cluster.get(0, "/readyz").status, 503);
