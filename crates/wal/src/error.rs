@@ -66,6 +66,16 @@ impl WalError {
         }
     }
 
+    pub(crate) fn from_failure(failure: &WalFailure) -> Self {
+        let source = io::Error::new(failure.kind, failure.message.clone());
+        let doing = match failure.step {
+            FailedStep::Write => "write",
+            FailedStep::Sync => SYNC,
+            FailedStep::NewSegment | FailedStep::Panic => "create",
+        };
+        Self::io(&failure.path, doing, source)
+    }
+
     pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Self {
         Self::Corrupt {
             path: path.to_path_buf(),
@@ -78,7 +88,15 @@ impl WalError {
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_full(source.kind()))
     }
+
+    /// Whether a sync failed: what the disk holds is not known until it is opened again.
+    pub fn is_failed_sync(&self) -> bool {
+        matches!(self, Self::Io { doing, .. } if *doing == SYNC) && !self.is_disk_full()
+    }
 }
+
+/// How [`WalError::Io`] names a sync.
+pub(crate) const SYNC: &str = "sync";
 
 fn is_full(kind: io::ErrorKind) -> bool {
     matches!(

@@ -13,8 +13,16 @@
 
 pub mod disk;
 mod error;
+mod format;
+mod index;
+mod preparer;
+mod queue;
+mod read;
+mod recovery;
+mod segment;
 mod stats;
 mod wal;
+mod writer;
 
 pub use error::{FailedStep, WalError, WalFailure};
 pub use stats::{SYNC_BUCKETS_US, WalStats};

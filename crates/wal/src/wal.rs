@@ -3,12 +3,19 @@
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
 
 use crate::disk::{Disk, OsDisk};
 use crate::error::{WalError, WalFailure};
+use crate::format::{BatchBuffer, RECORD_HEADER_BYTES};
+use crate::preparer::Preparer;
+use crate::queue::{Op, Shared, State};
+use crate::read;
+use crate::recovery;
 use crate::stats::WalStats;
+use crate::writer::Writer;
 
 /// A callback, run on the writer thread: `Ok` only after `fdatasync`, in the order of the calls.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
@@ -22,25 +29,31 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// How a log is kept.
+/// How a log is kept. [`WalOptions::new`] has the defaults.
 #[derive(Clone)]
 pub struct WalOptions {
     /// The folder of the segments; made if it is missing.
     pub dir: PathBuf,
-    /// Size of a segment file in bytes.
+    /// Size of a segment file in bytes, 1 KiB to 1 GiB. A batch that does not fit gets a longer
+    /// one. 16 MiB unless set: a node zero-fills one when it first starts and rewrites the unused
+    /// rest of one at every open, which 64 MiB would make four times as long; and a new segment
+    /// costs the writer little, as it is prepared ahead.
     pub segment_bytes: u64,
-    /// A batch takes no further call once it has this many bytes.
+    /// A batch takes no further call once it has this many bytes. 4 MiB unless set: enough that
+    /// the sync no longer dominates, small enough that nobody waits long behind it.
     pub max_batch_bytes: usize,
-    /// A call waits while this many bytes are queued.
+    /// A call waits while this many bytes are queued. 64 MiB unless set: what memory a stalled
+    /// disk may cost.
     pub max_queue_bytes: usize,
-    /// An idle log writes its witness after this long.
+    /// How long after the last batch an idle log writes its witness. Half a second unless set:
+    /// with the sync it is there within a second.
     pub witness_after: Duration,
-    /// Where files are.
+    /// Where files are: the operating system's, unless a test stands in for it.
     pub disk: Arc<dyn Disk>,
 }
 
 impl WalOptions {
-    /// The defaults for a folder.
+    /// The defaults, for a folder.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -50,6 +63,27 @@ impl WalOptions {
             witness_after: Duration::from_millis(500),
             disk: Arc::new(OsDisk),
         }
+    }
+
+    fn check(&self) -> Result<(), WalError> {
+        // Offsets in a segment are u32, and a batch adds up to 1 GiB and little more to one.
+        if !(1 << 10..=1 << 30).contains(&self.segment_bytes) {
+            let why = format!("{} is not within 1 KiB to 1 GiB", self.segment_bytes);
+            return Err(WalError::Option {
+                name: "segment_bytes",
+                why,
+            });
+        }
+        for (name, value) in [
+            ("max_batch_bytes", self.max_batch_bytes),
+            ("max_queue_bytes", self.max_queue_bytes),
+        ] {
+            if value == 0 || value > 1 << 30 {
+                let why = format!("{value} is not within 1 byte to 1 GiB");
+                return Err(WalError::Option { name, why });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -85,79 +119,173 @@ pub struct TornTail {
 
 /// The log. Clones share it; it closes with [`Wal::close`] or with the last clone.
 #[derive(Clone)]
-pub struct Wal {}
+pub struct Wal {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    writer_id: ThreadId,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
 
 impl Wal {
     /// Opens the log in `options.dir`, or founds one there.
-    pub fn open(_options: WalOptions) -> Result<(Self, Recovered), WalError> {
-        Err(WalError::Option {
-            name: "dir",
-            why: "not built yet".into(),
-        })
+    pub fn open(options: WalOptions) -> Result<(Self, Recovered), WalError> {
+        options.check()?;
+        let WalOptions {
+            dir,
+            segment_bytes,
+            max_batch_bytes,
+            max_queue_bytes,
+            ..
+        } = options;
+        let opened = recovery::open(&*options.disk, &dir, segment_bytes)?;
+        let cannot_start = |e| WalError::io(&dir, "start a thread for", e);
+        let preparer = Preparer::spawn(Arc::clone(&options.disk), dir.clone());
+        let marks = opened.marks.clone();
+        let shared = Arc::new(Shared::new(
+            marks,
+            opened.index,
+            opened.files,
+            max_queue_bytes,
+        ));
+        let writer = Writer {
+            disk: options.disk,
+            dir: dir.clone(),
+            segment_bytes,
+            max_batch_bytes,
+            witness_after: options.witness_after,
+            shared: Arc::clone(&shared),
+            preparer: preparer.map_err(cannot_start)?,
+            segment: opened.segment,
+            older: opened.older,
+            sequence: opened.sequence,
+            marks: opened.marks,
+            holdings: opened.holdings,
+            unwitnessed_since: opened.unwitnessed.then(Instant::now),
+            buffer: BatchBuffer::default(),
+        };
+        let thread = thread::Builder::new()
+            .name("seqd-wal".into())
+            .spawn(move || writer.run());
+        let thread = thread.map_err(cannot_start)?;
+        let writer_id = thread.thread().id();
+        let inner = Inner {
+            shared,
+            writer_id,
+            writer: Mutex::new(Some(thread)),
+        };
+        Ok((
+            Self {
+                inner: Arc::new(inner),
+            },
+            opened.recovered,
+        ))
     }
 
     /// Queues entries; they are readable when this returns. Indexes must follow the last entry
-    /// (the first entry of a log that is empty and was never purged may have any).
-    pub fn append(&self, _records: Vec<Record>, done: Done) {
-        done(Err(io::ErrorKind::Unsupported.into()));
+    /// (the first entry of a log that is empty and was never purged may have any); else `done`
+    /// is told [`io::ErrorKind::InvalidInput`] and nothing is queued.
+    ///
+    /// Like every queued call it waits while the queue is full.
+    pub fn append(&self, records: Vec<Record>, done: Done) {
+        let bytes = records
+            .iter()
+            .map(|r| r.bytes.len() + RECORD_HEADER_BYTES)
+            .sum();
+        self.call(bytes, done, |state| state.append(records));
     }
 
-    /// Queues a vote.
-    pub fn save_vote(&self, _vote: Vec<u8>, done: Done) {
-        done(Err(io::ErrorKind::Unsupported.into()));
+    /// Queues a vote. It replaces the one before and outlives every purge.
+    pub fn save_vote(&self, vote: Vec<u8>, done: Done) {
+        self.call(vote.len(), done, |_| Op::Vote(vote));
     }
 
     /// Remembers a committed mark; it rides along with the next batch, and nobody is told.
-    pub fn save_committed(&self, _committed: Vec<u8>) {}
+    pub fn save_committed(&self, committed: Vec<u8>) {
+        self.inner.shared.set_committed(committed);
+    }
 
     /// Queues the removal of all entries after `index`; of all entries if `None`.
-    pub fn truncate_after(&self, _index: Option<u64>, done: Done) {
-        done(Err(io::ErrorKind::Unsupported.into()));
+    pub fn truncate_after(&self, index: Option<u64>, done: Done) {
+        self.call(0, done, |state| state.truncate_after(index));
     }
 
-    /// Queues the removal of all entries up to and including `upto`.
-    pub fn purge(&self, _upto: u64, _meta: Vec<u8>, done: Done) {
-        done(Err(io::ErrorKind::Unsupported.into()));
+    /// Queues the removal of all entries up to and including `upto`, which may lie beyond the
+    /// last entry: the log goes on at `upto + 1` then. `meta` comes back in [`Recovered::purged`].
+    /// Segments are removed whole, some time after `done`.
+    pub fn purge(&self, upto: u64, meta: Vec<u8>, done: Done) {
+        self.call(meta.len(), done, |state| state.purge(upto, meta));
     }
 
-    /// The entries that exist in `range`, from its start, at most `max_bytes` (but one at least).
-    pub fn read(&self, _range: Range<u64>, _max_bytes: usize) -> io::Result<Vec<Record>> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// The entries that exist in `range`, in order, from the first of them on: at most
+    /// `max_bytes`, but one at least. An entry whose bytes rotted is an error.
+    pub fn read(&self, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<Record>> {
+        read::read(&self.inner.shared, range, max_bytes)
     }
 
     /// Index of the first entry; of the next one to come if there is none.
     pub fn first_index(&self) -> u64 {
-        0
+        self.inner.shared.lock().index.first()
     }
 
-    /// Index that the next entry must have.
+    /// One more than the index of the last entry, queued ones included.
     pub fn next_index(&self) -> u64 {
-        0
+        self.inner.shared.lock().index.next()
     }
 
-    /// The highest index that is durable, purged ones included.
+    /// The highest index that is durable, purged ones included. A truncation lowers it.
     pub fn synced_index(&self) -> Option<u64> {
-        None
+        self.inner.shared.lock().synced
     }
 
     /// Waits until `index` is durable: `Ok(true)`; `Ok(false)` when `timeout` passed before.
-    pub fn wait_synced(&self, _index: u64, _timeout: Duration) -> io::Result<bool> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub fn wait_synced(&self, index: u64, timeout: Duration) -> io::Result<bool> {
+        self.inner.shared.wait_synced(index, timeout)
     }
 
     /// Why the log stopped, if it did. It never works again in this process.
     pub fn failed(&self) -> Option<WalFailure> {
-        None
+        self.inner.shared.lock().failure.clone()
     }
 
-    /// Counters.
+    /// Counters since the open.
     pub fn stats(&self) -> WalStats {
-        WalStats::default()
+        self.inner.shared.stats()
     }
 
     /// Writes and syncs all that is queued, runs the callbacks, and ends the writer thread.
     /// Later calls are told [`io::ErrorKind::BrokenPipe`]; reads go on.
     pub fn close(&self) -> io::Result<()> {
-        Ok(())
+        self.inner.close();
+        self.failed()
+            .map_or(Ok(()), |failure| Err(failure.to_io_error()))
+    }
+
+    fn call(&self, bytes: usize, done: Done, op: impl FnOnce(&mut State) -> Op) {
+        self.inner
+            .shared
+            .call(bytes, self.inner.writer_id, done, op);
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        self.shared.close();
+        // A callback may hold the last clone: the writer cannot wait for its own end.
+        if thread::current().id() != self.writer_id {
+            let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(writer) = writer.take() {
+                // Its panics are caught and told as a failure.
+                let _ = writer.join();
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -1,0 +1,314 @@
+//! Where each live entry is: a map from index to place, and the marks that a log carries.
+//!
+//! Pure bookkeeping without files, so that reopening and running use the very same rules.
+
+use std::collections::VecDeque;
+
+use crate::format::{Kind, RecordView, u64_at};
+use crate::segment::SegmentNumber;
+
+/// Where an entry's bytes are. 16 bytes each: the map's size is that times the live entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// `None` while the entry is only queued.
+    pub(crate) segment: Option<SegmentNumber>,
+    /// From the file's start.
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+    /// CRC-32C of the bytes: a read can check one entry without its whole batch.
+    pub(crate) crc: u32,
+}
+
+impl Slot {
+    /// An entry that waits in the queue.
+    pub(crate) const QUEUED: Self = Self {
+        segment: None,
+        offset: 0,
+        len: 0,
+        crc: 0,
+    };
+
+    /// The place of an entry in the batch that begins at `batch_at`. It fits: a segment is
+    /// shorter than 4 GiB.
+    pub(crate) fn of(segment: SegmentNumber, batch_at: u64, record: &RecordView<'_>) -> Self {
+        Self {
+            segment: Some(segment),
+            offset: (batch_at + record.at as u64) as u32,
+            len: record.bytes.len() as u32,
+            crc: crc32c::crc32c(record.bytes),
+        }
+    }
+}
+
+/// Consecutive entries and their places.
+#[derive(Debug, Default)]
+pub(crate) struct LogIndex {
+    first: u64,
+    slots: VecDeque<Slot>,
+}
+
+impl LogIndex {
+    /// A map of nothing, whose next entry is `next`.
+    pub(crate) fn empty_at(next: u64) -> Self {
+        Self {
+            first: next,
+            slots: VecDeque::new(),
+        }
+    }
+
+    /// Index of the first entry; of the next one if there is none.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// One more than the last entry.
+    pub(crate) fn next(&self) -> u64 {
+        self.first + self.slots.len() as u64
+    }
+
+    pub(crate) fn get(&self, index: u64) -> Option<Slot> {
+        let position = usize::try_from(index.checked_sub(self.first)?).ok()?;
+        self.slots.get(position).copied()
+    }
+
+    /// Adds the entry `index`: the next one, or any if the map is empty.
+    pub(crate) fn push(&mut self, index: u64, slot: Slot) {
+        if self.slots.is_empty() {
+            self.first = index;
+        }
+        debug_assert_eq!(index, self.next());
+        self.slots.push_back(slot);
+    }
+
+    /// Replaces the place of an entry that is there.
+    pub(crate) fn place(&mut self, index: u64, slot: Slot) {
+        let position = index
+            .checked_sub(self.first)
+            .and_then(|p| usize::try_from(p).ok());
+        if let Some(place) = position.and_then(|p| self.slots.get_mut(p)) {
+            *place = slot;
+        }
+    }
+
+    /// Removes the entries from `from` on.
+    pub(crate) fn truncate(&mut self, from: u64) {
+        match from.checked_sub(self.first) {
+            Some(keep) if keep > 0 => {
+                self.slots
+                    .truncate(usize::try_from(keep).unwrap_or(usize::MAX));
+            }
+            _ => *self = Self::empty_at(from),
+        }
+    }
+
+    /// Removes the entries up to and including `upto`.
+    pub(crate) fn purge(&mut self, upto: u64) {
+        if upto >= self.next() {
+            *self = Self::empty_at(upto + 1);
+            return;
+        }
+        while self.first <= upto {
+            self.slots.pop_front();
+            self.first += 1;
+        }
+        // A log that shrank gives its memory back, in steps that cost little each.
+        if self.slots.capacity() > 4 * self.slots.len().max(1024) {
+            self.slots.shrink_to(2 * self.slots.len());
+        }
+    }
+}
+
+/// What the log holds, by its records: the same rules read it back and keep it while running.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) vote: Option<Vec<u8>>,
+    pub(crate) committed: Option<Vec<u8>>,
+    pub(crate) purged: Option<(u64, Vec<u8>)>,
+    /// Index of the first entry; of the next one if there is none.
+    pub(crate) first: u64,
+    /// One more than the last entry.
+    pub(crate) next: u64,
+}
+
+impl Marks {
+    /// Whether an entry may be appended at `index`. A log that is empty and was never purged may
+    /// begin anywhere.
+    pub(crate) fn accepts(&self, index: u64) -> bool {
+        let may_begin_anywhere = self.first == self.next && self.purged.is_none();
+        index < u64::MAX && (index == self.next || may_begin_anywhere)
+    }
+
+    /// The highest index that is in the log or was purged from it.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        if self.first == self.next && self.purged.is_none() {
+            None
+        } else {
+            Some(self.next - 1)
+        }
+    }
+
+    pub(crate) fn append(&mut self, index: u64) {
+        if self.first == self.next {
+            self.first = index;
+        }
+        self.next = index + 1;
+    }
+
+    pub(crate) fn truncate(&mut self, from: u64) {
+        self.next = from;
+    }
+
+    pub(crate) fn purge(&mut self, upto: u64, meta: Vec<u8>) {
+        self.first = self.first.max(upto + 1);
+        self.next = self.next.max(self.first);
+        self.purged = Some((upto, meta));
+    }
+
+    /// Applies a record. An error says why it cannot follow what came before.
+    pub(crate) fn apply(&mut self, record: &RecordView<'_>) -> Result<(), String> {
+        let index = record.index;
+        match record.kind {
+            Kind::Entry if self.accepts(index) => self.append(index),
+            Kind::Entry => {
+                return Err(format!("entry {index} follows, {} is the next", self.next));
+            }
+            Kind::Vote => self.vote = Some(record.bytes.to_vec()),
+            Kind::Committed => self.committed = Some(record.bytes.to_vec()),
+            Kind::Truncate if (self.first..=self.next).contains(&index) => self.truncate(index),
+            Kind::Truncate => {
+                let (first, next) = (self.first, self.next);
+                return Err(format!(
+                    "a truncation from {index} in a log of {first}..{next}"
+                ));
+            }
+            Kind::Purge if index == u64::MAX => return Err("a purge of everything".into()),
+            Kind::Purge => self.purge(index, record.bytes.to_vec()),
+            Kind::Extent if record.bytes.len() == 8 => {
+                self.first = index;
+                self.next = u64_at(record.bytes, 0);
+                if self.first > self.next {
+                    return Err(format!("an extent of {}..{}", self.first, self.next));
+                }
+            }
+            Kind::Extent => return Err("an extent record of a wrong length".into()),
+        }
+        Ok(())
+    }
+}
+
+/// Which segments hold live entries, by the records that are durable.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    /// Ascending and without overlap, in segments and in indexes.
+    runs: VecDeque<Run>,
+}
+
+#[derive(Debug)]
+struct Run {
+    segment: SegmentNumber,
+    first: u64,
+    end: u64,
+}
+
+impl Holdings {
+    pub(crate) fn append(&mut self, segment: SegmentNumber, index: u64) {
+        match self.runs.back_mut() {
+            Some(run) if run.segment == segment && run.end == index => run.end += 1,
+            _ => self.runs.push_back(Run {
+                segment,
+                first: index,
+                end: index + 1,
+            }),
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, from: u64) {
+        while self.runs.back().is_some_and(|run| run.first >= from) {
+            self.runs.pop_back();
+        }
+        if let Some(run) = self.runs.back_mut() {
+            run.end = run.end.min(from);
+        }
+    }
+
+    pub(crate) fn purge(&mut self, upto: u64) {
+        while self.runs.front().is_some_and(|run| run.end <= upto + 1) {
+            self.runs.pop_front();
+        }
+    }
+
+    /// The oldest segment that still holds a live entry.
+    pub(crate) fn oldest(&self) -> Option<SegmentNumber> {
+        self.runs.front().map(|run| run.segment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot(offset: u32) -> Slot {
+        Slot {
+            segment: SegmentNumber::new(1),
+            offset,
+            len: 0,
+            crc: 0,
+        }
+    }
+
+    #[test]
+    fn a_slot_stays_small() {
+        assert_eq!(size_of::<Slot>(), 16);
+    }
+
+    #[test]
+    fn truncate_and_purge_keep_what_lies_between() {
+        let mut index = LogIndex::empty_at(0);
+        for i in 5..10 {
+            index.push(i, slot(i as u32));
+        }
+        index.purge(5);
+        index.truncate(8);
+        assert_eq!((index.first(), index.next()), (6, 8));
+        assert_eq!(index.get(5), None);
+        assert_eq!(index.get(7), Some(slot(7)));
+        assert_eq!(index.get(8), None);
+        index.truncate(6);
+        assert_eq!((index.first(), index.next()), (6, 6));
+        index.purge(20);
+        assert_eq!((index.first(), index.next()), (21, 21));
+    }
+
+    #[test]
+    fn memory_of_purged_entries_is_given_back() {
+        let mut index = LogIndex::empty_at(0);
+        for i in 0..1_000_000 {
+            index.push(i, slot(0));
+        }
+        index.purge(999_000);
+        assert!(
+            index.slots.capacity() < 10_000,
+            "{}",
+            index.slots.capacity()
+        );
+    }
+
+    #[test]
+    fn a_segment_is_held_by_its_live_entries_alone() {
+        let [one, two, three] = [1, 2, 3].map(|n| SegmentNumber::new(n).unwrap());
+        let mut holdings = Holdings::default();
+        for i in 0..10 {
+            holdings.append(one, i);
+        }
+        for i in 10..20 {
+            holdings.append(two, i);
+        }
+        holdings.truncate(8);
+        holdings.append(three, 8);
+        assert_eq!(holdings.oldest(), Some(one));
+        holdings.purge(7);
+        assert_eq!(holdings.oldest(), Some(three));
+        holdings.truncate(8);
+        assert_eq!(holdings.oldest(), None);
+    }
+}

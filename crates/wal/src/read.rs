@@ -1,0 +1,141 @@
+//! Reading entries back: from the queue while they wait, else from their segment.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::disk::DiskFile;
+use crate::index::Slot;
+use crate::queue::{Bytes, Shared};
+use crate::segment::SegmentNumber;
+use crate::wal::Record;
+
+/// Neighbouring entries are fetched together up to this much: a few calls for a long read,
+/// without a large buffer beside the answer.
+const FETCH_BYTES: u64 = 1 << 20;
+
+/// Where the bytes of one answered entry come from.
+enum Source {
+    Memory(Bytes),
+    Disk(SegmentNumber, Arc<dyn DiskFile>, Slot),
+}
+
+/// The entries that exist in `range`, in order, from its first one on; at most `max_bytes` of
+/// them, but at least one.
+pub(crate) fn read(
+    shared: &Shared,
+    range: Range<u64>,
+    max_bytes: usize,
+) -> io::Result<Vec<Record>> {
+    // Chosen under the lock, fetched outside it: an open file stays readable when it is removed.
+    let chosen = choose(shared, range, max_bytes)?;
+    let mut records = Vec::with_capacity(chosen.len());
+    let mut rest = chosen.as_slice();
+    while let Some((index, source)) = rest.first() {
+        match source {
+            Source::Memory(bytes) => {
+                records.push(Record {
+                    index: *index,
+                    bytes: bytes.to_vec(),
+                });
+                rest = &rest[1..];
+            }
+            Source::Disk(number, file, first) => {
+                let run = run_length(rest, *number, first);
+                fetch(&**file, &rest[..run], &mut records)?;
+                rest = &rest[run..];
+            }
+        }
+    }
+    Ok(records)
+}
+
+fn choose(shared: &Shared, range: Range<u64>, max_bytes: usize) -> io::Result<Vec<(u64, Source)>> {
+    let state = shared.lock();
+    let mut chosen = Vec::new();
+    let mut total = 0;
+    for index in range.start.max(state.index.first())..range.end.min(state.index.next()) {
+        let Some(slot) = state.index.get(index) else {
+            break;
+        };
+        let source = match slot.segment {
+            None => match state.unwritten.get(&index) {
+                Some((_, bytes)) => Source::Memory(Arc::clone(bytes)),
+                None => return Err(lost(index, "it is in neither the queue nor a segment")),
+            },
+            Some(number) => match state.files.get(&number) {
+                Some(file) => Source::Disk(number, Arc::clone(file), slot),
+                None => return Err(lost(index, "its segment is gone")),
+            },
+        };
+        total += match &source {
+            Source::Memory(bytes) => bytes.len(),
+            Source::Disk(_, _, slot) => slot.len as usize,
+        };
+        if total > max_bytes && !chosen.is_empty() {
+            break;
+        }
+        chosen.push((index, source));
+    }
+    Ok(chosen)
+}
+
+/// How many of `rest` lie close enough behind `first` for one fetch; at least one.
+fn run_length(rest: &[(u64, Source)], number: SegmentNumber, first: &Slot) -> usize {
+    let near = |source: &Source| match source {
+        Source::Disk(other, _, slot) => {
+            let end = u64::from(slot.offset) + u64::from(slot.len);
+            *other == number && end - u64::from(first.offset) <= FETCH_BYTES
+        }
+        Source::Memory(_) => false,
+    };
+    rest.iter()
+        .take_while(|(_, source)| near(source))
+        .count()
+        .max(1)
+}
+
+fn fetch(file: &dyn DiskFile, run: &[(u64, Source)], records: &mut Vec<Record>) -> io::Result<()> {
+    let slots = || {
+        run.iter().filter_map(|(index, source)| match source {
+            Source::Disk(_, _, slot) => Some((*index, slot)),
+            Source::Memory(_) => None,
+        })
+    };
+    let start = slots().next().map_or(0, |(_, slot)| slot.offset as usize);
+    let end = slots()
+        .last()
+        .map_or(0, |(_, slot)| slot.offset as usize + slot.len as usize);
+    let mut buf = vec![0; end - start];
+    file.read_at(&mut buf, start as u64)?;
+    for (index, slot) in slots() {
+        let at = slot.offset as usize - start;
+        let bytes = buf[at..at + slot.len as usize].to_vec();
+        check(&bytes, slot).map_err(|why| lost(index, why))?;
+        records.push(Record { index, bytes });
+    }
+    Ok(())
+}
+
+/// The bytes of one entry.
+pub(crate) fn read_slot(file: &dyn DiskFile, slot: &Slot) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; slot.len as usize];
+    file.read_at(&mut bytes, slot.offset.into())?;
+    check(&bytes, slot).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+    Ok(bytes)
+}
+
+fn check(bytes: &[u8], slot: &Slot) -> Result<(), &'static str> {
+    if crc32c::crc32c(bytes) == slot.crc {
+        Ok(())
+    } else {
+        Err("its bytes on disk are not those that were written")
+    }
+}
+
+fn lost(index: u64, why: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("entry {index} of the log: {why}"),
+    )
+}

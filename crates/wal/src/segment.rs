@@ -1,0 +1,194 @@
+//! A segment file: its name, how one is made, and the one that is being written.
+
+use std::fmt;
+use std::io;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{FailedStep, WalFailure};
+use crate::format::{HEADER_BYTES, SegmentHeader};
+
+/// Zeroes are written in pieces of this size: few calls, little memory.
+const ZERO_CHUNK_BYTES: usize = 1 << 20;
+
+/// The number of a segment. Numbers only rise, from 1; 2^32 segments outlast any disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentNumber(NonZeroU32);
+
+impl SegmentNumber {
+    pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
+
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
+    }
+
+    pub(crate) fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// The number after this one. At 64 PiB of log it would stand still, and the file exist.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    pub(crate) fn file_name(self) -> String {
+        format!("{self}.seg")
+    }
+
+    /// The number in a file name; `None` for any name that [`Self::file_name`] does not make.
+    pub(crate) fn from_file_name(name: &str) -> Option<Self> {
+        let number = Self::new(name.strip_suffix(".seg")?.parse().ok()?)?;
+        (number.file_name() == name).then_some(number)
+    }
+
+    pub(crate) fn path(self, dir: &Path) -> PathBuf {
+        dir.join(self.file_name())
+    }
+}
+
+impl fmt::Display for SegmentNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:010}", self.0)
+    }
+}
+
+/// The segment that takes the next batch.
+pub(crate) struct Segment {
+    pub(crate) number: SegmentNumber,
+    pub(crate) seed: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// Length of the file.
+    pub(crate) len: u64,
+    /// Where the next batch goes.
+    pub(crate) tail: u64,
+}
+
+/// A segment that has all but its opening and its name: header and zeroes, synced, `*.tmp`.
+pub(crate) struct Prepared {
+    pub(crate) number: SegmentNumber,
+    pub(crate) seed: u32,
+    pub(crate) len: u64,
+    tmp: PathBuf,
+    file: Arc<dyn DiskFile>,
+}
+
+impl Prepared {
+    /// Makes the file. A remainder of an earlier attempt is removed first.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        number: SegmentNumber,
+        len: u64,
+    ) -> Result<Self, WalFailure> {
+        let tmp = dir.join(format!("{}.tmp", number.file_name()));
+        let fail = |source: io::Error| WalFailure::new(FailedStep::NewSegment, &tmp, &source);
+        match disk.remove(&tmp) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
+            _ => {}
+        }
+        let seed = random_seed().map_err(fail)?;
+        let file = disk.create(&tmp).map_err(fail)?;
+        file.reserve(len).map_err(fail)?;
+        let header = SegmentHeader {
+            number: number.get().into(),
+            seed,
+            len,
+        };
+        file.write_at(&header.encode(), 0).map_err(fail)?;
+        // Written, not only reserved: a later fdatasync has no size and no extent to change.
+        write_zeroes(&*file, HEADER_BYTES as u64, len).map_err(fail)?;
+        file.sync_all()
+            .map_err(|e| WalFailure::new(FailedStep::Sync, &tmp, &e))?;
+        Ok(Self {
+            number,
+            seed,
+            len,
+            tmp,
+            file,
+        })
+    }
+
+    /// Writes the opening batch, syncs it, and only then gives the file its name.
+    pub(crate) fn publish(
+        self,
+        disk: &dyn Disk,
+        dir: &Path,
+        opening: &[u8],
+    ) -> Result<Segment, WalFailure> {
+        let path = self.number.path(dir);
+        let start = HEADER_BYTES as u64;
+        self.file
+            .write_at(opening, start)
+            .map_err(|e| WalFailure::new(FailedStep::Write, &self.tmp, &e))?;
+        self.file
+            .sync_data()
+            .map_err(|e| WalFailure::new(FailedStep::Sync, &self.tmp, &e))?;
+        disk.rename(&self.tmp, &path)
+            .map_err(|e| WalFailure::new(FailedStep::NewSegment, &path, &e))?;
+        disk.sync_dir(dir)
+            .map_err(|e| WalFailure::new(FailedStep::Sync, dir, &e))?;
+        Ok(Segment {
+            number: self.number,
+            seed: self.seed,
+            path,
+            file: self.file,
+            len: self.len,
+            tail: start + opening.len() as u64,
+        })
+    }
+
+    /// Removes the file again. What fails here is repeated by the next open.
+    pub(crate) fn discard(self, disk: &dyn Disk) {
+        if let Err(error) = disk.remove(&self.tmp) {
+            tracing::warn!(path = %self.tmp.display(), %error, "cannot remove a prepared segment");
+        }
+    }
+}
+
+/// Writes zeroes over `from..to`.
+pub(crate) fn write_zeroes(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
+    let zeroes = vec![0; ZERO_CHUNK_BYTES];
+    let mut at = from;
+    while at < to {
+        let len = (to - at).min(zeroes.len() as u64);
+        file.write_at(&zeroes[..len as usize], at)?;
+        at += len;
+    }
+    Ok(())
+}
+
+fn random_seed() -> io::Result<u32> {
+    loop {
+        let seed = getrandom::u32().map_err(io::Error::other)?;
+        if seed != 0 {
+            return Ok(seed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        let number = SegmentNumber::new(42).unwrap();
+        assert_eq!(number.file_name(), "0000000042.seg");
+        assert_eq!(
+            SegmentNumber::from_file_name("0000000042.seg"),
+            Some(number)
+        );
+        for bad in [
+            "42.seg",
+            "0000000000.seg",
+            "0000000042",
+            "+000000042.seg",
+            "x.seg",
+        ] {
+            assert_eq!(SegmentNumber::from_file_name(bad), None, "{bad}");
+        }
+    }
+}

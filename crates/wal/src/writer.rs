@@ -1,0 +1,270 @@
+//! The writer thread: the only one that writes batches, and the only one that runs callbacks.
+//!
+//! One round takes all that is queued, writes it as one batch with one write, syncs it with one
+//! `fdatasync`, and runs the callbacks in order. There is no timer in it: while one batch is
+//! being synced the next one gathers. What fails is final; see [`crate::FailedStep::Sync`].
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use crate::disk::Disk;
+use crate::error::{FailedStep, WalFailure};
+use crate::format::{BATCH_OVERHEAD_BYTES, BatchBuffer, HEADER_BYTES, Kind, RECORD_HEADER_BYTES};
+use crate::index::{Holdings, Marks, Slot};
+use crate::preparer::Preparer;
+use crate::queue::{Op, Placed, Queued, Shared, Work};
+use crate::segment::{Segment, SegmentNumber};
+
+/// Sequence and books of a log, as its last synced batch left them.
+pub(crate) struct Writer {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) segment_bytes: u64,
+    pub(crate) max_batch_bytes: usize,
+    pub(crate) witness_after: Duration,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) preparer: Preparer,
+    /// The segment that is written.
+    pub(crate) segment: Segment,
+    /// The older ones that are still there, ascending, each with its length.
+    pub(crate) older: Vec<(SegmentNumber, u64)>,
+    /// Of the last batch.
+    pub(crate) sequence: u64,
+    pub(crate) marks: Marks,
+    pub(crate) holdings: Holdings,
+    /// When the last batch was synced, if no witness has followed it.
+    pub(crate) unwitnessed_since: Option<Instant>,
+    pub(crate) buffer: BatchBuffer,
+}
+
+impl Writer {
+    /// The thread's body: runs until the log closes, or fails and closes.
+    pub(crate) fn run(mut self) {
+        self.drop_dead_segments();
+        let shared = Arc::clone(&self.shared);
+        let result = panic::catch_unwind(AssertUnwindSafe(|| self.write_until_closed()));
+        let failure = match result {
+            Ok(Ok(())) => return,
+            Ok(Err(failure)) => failure,
+            Err(_) => {
+                let source = io::Error::other("the writer thread panicked");
+                WalFailure::new(FailedStep::Panic, &self.segment.path, &source)
+            }
+        };
+        shared.fail(failure.clone());
+        while let Some(calls) = shared.next_refused() {
+            refuse(calls, &failure);
+        }
+    }
+
+    fn write_until_closed(&mut self) -> Result<(), WalFailure> {
+        loop {
+            let work = self.shared.next_work(
+                self.max_batch_bytes,
+                self.unwitnessed_since,
+                self.witness_after,
+            );
+            match work {
+                Work::Close => return Ok(()),
+                Work::Witness { committed } => {
+                    self.write(&[], committed.as_deref())?;
+                    self.unwitnessed_since = None;
+                }
+                Work::Batch { calls, committed } => {
+                    if let Err(failure) = self.write(&calls, committed.as_deref()) {
+                        tracing::error!(%failure, "the log stops");
+                        self.shared.fail(failure.clone());
+                        refuse(calls, &failure);
+                        return Err(failure);
+                    }
+                    self.unwitnessed_since = Some(Instant::now());
+                    acknowledge(calls);
+                    self.drop_dead_segments();
+                }
+            }
+        }
+    }
+
+    /// Writes one batch and syncs it; on return it is durable and the books have it.
+    fn write(&mut self, calls: &[Queued], committed: Option<&[u8]>) -> Result<(), WalFailure> {
+        let tickets = self.encode(calls, committed);
+        let len = self.buffer.finished_len() as u64;
+        if self.segment.tail + len > self.segment.len {
+            self.roll(len)?;
+        } else if self.segment.tail > self.segment.len / 2 {
+            // Half a segment ahead: early enough to be ready, and an idle log keeps one file.
+            self.preparer
+                .prepare(self.segment.number.next(), self.segment_bytes);
+        }
+
+        let batch = self.buffer.finish(self.segment.seed, self.sequence + 1);
+        let (file, path) = (&self.segment.file, &self.segment.path);
+        file.write_at(batch, self.segment.tail)
+            .map_err(|e| WalFailure::new(FailedStep::Write, path, &e))?;
+        let started = Instant::now();
+        file.sync_data()
+            .map_err(|e| WalFailure::new(FailedStep::Sync, path, &e))?;
+        let took = started.elapsed();
+
+        let (placed, records) = self.enter(&tickets);
+        self.sequence += 1;
+        self.segment.tail += len;
+        let is_witness = calls.is_empty();
+        self.shared
+            .batch_synced(&placed, calls, self.marks.last_index(), |stats| {
+                stats.observe_sync(took);
+                stats.batches += 1;
+                stats.witnesses += u64::from(is_witness);
+                stats.records += records;
+                stats.bytes += len;
+            });
+        Ok(())
+    }
+
+    /// Puts the calls into the buffer; answers the ticket of each entry, in order.
+    fn encode(&mut self, calls: &[Queued], committed: Option<&[u8]>) -> Vec<u64> {
+        let mut tickets = Vec::new();
+        self.buffer.clear();
+        for call in calls {
+            match &call.op {
+                Op::Append { ticket, entries } => {
+                    for (index, bytes) in entries {
+                        self.buffer.push(Kind::Entry, *index, bytes);
+                        tickets.push(*ticket);
+                    }
+                }
+                Op::Vote(vote) => self.buffer.push(Kind::Vote, 0, vote),
+                Op::Truncate { from } => self.buffer.push(Kind::Truncate, *from, &[]),
+                Op::Purge { upto, meta } => self.buffer.push(Kind::Purge, *upto, meta),
+                Op::Nothing | Op::Refused(_) => {}
+            }
+        }
+        if let Some(committed) = committed {
+            self.buffer.push(Kind::Committed, 0, committed);
+        }
+        tickets
+    }
+
+    /// Enters the batch that was just synced into the books, by the rules that a reopening
+    /// follows. Answers where its entries are, and how many records there were.
+    fn enter(&mut self, tickets: &[u64]) -> (Vec<Placed>, u64) {
+        let mut tickets = tickets.iter();
+        let mut placed = Vec::with_capacity(tickets.len());
+        let mut records = 0;
+        for record in self.buffer.records() {
+            records += 1;
+            if let Err(why) = self.marks.apply(&record) {
+                // The queue keeps the same books and refused such a call before.
+                unreachable!("a written record does not follow: {why}");
+            }
+            match record.kind {
+                Kind::Entry => {
+                    self.holdings.append(self.segment.number, record.index);
+                    let slot = Slot::of(self.segment.number, self.segment.tail, &record);
+                    placed.extend(tickets.next().map(|ticket| (record.index, *ticket, slot)));
+                }
+                Kind::Truncate => self.holdings.truncate(record.index),
+                Kind::Purge => self.holdings.purge(record.index),
+                Kind::Vote | Kind::Committed | Kind::Extent => {}
+            }
+        }
+        (placed, records)
+    }
+
+    /// Begins the next segment, with room for a batch of `batch_len`.
+    fn roll(&mut self, batch_len: u64) -> Result<(), WalFailure> {
+        let number = self.segment.number.next();
+        let opening_len = opening_len(&self.marks);
+        let need = HEADER_BYTES as u64 + opening_len as u64 + batch_len;
+        let prepared = self.preparer.take(number, self.segment_bytes.max(need))?;
+        let mut opening = BatchBuffer::default();
+        encode_opening(&mut opening, &self.marks);
+        let opening = opening.finish(prepared.seed, self.sequence + 1);
+        let segment = prepared.publish(&*self.disk, &self.dir, opening)?;
+        self.sequence += 1;
+        let old = mem::replace(&mut self.segment, segment);
+        self.older.push((old.number, old.len));
+        let mut state = self.shared.lock();
+        state
+            .files
+            .insert(self.segment.number, Arc::clone(&self.segment.file));
+        state.stats.fsyncs += 1;
+        drop(state);
+        self.count_segments();
+        Ok(())
+    }
+
+    /// Lets go of the segments before the first one that holds a live entry. The current one
+    /// stays: its opening, synced, has what the dropped ones said of vote and purge.
+    fn drop_dead_segments(&mut self) {
+        let keep_from = self.holdings.oldest().unwrap_or(self.segment.number);
+        let dead = self
+            .older
+            .partition_point(|(number, _)| *number < keep_from);
+        if dead > 0 {
+            let numbers: Vec<_> = self.older.drain(..dead).map(|(number, _)| number).collect();
+            let mut state = self.shared.lock();
+            for number in &numbers {
+                state.files.remove(number);
+            }
+            drop(state);
+            self.preparer.remove(numbers);
+        }
+        self.count_segments();
+    }
+
+    fn count_segments(&self) {
+        let mut state = self.shared.lock();
+        state.stats.segments = self.older.len() as u64 + 1;
+        state.stats.disk_bytes =
+            self.segment.len + self.older.iter().map(|(_, len)| len).sum::<u64>();
+    }
+}
+
+/// Encodes the opening of a segment: all that a log carries beside its entries.
+pub(crate) fn encode_opening(buffer: &mut BatchBuffer, marks: &Marks) {
+    buffer.clear();
+    buffer.push(Kind::Extent, marks.first, &marks.next.to_le_bytes());
+    if let Some(vote) = &marks.vote {
+        buffer.push(Kind::Vote, 0, vote);
+    }
+    if let Some(committed) = &marks.committed {
+        buffer.push(Kind::Committed, 0, committed);
+    }
+    if let Some((upto, meta)) = &marks.purged {
+        buffer.push(Kind::Purge, *upto, meta);
+    }
+}
+
+/// An upper bound of the length of [`encode_opening`]'s batch.
+fn opening_len(marks: &Marks) -> usize {
+    let optional = [
+        marks.vote.as_deref(),
+        marks.committed.as_deref(),
+        marks.purged.as_ref().map(|(_, meta)| meta.as_slice()),
+    ];
+    let bytes: usize = optional
+        .into_iter()
+        .flatten()
+        .map(|bytes| RECORD_HEADER_BYTES + bytes.len())
+        .sum();
+    BATCH_OVERHEAD_BYTES + RECORD_HEADER_BYTES + size_of::<u64>() + bytes
+}
+
+fn acknowledge(calls: Vec<Queued>) {
+    for call in calls {
+        (call.done)(match call.op {
+            Op::Refused(why) => Err(io::Error::new(io::ErrorKind::InvalidInput, why)),
+            _ => Ok(()),
+        });
+    }
+}
+
+fn refuse(calls: Vec<Queued>, failure: &WalFailure) {
+    for call in calls {
+        (call.done)(Err(failure.to_io_error()));
+    }
+}

@@ -1,0 +1,420 @@
+//! What an open makes of the bytes it finds: torn tails are cut, corruption is refused.
+
+mod support;
+
+use std::io;
+use std::ops::Range;
+
+use seqd_wal::{Wal, WalError, WalOptions};
+use support::mem_disk::MemDisk;
+use support::{append, dir, entries, open, options, record, refused, wait};
+
+const SEGMENT_1: &str = "0000000001.seg";
+const SEGMENT_2: &str = "0000000002.seg";
+const HEADER_BYTES: usize = 64;
+
+/// A log of `count` batches of one entry each, and where the last batch lies in the first file.
+fn log_of(count: u64) -> (MemDisk, Range<usize>) {
+    let disk = MemDisk::default();
+    let (wal, _) = open(&disk);
+    for index in 0..count - 1 {
+        append(&wal, index, payload(index));
+    }
+    let before = disk.contents(SEGMENT_1);
+    append(&wal, count - 1, payload(count - 1));
+    let image = disk.image();
+    let after = image.contents(SEGMENT_1);
+    let changed = |at: &usize| before[*at] != after[*at];
+    let begin = (0..after.len()).find(changed).unwrap() / 8 * 8;
+    let end = (0..after.len()).rfind(changed).unwrap() + 1;
+    (image, begin..end)
+}
+
+fn payload(index: u64) -> Vec<u8> {
+    format!("the bytes of entry {index}").into_bytes()
+}
+
+fn some_entries(count: u64) -> Vec<(u64, Vec<u8>)> {
+    (0..count).map(|index| (index, payload(index))).collect()
+}
+
+#[track_caller]
+fn assert_corrupt(error: &WalError, file: &str) {
+    let WalError::Corrupt { path, .. } = error else {
+        panic!("not corrupt: {error}")
+    };
+    assert!(path.ends_with(file), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(file) && text.contains("restore this node"),
+        "{text}"
+    );
+    assert!(
+        text.contains("remove it from the cluster and add it again"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_empty_folder_founds_a_log_and_says_so() {
+    let disk = MemDisk::default();
+    let (wal, recovered) = open(&disk);
+    assert!(recovered.created);
+    assert_eq!((recovered.first_index, recovered.last.clone()), (0, None));
+    assert_eq!(wal.synced_index(), None);
+    wal.close().unwrap();
+    let (_, recovered) = open(&disk.image());
+    assert!(!recovered.created);
+    assert_eq!(recovered.torn, None);
+}
+
+#[test]
+fn a_last_batch_cut_at_any_byte_is_a_torn_tail() {
+    let (disk, last) = log_of(4);
+    for cut in last.clone() {
+        let disk = disk.image();
+        disk.edit(SEGMENT_1, |bytes| bytes[cut..].fill(0));
+        let (wal, recovered) = open(&disk);
+        assert_eq!(entries(&wal), some_entries(3), "cut at {cut}");
+        assert_eq!(recovered.last, Some((2, payload(2))));
+        let torn = recovered
+            .torn
+            .map(|torn| (torn.offset as usize, torn.bytes > 0));
+        // A cut at the first byte leaves nothing to speak of; leading zeroes neither.
+        let remains = disk.contents(SEGMENT_1)[last.clone()]
+            .iter()
+            .any(|byte| *byte != 0);
+        assert!(!remains, "zeroed");
+        if cut > last.start + 4 {
+            assert_eq!(torn, Some((last.start, true)), "cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_last_batch_with_garbage_from_any_byte_is_a_torn_tail() {
+    let (disk, last) = log_of(4);
+    for from in last.clone() {
+        let disk = disk.image();
+        disk.edit(SEGMENT_1, |bytes| {
+            for byte in &mut bytes[from..last.end] {
+                *byte = !*byte;
+            }
+        });
+        let (wal, recovered) = open(&disk);
+        assert_eq!(entries(&wal), some_entries(3), "garbage from {from}");
+        assert_eq!(recovered.torn.unwrap().offset as usize, last.start);
+        assert!(
+            disk.contents(SEGMENT_1)[last.start..]
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+    }
+}
+
+#[test]
+fn a_file_that_ends_inside_the_last_batch_is_a_torn_tail() {
+    let (disk, last) = log_of(4);
+    let full = disk.contents(SEGMENT_1).len();
+    for cut in last {
+        let disk = disk.image();
+        disk.edit(SEGMENT_1, |bytes| bytes.truncate(cut));
+        let (wal, recovered) = open(&disk);
+        assert_eq!(entries(&wal), some_entries(3), "cut at {cut}");
+        assert!(recovered.torn.is_some());
+        assert_eq!(disk.contents(SEGMENT_1).len(), full, "as long as before");
+    }
+}
+
+#[test]
+fn a_flipped_bit_before_the_last_batch_is_corruption() {
+    let (disk, last) = log_of(4);
+    for at in 0..last.start {
+        let disk = disk.image();
+        disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 1 << (at % 8));
+        assert_corrupt(&refused(options(&disk)), SEGMENT_1);
+    }
+}
+
+#[test]
+fn a_refused_log_is_left_as_it_was_found() {
+    let (disk, _) = log_of(4);
+    disk.edit(SEGMENT_1, |bytes| bytes[HEADER_BYTES + 60] ^= 1);
+    let before = disk.contents(SEGMENT_1);
+    refused(options(&disk));
+    assert_eq!(disk.contents(SEGMENT_1), before);
+    assert_corrupt(&refused(options(&disk)), SEGMENT_1);
+}
+
+#[test]
+fn zeroes_over_an_earlier_batch_are_corruption() {
+    let (disk, last) = log_of(4);
+    disk.edit(SEGMENT_1, |bytes| {
+        bytes[HEADER_BYTES + 48..last.start].fill(0)
+    });
+    assert_corrupt(&refused(options(&disk)), SEGMENT_1);
+}
+
+#[test]
+fn a_bad_batch_followed_by_a_torn_one_is_corruption() {
+    // The torn one was begun, so the one before it had been synced.
+    let (disk, last) = log_of(4);
+    disk.edit(SEGMENT_1, |bytes| {
+        bytes[last.start - 10] ^= 1;
+        bytes[last.end - 1] ^= 1;
+    });
+    assert_corrupt(&refused(options(&disk)), SEGMENT_1);
+}
+
+#[test]
+fn what_was_cut_does_not_come_back_behind_a_batch_of_equal_length() {
+    // A long write was torn: its header is lost, and its later sectors reached the disk.
+    let (disk, last) = log_of(4);
+    disk.edit(SEGMENT_1, |bytes| {
+        bytes[last.start..last.start + 16].fill(0);
+        bytes[last.end..last.end + 2000].fill(0xee);
+    });
+    let (wal, recovered) = open(&disk);
+    assert_eq!(recovered.torn.unwrap().offset as usize, last.start);
+    // The next batch ends exactly where the remains would go on, and a power cut follows.
+    append(&wal, 3, payload(3));
+    let disk = disk.cut(|| false);
+    assert!(
+        disk.contents(SEGMENT_1)[last.end..]
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    let (wal, recovered) = open(&disk);
+    assert_eq!(recovered.torn, None);
+    assert_eq!(entries(&wal), some_entries(4));
+}
+
+#[test]
+fn remains_beyond_the_bad_batch_are_zeroed_durably() {
+    let (disk, last) = log_of(4);
+    disk.edit(SEGMENT_1, |bytes| {
+        bytes[last.start] ^= 1;
+        bytes[last.end + 800..last.end + 900].fill(0xee);
+    });
+    let (_wal, recovered) = open(&disk);
+    assert_eq!(
+        recovered.torn.unwrap().bytes as usize,
+        last.end + 900 - last.start
+    );
+    let after_cut = disk.cut(|| false);
+    assert!(
+        after_cut.contents(SEGMENT_1)[last.start..]
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+}
+
+#[test]
+fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
+    let disk = MemDisk::default();
+    let (wal, _) = open(&disk);
+    append(&wal, 0, payload(0));
+    disk.hold_syncs();
+    let (done, _answer) = support::answer();
+    wal.append(vec![record(1, payload(1))], done);
+    disk.wait_for_held_sync();
+    // The process is killed: its unsynced write is in the page cache of the machine that lives on.
+    let page_cache = disk.image_with_unsynced();
+    disk.release_syncs();
+    let (_, recovered) = open(&page_cache);
+    assert_eq!(recovered.last, Some((1, payload(1))));
+    let (_, recovered) = open(&page_cache.cut(|| false));
+    assert_eq!(
+        recovered.last,
+        Some((1, payload(1))),
+        "it was reported, so it must stay"
+    );
+}
+
+#[test]
+fn an_open_syncs_the_folder_and_its_parent() {
+    let (disk, _) = log_of(2);
+    open(&disk);
+    let synced = disk.dir_syncs();
+    assert!(synced.contains(&dir()) && synced.contains(&dir().parent().unwrap().to_path_buf()));
+}
+
+/// A log over several segments.
+fn long_log() -> (MemDisk, u64) {
+    let disk = MemDisk::default();
+    let (wal, _) = open(&disk);
+    wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
+    let mut index = 0;
+    while !disk.names().iter().any(|name| name == "0000000004.seg") {
+        append(&wal, index, [index as u8; 300]);
+        index += 1;
+    }
+    wal.close().unwrap();
+    (disk.image(), index)
+}
+
+#[test]
+fn a_segment_missing_in_the_middle_is_named() {
+    let (disk, _) = long_log();
+    disk.delete(SEGMENT_2);
+    assert_corrupt(&refused(options(&disk)), SEGMENT_2);
+}
+
+#[test]
+fn a_first_segment_that_was_not_purged_is_missed() {
+    let (disk, _) = long_log();
+    disk.delete(SEGMENT_1);
+    let error = refused(options(&disk));
+    assert_corrupt(&error, SEGMENT_2);
+    assert!(error.to_string().contains("missing"), "{error}");
+}
+
+#[test]
+fn a_flipped_bit_in_an_earlier_segment_is_corruption_there() {
+    let (disk, _) = long_log();
+    let used = disk
+        .contents(SEGMENT_1)
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .unwrap();
+    for at in (0..=used).step_by(3) {
+        let disk = disk.image();
+        disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 0x10);
+        assert_corrupt(&refused(options(&disk)), SEGMENT_1);
+    }
+}
+
+#[test]
+fn a_named_segment_with_a_bad_header_or_opening_is_corrupt_even_as_the_last() {
+    let (disk, _) = long_log();
+    for at in (0..HEADER_BYTES).chain([HEADER_BYTES, HEADER_BYTES + 20]) {
+        let disk = disk.image();
+        disk.edit("0000000004.seg", |bytes| bytes[at] ^= 1);
+        assert_corrupt(&refused(options(&disk)), "0000000004.seg");
+    }
+    for len in [0, 10, HEADER_BYTES, HEADER_BYTES + 8] {
+        let disk = disk.image();
+        disk.edit("0000000004.seg", |bytes| bytes.truncate(len));
+        assert_corrupt(&refused(options(&disk)), "0000000004.seg");
+    }
+}
+
+#[test]
+fn a_segment_under_another_name_is_corrupt() {
+    let (disk, _) = long_log();
+    disk.put("0000000005.seg", &disk.contents(SEGMENT_1));
+    assert_corrupt(&refused(options(&disk)), "0000000005.seg");
+    let (disk, _) = long_log();
+    disk.put("7.seg", b"");
+    assert_corrupt(&refused(options(&disk)), "7.seg");
+}
+
+#[test]
+fn a_newer_format_is_named_as_such() {
+    let (disk, _) = log_of(2);
+    disk.edit(SEGMENT_1, |bytes| {
+        bytes[8] = 9;
+        let crc = crc32c::crc32c(&bytes[..60]).to_le_bytes();
+        bytes[60..64].copy_from_slice(&crc);
+    });
+    let error = refused(options(&disk));
+    assert!(
+        matches!(
+            error,
+            WalError::NewerFormat {
+                found: 9,
+                known: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn leftovers_that_never_got_a_name_are_removed() {
+    let (disk, _) = log_of(2);
+    disk.put("0000000002.seg.tmp", &[7; 100]);
+    let (wal, _) = open(&disk);
+    assert_eq!(entries(&wal), some_entries(2));
+    assert_eq!(disk.names(), [SEGMENT_1]);
+}
+
+#[test]
+fn a_clean_close_leaves_a_witness_for_the_last_batch() {
+    let disk = MemDisk::default();
+    let (wal, _) = open(&disk);
+    append(&wal, 0, payload(0));
+    wal.save_committed(b"mark".to_vec());
+    wal.close().unwrap();
+    let disk = disk.image();
+    let (_, recovered) = open(&disk);
+    assert_eq!(recovered.committed.as_deref(), Some(&b"mark"[..]));
+    let at = find(&disk.contents(SEGMENT_1), &payload(0));
+    disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 1);
+    assert_corrupt(&refused(options(&disk)), SEGMENT_1);
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> usize {
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
+        .unwrap()
+}
+
+#[test]
+fn options_that_cannot_work_are_refused() {
+    let disk = MemDisk::default();
+    for segment_bytes in [0, 1023, (1 << 30) + 1] {
+        let error = refused(WalOptions {
+            segment_bytes,
+            ..options(&disk)
+        });
+        assert!(
+            matches!(
+                error,
+                WalError::Option {
+                    name: "segment_bytes",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_at_the_first_start_is_told_as_such() {
+    let disk = MemDisk::default();
+    disk.set_full(true);
+    assert!(refused(options(&disk)).is_disk_full());
+    disk.set_full(false);
+    disk.fail_next_sync(io::ErrorKind::Other);
+    let error = refused(options(&disk));
+    assert!(error.is_failed_sync() && !error.is_disk_full(), "{error}");
+    Wal::open(options(&disk)).unwrap();
+}
+
+#[test]
+fn the_real_disk_keeps_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("data").join("wal");
+    let options = || WalOptions {
+        segment_bytes: 4096,
+        ..WalOptions::new(&dir)
+    };
+    let (wal, recovered) = Wal::open(options()).unwrap();
+    assert!(recovered.created);
+    wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
+    for index in 0..100 {
+        append(&wal, index, payload(index));
+    }
+    wait(|done| wal.purge(79, b"meta".to_vec(), done)).unwrap();
+    wal.close().unwrap();
+    let (wal, recovered) = Wal::open(options()).unwrap();
+    assert_eq!(recovered.vote.as_deref(), Some(&b"vote"[..]));
+    assert_eq!(recovered.purged, Some((79, b"meta".to_vec())));
+    assert_eq!(recovered.last, Some((99, payload(99))));
+    assert_eq!(entries(&wal), some_entries(100)[80..]);
+    assert!(!dir.join(SEGMENT_1).exists());
+}

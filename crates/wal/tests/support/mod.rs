@@ -1,0 +1,83 @@
+//! What the tests of the log share: a disk in memory that can block, fail and lose power, and
+//! short words for the calls.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+pub(crate) mod mem_disk;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use seqd_wal::{Done, Record, Recovered, Wal, WalError, WalOptions};
+
+use mem_disk::MemDisk;
+
+/// Longer than anything here takes, unless it hangs.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A log in memory with small segments that never writes a witness by itself.
+pub(crate) fn options(disk: &MemDisk) -> WalOptions {
+    WalOptions {
+        segment_bytes: 4096,
+        witness_after: Duration::from_secs(3600),
+        disk: Arc::new(disk.clone()),
+        ..WalOptions::new(dir())
+    }
+}
+
+pub(crate) fn dir() -> PathBuf {
+    PathBuf::from("/data/wal")
+}
+
+pub(crate) fn open(disk: &MemDisk) -> (Wal, Recovered) {
+    Wal::open(options(disk)).unwrap()
+}
+
+/// The error of an open that must not succeed.
+pub(crate) fn refused(options: WalOptions) -> WalError {
+    match Wal::open(options) {
+        Ok((_, recovered)) => panic!("opened: {recovered:?}"),
+        Err(error) => error,
+    }
+}
+
+pub(crate) fn record(index: u64, bytes: impl AsRef<[u8]>) -> Record {
+    Record {
+        index,
+        bytes: bytes.as_ref().to_vec(),
+    }
+}
+
+/// A callback and the place where its answer arrives.
+pub(crate) fn answer() -> (Done, Receiver<io::Result<()>>) {
+    let (send, receive) = mpsc::channel();
+    (Box::new(move |result| drop(send.send(result))), receive)
+}
+
+/// Makes a call and waits for its answer.
+pub(crate) fn wait(call: impl FnOnce(Done)) -> io::Result<()> {
+    let (done, answer) = answer();
+    call(done);
+    answer.recv_timeout(DEADLINE).expect("an answer")
+}
+
+pub(crate) fn append(wal: &Wal, index: u64, bytes: impl AsRef<[u8]>) {
+    wait(|done| wal.append(vec![record(index, bytes)], done)).unwrap();
+}
+
+/// All entries that can be read.
+pub(crate) fn entries(wal: &Wal) -> Vec<(u64, Vec<u8>)> {
+    let records = wal.read(0..u64::MAX, usize::MAX).unwrap();
+    records.into_iter().map(|r| (r.index, r.bytes)).collect()
+}
+
+/// Waits until something holds.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(std::time::Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
