@@ -292,7 +292,7 @@ mod tests {
         metrics.http.requests.get_or_create(&labels).inc();
         let mut scrape = Scrape::new();
         scrape.one("raft_term", "The term", 3.0);
-        scrape.counter(
+        scrape.count_by_label(
             "ids_generated",
             "IDs",
             [(vec![("layout", "default".to_owned())], 5)],
