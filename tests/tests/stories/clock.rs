@@ -10,8 +10,8 @@ use seqd_tests::checkers::{increasing, unique};
 use seqd_tests::clock::ShiftedClock;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::Timeline;
-use seqd_tests::wait;
 use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::{http, wait};
 use serde_json::json;
 
 /// The node whose clock is shifted.
@@ -40,7 +40,7 @@ fn id_from(cluster: &Cluster, node: usize) -> u64 {
 /// What holds while a node's clock is ten seconds behind its last used tick.
 fn assert_behind(cluster: &Cluster) {
     let refusal = wait::until("the refusal of a clock that is behind", READY, || {
-        let reply = cluster.get(SHIFTED, "/v1/id");
+        let reply = http::get(&cluster.url(SHIFTED, "/v1/id")).send().ok()?;
         (reply.code() == "clock-behind").then_some(reply)
     });
     let refusal = refusal.refused(503, "clock-behind");
@@ -155,7 +155,7 @@ fn a_crash_and_a_quick_restart_on_a_good_clock_is_no_rollback() {
     cluster.node_mut(SHIFTED).start();
     let id = wait::until("IDs again", READY, || {
         let url = cluster.url(SHIFTED, "/v1/id");
-        let reply = seqd_tests::http::get(&url).send().ok()?;
+        let reply = http::get(&url).send().ok()?;
         assert_ne!(reply.code(), "clock-behind", "{}", reply.body);
         (reply.status == 200).then(|| reply.body.trim().parse::<u64>().expect("an ID"))
     });

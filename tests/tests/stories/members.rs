@@ -51,7 +51,9 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let node = cluster.node(fourth);
     let added = json!({"name": "n4", "peer": node.peer_address(), "http": node.url()});
     http::post(&members).json(&added).reply().ok();
-    assert_eq!(role_of(&cluster, other, "n4").as_deref(), Some("learner"));
+    wait::until("n4 to be a learner", READY, || {
+        (role_of(&cluster, other, "n4").as_deref() == Some("learner")).then_some(())
+    });
     cluster.wait_ready_of(&[fourth], READY);
     cluster.get(fourth, "/v1/id").ok();
 
@@ -76,7 +78,9 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
         "{}",
         cluster.node(leader).tail()
     );
-    assert_eq!(role_of(&cluster, asked, &name), None);
+    wait::until("the removed node to be forgotten", READY, || {
+        role_of(&cluster, asked, &name).is_none().then_some(())
+    });
     values.wait_for(50, READY);
     let to = timeline.at();
 
