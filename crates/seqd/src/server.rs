@@ -44,37 +44,38 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     }
     let runtime = runtime(resolved.config.node.threads)
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
-    let code = runtime.block_on(serve(resolved.config));
+    let stop = runtime.block_on(serve(resolved.config));
     // A task that is stuck on a disk must not hold up the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
-    code
+    Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))
 }
 
-/// Starts the node, waits for a signal or for the node's own end, and stops it.
-async fn serve(config: Config) -> Result<u8, Failure> {
+/// Starts the node, waits for a signal or for the node's own end, and stops it. What is answered
+/// is why it ended by itself; nothing if it was asked to.
+async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     let mut signals = Signals::new()
         .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
     let ports = match Ports::os(&config) {
         Ok(ports) => ports,
-        Err(_) if is_locked(&config.node.data_dir) => return Ok(ended(&folder_in_use(&config))),
+        Err(_) if is_locked(&config.node.data_dir) => return Ok(Some(folder_in_use(&config))),
         Err(error) => return Err(Failure::failed(format!("cannot listen: {error}"))),
     };
     let node = tokio::select! {
         started = Node::start(config, ports) => match started {
             Ok(node) => node,
-            Err(stop) => return Ok(ended(&stop)),
+            Err(stop) => return Ok(Some(stop)),
         },
         // Nothing was promised to anyone yet.
         name = signals.next() => {
             tracing::info!("{name} while starting: stopped");
-            return Ok(exit::OK);
+            return Ok(None);
         }
     };
-    let (code, why) = tokio::select! {
-        stop = node.stopped() => (stop.exit, Some(stop)),
+    let stop = tokio::select! {
+        stop = node.stopped() => Some(stop),
         name = signals.next() => {
             tracing::info!("{name}: stopping");
-            (exit::OK, None)
+            None
         }
     };
     tokio::select! {
@@ -82,7 +83,7 @@ async fn serve(config: Config) -> Result<u8, Failure> {
         () = tokio::time::sleep(STOP_PATIENCE) => tracing::warn!("stopped before all was done"),
         name = signals.next() => tracing::warn!("{name} again: stopped at once"),
     }
-    Ok(why.map_or(code, |stop| ended(&stop)))
+    Ok(stop)
 }
 
 /// Whether another process holds the folder: then a busy port is that process's too, and the

@@ -109,6 +109,18 @@ async fn own_rows(cluster: &mut Cluster, client: &Client) {
             row.version = own.version.or(row.version.take());
         }
     }
+    // Rows of several nodes are of several moments: the lag is against the newest of them.
+    let newest = cluster
+        .members
+        .iter()
+        .filter_map(|member| member.applied)
+        .max();
+    for member in &mut cluster.members {
+        let lag = newest
+            .zip(member.applied)
+            .map(|(newest, own)| newest.saturating_sub(own));
+        member.lag_entries = lag.or(member.lag_entries);
+    }
 }
 
 fn report(cluster: &Cluster, now: Timestamp) -> Result<Report, Failure> {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::demo::Event;
 use crate::demo::plan::NodePlan;
+use crate::demo::watch::Leads;
 use crate::failure::Failure;
 
 /// A node's own clean stop takes at most ten seconds; who is not done then is killed.
@@ -22,6 +23,8 @@ pub(crate) struct Fleet {
     nodes: Vec<NodePlan>,
     /// How to signal each process; none for one that has ended.
     running: Vec<Option<mpsc::Sender<Signal>>>,
+    /// Who was told last to lead.
+    leader: String,
     events: mpsc::Sender<Event>,
 }
 
@@ -42,6 +45,7 @@ impl Fleet {
         let mut fleet = Self {
             nodes,
             running,
+            leader: String::new(),
             events,
         };
         for node in 0..fleet.nodes.len() {
@@ -72,6 +76,24 @@ impl Fleet {
     /// Where reports about the nodes go.
     pub(crate) fn events(&self) -> mpsc::Sender<Event> {
         self.events.clone()
+    }
+
+    /// Takes note of the leader that was told.
+    pub(crate) fn led_by(&mut self, name: &str) {
+        name.clone_into(&mut self.leader);
+    }
+
+    /// What to tell about a leader: nothing if it is the one that was told last.
+    pub(crate) fn leads(&mut self, leads: &Leads) -> Option<String> {
+        let Leads { name, term, took } = leads;
+        if *name == self.leader {
+            return None;
+        }
+        self.led_by(name);
+        Some(format!(
+            "{name} leads (term {term}, seen after {} ms)",
+            took.as_millis()
+        ))
     }
 
     /// Kills the node of that name, as `kill -9` does.

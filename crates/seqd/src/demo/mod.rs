@@ -42,8 +42,10 @@ enum Event {
     Ended(Ended),
     /// A key was pressed.
     Key(u8),
+    /// A node leads, as seen so long after another one ended.
+    Leads(watch::Leads),
     /// Something to tell.
-    Note(String),
+    Note(&'static str),
 }
 
 /// The nodes are spawned from the calling thread, which lives as long as the demo: the kernel
@@ -76,6 +78,7 @@ async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     drop(turn);
     let outcome = match ready {
         Ok(Some(cluster)) => {
+            fleet.led_by(&cluster.leader);
             let keys = Keys::open(events.clone());
             let text = banner(&fleet, &cluster, &folder, started.elapsed(), keys.is_some());
             let outcome = match write_stdout(&text) {
@@ -118,6 +121,11 @@ async fn react(
                     return Err(Failure::failed("all three nodes have ended"));
                 }
                 watch::tell_next_leader(fleet);
+            }
+            Some(Event::Leads(leads)) => {
+                if let Some(text) = fleet.leads(&leads) {
+                    write_stdout(&format!("  {text}\n"))?;
+                }
             }
             Some(Event::Note(text)) => write_stdout(&format!("  {text}\n"))?,
             Some(Event::Key(b'k')) => watch::kill_leader(fleet).await,

@@ -33,6 +33,17 @@ pub(crate) struct Founded {
     pub(crate) leader: String,
 }
 
+/// A node that leads.
+#[derive(Debug)]
+pub(crate) struct Leads {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its term.
+    pub(crate) term: u64,
+    /// How long it was looked for.
+    pub(crate) took: Duration,
+}
+
 /// Waits until every node is ready. A node that ends before that is a failure.
 pub(crate) async fn all_ready(
     fleet: &Fleet,
@@ -97,7 +108,7 @@ pub(crate) async fn kill_leader(fleet: &Fleet) {
         Some((name, _)) if fleet.live().any(|node| node.name == name) => fleet.kill(&name),
         _ => {
             // The demo that would print it is the one that called.
-            let note = Event::Note("no leader to kill".to_owned());
+            let note = Event::Note("no leader to kill");
             let _ = fleet.events().try_send(note);
         }
     }
@@ -121,15 +132,18 @@ pub(crate) fn tell_next_leader(fleet: &Fleet) {
             if let Some((name, term)) = found
                 && live.iter().any(|(known, _)| *known == name)
             {
-                let took = started.elapsed().as_secs_f64();
-                let note = format!("{name} leads (term {term}, seen after {took:.1}s)");
+                let leads = Leads {
+                    name,
+                    term,
+                    took: started.elapsed(),
+                };
                 // Nobody listens once the demo is at its end.
-                let _ = events.send(Event::Note(note)).await;
+                let _ = events.send(Event::Leads(leads)).await;
                 return;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        let note = "no leader: two nodes are needed".to_owned();
+        let note = "no leader: two nodes are needed";
         let _ = events.send(Event::Note(note)).await;
     });
 }
