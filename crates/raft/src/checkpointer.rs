@@ -137,7 +137,7 @@ fn ended() -> io::Error {
 fn openraft_snapshot(file: SnapshotFile) -> io::Result<Snapshot> {
     let (last, membership) = restore_position(&file.log_id, &file.membership)?;
     let meta = SnapshotMeta {
-        last_log_id: Some(last),
+        last_log_id: last,
         last_membership: membership,
     };
     Ok(Snapshot {
@@ -146,14 +146,15 @@ fn openraft_snapshot(file: SnapshotFile) -> io::Result<Snapshot> {
     })
 }
 
-/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot.
+/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot; no bytes are the
+/// ID of nothing applied.
 pub(crate) fn restore_position(
     log_id: &[u8],
     membership: &[u8],
-) -> io::Result<(LogId, StoredMembership)> {
-    let id: LogIdRecord = records::decode(log_id)?;
+) -> io::Result<(Option<LogId>, StoredMembership)> {
+    let id = (!log_id.is_empty()).then(|| records::decode::<LogIdRecord>(log_id)).transpose()?;
     let membership: StoredMembershipRecord = records::decode(membership)?;
-    Ok((id.into(), membership.restore()?))
+    Ok((id.map(Into::into), membership.restore()?))
 }
 
 /// The index of the older of the kept snapshots; 0 if there is only one.
@@ -194,45 +195,38 @@ impl Workshop {
     fn checkpoint(&mut self) -> io::Result<()> {
         let (id, membership, changes) = {
             let mut core = self.applied.write();
-            if core.applied == self.written {
+            if core.applied == self.written && self.store.applied().is_some() {
                 return Ok(());
             }
-            let Some(id) = core.applied else {
-                return Ok(());
-            };
-            (id, core.membership.clone(), core.state.drain_changes())
+            (core.applied, core.membership.clone(), core.state.drain_changes())
         };
-        while !self.wal.wait_synced(id.index(), SYNC_WAIT)? {
-            tracing::warn!(
-                index = id.index(),
-                "the log's disk is slow; the checkpoint waits"
-            );
+        let index = id.map_or(0, |id| id.index());
+        // What the log does not hold came from a snapshot: there is nothing to wait for.
+        while index < self.wal.next_index() && !self.wal.wait_synced(index, SYNC_WAIT)? {
+            tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
         }
+        let log_id = id.map(|id| records::encode(&LogIdRecord::from(&id))).transpose()?;
         self.store.write(
             changes.rows,
             &Checkpoint {
-                index: id.index(),
-                log_id: records::encode(&LogIdRecord::from(&id))?,
+                index,
+                log_id: log_id.unwrap_or_default(),
                 membership: records::encode(&StoredMembershipRecord::from(&membership))?,
                 digest: changes.digest.0,
             },
         )?;
-        self.written = Some(id);
+        self.written = id;
         Ok(())
     }
 
     fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
-        let checkpoint = self
-            .store
-            .applied()
-            .ok_or_else(|| io::Error::other("nothing was applied that a snapshot could hold"))?;
-        let id: LogIdRecord = records::decode(&checkpoint.log_id)?;
-        let file = snapshot_file::take(&*self.store, &self.snapshots, &self.cluster_id, id.term)?;
+        let term = self.written.map_or(0, |id| **id.committed_leader_id());
+        let file = snapshot_file::take(&*self.store, &self.snapshots, &self.cluster_id, term)?;
         snapshot_file::keep_two(&self.snapshots)?;
         let floor = older_kept(&self.snapshots)?;
         tracing::info!(
-            index = id.index,
+            index = file.index,
             rows = file.rows,
             bytes = file.len,
             "snapshot taken"
@@ -253,10 +247,10 @@ impl Workshop {
         {
             let mut core = self.applied.write();
             core.state = state;
-            core.applied = Some(id);
+            core.applied = id;
             core.membership = membership;
         }
-        self.written = Some(id);
+        self.written = id;
         snapshot_file::void_older(&self.snapshots, file.index)?;
         tracing::info!(index = file.index, rows = file.rows, "snapshot installed");
         Ok(file.index)

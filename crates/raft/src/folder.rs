@@ -70,7 +70,7 @@ impl Versioned for RefusedRecord {
 /// The folder, locked for this process.
 pub(crate) struct Folder {
     root: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -96,7 +96,7 @@ impl Folder {
         }
         let folder = Self {
             root: root.to_owned(),
-            _lock: lock,
+            lock,
         };
         folder.check_format()?;
         folder.check_refused()?;
@@ -154,6 +154,13 @@ impl Folder {
             _ => "stale-folder",
         };
         Err(refusal(code, record.message))
+    }
+
+    /// Lets another process, or another node of this one, use the folder.
+    pub(crate) fn unlock(&self) {
+        if let Err(error) = flock(&self.lock, FlockOperation::Unlock) {
+            tracing::warn!(%error, "the folder's lock was not released");
+        }
     }
 
     /// Marks the folder so that no later start asks again.

@@ -34,3 +34,6 @@ mod status;
 mod succession;
 mod transport;
 mod types;
+
+#[cfg(test)]
+mod tests;

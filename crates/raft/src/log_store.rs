@@ -201,9 +201,10 @@ impl LogStore {
             bytes += record.bytes.len();
             found.push(records::decode_entry(&record.bytes)?);
         }
+        // Where the disk has nothing, the log begins with what is in memory.
         let reached = found
             .last()
-            .map_or(start, |entry: &Entry| entry.index() + 1);
+            .map_or(disk_end, |entry: &Entry| entry.index() + 1);
         if reached == disk_end && reached < end && bytes < max_bytes {
             found.extend(self.memory().slice(reached, end, max_bytes - bytes));
         }

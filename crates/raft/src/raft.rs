@@ -285,6 +285,7 @@ impl Raft {
         for task in tasks {
             task.abort();
         }
+        local.folder.unlock();
     }
 }
 

@@ -319,7 +319,8 @@ fn config(local: &Local) -> Result<openraft::Config, String> {
         max_in_snapshot_log_to_keep: KEPT_BEHIND_SNAPSHOT,
         purge_batch_size: 1024,
         enable_pre_vote: Some(true),
-        // A leader that starts again must win a term: cluster time runs from its blank entry.
+        // A leader that was started again is elected again: the clock of the cluster runs from
+        // its own blank entry, and nothing of an earlier process is taken over.
         enable_leader_restore: Some(false),
         ..openraft::Config::default()
     }
@@ -391,7 +392,7 @@ fn load(
             let store = Box::new(store);
             return Ok(Loaded {
                 state,
-                position: Some(position),
+                position,
                 membership,
                 store,
                 rebuilt: false,
@@ -413,7 +414,6 @@ fn load(
         let (state, store) = checkpointer::load(file, root, cluster_id).map_err(failed)?;
         let (position, membership) =
             checkpointer::restore_position(&file.log_id, &file.membership).map_err(failed)?;
-        let position = Some(position);
         return Ok(Loaded {
             state,
             position,

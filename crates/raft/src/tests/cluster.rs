@@ -1,0 +1,318 @@
+//! Whole replicas in one process, over loopback, each with its folder.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_state::idgen::{Progression, WallClock, WallMs};
+use seqd_state::{
+    Command, NextRequest, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName, State,
+};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Options, Peer, Phase, Raft, Role, Stop};
+
+struct TestClock;
+
+impl WallClock for TestClock {
+    fn wall(&self) -> WallMs {
+        // Any clock after the layouts' epochs will do: no test here reads dates.
+        WallMs(1_800_000_000_000)
+    }
+}
+
+struct Spot {
+    name: String,
+    folder: PathBuf,
+    addr: String,
+    raft: Option<Raft>,
+}
+
+struct Cluster {
+    dir: TempDir,
+    spots: Vec<Spot>,
+    peers: Vec<Peer>,
+}
+
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+fn free_addr() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+impl Cluster {
+    async fn new(size: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let peers: Vec<Peer> = (1..=size)
+            .map(|n| Peer { name: format!("n{n}"), addr: free_addr() })
+            .collect();
+        let spots = peers
+            .iter()
+            .map(|peer| Spot {
+                name: peer.name.clone(),
+                folder: dir.path().join(&peer.name),
+                addr: peer.addr.clone(),
+                raft: None,
+            })
+            .collect();
+        let mut cluster = Self { dir, spots, peers };
+        for at in 0..size {
+            cluster.start(at).await.unwrap();
+        }
+        cluster
+    }
+
+    async fn start(&mut self, at: usize) -> Result<(), Stop> {
+        let spot = &mut self.spots[at];
+        spot.raft = Some(start(&spot.name, &spot.folder, &spot.addr, &self.peers).await?);
+        Ok(())
+    }
+
+    fn raft(&self, at: usize) -> &Raft {
+        self.spots[at].raft.as_ref().unwrap()
+    }
+
+    async fn stop(&mut self, at: usize) {
+        self.spots[at].raft.take().unwrap().stop().await;
+    }
+
+    async fn ready(&self) {
+        for spot in &self.spots {
+            if let Some(raft) = &spot.raft {
+                wait("a node is running and started", || async { *raft.started().borrow() }).await;
+            }
+        }
+    }
+
+    fn leader(&self) -> Option<usize> {
+        self.spots.iter().position(|spot| {
+            spot.raft.as_ref().is_some_and(|raft| raft.status().role == Role::Leader)
+        })
+    }
+
+    async fn stop_all(&mut self) {
+        for spot in &mut self.spots {
+            if let Some(raft) = spot.raft.take() {
+                raft.stop().await;
+            }
+        }
+    }
+}
+
+async fn start(name: &str, folder: &Path, addr: &str, peers: &[Peer]) -> Result<Raft, Stop> {
+    let mut bound = TcpListener::bind(addr);
+    let until = deadline();
+    while bound.is_err() && Instant::now() < until {
+        sleep(Duration::from_millis(20)).await;
+        bound = TcpListener::bind(addr);
+    }
+    Raft::start(Options {
+        name: name.to_owned(),
+        data_dir: folder.to_owned(),
+        listener: bound.unwrap(),
+        peer_advertise: addr.to_owned(),
+        http_advertise: format!("http://{name}.invalid:7400"),
+        peers: peers.to_vec(),
+        heartbeat: Duration::from_millis(100),
+        election: (Duration::from_millis(400), Duration::from_millis(800)),
+        snapshot_every: 20_000,
+        window_ms: 30_000,
+        max_peer_skew_ms: 500,
+        version: "test".to_owned(),
+        clock: Arc::new(TestClock),
+    })
+    .await
+}
+
+async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds().await {
+        assert!(Instant::now() < until, "within 20 s: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn name(text: &str) -> SequenceName {
+    text.parse().unwrap()
+}
+
+fn create(text: &str) -> Command {
+    Command::CreateSequence {
+        name: name(text),
+        definition: SequenceDefinition {
+            mode: SequenceMode::Strict,
+            progression: Progression::with_defaults(None, None, None, None, false).unwrap(),
+            segment: SegmentSizes { target_ms: 60_000, min: 1000, max: 1_000_000 },
+            description: String::new(),
+        },
+    }
+}
+
+async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
+    let request = NextRequest { name: name(sequence), count: 1 };
+    let command = Command::StrictNext { requests: vec![request] };
+    match raft.propose(vec![command], deadline()).await.ok()?.pop()? {
+        Outcome::StrictNext(mut grants) => Some(grants.pop()?.ok()?.ranges[0].first),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn stopped(raft: &Raft) -> Stop {
+    let mut phase = raft.phase();
+    let over = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
+    match &*timeout(Duration::from_secs(20), over).await.expect("the node ends").unwrap() {
+        Phase::Stopped(stop) => stop.clone(),
+        _ => unreachable!("wait_for returned"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_node_proposes_and_all_agree() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    cluster.raft(1).propose(vec![create("orders")], deadline()).await.unwrap();
+    let mut values = Vec::new();
+    for round in 0..9 {
+        values.push(next(cluster.raft(round % 3), "orders").await.unwrap());
+    }
+    assert_eq!(values, (1..=9).collect::<Vec<i64>>());
+    for at in 0..3 {
+        cluster.raft(at).read(deadline()).await.unwrap();
+    }
+    wait("equal applied means equal digest", || async {
+        let seen: Vec<_> = (0..3).map(|at| cluster.raft(at).status()).collect();
+        seen.iter().all(|s| s.applied == seen[0].applied) && seen.iter().all(|s| s.digest == seen[0].digest)
+    })
+    .await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_leader_hands_over_and_comes_back() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    cluster.raft(0).propose(vec![create("orders")], deadline()).await.unwrap();
+    let mut last = 0;
+    for _ in 0..2 {
+        let leader = cluster.leader().expect("there is a leader");
+        cluster.stop(leader).await;
+        let other = (leader + 1) % 3;
+        let value = next(cluster.raft(other), "orders").await.expect("a new leader answers");
+        assert!(value > last, "{value} after {last}");
+        last = value;
+        cluster.start(leader).await.unwrap();
+        cluster.ready().await;
+        wait("the node has caught up", || async { cluster.raft(leader).status().caught_up }).await;
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_checkpoint_is_rebuilt_to_the_same_digest() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    for n in 0..20 {
+        cluster.raft(0).propose(vec![create(&format!("s{n}"))], deadline()).await.unwrap();
+    }
+    cluster.stop(2).await;
+    let folder = cluster.spots[2].folder.clone();
+    for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+        if entry.file_name().to_string_lossy().starts_with("state-") {
+            std::fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
+    cluster.start(2).await.unwrap();
+    cluster.ready().await;
+    assert_eq!(cluster.raft(2).storage_stats().checkpoint_rebuilds, 1);
+    cluster.raft(2).read(deadline()).await.unwrap();
+    let (ours, theirs) = (cluster.raft(2), cluster.raft(0));
+    wait("the digests agree", || async {
+        let (one, other) = (ours.status(), theirs.status());
+        one.applied == other.applied && one.digest == other.digest
+    })
+    .await;
+    let count = |state: &State| state.sequences("", None, 100).len();
+    assert_eq!(ours.state(count), 20);
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wiped_folders_are_refused_and_found_no_second_cluster() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    for at in [1, 2] {
+        cluster.stop(at).await;
+        let folder = cluster.spots[at].folder.clone();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    for at in [1, 2] {
+        cluster.start(at).await.unwrap();
+    }
+    for at in [1, 2] {
+        let stop = stopped(cluster.raft(at)).await;
+        assert_eq!((stop.exit, stop.code), (9, "wiped-voter"), "{}", stop.message);
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_of_another_cluster_is_refused() {
+    let mut cluster = Cluster::new(3).await;
+    let mut stranger = Cluster::new(3).await;
+    cluster.ready().await;
+    stranger.ready().await;
+    cluster.stop(2).await;
+    stranger.stop(2).await;
+    cluster.spots[2].folder = stranger.spots[2].folder.clone();
+    cluster.start(2).await.unwrap();
+    let stop = stopped(cluster.raft(2)).await;
+    assert_eq!((stop.exit, stop.code), (9, "foreign-folder"), "{}", stop.message);
+    cluster.stop_all().await;
+    stranger.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_joins_and_the_leader_is_removed() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    cluster.raft(0).propose(vec![create("orders")], deadline()).await.unwrap();
+    let addr = free_addr();
+    let folder = cluster.dir.path().join("n4");
+    let joiner = start("n4", &folder, &addr, &cluster.peers).await.unwrap();
+    let added = cluster.raft(1).member_add("n4".into(), addr, None, deadline()).await.unwrap();
+    assert_eq!(added.role, Role::Learner);
+    wait("the learner has started", || async { *joiner.started().borrow() }).await;
+    let promote = || async {
+        cluster.raft(0).member_promote("n4".into(), deadline()).await.is_ok()
+    };
+    wait("the learner is promoted", promote).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let gone = cluster.spots[leader].name.clone();
+    let caller = (leader + 1) % 3;
+    cluster.raft(caller).member_remove(gone, deadline()).await.unwrap();
+    let stop = stopped(cluster.raft(leader)).await;
+    assert_eq!((stop.exit, stop.code), (9, "node-removed"), "{}", stop.message);
+    assert!(next(&joiner, "orders").await.is_some());
+    cluster.stop(leader).await;
+    let again = cluster.start(leader).await.unwrap_err();
+    assert_eq!((again.exit, again.code), (9, "node-removed"));
+    joiner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_node_alone_is_a_cluster() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    cluster.raft(0).propose(vec![create("orders")], deadline()).await.unwrap();
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
+    cluster.stop(0).await;
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(2));
+    cluster.stop_all().await;
+}

@@ -1,0 +1,50 @@
+//! openraft's storage suite on the real log, the real checkpointer and the real snapshots.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
+use seqd_state::State;
+use seqd_wal::{Wal, WalOptions};
+use tempfile::TempDir;
+
+use crate::checkpoint;
+use crate::checkpointer::{Checkpointer, Workshop};
+use crate::log_store::LogStore;
+use crate::machine::{Applied, Machine};
+use crate::types::{StoredMembership, TypeConfig};
+
+struct Builder;
+
+impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
+    async fn build(&self) -> Result<(TempDir, LogStore, Machine), StorageError<TypeConfig>> {
+        let dir = tempfile::tempdir().unwrap();
+        let snapshots = dir.path().join("snap");
+        std::fs::create_dir(&snapshots).unwrap();
+        let mut options = WalOptions::new(dir.path().join("wal"));
+        options.segment_bytes = 256 << 10;
+        let (wal, recovered) = Wal::open(options).unwrap();
+        // The suite purges what no snapshot holds; the floor that forbids it is not under test.
+        let no_floor = Arc::new(AtomicU64::new(u64::MAX));
+        let log = LogStore::new(wal.clone(), &recovered, no_floor).unwrap();
+        let applied = Arc::new(Applied::new(State::default(), None, StoredMembership::default()));
+        let checkpointer = Checkpointer::start(Workshop {
+            applied: Arc::clone(&applied),
+            store: Box::new(checkpoint::create_empty(dir.path(), "TEST").unwrap()),
+            wal,
+            data_dir: dir.path().to_owned(),
+            snapshots,
+            cluster_id: "TEST".to_owned(),
+            written: None,
+            on_failure: Box::new(|error| panic!("{error}")),
+        })
+        .unwrap();
+        Ok((dir, log, Machine { applied, checkpointer, purge_floor: Arc::default() }))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openraft_s_storage_suite_passes() {
+    Suite::test_all(Builder).await.unwrap();
+}
