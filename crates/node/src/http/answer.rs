@@ -1,7 +1,7 @@
 //! Answers: status, form and bytes, and how they become an HTTP response.
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
@@ -105,6 +105,11 @@ impl Answer {
         }
         if let Some(allow) = self.allow {
             headers.insert(ALLOW, allow);
+        }
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            // The body was not read, so the connection cannot carry another request: unsaid, a
+            // client would send its next one into a closing socket.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
