@@ -178,8 +178,10 @@ impl Request {
     /// If no answer came.
     #[track_caller]
     pub fn reply(self) -> Reply {
-        self.send()
-            .unwrap_or_else(|failure| panic!("no answer: {failure:?}"))
+        match self.send() {
+            Ok(reply) => reply,
+            Err(failure) => panic!("no answer: {failure:?}"),
+        }
     }
 }
 
