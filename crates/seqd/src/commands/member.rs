@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use seqd_client::Error;
 use seqd_client::api::{
-    AddMember, Cluster, ErrorCode, Member, MemberChange, MemberState, Quorum, Role, exit,
-    validate_name,
+    AddMember, Cluster, ErrorCode, MemberChange, MemberState, Quorum, Role, exit, validate_name,
 };
 use tokio::time::Instant;
 
@@ -70,16 +70,11 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
                 .client
                 .add_member(&AddMember { name, peer, http })
                 .await?;
-            let caught_up = |member: Option<&Member>| {
-                member.is_some_and(|member| member.state == MemberState::Ready)
-            };
-            finish(change, wait, "caught up", caught_up, session).await
+            finish(change, wait.then_some(Goal::CaughtUp), session).await
         }
         MemberCommand::Promote { name, wait } => {
             let change = session.client.promote_member(&name).await?;
-            let votes =
-                |member: Option<&Member>| member.is_some_and(|member| member.role != Role::Learner);
-            finish(change, wait, "become a voter", votes, session).await
+            finish(change, wait.then_some(Goal::Votes), session).await
         }
         MemberCommand::Remove { name, wait } => {
             let cluster = session.client.cluster().await?;
@@ -87,7 +82,7 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
                 return Ok(exit::OK);
             }
             let change = session.client.remove_member(&name).await?;
-            finish(change, wait, "gone", |member| member.is_none(), session).await
+            finish(change, wait.then_some(Goal::Gone), session).await
         }
     }
 }
@@ -161,16 +156,54 @@ fn removal(cluster: &Cluster, name: &str) -> Result<String, Failure> {
     ))
 }
 
+/// What `--wait` waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    /// A learner has all that the others have.
+    CaughtUp,
+    /// A learner has become a voter.
+    Votes,
+    /// A member is gone.
+    Gone,
+}
+
+impl Goal {
+    /// Whether `seen` shows that the member of that name is there.
+    fn is_reached(self, seen: &Result<Cluster, Error>, name: &str) -> bool {
+        match seen {
+            Ok(cluster) => {
+                let member = cluster.members.iter().find(|member| member.name == name);
+                match self {
+                    Self::CaughtUp => member.is_some_and(|m| m.state == MemberState::Ready),
+                    Self::Votes => member.is_some_and(|m| m.role != Role::Learner),
+                    Self::Gone => member.is_none(),
+                }
+            }
+            // The removal was acknowledged, and the one node that could be asked was it.
+            Err(Error::Unreachable(_)) => self == Self::Gone,
+            Err(_) => false,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::CaughtUp => "caught up",
+            Self::Votes => "become a voter",
+            Self::Gone => "gone",
+        }
+    }
+}
+
 /// Says what was done, and with `--wait` looks until it is seen.
 async fn finish(
-    change: MemberChange,
-    wait: bool,
-    what: &str,
-    done: impl Fn(Option<&Member>) -> bool,
+    mut change: MemberChange,
+    goal: Option<Goal>,
     session: &Session,
 ) -> Result<u8, Failure> {
-    if wait {
-        until(&change.name, what, done, session).await?;
+    if let Some(goal) = goal
+        && let Some(cluster) = until(&change.name, goal, session).await?
+    {
+        change.quorum = cluster.quorum;
     }
     let role = change.role.map_or("removed", Role::as_str);
     let people = format!(
@@ -191,24 +224,21 @@ async fn finish(
     Ok(exit::OK)
 }
 
-/// Looks at the cluster until `done`; a look that fails is repeated, since a change of leader may
-/// be under way.
-async fn until(
-    name: &str,
-    what: &str,
-    done: impl Fn(Option<&Member>) -> bool,
-    session: &Session,
-) -> Result<(), Failure> {
+/// Looks at the cluster until the goal is reached; a look that fails is repeated, since a change of
+/// leader may be under way.
+async fn until(name: &str, goal: Goal, session: &Session) -> Result<Option<Cluster>, Failure> {
     let deadline = Instant::now() + WAIT;
     loop {
         let seen = session.client.cluster().await;
-        if let Ok(cluster) = &seen
-            && done(cluster.members.iter().find(|member| member.name == name))
-        {
-            return Ok(());
+        if goal.is_reached(&seen, name) {
+            return Ok(seen.ok());
         }
         if Instant::now() >= deadline {
-            let detail = format!("{name} has not {what} within {} s", WAIT.as_secs());
+            let detail = format!(
+                "{name} has not {} within {} s",
+                goal.as_str(),
+                WAIT.as_secs()
+            );
             return Err(Failure::of(exit::UNHEALTHY, "not-yet", detail));
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -252,5 +282,16 @@ mod tests {
              quorum 3/3 -> 2/2, can lose 0 nodes"
         );
         assert_eq!(removal(&well, "n9").unwrap_err().exit, exit::NOT_FOUND);
+    }
+
+    #[test]
+    fn a_goal_is_seen_in_the_cluster() {
+        let seen = Ok(cluster(["ready", "waiting", "ready"]));
+        assert!(Goal::CaughtUp.is_reached(&seen, "n1"));
+        assert!(!Goal::CaughtUp.is_reached(&seen, "n2"));
+        assert!(Goal::Votes.is_reached(&seen, "n2"));
+        assert!(!Goal::Gone.is_reached(&seen, "n2") && Goal::Gone.is_reached(&seen, "n4"));
+        let nobody = Err(Error::Unreachable(Vec::new()));
+        assert!(Goal::Gone.is_reached(&nobody, "n1") && !Goal::Votes.is_reached(&nobody, "n1"));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct StatusArgs {
     watch: bool,
 }
 
-/// The exit code is 7 if there is no leader or no quorum.
+/// People see a star at the node that answered. The exit code is 7 if there is no leader or no quorum.
 pub(crate) async fn run(args: StatusArgs, session: &Session) -> Result<u8, Failure> {
     if !args.watch {
         let (report, code) = look(session).await?;
@@ -128,10 +128,16 @@ fn report(cluster: &Cluster, now: Timestamp) -> Result<Report, Failure> {
         "node", "role", "state", "term", "applied", "lag", "clock", "worker", "ids/s", "version",
     ];
     let mut report = Report::new(cluster)?.with_columns(&columns);
+    let mut people = Report::default().with_columns(&columns);
     for member in &cluster.members {
-        report.row(row(member, cluster));
+        let mut cells = row(member, cluster);
+        report.row(cells.clone());
+        if member.name == cluster.node {
+            cells[0].push_str(" *");
+        }
+        people.row(cells);
     }
-    let people = format!("{}{}\n", report.table(), summary(cluster, now));
+    let people = format!("{}{}\n", people.table(), summary(cluster, now));
     Ok(report.with_people(people))
 }
 
@@ -148,11 +154,7 @@ fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
         None => dash(),
     };
     vec![
-        if asked {
-            format!("{} *", member.name)
-        } else {
-            member.name.clone()
-        },
+        member.name.clone(),
         member.role.as_str().to_owned(),
         member.state.as_str().to_owned(),
         cluster.term.to_string(),
@@ -269,6 +271,8 @@ n3    follower  unreachable  1     -        -    -       -         -      -
 quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  workers 3/1024.
 ";
         assert_eq!(text, expected);
+        let plain = report(&cluster(), now).unwrap().text(Format::Plain);
+        assert!(plain.starts_with("n1\tleader\tready\t1\t42\t-\tref\t1\t12.0k\t0.1.0\n"));
     }
 
     #[test]
