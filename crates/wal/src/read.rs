@@ -104,7 +104,7 @@ fn fetch(file: &dyn DiskFile, run: &[(u64, Source)], records: &mut Vec<Record>) 
     };
     let start = slots().next().map_or(0, |(_, slot)| slot.offset as usize);
     let end = slots()
-        .last()
+        .next_back()
         .map_or(0, |(_, slot)| slot.offset as usize + slot.len as usize);
     let mut buf = vec![0; end - start];
     file.read_at(&mut buf, start as u64)?;

@@ -150,7 +150,7 @@ impl Wal {
             opened.files,
             max_queue_bytes,
         ));
-        let writer = Writer {
+        let mut writer = Writer {
             disk: options.disk,
             dir: dir.clone(),
             segment_bytes,
@@ -166,6 +166,7 @@ impl Wal {
             unwitnessed_since: opened.unwitnessed.then(Instant::now),
             buffer: BatchBuffer::default(),
         };
+        writer.drop_dead_segments();
         let thread = thread::Builder::new()
             .name("seqd-wal".into())
             .spawn(move || writer.run());

@@ -43,7 +43,6 @@ pub(crate) struct Writer {
 impl Writer {
     /// The thread's body: runs until the log closes, or fails and closes.
     pub(crate) fn run(mut self) {
-        self.drop_dead_segments();
         let shared = Arc::clone(&self.shared);
         let result = panic::catch_unwind(AssertUnwindSafe(|| self.write_until_closed()));
         let failure = match result {
@@ -199,7 +198,7 @@ impl Writer {
 
     /// Lets go of the segments before the first one that holds a live entry. The current one
     /// stays: its opening, synced, has what the dropped ones said of vote and purge.
-    fn drop_dead_segments(&mut self) {
+    pub(crate) fn drop_dead_segments(&mut self) {
         let keep_from = self.holdings.oldest().unwrap_or(self.segment.number);
         let dead = self
             .older
