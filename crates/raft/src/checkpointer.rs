@@ -152,7 +152,9 @@ pub(crate) fn restore_position(
     log_id: &[u8],
     membership: &[u8],
 ) -> io::Result<(Option<LogId>, StoredMembership)> {
-    let id = (!log_id.is_empty()).then(|| records::decode::<LogIdRecord>(log_id)).transpose()?;
+    let id = (!log_id.is_empty())
+        .then(|| records::decode::<LogIdRecord>(log_id))
+        .transpose()?;
     let membership: StoredMembershipRecord = records::decode(membership)?;
     Ok((id.map(Into::into), membership.restore()?))
 }
@@ -198,14 +200,20 @@ impl Workshop {
             if core.applied == self.written && self.store.applied().is_some() {
                 return Ok(());
             }
-            (core.applied, core.membership.clone(), core.state.drain_changes())
+            (
+                core.applied,
+                core.membership.clone(),
+                core.state.drain_changes(),
+            )
         };
         let index = id.map_or(0, |id| id.index());
         // What the log does not hold came from a snapshot: there is nothing to wait for.
         while index < self.wal.next_index() && !self.wal.wait_synced(index, SYNC_WAIT)? {
             tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
         }
-        let log_id = id.map(|id| records::encode(&LogIdRecord::from(&id))).transpose()?;
+        let log_id = id
+            .map(|id| records::encode(&LogIdRecord::from(&id)))
+            .transpose()?;
         self.store.write(
             changes.rows,
             &Checkpoint {
@@ -234,11 +242,25 @@ impl Workshop {
         Ok((file, floor))
     }
 
+    /// Takes over a snapshot of another folder, as if a leader had sent it.
+    fn copy(&self, file: &SnapshotFile) -> io::Result<SnapshotFile> {
+        let mut source = std::fs::File::open(&file.path)?;
+        let mut receiver = snapshot_file::Receiver::create(&self.snapshots)?;
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            match io::Read::read(&mut source, &mut chunk)? {
+                0 => return receiver.finish(&self.cluster_id)?.adopt(),
+                read => receiver.write(&chunk[..read])?,
+            }
+        }
+    }
+
     /// Replaces the state by a snapshot's: file into place, new generation of the store whole,
     /// then memory. What is found after a crash in between is one or the other.
     fn install(&mut self, snapshot: SnapshotHandle) -> io::Result<u64> {
         let file = match snapshot {
-            SnapshotHandle::Kept(file) => file,
+            SnapshotHandle::Kept(file) if file.path.parent() == Some(&self.snapshots) => file,
+            SnapshotHandle::Kept(file) => self.copy(&file)?,
             SnapshotHandle::Received(received) => received.adopt()?,
         };
         let (state, store) = load(&file, &self.data_dir, &self.cluster_id)?;

@@ -309,6 +309,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn truncate_after(&mut self, last_log_id: Option<LogId>) -> io::Result<()> {
+        if self.last().map(|id| id.index()) <= last_log_id.map(|id| id.index()) {
+            return Ok(());
+        }
         self.memory().truncate_after(last_log_id);
         let index = last_log_id.map(|id| id.index());
         durable(|done| self.wal.truncate_after(index, done)).await

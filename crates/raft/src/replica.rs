@@ -203,7 +203,7 @@ impl Replica {
     /// Leadership, if this replica has it and its blank entry is applied.
     pub(crate) fn leading(&self) -> Option<Leading> {
         let leader = self.raft.as_leader().ok()?;
-        let term = **&leader.to_committed_leader_id();
+        let term = *leader.to_committed_leader_id();
         let blank = self.applied.read().blank?;
         (blank.term == term).then_some(Leading {
             term,
@@ -387,7 +387,7 @@ fn load(
             let (position, membership) =
                 checkpointer::restore_position(&applied.log_id, &applied.membership)
                     .map_err(failed)?;
-            let state = State::from_rows(rows.into_iter())
+            let state = State::from_rows(rows)
                 .map_err(|e| corrupt(format!("the checkpoint cannot be read: {e}")))?;
             let store = Box::new(store);
             return Ok(Loaded {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use seqd_state::idgen::{Progression, WallClock, WallMs};
 use seqd_state::{
-    Command, NextRequest, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName, State,
+    Command, NextRequest, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName,
+    State,
 };
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
@@ -41,14 +42,21 @@ fn deadline() -> Instant {
 }
 
 fn free_addr() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string()
 }
 
 impl Cluster {
     async fn new(size: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let peers: Vec<Peer> = (1..=size)
-            .map(|n| Peer { name: format!("n{n}"), addr: free_addr() })
+            .map(|n| Peer {
+                name: format!("n{n}"),
+                addr: free_addr(),
+            })
             .collect();
         let spots = peers
             .iter()
@@ -83,14 +91,19 @@ impl Cluster {
     async fn ready(&self) {
         for spot in &self.spots {
             if let Some(raft) = &spot.raft {
-                wait("a node is running and started", || async { *raft.started().borrow() }).await;
+                wait("a node is running and started", || async {
+                    *raft.started().borrow()
+                })
+                .await;
             }
         }
     }
 
     fn leader(&self) -> Option<usize> {
         self.spots.iter().position(|spot| {
-            spot.raft.as_ref().is_some_and(|raft| raft.status().role == Role::Leader)
+            spot.raft
+                .as_ref()
+                .is_some_and(|raft| raft.status().role == Role::Leader)
         })
     }
 
@@ -146,15 +159,24 @@ fn create(text: &str) -> Command {
         definition: SequenceDefinition {
             mode: SequenceMode::Strict,
             progression: Progression::with_defaults(None, None, None, None, false).unwrap(),
-            segment: SegmentSizes { target_ms: 60_000, min: 1000, max: 1_000_000 },
+            segment: SegmentSizes {
+                target_ms: 60_000,
+                min: 1000,
+                max: 1_000_000,
+            },
             description: String::new(),
         },
     }
 }
 
 async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
-    let request = NextRequest { name: name(sequence), count: 1 };
-    let command = Command::StrictNext { requests: vec![request] };
+    let request = NextRequest {
+        name: name(sequence),
+        count: 1,
+    };
+    let command = Command::StrictNext {
+        requests: vec![request],
+    };
     match raft.propose(vec![command], deadline()).await.ok()?.pop()? {
         Outcome::StrictNext(mut grants) => Some(grants.pop()?.ok()?.ranges[0].first),
         other => panic!("{other:?}"),
@@ -164,7 +186,11 @@ async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
 async fn stopped(raft: &Raft) -> Stop {
     let mut phase = raft.phase();
     let over = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
-    match &*timeout(Duration::from_secs(20), over).await.expect("the node ends").unwrap() {
+    match &*timeout(Duration::from_secs(20), over)
+        .await
+        .expect("the node ends")
+        .unwrap()
+    {
         Phase::Stopped(stop) => stop.clone(),
         _ => unreachable!("wait_for returned"),
     }
@@ -174,7 +200,11 @@ async fn stopped(raft: &Raft) -> Stop {
 async fn any_node_proposes_and_all_agree() {
     let mut cluster = Cluster::new(3).await;
     cluster.ready().await;
-    cluster.raft(1).propose(vec![create("orders")], deadline()).await.unwrap();
+    cluster
+        .raft(1)
+        .propose(vec![create("orders")], deadline())
+        .await
+        .unwrap();
     let mut values = Vec::new();
     for round in 0..9 {
         values.push(next(cluster.raft(round % 3), "orders").await.unwrap());
@@ -185,7 +215,8 @@ async fn any_node_proposes_and_all_agree() {
     }
     wait("equal applied means equal digest", || async {
         let seen: Vec<_> = (0..3).map(|at| cluster.raft(at).status()).collect();
-        seen.iter().all(|s| s.applied == seen[0].applied) && seen.iter().all(|s| s.digest == seen[0].digest)
+        seen.iter().all(|s| s.applied == seen[0].applied)
+            && seen.iter().all(|s| s.digest == seen[0].digest)
     })
     .await;
     cluster.stop_all().await;
@@ -195,18 +226,27 @@ async fn any_node_proposes_and_all_agree() {
 async fn a_stopped_leader_hands_over_and_comes_back() {
     let mut cluster = Cluster::new(3).await;
     cluster.ready().await;
-    cluster.raft(0).propose(vec![create("orders")], deadline()).await.unwrap();
+    cluster
+        .raft(0)
+        .propose(vec![create("orders")], deadline())
+        .await
+        .unwrap();
     let mut last = 0;
     for _ in 0..2 {
         let leader = cluster.leader().expect("there is a leader");
         cluster.stop(leader).await;
         let other = (leader + 1) % 3;
-        let value = next(cluster.raft(other), "orders").await.expect("a new leader answers");
+        let value = next(cluster.raft(other), "orders")
+            .await
+            .expect("a new leader answers");
         assert!(value > last, "{value} after {last}");
         last = value;
         cluster.start(leader).await.unwrap();
         cluster.ready().await;
-        wait("the node has caught up", || async { cluster.raft(leader).status().caught_up }).await;
+        wait("the node has caught up", || async {
+            cluster.raft(leader).status().caught_up
+        })
+        .await;
     }
     cluster.stop_all().await;
 }
@@ -216,7 +256,11 @@ async fn a_lost_checkpoint_is_rebuilt_to_the_same_digest() {
     let mut cluster = Cluster::new(3).await;
     cluster.ready().await;
     for n in 0..20 {
-        cluster.raft(0).propose(vec![create(&format!("s{n}"))], deadline()).await.unwrap();
+        cluster
+            .raft(0)
+            .propose(vec![create(&format!("s{n}"))], deadline())
+            .await
+            .unwrap();
     }
     cluster.stop(2).await;
     let folder = cluster.spots[2].folder.clone();
@@ -254,7 +298,12 @@ async fn wiped_folders_are_refused_and_found_no_second_cluster() {
     }
     for at in [1, 2] {
         let stop = stopped(cluster.raft(at)).await;
-        assert_eq!((stop.exit, stop.code), (9, "wiped-voter"), "{}", stop.message);
+        assert_eq!(
+            (stop.exit, stop.code),
+            (9, "wiped-voter"),
+            "{}",
+            stop.message
+        );
     }
     cluster.stop_all().await;
 }
@@ -270,7 +319,12 @@ async fn a_folder_of_another_cluster_is_refused() {
     cluster.spots[2].folder = stranger.spots[2].folder.clone();
     cluster.start(2).await.unwrap();
     let stop = stopped(cluster.raft(2)).await;
-    assert_eq!((stop.exit, stop.code), (9, "foreign-folder"), "{}", stop.message);
+    assert_eq!(
+        (stop.exit, stop.code),
+        (9, "foreign-folder"),
+        "{}",
+        stop.message
+    );
     cluster.stop_all().await;
     stranger.stop_all().await;
 }
@@ -279,23 +333,47 @@ async fn a_folder_of_another_cluster_is_refused() {
 async fn a_node_joins_and_the_leader_is_removed() {
     let mut cluster = Cluster::new(3).await;
     cluster.ready().await;
-    cluster.raft(0).propose(vec![create("orders")], deadline()).await.unwrap();
+    cluster
+        .raft(0)
+        .propose(vec![create("orders")], deadline())
+        .await
+        .unwrap();
     let addr = free_addr();
     let folder = cluster.dir.path().join("n4");
     let joiner = start("n4", &folder, &addr, &cluster.peers).await.unwrap();
-    let added = cluster.raft(1).member_add("n4".into(), addr, None, deadline()).await.unwrap();
+    let added = cluster
+        .raft(1)
+        .member_add("n4".into(), addr, None, deadline())
+        .await
+        .unwrap();
     assert_eq!(added.role, Role::Learner);
-    wait("the learner has started", || async { *joiner.started().borrow() }).await;
+    wait("the learner has started", || async {
+        *joiner.started().borrow()
+    })
+    .await;
     let promote = || async {
-        cluster.raft(0).member_promote("n4".into(), deadline()).await.is_ok()
+        cluster
+            .raft(0)
+            .member_promote("n4".into(), deadline())
+            .await
+            .is_ok()
     };
     wait("the learner is promoted", promote).await;
     let leader = cluster.leader().expect("there is a leader");
     let gone = cluster.spots[leader].name.clone();
     let caller = (leader + 1) % 3;
-    cluster.raft(caller).member_remove(gone, deadline()).await.unwrap();
+    cluster
+        .raft(caller)
+        .member_remove(gone, deadline())
+        .await
+        .unwrap();
     let stop = stopped(cluster.raft(leader)).await;
-    assert_eq!((stop.exit, stop.code), (9, "node-removed"), "{}", stop.message);
+    assert_eq!(
+        (stop.exit, stop.code),
+        (9, "node-removed"),
+        "{}",
+        stop.message
+    );
     assert!(next(&joiner, "orders").await.is_some());
     cluster.stop(leader).await;
     let again = cluster.start(leader).await.unwrap_err();
@@ -308,7 +386,11 @@ async fn a_node_joins_and_the_leader_is_removed() {
 async fn one_node_alone_is_a_cluster() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
-    cluster.raft(0).propose(vec![create("orders")], deadline()).await.unwrap();
+    cluster
+        .raft(0)
+        .propose(vec![create("orders")], deadline())
+        .await
+        .unwrap();
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
     cluster.stop(0).await;
     cluster.start(0).await.unwrap();

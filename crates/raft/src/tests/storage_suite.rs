@@ -28,7 +28,11 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
         // The suite purges what no snapshot holds; the floor that forbids it is not under test.
         let no_floor = Arc::new(AtomicU64::new(u64::MAX));
         let log = LogStore::new(wal.clone(), &recovered, no_floor).unwrap();
-        let applied = Arc::new(Applied::new(State::default(), None, StoredMembership::default()));
+        let applied = Arc::new(Applied::new(
+            State::default(),
+            None,
+            StoredMembership::default(),
+        ));
         let checkpointer = Checkpointer::start(Workshop {
             applied: Arc::clone(&applied),
             store: Box::new(checkpoint::create_empty(dir.path(), "TEST").unwrap()),
@@ -40,7 +44,15 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
             on_failure: Box::new(|error| panic!("{error}")),
         })
         .unwrap();
-        Ok((dir, log, Machine { applied, checkpointer, purge_floor: Arc::default() }))
+        Ok((
+            dir,
+            log,
+            Machine {
+                applied,
+                checkpointer,
+                purge_floor: Arc::default(),
+            },
+        ))
     }
 }
 
