@@ -1,5 +1,7 @@
 //! Stories of one node through its own wiring: real sockets, a real folder, a clock set by hand.
 
+#![expect(clippy::unwrap_used, reason = "a step that fails fails its story")]
+
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -179,89 +181,39 @@ async fn ids_come_as_text_and_as_json_from_any_form_of_asking() {
     story.node.stop().await;
 }
 
-#[tokio::test]
-async fn refusals_are_problems_with_the_published_codes() {
-    let folder = tempfile::tempdir().unwrap();
-    let story = start_ready(folder.path()).await;
-    for (method, path, body, status, code) in [
+/// Requests that are refused, each with the status and the code that it meets.
+#[rustfmt::skip]
+fn refused() -> Vec<(Method, &'static str, Option<Value>, u64, &'static str)> {
+    vec![
         (Method::GET, "/v1/nothing", None, 404, "not-found"),
-        (
-            Method::GET,
-            "/v1/ids?count=0",
-            None,
-            400,
-            "invalid-argument",
-        ),
-        (
-            Method::GET,
-            "/v1/ids?count=10001",
-            None,
-            400,
-            "count-too-large",
-        ),
+        (Method::GET, "/v1/ids?count=0", None, 400, "invalid-argument"),
+        (Method::GET, "/v1/ids?count=10001", None, 400, "count-too-large"),
         (Method::GET, "/v1/ids?cuont=1", None, 400, "unknown-field"),
         (Method::GET, "/v1/id?count=1", None, 400, "unknown-field"),
         (Method::GET, "/v1/id?layout=nope", None, 404, "not-found"),
         (Method::GET, "/v1/id?pad=3", None, 400, "invalid-argument"),
-        (
-            Method::GET,
-            "/v1/id?numeric=1",
-            None,
-            400,
-            "invalid-argument",
-        ),
-        (
-            Method::GET,
-            "/v1/id?layout=uid-generator",
-            None,
-            409,
-            "layout-exhausted",
-        ),
+        (Method::GET, "/v1/id?numeric=1", None, 400, "invalid-argument"),
+        (Method::GET, "/v1/id?layout=uid-generator", None, 409, "layout-exhausted"),
         (Method::DELETE, "/v1/id", None, 405, "method-not-allowed"),
-        (
-            Method::POST,
-            "/v1/sequences/none/next",
-            None,
-            404,
-            "not-found",
-        ),
-        (
-            Method::POST,
-            "/v1/sequences/-x/next",
-            None,
-            400,
-            "invalid-argument",
-        ),
-        (
-            Method::PUT,
-            "/v1/sequences/a",
-            Some(json!({"mod": "strict"})),
-            400,
-            "unknown-field",
-        ),
-        (
-            Method::PUT,
-            "/v1/sequences/a",
-            Some(json!({"increment": 0})),
-            400,
-            "invalid-argument",
-        ),
-        (
-            Method::GET,
-            "/v1/workers?limit=0",
-            None,
-            400,
-            "invalid-argument",
-        ),
+        (Method::POST, "/v1/sequences/none/next", None, 404, "not-found"),
+        (Method::POST, "/v1/sequences/-x/next", None, 400, "invalid-argument"),
+        (Method::PUT, "/v1/sequences/a", Some(json!({"mod": "strict"})), 400, "unknown-field"),
+        (Method::PUT, "/v1/sequences/a", Some(json!({"increment": 0})), 400, "invalid-argument"),
+        (Method::GET, "/v1/workers?limit=0", None, 400, "invalid-argument"),
         (Method::GET, "/problems/nope", None, 404, "not-found"),
-        (
-            Method::DELETE,
-            "/v1/cluster/members/n9",
-            None,
-            404,
-            "not-found",
-        ),
-    ] {
+        (Method::DELETE, "/v1/cluster/members/n9", None, 404, "not-found"),
+        (Method::PATCH, "/v1/sequences/a", Some(json!({})), 405, "method-not-allowed"),
+        (Method::POST, "/v1/locks/a/acquire", None, 404, "not-found"),
+        (Method::GET, "/v1/id?timeout_ms=0", None, 400, "invalid-argument"),
+        (Method::POST, "/v1/ids?count=1", Some(json!({"count": 1})), 400, "invalid-argument"),
+    ]
+}
+
+#[tokio::test]
+async fn refusals_are_problems_with_the_published_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = start_ready(folder.path()).await;
+    for (method, path, body, status, code) in refused() {
         let response = story.send(method.clone(), path, body).await;
         assert_eq!(
             response.headers()["content-type"],

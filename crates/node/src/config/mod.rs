@@ -7,6 +7,7 @@
 mod checks;
 pub mod keys;
 mod layers;
+mod take;
 #[cfg(test)]
 mod tests;
 mod write;

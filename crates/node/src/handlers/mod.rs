@@ -5,6 +5,7 @@ mod cursor;
 pub(crate) mod health;
 pub(crate) mod ids;
 pub(crate) mod layouts;
+pub(crate) mod next;
 pub(crate) mod segments;
 pub(crate) mod sequences;
 pub(crate) mod uuids;

@@ -16,7 +16,7 @@ use super::ask::Ask;
 use super::gate::{self, REQUEST_ID, SEQD_NODE};
 use super::meter::Meter;
 use crate::app::App;
-use crate::handlers::{cluster, health, ids, layouts, segments, sequences, uuids, workers};
+use crate::handlers::{cluster, health, ids, layouts, next, segments, sequences, uuids, workers};
 
 /// Text where nothing is asked for.
 const TEXT_FIRST: &[Media] = &[Media::Text, Media::Json];
@@ -79,7 +79,7 @@ fn counted(routes: &mut Routes<'_>) {
         .add();
     routes
         .at(paths::SEQUENCE_NEXT, JSON_FIRST)
-        .post(sequences::next)
+        .post(next::next)
         .add();
     routes
         .at(paths::SEQUENCE_ADVANCE, JSON)

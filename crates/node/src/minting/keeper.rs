@@ -49,6 +49,8 @@ impl Keeper {
         while !minter.stopping.load(Ordering::Acquire) {
             let window = Duration::from_millis(self.window_ms(&minter));
             let third = window / 3;
+            // The guard learns from regular readings what a jump is.
+            self.clock.judge(self.clock.wall());
             if self.is_due(&minter, extended, third) {
                 let result = self.attempt(&minter).await;
                 if result.is_ok() {
@@ -77,7 +79,7 @@ impl Keeper {
         let now = self.clock.wall();
         if let ClockVerdict::ForwardJump { by_ms } = self.clock.judge(now) {
             let detail = format!(
-                "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady for a while"
+                "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady a while"
             );
             return Err(Trouble::ClockAhead { detail });
         }
@@ -236,6 +238,8 @@ fn retry_after(trouble: &Trouble) -> Duration {
         Trouble::Refused(Refusal::WorkersExhausted { retry_after_ms, .. }) => {
             Duration::from_millis(*retry_after_ms)
         }
+        // Nobody was asked: the node is not a running member yet, which ends without notice.
+        Trouble::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
         _ => RETRY,
     }
 }
