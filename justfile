@@ -1,0 +1,34 @@
+# The commands of daily work. Each is one line that can be typed without just.
+
+# What there is.
+default:
+    @just --list
+
+# Every check; writes nothing.
+verify:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo test --workspace
+    cargo deny check bans licenses sources
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Formatting, and what clippy can mend by itself.
+fix:
+    cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+    cargo fmt --all
+
+# All tests; with an argument, those whose name contains it.
+test *filter:
+    cargo test --workspace {{filter}}
+
+# Three nodes on loopback.
+demo *args:
+    cargo run --release -p seqd -- demo {{args}}
+
+# Rates against a bare HTTP handler and a bare fdatasync loop.
+bench *args:
+    cargo run --release -p seqd-tests --bin soak -- bench {{args}}
+
+# One of the longer runs: ids, strict, failover, fsync-delay, group-commit, bench.
+soak command *args:
+    cargo run --release -p seqd-tests --bin soak -- {{command}} {{args}}
