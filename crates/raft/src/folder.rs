@@ -249,6 +249,15 @@ pub(crate) fn disk_failure(what: &str, error: &io::Error) -> Stop {
     }
 }
 
+/// Stops a node that found itself in a state that must not be.
+pub(crate) fn invariant(what: String) -> Stop {
+    Stop {
+        exit: 10,
+        code: "invariant",
+        message: what,
+    }
+}
+
 fn unusable(path: &Path, error: &io::Error) -> Stop {
     disk_failure(&format!("cannot use {}", path.display()), error)
 }

@@ -10,32 +10,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
+use crate::hello::{self, Round, peer_list};
+use crate::identity;
 use crate::local::{self, Local};
-use crate::messages::{
-    Adopt, Founder, Hello, HelloIdentity, HelloReply, Open, Prepare, Standing, Taken, Verdict,
-};
+use crate::messages::{Founder, HelloReply, Prepare, Standing, Taken, Verdict};
 use crate::paths;
-use crate::records;
-use crate::replica::{Replica, Storage};
-use crate::transport::{CallError, Link};
+use crate::replica::Replica;
+use crate::storage::Storage;
 use crate::types::Member;
 
 /// Pause between two rounds of hellos.
 const ROUND: Duration = Duration::from_millis(200);
-
-/// How long one peer may take to say who it is.
-const HELLO_LIMIT: Duration = Duration::from_secs(1);
-
-/// How long a peer may take to sync the identity that it is given, and its first log segment.
-const PREPARE_LIMIT: Duration = Duration::from_secs(10);
-
-/// One round of hellos: by peer's name, its address and its answer or why there is none.
-type Round = BTreeMap<String, (String, Result<HelloReply, String>)>;
 
 /// Brings the node to the point where its replica runs; ends it where it must not run.
 pub(crate) async fn bring_up(local: Arc<Local>) {
@@ -75,14 +62,14 @@ async fn become_someone(local: &Arc<Local>) -> Result<Identity, Stop> {
         if let Some(identity) = local.identity() {
             return Ok(identity);
         }
-        let round = hello_all(local).await;
+        let round = hello::hello_all(local).await;
         if let Some(identity) = local.identity() {
             return Ok(identity);
         }
         match judge_newcomer(local, &round)? {
             Newcomer::Founds(founders) => {
                 let identity = Identity {
-                    cluster_id: new_cluster_id(local)?,
+                    cluster_id: identity::new_cluster_id(local)?,
                     node: own_id(local, &founders)?,
                     name: local.settings.name.clone(),
                     members: founders,
@@ -158,7 +145,7 @@ fn judge_newcomer(local: &Local, round: &Round) -> Result<Newcomer, Stop> {
             local.settings.peer_advertise
         )));
     }
-    if let Some(reason) = missing(local, round) {
+    if let Some(reason) = hello::missing(round) {
         return Ok(Newcomer::Waits(reason));
     }
     let own = peer_list(local);
@@ -201,39 +188,12 @@ fn judge_newcomer(local: &Local, round: &Round) -> Result<Newcomer, Stop> {
     Ok(Newcomer::Founds(founders.collect()))
 }
 
-/// Who has not answered, as a sentence; `None` if all have.
-fn missing(local: &Local, round: &Round) -> Option<String> {
-    let silent: Vec<String> = round
-        .values()
-        .filter_map(|(addr, answer)| Some(format!("{addr} {}", answer.as_ref().err()?)))
-        .collect();
-    if silent.is_empty() {
-        return None;
-    }
-    let all = round.len() + 1;
-    let _ = local;
-    Some(format!(
-        "waiting for quorum: seen {}/{all} ({})",
-        all - silent.len(),
-        silent.join(", ")
-    ))
-}
-
 fn list(peers: &BTreeMap<String, String>) -> String {
     peers
         .iter()
         .map(|(name, addr)| format!("{name}={addr}"))
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-fn peer_list(local: &Local) -> BTreeMap<String, String> {
-    local
-        .settings
-        .peers
-        .iter()
-        .map(|peer| (peer.name.clone(), peer.addr.clone()))
-        .collect()
 }
 
 fn own_id(local: &Local, founders: &[Founder]) -> Result<u64, Stop> {
@@ -262,35 +222,11 @@ fn wiped(local: &Local, cluster_id: &str, what: &str) -> Stop {
     )
 }
 
-/// A new cluster's ID: 48 bits of time and 80 random bits, as 26 characters of Crockford's
-/// base 32 (the form of a ULID).
-fn new_cluster_id(local: &Local) -> Result<String, Stop> {
-    const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let mut random = [0; 16];
-    fill_random(&mut random)?;
-    let time = u128::from(local.settings.clock.wall().0) & ((1 << 48) - 1);
-    let number = (u128::from_be_bytes(random) & ((1 << 80) - 1)) | (time << 80);
-    let digit = |place: u32| {
-        let at = (number >> (5 * place)) & 31;
-        char::from(ALPHABET[usize::try_from(at).unwrap_or_default()])
-    };
-    Ok((0..26).rev().map(digit).collect())
-}
-
-/// Random bytes from the operating system.
-pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {
-    getrandom::fill(bytes).map_err(|e| Stop {
-        exit: 10,
-        code: "invariant",
-        message: format!("the operating system gives no random bytes: {e}"),
-    })
-}
-
 /// Shows a folder that was used before to the peers: one of them must know the cluster, and none
 /// must know a reason against this start.
 async fn show_up(local: &Local, identity: &Identity) -> Result<(), Stop> {
     loop {
-        let round = hello_all(local).await;
+        let round = hello::hello_all(local).await;
         if round.is_empty() {
             return Ok(());
         }
@@ -340,7 +276,7 @@ async fn show_up(local: &Local, identity: &Identity) -> Result<(), Stop> {
                 ),
             ));
         }
-        let reason = missing(local, &round)
+        let reason = hello::missing(&round)
             .unwrap_or_else(|| "waiting for quorum: no peer is of this cluster".to_owned());
         local.set_phase(Phase::Waiting { reason });
         tokio::time::sleep(ROUND).await;
@@ -361,7 +297,14 @@ async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<
                 founders: identity.members.clone(),
                 you: founder.name.clone(),
             };
-            let asked = ask(local, &founder.peer, paths::PREPARE, prepare, PREPARE_LIMIT).await;
+            let asked = hello::ask(
+                local,
+                &founder.peer,
+                paths::PREPARE,
+                prepare,
+                identity::TAKE_LIMIT,
+            )
+            .await;
             match asked {
                 Ok(Taken::Yes { .. }) => {}
                 Ok(Taken::No { why }) => failures.push(format!("{}: {why}", founder.name)),
@@ -391,229 +334,4 @@ async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<
         (node, Member { name, peer, http })
     });
     replica.found(members.collect()).await
-}
-
-/// Says hello to every peer that the configuration, the identity or the membership names.
-async fn hello_all(local: &Local) -> Round {
-    let mut peers = peer_list(local);
-    let identity = local.identity();
-    if let Some(identity) = &identity {
-        for member in &identity.members {
-            peers
-                .entry(member.name.clone())
-                .or_insert_with(|| member.peer.clone());
-        }
-    }
-    peers.remove(&local.settings.name);
-    let hello = Hello {
-        name: local.settings.name.clone(),
-        peers: peer_list(local),
-        http: local.settings.http_advertise.clone(),
-        identity: identity.map(|identity| HelloIdentity {
-            cluster_id: identity.cluster_id,
-            node: identity.node,
-            boot: local.boot,
-            nonce: local.nonce,
-        }),
-    };
-    let asked = peers.into_iter().map(|(name, addr)| {
-        let hello = hello.clone();
-        async move {
-            let answer = ask(local, &addr, paths::HELLO, hello, HELLO_LIMIT).await;
-            (name, (addr, answer.map_err(|e| e.to_string())))
-        }
-    });
-    futures_util::future::join_all(asked)
-        .await
-        .into_iter()
-        .collect()
-}
-
-/// Asks a node without an envelope.
-pub(crate) async fn ask<M, R>(
-    local: &Local,
-    addr: &str,
-    path: &str,
-    message: M,
-    limit: Duration,
-) -> Result<R, CallError>
-where
-    M: Serialize + DeserializeOwned,
-    R: Serialize + DeserializeOwned,
-{
-    let body = records::encode(&Open(message)).map_err(|e| CallError::Unsent(e.to_string()))?;
-    let bytes = local
-        .transport
-        .post(Link::Calls, addr, path, body, limit)
-        .await?;
-    let reply = records::decode::<Open<R>>(&bytes);
-    reply
-        .map(|open| open.0)
-        .map_err(|e| CallError::Broken(e.to_string()))
-}
-
-/// Says hello to one address, for a member that is to be added.
-pub(crate) async fn hello_to(local: &Local, addr: &str) -> Result<HelloReply, CallError> {
-    let hello = Hello {
-        name: local.settings.name.clone(),
-        peers: peer_list(local),
-        http: local.settings.http_advertise.clone(),
-        identity: None,
-    };
-    ask(local, addr, paths::HELLO, hello, HELLO_LIMIT).await
-}
-
-/// Answers a hello.
-pub(crate) fn answer_hello(local: &Local, hello: &Hello) -> Option<HelloReply> {
-    let identity = local.identity();
-    let standing = match &identity {
-        None => Standing::Empty,
-        Some(identity) => {
-            let cluster_id = identity.cluster_id.clone();
-            if local.has_history()? {
-                let replica = local.replica.get();
-                let members = replica.map(|replica| replica.members()).unwrap_or_default();
-                let mut names: Vec<String> =
-                    members.values().map(|member| member.name.clone()).collect();
-                if names.is_empty() {
-                    names = identity
-                        .members
-                        .iter()
-                        .map(|member| member.name.clone())
-                        .collect();
-                }
-                let leader = replica
-                    .filter(|replica| replica.has_quorum_contact())
-                    .and_then(|replica| replica.member(replica.leader()?))
-                    .map(|member| member.name);
-                Standing::Member {
-                    cluster_id,
-                    node: identity.node,
-                    members: names,
-                    leader,
-                }
-            } else {
-                Standing::Prepared {
-                    cluster_id,
-                    node: identity.node,
-                }
-            }
-        }
-    };
-    let verdict = match (&identity, &hello.identity) {
-        (Some(own), Some(theirs)) if own.cluster_id != theirs.cluster_id => Verdict::Foreign,
-        (Some(_), Some(theirs)) => {
-            let removed = local
-                .replica
-                .get()
-                .is_some_and(|replica| replica.is_removed(theirs.node));
-            match local.superseded_by(theirs.node, theirs.boot, theirs.nonce) {
-                _ if removed => Verdict::Removed,
-                Some(seen_boot) => Verdict::Stale { seen_boot },
-                None => Verdict::Welcome,
-            }
-        }
-        _ => Verdict::Welcome,
-    };
-    Some(HelloReply {
-        name: local.settings.name.clone(),
-        peers: peer_list(local),
-        http: local.settings.http_advertise.clone(),
-        standing,
-        verdict,
-    })
-}
-
-/// Takes the identity that the founder gives, syncs it and the first segment of the log, answers.
-pub(crate) async fn take_prepare(local: &Arc<Local>, prepare: Prepare) -> Taken {
-    let name = &local.settings.name;
-    let no = |why: &str| Taken::No {
-        why: why.to_owned(),
-    };
-    if prepare.you != *name {
-        return Taken::No {
-            why: format!("this node is named {name}"),
-        };
-    }
-    let Some(own) = prepare
-        .founders
-        .iter()
-        .find(|founder| founder.name == *name)
-        .cloned()
-    else {
-        return no("this node is not among the founders");
-    };
-    let listed: BTreeMap<String, String> = prepare
-        .founders
-        .iter()
-        .map(|f| (f.name.clone(), f.peer.clone()))
-        .collect();
-    if listed != peer_list(local) {
-        return no("this node's configuration lists other peers");
-    }
-    let identity = Identity {
-        cluster_id: prepare.cluster_id,
-        node: own.node,
-        name: name.clone(),
-        members: prepare.founders,
-        founder: false,
-        joined: false,
-        ancestors: Vec::new(),
-    };
-    take(local, identity).await
-}
-
-/// Takes the ID that a cluster gives a node that is added to it.
-pub(crate) async fn take_adopt(local: &Arc<Local>, adopt: Adopt) -> Taken {
-    let name = &local.settings.name;
-    if adopt.you != *name {
-        return Taken::No {
-            why: format!("this node is named {name}"),
-        };
-    }
-    let identity = Identity {
-        cluster_id: adopt.cluster_id,
-        node: adopt.node,
-        name: name.clone(),
-        members: adopt.members,
-        founder: false,
-        joined: true,
-        ancestors: Vec::new(),
-    };
-    take(local, identity).await
-}
-
-async fn take(local: &Arc<Local>, identity: Identity) -> Taken {
-    match local.identity() {
-        Some(own) if own.cluster_id == identity.cluster_id && own.node == identity.node => {}
-        Some(own) => {
-            return Taken::No {
-                why: format!(
-                    "this node is node {} of cluster {}",
-                    own.node, own.cluster_id
-                ),
-            };
-        }
-        None => {
-            let taker = Arc::clone(local);
-            let stored = tokio::task::spawn_blocking(move || taker.take_identity(identity)).await;
-            if !matches!(stored, Ok(Ok(()))) {
-                return Taken::No {
-                    why: "the identity could not be stored".to_owned(),
-                };
-            }
-        }
-    }
-    // The answer also says that the first segment of the log is on the disk.
-    match tokio::time::timeout(PREPARE_LIMIT, local.history_known()).await {
-        Ok(false) => Taken::Yes {
-            http: local.settings.http_advertise.clone(),
-        },
-        Ok(true) => Taken::No {
-            why: "this node's log has entries".to_owned(),
-        },
-        Err(_) => Taken::No {
-            why: "this node's log is not open yet".to_owned(),
-        },
-    }
 }

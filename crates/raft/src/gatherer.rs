@@ -435,9 +435,8 @@ async fn route(local: &Local, deadline: Instant, forwarded: bool) -> Route {
         }
         if let Some(replica) = local.replica.get() {
             if replica.raft.as_leader().is_ok() {
-                if let Some(leading) = replica.leading()
-                    && replica.applied.read().state.is_founded()
-                {
+                let founded = replica.applied.read().state.is_founded();
+                if let Some(leading) = replica.leading().filter(|_| founded) {
                     if replica.has_quorum_contact() {
                         return Route::Here(leading);
                     }

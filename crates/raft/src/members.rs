@@ -11,9 +11,10 @@ use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
 use seqd_state::{AllocateNodeId, Command, NodeId, Outcome, Refusal};
 use tokio::time::{Instant, timeout_at};
 
-use crate::founding;
 use crate::gatherer::{self, Gatherer};
 use crate::handle::{MemberError, MemberStatus, ProposeError, Role};
+use crate::hello;
+use crate::identity;
 use crate::local::Local;
 use crate::messages::{
     Adopt, ChangeRefusal, ChangeReply, ChangeRequest, Changed, Founder, MemberChange, Standing,
@@ -201,7 +202,7 @@ async fn add(
         return Err(refused(MemberError::Unsafe { detail }));
     }
     let unfit = |detail: String| refused(MemberError::Unfit { detail });
-    let hello = founding::hello_to(local, peer).await.map_err(|e| {
+    let hello = hello::hello_to(local, peer).await.map_err(|e| {
         unfit(format!(
             "{peer} does not answer ({e}); start seqd there first"
         ))
@@ -241,7 +242,7 @@ async fn add(
             })
             .collect(),
     };
-    match founding::ask(local, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
+    match hello::ask(local, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
         Ok(Taken::Yes { .. }) => {}
         Ok(Taken::No { why }) => return Err(unfit(format!("{name} refused its ID: {why}"))),
         Err(error) => return Err(unfit(format!("{name} did not take its ID: {error}"))),
@@ -266,7 +267,7 @@ async fn allocate(
     deadline: Instant,
 ) -> Result<u64, ChangeRefusal> {
     let mut nonce = [0; 8];
-    founding::fill_random(&mut nonce).map_err(|stop| refused(unknown(stop.message).into()))?;
+    identity::fill_random(&mut nonce).map_err(|stop| refused(unknown(stop.message).into()))?;
     let command = Command::AllocateNodeId(AllocateNodeId {
         name: name.to_owned(),
         peer: peer.to_owned(),

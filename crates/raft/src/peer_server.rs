@@ -25,8 +25,9 @@ use openraft::raft::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::founding;
 use crate::gatherer::Gatherer;
+use crate::hello;
+use crate::identity;
 use crate::local::Local;
 use crate::machine::{Snapshot, SnapshotHandle};
 use crate::members;
@@ -317,16 +318,16 @@ fn answer_open<R: Serialize + DeserializeOwned>(reply: R) -> Result<Bytes, Rejec
 }
 
 async fn hello(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    let reply = founding::answer_hello(&service.local, &open(&body)?);
+    let reply = hello::answer_hello(&service.local, &open(&body)?);
     answer_open(reply.ok_or_else(|| not_running("this node opens its log"))?)
 }
 
 async fn prepare(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    answer_open(founding::take_prepare(&service.local, open(&body)?).await)
+    answer_open(identity::take_prepare(&service.local, open(&body)?).await)
 }
 
 async fn adopt(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    answer_open(founding::take_adopt(&service.local, open(&body)?).await)
+    answer_open(identity::take_adopt(&service.local, open(&body)?).await)
 }
 
 async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Rejection> {

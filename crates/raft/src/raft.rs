@@ -17,6 +17,7 @@ use crate::gatherer::Gatherer;
 use crate::handle::{
     MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop, StorageStats,
 };
+use crate::identity;
 use crate::local::{Local, Settings};
 use crate::members;
 use crate::messages::{Changed, MemberChange};
@@ -54,7 +55,7 @@ impl Raft {
         let identity = folder.identity()?;
         let boot = folder.raise_boot()?;
         let mut nonce = [0; 8];
-        founding::fill_random(&mut nonce)?;
+        identity::fill_random(&mut nonce)?;
         let transport = Transport::new(CONNECT).map_err(start_failed)?;
         let settings = Settings {
             name: options.name,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,21 +11,19 @@ use openraft::Instant as RaftInstant;
 use openraft::SnapshotPolicy;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::Fatal;
-use seqd_state::{ClusterMs, State};
-use seqd_wal::{Wal, WalError, WalOptions};
+use seqd_state::ClusterMs;
+use seqd_wal::Wal;
 use tokio::time::Instant;
 
-use crate::checkpoint::{self, Opened, StateStore};
-use crate::checkpointer::{self, Checkpointer, Workshop};
-use crate::folder::{self, Identity, create_durable};
+use crate::checkpointer::{Checkpointer, Workshop};
+use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
 use crate::local::Local;
-use crate::log_store::LogStore;
 use crate::machine::{Applied, Machine};
 use crate::network::Network;
-use crate::snapshot_file::{self, SnapshotFile};
-use crate::types::{LogId, Member, StoredMembership, TypeConfig, Vote};
+use crate::storage::Storage;
+use crate::types::{Member, TypeConfig, Vote};
 
 /// openraft's handle.
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
@@ -68,38 +66,6 @@ impl Leading {
     }
 }
 
-struct Loaded {
-    state: State,
-    position: Option<LogId>,
-    membership: StoredMembership,
-    store: Box<dyn StateStore>,
-    rebuilt: bool,
-}
-
-/// The folder's log and state, open, before openraft runs on them.
-pub(crate) struct Storage {
-    wal: Wal,
-    log: LogStore,
-    loaded: Loaded,
-    purge_floor: Arc<AtomicU64>,
-}
-
-impl Storage {
-    /// Opens and checks the folder's log and state.
-    pub(crate) async fn open(local: &Arc<Local>, identity: &Identity) -> Result<Self, Stop> {
-        let local = Arc::clone(local);
-        let cluster_id = identity.cluster_id.clone();
-        tokio::task::spawn_blocking(move || open_storage(&local, &cluster_id))
-            .await
-            .map_err(|e| invariant(format!("opening the storage panicked: {e}")))?
-    }
-
-    /// Whether neither a vote nor an entry was ever stored.
-    pub(crate) fn is_pristine(&self) -> bool {
-        self.log.is_pristine()
-    }
-}
-
 impl Replica {
     /// Starts openraft on an opened storage.
     pub(crate) async fn start(
@@ -133,7 +99,7 @@ impl Replica {
                 }
             }),
         })
-        .map_err(|e| invariant(format!("cannot start the checkpoint thread: {e}")))?;
+        .map_err(|e| folder::invariant(format!("cannot start the checkpoint thread: {e}")))?;
         let machine = Machine {
             applied: Arc::clone(&applied),
             checkpointer: checkpointer.clone(),
@@ -142,7 +108,7 @@ impl Replica {
         let network = Network {
             local: Arc::clone(local),
         };
-        let config = Arc::new(config(local).map_err(invariant)?);
+        let config = Arc::new(config(local).map_err(folder::invariant)?);
         let raft = OpenRaft::new(identity.node, config, network, log, machine)
             .await
             .map_err(|e| fatal(&e, &wal))?;
@@ -172,7 +138,7 @@ impl Replica {
         self.raft
             .initialize(members)
             .await
-            .map_err(|e| invariant(format!("the cluster could not be founded: {e}")))
+            .map_err(|e| folder::invariant(format!("the cluster could not be founded: {e}")))
     }
 
     /// Watches openraft; a replica that fails ends the node.
@@ -220,21 +186,19 @@ impl Replica {
     /// Whether a quorum was in touch with this leader within an election, or, following, whether
     /// the leader was.
     pub(crate) fn has_quorum_contact(&self) -> bool {
-        match self.raft.as_leader() {
-            Ok(leader) => {
-                let alone = self.applied.read().membership.voter_ids().eq([self.node]);
-                alone
-                    || leader
-                        .last_quorum_acked()
-                        .is_some_and(|at| RaftInstant::elapsed(&at) < self.election_max)
-            }
-            Err(_) => {
-                self.leader().is_some()
-                    && self
-                        .leader_heard_at()
-                        .is_some_and(|at| at.elapsed() < self.election_max)
-            }
+        let recent = |silent: Duration| silent < self.election_max;
+        let Ok(leader) = self.raft.as_leader() else {
+            return self.leader().is_some() && self.silent_for().is_some_and(recent);
+        };
+        if self.applied.read().membership.voter_ids().eq([self.node]) {
+            return true;
         }
+        let acked = leader
+            .last_quorum_acked()
+            .map(|at| RaftInstant::elapsed(&at));
+        // Its own first entry was applied because a quorum had it.
+        let began = self.leading().map(|leading| leading.since.elapsed());
+        acked.into_iter().chain(began).any(recent)
     }
 
     fn leader_heard_at(&self) -> Option<Instant> {
@@ -328,151 +292,6 @@ fn config(local: &Local) -> Result<openraft::Config, String> {
     .map_err(|e| format!("the Raft settings are not usable: {e}"))
 }
 
-fn open_storage(local: &Local, cluster_id: &str) -> Result<Storage, Stop> {
-    let snapshots = local.folder.snapshots();
-    create_durable(&snapshots).map_err(|e| folder::disk_failure("cannot make `snap`", &e))?;
-    let (wal, recovered) =
-        Wal::open(WalOptions::new(local.folder.wal())).map_err(|e| wal_refused(&e))?;
-    let kept = snapshot_file::recover(&snapshots, cluster_id)
-        .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
-    for (path, why) in &kept.bad {
-        tracing::warn!(path = %path.display(), %why, "a snapshot is not usable");
-    }
-    let floor = kept.valid.get(1).map_or(0, |file| file.index);
-    let purge_floor = Arc::new(AtomicU64::new(floor));
-    let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
-        .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
-    let loaded = load(local, cluster_id, &log, &kept.valid)?;
-    if loaded.position > log.last() {
-        return Err(corrupt(format!(
-            "the checkpoint holds entry {} and the log ends at {}: the log was lost or is older",
-            loaded.position.map_or(0, |id| id.index()),
-            log.last().map_or(0, |id| id.index()),
-        )));
-    }
-    let covered = loaded
-        .position
-        .map(|id| id.index())
-        .max(kept.valid.first().map(|file| file.index));
-    if log.purged().map(|id| id.index()) > covered {
-        return Err(corrupt(
-            "the log begins after what the checkpoint and the snapshots hold".to_owned(),
-        ));
-    }
-    Ok(Storage {
-        wal,
-        log,
-        loaded,
-        purge_floor,
-    })
-}
-
-/// The state as found: sled's, else the newest valid snapshot's, else that of the whole log.
-fn load(
-    local: &Local,
-    cluster_id: &str,
-    log: &LogStore,
-    kept: &[SnapshotFile],
-) -> Result<Loaded, Stop> {
-    let root = local.folder.root();
-    let failed = |e: io::Error| folder::disk_failure("the state could not be opened", &e);
-    let is_new = log.is_pristine();
-    let opened = checkpoint::open(root, cluster_id, is_new).map_err(failed)?;
-    let (why, moved_to) = match opened {
-        Opened::Good {
-            store,
-            rows,
-            applied,
-        } => {
-            let (position, membership) =
-                checkpointer::restore_position(&applied.log_id, &applied.membership)
-                    .map_err(failed)?;
-            let state = State::from_rows(rows)
-                .map_err(|e| corrupt(format!("the checkpoint cannot be read: {e}")))?;
-            let store = Box::new(store);
-            return Ok(Loaded {
-                state,
-                position,
-                membership,
-                store,
-                rebuilt: false,
-            });
-        }
-        Opened::Empty { store } => {
-            return Ok(Loaded {
-                state: State::default(),
-                position: None,
-                membership: StoredMembership::default(),
-                store: Box::new(store),
-                rebuilt: false,
-            });
-        }
-        Opened::SetAside { why, moved_to } => (why, moved_to),
-    };
-    tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
-    if let Some(file) = kept.first() {
-        let (state, store) = checkpointer::load(file, root, cluster_id).map_err(failed)?;
-        let (position, membership) =
-            checkpointer::restore_position(&file.log_id, &file.membership).map_err(failed)?;
-        return Ok(Loaded {
-            state,
-            position,
-            membership,
-            store,
-            rebuilt: true,
-        });
-    }
-    if log.purged().is_some() {
-        return Err(corrupt(
-            "no valid snapshot is left, and the log was purged".to_owned(),
-        ));
-    }
-    let store = checkpoint::create_empty(root, cluster_id).map_err(failed)?;
-    Ok(Loaded {
-        state: State::default(),
-        position: None,
-        membership: StoredMembership::default(),
-        store: Box::new(store),
-        rebuilt: true,
-    })
-}
-
-fn wal_refused(error: &WalError) -> Stop {
-    match error {
-        WalError::Corrupt { .. } => Stop {
-            exit: 10,
-            code: "corrupt",
-            message: error.to_string(),
-        },
-        WalError::NewerFormat { .. } => folder::refusal("newer-format", error.to_string()),
-        WalError::Option { .. } => invariant(error.to_string()),
-        WalError::Io { source, .. } => {
-            let Stop { exit, code, .. } = folder::disk_failure("", source);
-            Stop {
-                exit,
-                code,
-                message: error.to_string(),
-            }
-        }
-    }
-}
-
-fn corrupt(what: String) -> Stop {
-    Stop {
-        exit: 10,
-        code: "corrupt",
-        message: format!("{what}; remove this member, empty its folder, and add the machine again"),
-    }
-}
-
-fn invariant(what: String) -> Stop {
-    Stop {
-        exit: 10,
-        code: "invariant",
-        message: what,
-    }
-}
-
 /// What a failure of openraft means for the process.
 fn fatal(error: &Fatal<TypeConfig>, wal: &Wal) -> Stop {
     if let Some(failure) = wal.failed() {
@@ -484,7 +303,7 @@ fn fatal(error: &Fatal<TypeConfig>, wal: &Wal) -> Stop {
             code: "fsync-failed",
             message: format!("storage failed: {error}; check the disk and start the node again"),
         },
-        Fatal::Panicked | Fatal::Stopped => invariant(format!("Raft ended: {error}")),
+        Fatal::Panicked | Fatal::Stopped => folder::invariant(format!("Raft ended: {error}")),
     }
 }
 

@@ -1,0 +1,180 @@
+//! Hellos: who a node is, said before it may say anything else.
+//!
+//! Every start says hello to every peer that it knows of, with its identity if it has one. The
+//! answer tells how far the peer is in its life, and what it knows against this start.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::local::Local;
+use crate::messages::{Hello, HelloIdentity, HelloReply, Open, Standing, Verdict};
+use crate::paths;
+use crate::records;
+use crate::transport::{CallError, Link};
+
+/// How long one peer may take to say who it is.
+const HELLO_LIMIT: Duration = Duration::from_secs(1);
+
+/// One round of hellos: by peer's name, its address and its answer or why there is none.
+pub(crate) type Round = BTreeMap<String, (String, Result<HelloReply, String>)>;
+
+/// Says hello to every peer that the configuration, the identity or the membership names.
+pub(crate) async fn hello_all(local: &Local) -> Round {
+    let mut peers = peer_list(local);
+    let identity = local.identity();
+    if let Some(identity) = &identity {
+        for member in &identity.members {
+            peers
+                .entry(member.name.clone())
+                .or_insert_with(|| member.peer.clone());
+        }
+    }
+    peers.remove(&local.settings.name);
+    let hello = Hello {
+        name: local.settings.name.clone(),
+        peers: peer_list(local),
+        http: local.settings.http_advertise.clone(),
+        identity: identity.map(|identity| HelloIdentity {
+            cluster_id: identity.cluster_id,
+            node: identity.node,
+            boot: local.boot,
+            nonce: local.nonce,
+        }),
+    };
+    let asked = peers.into_iter().map(|(name, addr)| {
+        let hello = hello.clone();
+        async move {
+            let answer = ask(local, &addr, paths::HELLO, hello, HELLO_LIMIT).await;
+            (name, (addr, answer.map_err(|e| e.to_string())))
+        }
+    });
+    futures_util::future::join_all(asked)
+        .await
+        .into_iter()
+        .collect()
+}
+
+/// Asks a node without an envelope.
+pub(crate) async fn ask<M, R>(
+    local: &Local,
+    addr: &str,
+    path: &str,
+    message: M,
+    limit: Duration,
+) -> Result<R, CallError>
+where
+    M: Serialize + DeserializeOwned,
+    R: Serialize + DeserializeOwned,
+{
+    let body = records::encode(&Open(message)).map_err(|e| CallError::Unsent(e.to_string()))?;
+    let bytes = local
+        .transport
+        .post(Link::Calls, addr, path, body, limit)
+        .await?;
+    let reply = records::decode::<Open<R>>(&bytes);
+    reply
+        .map(|open| open.0)
+        .map_err(|e| CallError::Broken(e.to_string()))
+}
+
+/// Says hello to one address, for a member that is to be added.
+pub(crate) async fn hello_to(local: &Local, addr: &str) -> Result<HelloReply, CallError> {
+    let hello = Hello {
+        name: local.settings.name.clone(),
+        peers: peer_list(local),
+        http: local.settings.http_advertise.clone(),
+        identity: None,
+    };
+    ask(local, addr, paths::HELLO, hello, HELLO_LIMIT).await
+}
+
+/// Answers a hello.
+pub(crate) fn answer_hello(local: &Local, hello: &Hello) -> Option<HelloReply> {
+    let identity = local.identity();
+    let standing = match &identity {
+        None => Standing::Empty,
+        Some(identity) => {
+            let cluster_id = identity.cluster_id.clone();
+            if local.has_history()? {
+                let replica = local.replica.get();
+                let members = replica.map(|replica| replica.members()).unwrap_or_default();
+                let mut names: Vec<String> =
+                    members.values().map(|member| member.name.clone()).collect();
+                if names.is_empty() {
+                    names = identity
+                        .members
+                        .iter()
+                        .map(|member| member.name.clone())
+                        .collect();
+                }
+                let leader = replica
+                    .filter(|replica| replica.has_quorum_contact())
+                    .and_then(|replica| replica.member(replica.leader()?))
+                    .map(|member| member.name);
+                Standing::Member {
+                    cluster_id,
+                    node: identity.node,
+                    members: names,
+                    leader,
+                }
+            } else {
+                Standing::Prepared {
+                    cluster_id,
+                    node: identity.node,
+                }
+            }
+        }
+    };
+    let verdict = match (&identity, &hello.identity) {
+        (Some(own), Some(theirs)) if own.cluster_id != theirs.cluster_id => Verdict::Foreign,
+        (Some(_), Some(theirs)) => {
+            let removed = local
+                .replica
+                .get()
+                .is_some_and(|replica| replica.is_removed(theirs.node));
+            match local.superseded_by(theirs.node, theirs.boot, theirs.nonce) {
+                _ if removed => Verdict::Removed,
+                Some(seen_boot) => Verdict::Stale { seen_boot },
+                None => Verdict::Welcome,
+            }
+        }
+        _ => Verdict::Welcome,
+    };
+    Some(HelloReply {
+        name: local.settings.name.clone(),
+        peers: peer_list(local),
+        http: local.settings.http_advertise.clone(),
+        standing,
+        verdict,
+    })
+}
+
+/// Who has not answered, as a sentence; `None` if all have.
+pub(crate) fn missing(round: &Round) -> Option<String> {
+    let silent: Vec<String> = round
+        .values()
+        .filter_map(|(addr, answer)| Some(format!("{addr} {}", answer.as_ref().err()?)))
+        .collect();
+    if silent.is_empty() {
+        return None;
+    }
+    let all = round.len() + 1;
+    Some(format!(
+        "waiting for quorum: seen {}/{all} ({})",
+        all - silent.len(),
+        silent.join(", ")
+    ))
+}
+
+/// The configured peers, name to address.
+pub(crate) fn peer_list(local: &Local) -> BTreeMap<String, String> {
+    local
+        .settings
+        .peers
+        .iter()
+        .map(|peer| (peer.name.clone(), peer.addr.clone()))
+        .collect()
+}

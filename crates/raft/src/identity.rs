@@ -1,0 +1,133 @@
+//! Identities: drawn by the founder of a cluster, given to everybody else, synced before they are
+//! answered for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::folder::Identity;
+use crate::handle::Stop;
+use crate::hello::peer_list;
+use crate::local::Local;
+use crate::messages::{Adopt, Prepare, Taken};
+
+/// How long a peer may take to sync the identity that it is given, and its first log segment.
+pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
+
+/// A new cluster's ID: 48 bits of time and 80 random bits, as 26 characters of Crockford's
+/// base 32 (the form of a ULID).
+pub(crate) fn new_cluster_id(local: &Local) -> Result<String, Stop> {
+    const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let mut random = [0; 16];
+    fill_random(&mut random)?;
+    let time = u128::from(local.settings.clock.wall().0) & ((1 << 48) - 1);
+    let number = (u128::from_be_bytes(random) & ((1 << 80) - 1)) | (time << 80);
+    let digit = |place: u32| {
+        let at = (number >> (5 * place)) & 31;
+        char::from(ALPHABET[usize::try_from(at).unwrap_or_default()])
+    };
+    Ok((0..26).rev().map(digit).collect())
+}
+
+/// Random bytes from the operating system.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {
+    getrandom::fill(bytes).map_err(|e| Stop {
+        exit: 10,
+        code: "invariant",
+        message: format!("the operating system gives no random bytes: {e}"),
+    })
+}
+
+/// Takes the identity that the founder gives, syncs it and the first segment of the log, answers.
+pub(crate) async fn take_prepare(local: &Arc<Local>, prepare: Prepare) -> Taken {
+    let name = &local.settings.name;
+    let no = |why: &str| Taken::No {
+        why: why.to_owned(),
+    };
+    if prepare.you != *name {
+        return Taken::No {
+            why: format!("this node is named {name}"),
+        };
+    }
+    let Some(own) = prepare
+        .founders
+        .iter()
+        .find(|founder| founder.name == *name)
+        .cloned()
+    else {
+        return no("this node is not among the founders");
+    };
+    let listed: BTreeMap<String, String> = prepare
+        .founders
+        .iter()
+        .map(|f| (f.name.clone(), f.peer.clone()))
+        .collect();
+    if listed != peer_list(local) {
+        return no("this node's configuration lists other peers");
+    }
+    let identity = Identity {
+        cluster_id: prepare.cluster_id,
+        node: own.node,
+        name: name.clone(),
+        members: prepare.founders,
+        founder: false,
+        joined: false,
+        ancestors: Vec::new(),
+    };
+    take(local, identity).await
+}
+
+/// Takes the ID that a cluster gives a node that is added to it.
+pub(crate) async fn take_adopt(local: &Arc<Local>, adopt: Adopt) -> Taken {
+    let name = &local.settings.name;
+    if adopt.you != *name {
+        return Taken::No {
+            why: format!("this node is named {name}"),
+        };
+    }
+    let identity = Identity {
+        cluster_id: adopt.cluster_id,
+        node: adopt.node,
+        name: name.clone(),
+        members: adopt.members,
+        founder: false,
+        joined: true,
+        ancestors: Vec::new(),
+    };
+    take(local, identity).await
+}
+
+async fn take(local: &Arc<Local>, identity: Identity) -> Taken {
+    match local.identity() {
+        Some(own) if own.cluster_id == identity.cluster_id && own.node == identity.node => {}
+        Some(own) => {
+            return Taken::No {
+                why: format!(
+                    "this node is node {} of cluster {}",
+                    own.node, own.cluster_id
+                ),
+            };
+        }
+        None => {
+            let taker = Arc::clone(local);
+            let stored = tokio::task::spawn_blocking(move || taker.take_identity(identity)).await;
+            if !matches!(stored, Ok(Ok(()))) {
+                return Taken::No {
+                    why: "the identity could not be stored".to_owned(),
+                };
+            }
+        }
+    }
+    // The answer also says that the first segment of the log is on the disk.
+    match tokio::time::timeout(TAKE_LIMIT, local.history_known()).await {
+        Ok(false) => Taken::Yes {
+            http: local.settings.http_advertise.clone(),
+        },
+        Ok(true) => Taken::No {
+            why: "this node's log has entries".to_owned(),
+        },
+        Err(_) => Taken::No {
+            why: "this node's log is not open yet".to_owned(),
+        },
+    }
+}
