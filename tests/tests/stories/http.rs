@@ -153,7 +153,11 @@ fn bodies_methods_and_headers_that_are_not_understood_are_refused() {
         .header("content-type", "application/json")
         .body(big);
     let big = big.reply().refused(413, "body-too-large");
-    assert_eq!(big.header("connection"), Some("close"), "the body was left unread");
+    assert_eq!(
+        big.header("connection"),
+        Some("close"),
+        "the body was left unread"
+    );
 
     get(&next).reply().refused(405, "method-not-allowed");
     assert_eq!(request("HEAD", &at("/v1/id")).reply().status, 405);

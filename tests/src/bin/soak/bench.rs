@@ -96,11 +96,20 @@ fn strict_values(cluster: &Cluster, length: Duration, misses: &mut Vec<String>) 
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let fsyncs = fdatasyncs_per_second(cluster.folder(), length.min(Duration::from_secs(2)));
     println!("bare fdatasync loop        {fsyncs:>22.0}/s");
+    // The leader first: a lonely client is shown at the leader, then at a follower.
+    let leader = cluster.leader();
+    let nodes = (0..3).map(|i| (leader + i) % 3);
     let target = Target {
-        addresses: (0..3).map(|i| address(cluster, i)).collect(),
+        addresses: nodes.map(|i| address(cluster, i)).collect(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
     };
+    let follower = Target {
+        addresses: vec![target.addresses[1].clone()],
+        ..target.clone()
+    };
+    let figures = load(&follower, 1, Pace::Closed, length);
+    println!("{}", line("strict next, a follower", 1, &figures));
     for (clients, etcd) in CLIENTS.into_iter().zip(ETCD) {
         let figures = load(&target, clients, Pace::Closed, length);
         let ratio = figures.rate() / fsyncs;
