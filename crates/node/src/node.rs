@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::config::Config;
 use crate::http::RequestIds;
-use crate::http::routes::router;
+use crate::http::routes::Front;
 use crate::http::server::Server;
 use crate::metrics::Metrics;
 use crate::minting::mark::{self, MarkWriter};
@@ -102,7 +102,7 @@ impl Node {
             segments,
             metrics,
         });
-        let server = Server::start(http_listener, router(&app))
+        let server = Server::start(http_listener, Front::new(&app))
             .map_err(|error| broken(format!("http.listen: {error}")))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(report::tell_peers(Arc::clone(&app)));

@@ -3,12 +3,13 @@
 //! hyper rather than `axum::serve`, because only it can flush pipelined answers together, which is
 //! worth a factor of six to clients that pipeline.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use super::routes::Front;
 use axum::body::Body;
 use axum::http::Request;
 use hyper::body::Incoming;
@@ -46,12 +47,12 @@ pub(crate) struct Server {
 
 impl Server {
     /// Begins to serve.
-    pub(crate) fn start(listener: std::net::TcpListener, router: Router) -> io::Result<Server> {
+    pub(crate) fn start(listener: std::net::TcpListener, front: Front) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let addr = listener.local_addr()?;
         let (stop, stopping) = watch::channel(None);
-        let task = tokio::spawn(accept(listener, router, stopping));
+        let task = tokio::spawn(accept(listener, front, stopping));
         Ok(Server { stop, task, addr })
     }
 
@@ -67,11 +68,7 @@ impl Server {
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    router: Router,
-    mut stop: watch::Receiver<Option<Duration>>,
-) {
+async fn accept(listener: TcpListener, front: Front, mut stop: watch::Receiver<Option<Duration>>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder());
@@ -96,7 +93,7 @@ async fn accept(
                 continue;
             }
         };
-        let serving = serve(stream, &router, &builder, &graceful);
+        let serving = serve(stream, &front, &builder, &graceful);
         tokio::spawn(async move {
             serving.await;
             drop(place);
@@ -126,16 +123,16 @@ fn builder() -> Builder<TokioExecutor> {
 /// One connection. The one place where a client's stream is prepared.
 fn serve(
     stream: TcpStream,
-    router: &Router,
+    front: &Front,
     builder: &Arc<Builder<TokioExecutor>>,
     graceful: &GracefulShutdown,
 ) -> impl Future<Output = ()> + Send + 'static {
     // Without this, small answers wait for the client's delayed acknowledgements.
     let _ = stream.set_nodelay(true);
-    let router = router.clone();
+    let front = front.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        use hyper::service::Service;
-        hyper_util::service::TowerToHyperService::new(router.clone()).call(request.map(Body::new))
+        let front = front.clone();
+        async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
     });
     let connection = builder
         .serve_connection(TokioIo::new(stream), service)

@@ -7,7 +7,7 @@ use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentBuffer, SegmentP
 use seqd_raft::ProposeError;
 use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::staged::Staged;
 
@@ -178,6 +178,16 @@ impl Slot {
     pub(super) fn left(&self) -> u64 {
         let inner = self.lock();
         inner.staged.count() + inner.buffer.available()
+    }
+
+    /// Waits until no refill is on its way.
+    pub(super) async fn settle(&self, deadline: Instant) {
+        let mut refills = self.refills();
+        while self.lock().buffer.is_refill_in_flight() {
+            if timeout_at(deadline, refills.changed()).await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Ends the slot for good: the tail that can be given back, and the staged range before it.

@@ -146,6 +146,35 @@ async fn a_clean_stop_gives_the_whole_unused_run_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_the_refill_on_its_way() {
+    let story = Story::begin(None, (100, 1000));
+    // A tenth used: the second segment is asked for, and not there yet.
+    story.next(20).await.unwrap();
+    story
+        .segments
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    assert!(story.mark() == 20, "{}", story.mark());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_runs_the_latest_comes_back() {
+    let story = Story::begin(None, (100, 1000));
+    story.next(1).await.unwrap();
+    // Another node's grant lies between this node's two segments.
+    let other = Story::service(&story.replica);
+    next(&other, &story.name, 1, false).await.unwrap();
+    story.next(10).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let before = story.mark();
+    story
+        .segments
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    assert!(story.mark() < before, "{} of {before}", story.mark());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_advance_voids_what_is_buffered() {
     let story = Story::begin(None, (100, 1000));
     story.next(5).await.unwrap();
