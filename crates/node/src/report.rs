@@ -1,4 +1,4 @@
-//! What this node says of itself: to its peers each second, and to people while it waits.
+//! What this node says of itself: to its peers, and to people while it waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::app::App;
 use crate::readiness::Readiness;
 
-/// How often the peers are told.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often the report is renewed. Peers are told each second; a quarter of that keeps what they
+/// hear young.
+const EVERY: Duration = Duration::from_millis(250);
 
 /// How often the terminal is told why the node is not running.
 const WAITING_EVERY: Duration = Duration::from_secs(5);
@@ -25,7 +26,7 @@ pub(crate) fn workers(app: &App) -> BTreeMap<String, u32> {
     held.collect()
 }
 
-/// Tells the peers each second.
+/// Keeps the report to the peers fresh.
 pub(crate) async fn tell_peers(app: Arc<App>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

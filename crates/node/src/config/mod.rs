@@ -1,7 +1,7 @@
 //! The configuration: typed, checked, and each value with its origin.
 //!
 //! Flag over environment over file over default, for every key. [`Layers`] merges texts;
-//! [`checks`] turns the merged texts into the typed [`Config`] and refuses what cannot work, with
+//! `checks` turns the merged texts into the typed [`Config`] and refuses what cannot work, with
 //! what is allowed. Nothing here reads a file or a variable by itself: the caller hands them in.
 
 mod checks;

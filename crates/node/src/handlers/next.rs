@@ -84,7 +84,8 @@ async fn strict_next(
         }
     };
     if contiguous && grant.ranges.len() > 1 {
-        let detail = "the sequence began again at its end, so the values do not lie together; they stay a gap";
+        let detail = "the sequence began again at its end: the values do not lie together and stay \
+                      a gap";
         return Err(Problem::new(ErrorCode::SequenceExhausted, detail)
             .with_hint("repeat the request: it is served from the new pass"));
     }

@@ -1,8 +1,8 @@
 //! The node's one clock guard, shared: what the wall clock is worth at this moment.
 //!
 //! The request path asks nothing of it but one comparison: whether the clock stands before the
-//! mark that the last start left. All else is judged by the keepers: in regular readings, and before
-//! each fence that they ask for.
+//! mark that the last start left. All else is judged by the keepers: in regular readings, and
+//! before each fence that they ask for.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
