@@ -19,6 +19,7 @@ mod preparer;
 mod queue;
 mod read;
 mod recovery;
+mod scan;
 mod segment;
 mod stats;
 mod wal;

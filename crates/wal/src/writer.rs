@@ -262,8 +262,13 @@ fn acknowledge(calls: Vec<Queued>) {
     }
 }
 
+/// Each on its own: a callback that panics must not keep the answer from the others.
 fn refuse(calls: Vec<Queued>, failure: &WalFailure) {
     for call in calls {
-        (call.done)(Err(failure.to_io_error()));
+        let error = failure.to_io_error();
+        let told = panic::catch_unwind(AssertUnwindSafe(|| (call.done)(Err(error))));
+        if told.is_err() {
+            tracing::error!("a callback panicked when it was told of the failure");
+        }
     }
 }

@@ -1,5 +1,11 @@
 //! What an open makes of the bytes it finds: torn tails are cut, corruption is refused.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on, fails"
+)]
+
 mod support;
 
 use std::io;
@@ -228,6 +234,43 @@ fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
         recovered.last,
         Some((1, payload(1))),
         "it was reported, so it must stay"
+    );
+}
+
+#[test]
+fn what_an_open_reports_is_durable_even_if_its_sync_had_failed() {
+    let disk = MemDisk::default();
+    let (wal, _) = open(&disk);
+    append(&wal, 0, payload(0));
+    disk.fail_next_sync(io::ErrorKind::Other);
+    wait(|done| wal.append(vec![record(1, payload(1))], done)).unwrap_err();
+    // The next process reads it from pages that count as clean.
+    let page_cache = disk.image_with_unsynced();
+    let (_wal, recovered) = open(&page_cache);
+    assert_eq!(recovered.last, Some((1, payload(1))));
+    let (_, recovered) = open(&page_cache.cut(|| false));
+    assert_eq!(
+        recovered.last,
+        Some((1, payload(1))),
+        "it was reported, so it must stay"
+    );
+}
+
+#[test]
+fn a_cut_whose_sync_failed_is_made_again() {
+    let (disk, last) = log_of(4);
+    disk.edit(SEGMENT_1, |bytes| {
+        bytes[last.start..last.end + 2000].fill(0xee)
+    });
+    disk.fail_next_sync(io::ErrorKind::Other);
+    assert!(refused(options(&disk)).is_failed_sync());
+    // The zeroes are in the page cache, and not on the disk.
+    let (_wal, _) = open(&disk);
+    let after_cut = disk.cut(|| false);
+    assert!(
+        after_cut.contents(SEGMENT_1)[last.start..]
+            .iter()
+            .all(|byte| *byte == 0)
     );
 }
 

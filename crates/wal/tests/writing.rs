@@ -1,5 +1,11 @@
 //! A log that runs: group commit, the order of answers, witnesses, purges, and what fails.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on, fails"
+)]
+
 mod support;
 
 use std::io;

@@ -24,6 +24,22 @@ struct Inode {
     dirty: BTreeSet<usize>,
 }
 
+impl Inode {
+    /// Writes back what is dirty: no more, as a kernel does.
+    fn sync(&mut self) {
+        let Self {
+            current,
+            durable,
+            dirty,
+        } = self;
+        durable.resize(current.len(), 0);
+        for sector in std::mem::take(dirty) {
+            let at = sector * SECTOR..((sector + 1) * SECTOR).min(current.len());
+            durable[at.clone()].copy_from_slice(&current[at]);
+        }
+    }
+}
+
 #[derive(Clone)]
 enum Change {
     Create(PathBuf, usize),
@@ -102,7 +118,8 @@ impl MemDisk {
         );
     }
 
-    /// The next `sync_data` fails, once; the one after it would succeed.
+    /// The next `sync_data` fails, once; the one after it succeeds and makes nothing durable of
+    /// what the failed one should have.
     pub(crate) fn fail_next_sync(&self, kind: io::ErrorKind) {
         self.lock().fail_sync = Some(kind);
     }
@@ -239,10 +256,9 @@ impl DiskFile for MemFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let mem = self.disk.lock();
         let at = offset as usize;
-        match mem.inodes[self.inode].current.get(at..at + buf.len()) {
-            Some(bytes) => Ok(buf.copy_from_slice(bytes)),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        let bytes = mem.inodes[self.inode].current.get(at..at + buf.len());
+        buf.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
@@ -286,19 +302,17 @@ impl DiskFile for MemFile {
         mem.syncs_waiting -= 1;
         self.disk.shared.1.notify_all();
         if let Some(kind) = mem.fail_sync.take() {
+            // As on Linux: the pages count as clean, and the disk does not have them.
+            mem.inodes[self.inode].dirty.clear();
             return Err(kind.into());
         }
-        let inode = &mut mem.inodes[self.inode];
-        inode.dirty.clear();
-        inode.durable.clone_from(&inode.current);
+        mem.inodes[self.inode].sync();
         Ok(())
     }
 
     fn sync_all(&self) -> io::Result<()> {
         let mut mem = self.disk.lock();
-        let inode = &mut mem.inodes[self.inode];
-        inode.dirty.clear();
-        inode.durable.clone_from(&inode.current);
+        mem.inodes[self.inode].sync();
         Ok(())
     }
 

@@ -1,0 +1,247 @@
+//! Reading a log back, and telling a torn tail from corruption. Nothing here writes.
+//!
+//! A batch is written only after the one before it was synced. So at the first place where no
+//! intact batch follows there are two cases. If anything behind it is of a later batch, then the
+//! batch that should be here was once synced, and acknowledged: **corruption**, refused. If not,
+//! it is a write that was interrupted and acknowledged to nobody: a **torn tail**.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::WalError;
+use crate::format::{
+    BatchFlaw, BatchView, HEADER_BYTES, HeaderFlaw, Kind, RecordView, SegmentHeader, VERSION,
+    batch_at, later_batch,
+};
+use crate::index::{Holdings, LogIndex, Marks, Slot};
+use crate::segment::SegmentNumber;
+
+/// A segment file in memory.
+pub(crate) struct Loaded {
+    pub(crate) number: SegmentNumber,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) seed: u32,
+    /// As long as the header says; what the file lacks is zeroes.
+    pub(crate) data: Vec<u8>,
+    /// The file itself is shorter than that.
+    pub(crate) short: bool,
+}
+
+impl Loaded {
+    pub(crate) fn read(
+        disk: &dyn Disk,
+        dir: &Path,
+        number: SegmentNumber,
+    ) -> Result<Self, WalError> {
+        let path = number.path(dir);
+        let failed = |e| WalError::io(&path, "read", e);
+        let file = disk.open(&path).map_err(failed)?;
+        let len = file.len().map_err(failed)?;
+        let mut data = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        file.read_at(&mut data, 0).map_err(failed)?;
+        let header = SegmentHeader::decode(&data).map_err(|flaw| match flaw {
+            HeaderFlaw::Bad(what) => WalError::corrupt(&path, 0, what),
+            HeaderFlaw::Newer(found) => WalError::NewerFormat {
+                path: path.clone(),
+                found,
+                known: VERSION,
+            },
+        })?;
+        if header.number != u64::from(number.get()) || header.len > u64::from(u32::MAX) {
+            let what = format!("the header is that of segment {}", header.number);
+            return Err(WalError::corrupt(&path, 0, what));
+        }
+        let short = len < header.len;
+        data.resize(header.len as usize, 0);
+        Ok(Self {
+            number,
+            path,
+            file,
+            seed: header.seed,
+            data,
+            short,
+        })
+    }
+}
+
+/// A segment and where its intact batches end.
+pub(crate) struct End {
+    pub(crate) loaded: Loaded,
+    pub(crate) at: usize,
+    /// Where the last batch begins, and whether it needs no witness.
+    pub(crate) last_batch_at: usize,
+    pub(crate) witnessed: bool,
+}
+
+/// What the batches so far say.
+#[derive(Default)]
+pub(crate) struct Scan {
+    pub(crate) sequence: u64,
+    pub(crate) marks: Marks,
+    pub(crate) index: LogIndex,
+    pub(crate) holdings: Holdings,
+    pub(crate) files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
+    pub(crate) older: Vec<(SegmentNumber, u64)>,
+    /// Path of the segment before, and where its intact batches end.
+    pub(crate) before: Option<(PathBuf, usize)>,
+}
+
+impl Scan {
+    /// Reads the batches of the next segment as far as they are intact.
+    pub(crate) fn read(&mut self, loaded: Loaded) -> Result<End, WalError> {
+        let Loaded {
+            number,
+            path,
+            seed,
+            data,
+            ..
+        } = &loaded;
+        let mut at = HEADER_BYTES;
+        let mut last_batch_at = at;
+        let mut witnessed = true;
+        while let Ok(batch) = batch_at(data, at, *seed) {
+            let corrupt = |what: String| WalError::corrupt(path, at as u64, what);
+            if at == HEADER_BYTES {
+                self.check_sequence_of_opening(path, batch.sequence)?;
+                self.enter_opening(&batch).map_err(corrupt)?;
+            } else if batch.sequence == self.sequence + 1 {
+                witnessed = self.enter(*number, at, &batch).map_err(corrupt)?;
+            } else {
+                let expected = self.sequence + 1;
+                return Err(corrupt(format!(
+                    "batch {} where {expected} belongs",
+                    batch.sequence
+                )));
+            }
+            self.sequence = batch.sequence;
+            last_batch_at = at;
+            at += batch.bytes.len();
+        }
+        if at == HEADER_BYTES {
+            let what = "the segment has no intact opening, which was synced before it was named";
+            return Err(WalError::corrupt(path, at as u64, what));
+        }
+        self.before = Some((path.clone(), at));
+        self.files.insert(*number, Arc::clone(&loaded.file));
+        self.older.push((*number, data.len() as u64));
+        Ok(End {
+            loaded,
+            at,
+            last_batch_at,
+            witnessed,
+        })
+    }
+
+    /// The opening follows the last batch of the segment before, or batches of that are lost.
+    fn check_sequence_of_opening(&self, path: &Path, found: u64) -> Result<(), WalError> {
+        match &self.before {
+            Some((before, at)) if found != self.sequence + 1 => {
+                let what = format!(
+                    "no intact batch {}, and {} begins with batch {found}",
+                    self.sequence + 1,
+                    path.display()
+                );
+                Err(WalError::corrupt(before, *at as u64, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// In the first segment the opening says how the log stood; in a later one it repeats it.
+    fn enter_opening(&mut self, batch: &BatchView<'_>) -> Result<(), String> {
+        let mut opened = Marks::default();
+        for (position, record) in batch.records().enumerate() {
+            let record = record?;
+            let fits = match record.kind {
+                Kind::Extent => position == 0,
+                Kind::Vote | Kind::Committed | Kind::Purge => position > 0,
+                Kind::Entry | Kind::Truncate => false,
+            };
+            if !fits {
+                return Err(format!("a record of kind {:?} in an opening", record.kind));
+            }
+            opened.apply(&record)?;
+        }
+        if self.before.is_none() {
+            self.index = LogIndex::empty_at(opened.next);
+            self.marks = opened;
+        } else if self.marks != opened {
+            return Err("the opening does not repeat what the segments before it say".into());
+        }
+        Ok(())
+    }
+
+    /// Enters a batch. Answers whether it is a witness.
+    fn enter(
+        &mut self,
+        number: SegmentNumber,
+        at: usize,
+        batch: &BatchView<'_>,
+    ) -> Result<bool, String> {
+        let mut witness = true;
+        for record in batch.records() {
+            let record: RecordView<'_> = record?;
+            self.marks.apply(&record)?;
+            witness &= record.kind == Kind::Committed;
+            match record.kind {
+                Kind::Entry => {
+                    self.index
+                        .push(record.index, Slot::of(number, at as u64, &record));
+                    self.holdings.append(number, record.index);
+                }
+                Kind::Truncate => {
+                    self.index.truncate(record.index);
+                    self.holdings.truncate(record.index);
+                }
+                Kind::Purge => {
+                    if record.index >= self.index.first() {
+                        self.index.purge(record.index);
+                    }
+                    self.holdings.purge(record.index);
+                }
+                Kind::Vote | Kind::Committed => {}
+                Kind::Extent => return Err("an extent record outside an opening".into()),
+            }
+        }
+        Ok(witness)
+    }
+
+    /// Decides what the first place without an intact batch is: nothing is behind it in later
+    /// segments, as this one is the last.
+    pub(crate) fn judge_tail(&self, end: &End) -> Result<(), WalError> {
+        let Loaded {
+            path, data, seed, ..
+        } = &end.loaded;
+        let next = self.sequence + 1;
+        let evidence = match batch_at(data, end.at, *seed) {
+            Err(BatchFlaw::Body { sequence }) if sequence != next => Some((end.at, sequence)),
+            _ => later_batch(data, end.at + 1, *seed, self.sequence),
+        };
+        match evidence {
+            None => Ok(()),
+            Some((at, sequence)) => {
+                let what = format!(
+                    "no intact batch {next}, but one with number {sequence} was written at byte \
+                     {at}, and that happens only after batch {next} was synced"
+                );
+                Err(WalError::corrupt(path, end.at as u64, what))
+            }
+        }
+    }
+
+    /// All live entries are there: none was in a segment before the first.
+    pub(crate) fn check_complete(&self, dir: &Path, first: &SegmentNumber) -> Result<(), WalError> {
+        if self.marks.first == self.marks.next || self.marks.first == self.index.first() {
+            return Ok(());
+        }
+        let what = format!(
+            "entries {} to {} are missing: they were in segments before this one",
+            self.marks.first,
+            self.index.first() - 1
+        );
+        Err(WalError::corrupt(&first.path(dir), 0, what))
+    }
+}
