@@ -12,6 +12,7 @@
 mod arguments;
 mod bare;
 mod bench;
+mod chaos;
 mod failover;
 mod fsync_delay;
 mod group_commit;
@@ -27,6 +28,7 @@ use seqd_tests::checkers::Violation;
 const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
   strict [--kills 5]            a strict sequence while leaders are killed, then all nodes
+  chaos [--seconds 120]         random faults under a mixed load, every checker
   failover [--runs 10]          from kill -9 of the leader to the next acknowledged value
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let result = match command.as_str() {
         "ids" => ids::run(arguments.number("--count", 10_000_000)),
         "strict" => strict::run(arguments.number("--kills", 5)),
+        "chaos" => chaos::run(arguments.number("--seconds", 120)),
         "failover" => failover::run(arguments.number("--runs", 10)),
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
