@@ -99,9 +99,15 @@ impl Prepared {
         };
         file.write_at(&header.encode(), 0).map_err(fail)?;
         // Written, not only reserved: a later fdatasync has no size and no extent to change.
-        write_zeroes(&*file, HEADER_BYTES as u64, len).map_err(fail)?;
-        file.sync_all()
-            .map_err(|e| WalFailure::new(FailedStep::Sync, &tmp, &e))?;
+        // Synced piece by piece: on a slow disk one large sync would hold up the writer's own.
+        let mut at = HEADER_BYTES as u64;
+        while at < len {
+            let to = len.min(at + ZERO_CHUNK_BYTES as u64);
+            write_zeroes(&*file, at, to).map_err(fail)?;
+            file.sync_all()
+                .map_err(|e| WalFailure::new(FailedStep::Sync, &tmp, &e))?;
+            at = to;
+        }
         Ok(Self {
             number,
             seed,

@@ -17,7 +17,9 @@ use crate::recovery;
 use crate::stats::WalStats;
 use crate::writer::Writer;
 
-/// A callback, run on the writer thread: `Ok` only after `fdatasync`, in the order of the calls.
+/// A callback: told `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order
+/// of the calls (on the caller's, if the log is closed already): they must be brief, must not
+/// wait for the log, and one that panics ends it.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
 /// One entry.

@@ -20,7 +20,10 @@ use support::{DEADLINE, answer, append, entries, eventually, open, options, reco
 
 /// Callbacks that note, in a common list, the order in which they ran and what they were told.
 #[derive(Clone, Default)]
-struct Order(Arc<Mutex<Vec<(u32, Option<io::ErrorKind>)>>>);
+struct Order(Arc<Mutex<Vec<Answer>>>);
+
+/// The name of a call and the error that it was told, if any.
+type Answer = (u32, Option<io::ErrorKind>);
 
 impl Order {
     fn done(&self, name: u32) -> Done {
@@ -32,7 +35,7 @@ impl Order {
         })
     }
 
-    fn seen(&self) -> Vec<(u32, Option<io::ErrorKind>)> {
+    fn seen(&self) -> Vec<Answer> {
         self.0.lock().unwrap().clone()
     }
 
