@@ -29,6 +29,6 @@ demo *args:
 bench *args:
     cargo run --release -p seqd-tests --bin soak -- bench {{args}}
 
-# One of the longer runs: ids, strict, failover, fsync-delay, group-commit, bench.
+# One of the longer runs: ids, strict, chaos, failover, fsync-delay, group-commit, bench.
 soak command *args:
     cargo run --release -p seqd-tests --bin soak -- {{command}} {{args}}
