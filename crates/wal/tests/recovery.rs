@@ -243,15 +243,17 @@ fn what_an_open_reports_is_durable_even_if_its_sync_had_failed() {
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));
     disk.fail_next_sync(io::ErrorKind::Other);
-    wait(|done| wal.append(vec![record(1, payload(1))], done)).unwrap_err();
+    // Long enough to have sectors of its own: writing to its neighbours would not save them.
+    let long = vec![5; 2000];
+    wait(|done| wal.append(vec![record(1, &long)], done)).unwrap_err();
     // The next process reads it from pages that count as clean.
     let page_cache = disk.image_with_unsynced();
     let (_wal, recovered) = open(&page_cache);
-    assert_eq!(recovered.last, Some((1, payload(1))));
+    assert_eq!(recovered.last, Some((1, long.clone())));
     let (_, recovered) = open(&page_cache.cut(|| false));
     assert_eq!(
         recovered.last,
-        Some((1, payload(1))),
+        Some((1, long)),
         "it was reported, so it must stay"
     );
 }
