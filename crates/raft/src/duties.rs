@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use crate::gatherer::{self, Gatherer};
 use crate::handle::Phase;
 use crate::local::{self, Local};
+use crate::members;
 use crate::messages::Ping;
 use crate::paths;
-use crate::replica::{Leading, Replica};
+use crate::replica::Replica;
 use crate::transport::{CallError, Link};
 
 /// Time between two pings; a peer counts as gone after three.
@@ -25,6 +26,10 @@ const LEADER_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest time without an entry that carries the time, while a deadline is pending.
 const TIME_ENTRY_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a change of voters may stay between its two steps before the leader takes the second:
+/// longer than whoever began it needs.
+const JOINT_FOR: Duration = Duration::from_secs(5);
 
 /// Pause before a start that could not be registered is registered again.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);
@@ -129,6 +134,7 @@ pub(crate) async fn register_start(
 /// While this node leads: founds the state, marks removed members, proposes the time.
 pub(crate) async fn lead(local: Arc<Local>) {
     let mut timed = Instant::now();
+    let mut joint = None;
     while !local.is_stopped() {
         tokio::time::sleep(LEADER_EVERY).await;
         let Some(replica) = local.replica.get() else {
@@ -137,18 +143,23 @@ pub(crate) async fn lead(local: Arc<Local>) {
         let Some(leading) = replica.leading() else {
             continue;
         };
-        let commands = due(&local, replica, leading);
+        let commands = due(&local, replica);
         let time_is_due = timed.elapsed() >= TIME_ENTRY_EVERY
             && replica.applied.read().state.next_deadline().is_some();
         if !commands.is_empty() || time_is_due {
             timed = Instant::now();
             gatherer::propose_as(&local, replica, leading, commands).await;
         }
+        joint = members::is_joint(replica).then(|| joint.unwrap_or_else(Instant::now));
+        if joint.is_some_and(|since| since.elapsed() >= JOINT_FOR) {
+            joint = None;
+            members::finish_change(replica).await;
+        }
     }
 }
 
 /// What the leader has to propose by itself.
-fn due(local: &Local, replica: &Replica, _leading: Leading) -> Vec<Command> {
+fn due(local: &Local, replica: &Replica) -> Vec<Command> {
     let core = replica.applied.read();
     if !core.state.is_founded() {
         let Some(identity) = local.identity() else {

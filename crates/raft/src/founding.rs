@@ -19,7 +19,7 @@ use crate::messages::{Founder, HelloReply, Prepare, Standing, Taken, Verdict};
 use crate::paths;
 use crate::replica::Replica;
 use crate::storage::Storage;
-use crate::types::Member;
+use crate::types::{Member, StoredMembership};
 
 /// Pause between two rounds of hellos.
 const ROUND: Duration = Duration::from_millis(200);
@@ -29,16 +29,19 @@ pub(crate) async fn bring_up(local: Arc<Local>) {
     let brought = async {
         let identity = become_someone(&local).await?;
         let storage = Storage::open(&local, &identity).await?;
-        local.found_history(!storage.is_pristine());
-        if !storage.is_pristine() {
-            show_up(&local, &identity).await?;
-        }
         let pristine = storage.is_pristine();
+        local.found_history(!pristine);
+        let founds = identity.founder && pristine;
+        if founds {
+            prepare_all(&local, &identity).await?;
+        } else {
+            show_up(&local, &identity, storage.membership()).await?;
+        }
         let replica = Replica::start(&local, &identity, storage).await?;
         if local.replica.set(Arc::clone(&replica)).is_err() {
             return Ok(());
         }
-        if identity.founder && pristine {
+        if founds {
             found(&local, &identity, &replica).await?;
         }
         local.set_phase(Phase::Running);
@@ -62,7 +65,7 @@ async fn become_someone(local: &Arc<Local>) -> Result<Identity, Stop> {
         if let Some(identity) = local.identity() {
             return Ok(identity);
         }
-        let round = hello::hello_all(local).await;
+        let round = hello::hello_all(local, &BTreeMap::new()).await;
         if let Some(identity) = local.identity() {
             return Ok(identity);
         }
@@ -77,10 +80,9 @@ async fn become_someone(local: &Arc<Local>) -> Result<Identity, Stop> {
                     joined: false,
                     ancestors: Vec::new(),
                 };
-                local
-                    .take_identity(identity.clone())
-                    .map_err(|e| folder::disk_failure("the identity could not be stored", &e))?;
-                return Ok(identity);
+                return local
+                    .take_identity(identity)
+                    .map_err(|e| folder::disk_failure("the identity could not be stored", &e));
             }
             Newcomer::Waits(reason) => local.set_phase(Phase::Waiting { reason }),
         }
@@ -222,12 +224,28 @@ fn wiped(local: &Local, cluster_id: &str, what: &str) -> Stop {
     )
 }
 
-/// Shows a folder that was used before to the peers: one of them must know the cluster, and none
-/// must know a reason against this start.
-async fn show_up(local: &Local, identity: &Identity) -> Result<(), Stop> {
+/// Shows this start to the peers: one of them must know the cluster, and none must know a reason
+/// against this start. A cluster of one voter has nobody to ask.
+async fn show_up(
+    local: &Local,
+    identity: &Identity,
+    membership: &StoredMembership,
+) -> Result<(), Stop> {
+    let mut others: BTreeMap<String, String> = membership
+        .nodes()
+        .map(|(_, member)| (member.name.clone(), member.peer.clone()))
+        .collect();
+    if others.is_empty() {
+        let given = identity
+            .members
+            .iter()
+            .map(|m| (m.name.clone(), m.peer.clone()));
+        others = given.collect();
+    }
+    let alone = membership.voter_ids().eq([identity.node]);
     loop {
-        let round = hello::hello_all(local).await;
-        if round.is_empty() {
+        let round = hello::hello_all(local, &others).await;
+        if round.is_empty() || alone {
             return Ok(());
         }
         let mut welcome = false;
@@ -283,36 +301,33 @@ async fn show_up(local: &Local, identity: &Identity) -> Result<(), Stop> {
     }
 }
 
-/// The founder's two phases; repeated from the start after a crash.
-async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<(), Stop> {
+/// The founder's first phase; repeated from the start after a crash.
+async fn prepare_all(local: &Local, identity: &Identity) -> Result<(), Stop> {
     loop {
         let mut failures = Vec::new();
-        for founder in identity
+        let others = identity
             .members
             .iter()
-            .filter(|founder| founder.node != identity.node)
-        {
+            .filter(|founder| founder.node != identity.node);
+        for founder in others {
             let prepare = Prepare {
                 cluster_id: identity.cluster_id.clone(),
                 founders: identity.members.clone(),
                 you: founder.name.clone(),
             };
-            let asked = hello::ask(
-                local,
-                &founder.peer,
-                paths::PREPARE,
-                prepare,
-                identity::TAKE_LIMIT,
-            )
-            .await;
-            match asked {
+            let limit = identity::TAKE_LIMIT;
+            match hello::ask(local, &founder.peer, paths::PREPARE, prepare, limit).await {
                 Ok(Taken::Yes { .. }) => {}
+                Ok(Taken::Used) => {
+                    // The cluster was founded, so this log is not new: it was lost.
+                    return Err(wiped(local, &identity.cluster_id, "its log is gone"));
+                }
                 Ok(Taken::No { why }) => failures.push(format!("{}: {why}", founder.name)),
                 Err(error) => failures.push(format!("{} {error}", founder.peer)),
             }
         }
         if failures.is_empty() {
-            break;
+            return Ok(());
         }
         local.set_phase(Phase::Waiting {
             reason: format!(
@@ -324,6 +339,10 @@ async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<
         });
         tokio::time::sleep(ROUND).await;
     }
+}
+
+/// The founder's second phase, once all have synced their identities: the first entry of the log.
+async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<(), Stop> {
     let members = identity.members.iter().map(|founder| {
         let Founder {
             node,
@@ -333,5 +352,8 @@ async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<
         } = founder.clone();
         (node, Member { name, peer, http })
     });
-    replica.found(members.collect()).await
+    replica.found(members.collect()).await?;
+    local
+        .finish_founding()
+        .map_err(|e| folder::disk_failure("the identity could not be stored", &e))
 }

@@ -110,7 +110,7 @@ impl Gatherer {
         match self.submit(commands, deadline, false).await {
             Ok(outcomes) => Ok(outcomes),
             Err(Refused::Propose(error)) => Err(error),
-            Err(Refused::NotLeader) => Err(no_leader()),
+            Err(Refused::NotLeader) => Err(ProposeError::no_leader()),
         }
     }
 
@@ -157,8 +157,12 @@ impl Gatherer {
         match timeout_at(deadline, answer).await {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(_)) => Err(Refused::Propose(ProposeError::Stopping)),
-            Err(_) if fate.change(UNSENT, ABANDONED) => Err(Refused::Propose(no_leader())),
-            Err(_) => Err(Refused::Propose(unknown("no answer within the deadline"))),
+            Err(_) if fate.change(UNSENT, ABANDONED) => {
+                Err(Refused::Propose(ProposeError::no_leader()))
+            }
+            Err(_) => Err(Refused::Propose(ProposeError::unknown(
+                "no answer within the deadline",
+            ))),
         }
     }
 
@@ -166,10 +170,10 @@ impl Gatherer {
     pub(crate) async fn read(&self, deadline: Instant) -> Result<(), ProposeError> {
         let index = match timeout_at(deadline, self.read_index(deadline)).await {
             Ok(index) => index?,
-            Err(_) => return Err(no_leader()),
+            Err(_) => return Err(ProposeError::no_leader()),
         };
         let Some(replica) = self.local.replica.get() else {
-            return Err(no_leader());
+            return Err(ProposeError::no_leader());
         };
         let mut applied = replica.applied.index();
         let reached = timeout_at(deadline, applied.wait_for(|at| *at >= index)).await;
@@ -234,18 +238,6 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn no_leader() -> ProposeError {
-    ProposeError::NoQuorum {
-        detail: "this cluster has no leader with a quorum".to_owned(),
-    }
-}
-
-fn unknown(detail: &str) -> ProposeError {
-    ProposeError::OutcomeUnknown {
-        detail: detail.to_owned(),
     }
 }
 
@@ -344,7 +336,9 @@ async fn propose_entry(
         .responder(responder)
         .await;
     if submitted.is_err() {
-        return Err(Sent::Answered(Err(unknown("this node's Raft has stopped"))));
+        return Err(Sent::Answered(Err(ProposeError::unknown(
+            "this node's Raft has stopped",
+        ))));
     }
     match applied.await {
         Ok(Ok(written)) => {
@@ -352,8 +346,12 @@ async fn propose_entry(
             Ok(Ok(written.data.0))
         }
         Ok(Err(ClientWriteError::ForwardToLeader(_))) => Err(Sent::NotAtAll),
-        Ok(Err(error)) => Err(Sent::Answered(Err(unknown(&error.to_string())))),
-        Err(_) => Err(Sent::Answered(Err(unknown("this node's Raft has stopped")))),
+        Ok(Err(error)) => Err(Sent::Answered(Err(ProposeError::unknown(
+            error.to_string(),
+        )))),
+        Err(_) => Err(Sent::Answered(Err(ProposeError::unknown(
+            "this node's Raft has stopped",
+        )))),
     }
 }
 
@@ -391,7 +389,7 @@ async fn forward(
     let answer = tokio::select! {
         answer = asked => answer,
         () = replaced(local, node) => {
-            return Err(Sent::Answered(Err(unknown("the leader was replaced"))));
+            return Err(Sent::Answered(Err(ProposeError::unknown("the leader was replaced"))));
         }
     };
     match answer {
@@ -399,7 +397,7 @@ async fn forward(
         Ok(ForwardReply::Err(ForwardRefusal::NotLeader)) => Err(Sent::NotAtAll),
         Ok(ForwardReply::Err(ForwardRefusal::Propose(error))) => Err(Sent::Answered(Err(error))),
         Err(error) if error.is_unsent() => Err(Sent::NotAtAll),
-        Err(error) => Err(Sent::Answered(Err(unknown(&format!(
+        Err(error) => Err(Sent::Answered(Err(ProposeError::unknown(format!(
             "the leader's answer was lost: {error}"
         ))))),
     }
@@ -459,11 +457,11 @@ async fn route(local: &Local, deadline: Instant, forwarded: bool) -> Route {
             }
             let silent = replica.silent_for().unwrap_or_else(|| began.elapsed());
             if silent >= patience {
-                return Route::Nowhere(no_leader());
+                return Route::Nowhere(ProposeError::no_leader());
             }
         }
         if Instant::now() >= deadline {
-            return Route::Nowhere(no_leader());
+            return Route::Nowhere(ProposeError::no_leader());
         }
         tokio::time::sleep(RETRY).await;
     }

@@ -106,6 +106,22 @@ pub enum ProposeError {
     NodeRemoved,
 }
 
+impl ProposeError {
+    /// There is no leader with a quorum.
+    pub(crate) fn no_leader() -> Self {
+        Self::NoQuorum {
+            detail: "this cluster has no leader with a quorum".to_owned(),
+        }
+    }
+
+    /// It was proposed, and its fate is not known.
+    pub(crate) fn unknown(detail: impl Into<String>) -> Self {
+        Self::OutcomeUnknown {
+            detail: detail.into(),
+        }
+    }
+}
+
 /// Why a change of membership was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum MemberError {

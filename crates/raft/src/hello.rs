@@ -21,16 +21,12 @@ const HELLO_LIMIT: Duration = Duration::from_secs(1);
 /// One round of hellos: by peer's name, its address and its answer or why there is none.
 pub(crate) type Round = BTreeMap<String, (String, Result<HelloReply, String>)>;
 
-/// Says hello to every peer that the configuration, the identity or the membership names.
-pub(crate) async fn hello_all(local: &Local) -> Round {
+/// Says hello to every peer that the configuration names, and to `others` by name.
+pub(crate) async fn hello_all(local: &Local, others: &BTreeMap<String, String>) -> Round {
     let mut peers = peer_list(local);
     let identity = local.identity();
-    if let Some(identity) = &identity {
-        for member in &identity.members {
-            peers
-                .entry(member.name.clone())
-                .or_insert_with(|| member.peer.clone());
-        }
+    for (name, addr) in others {
+        peers.entry(name.clone()).or_insert_with(|| addr.clone());
     }
     peers.remove(&local.settings.name);
     let hello = Hello {

@@ -98,34 +98,28 @@ pub(crate) async fn take_adopt(local: &Arc<Local>, adopt: Adopt) -> Taken {
 }
 
 async fn take(local: &Arc<Local>, identity: Identity) -> Taken {
-    match local.identity() {
-        Some(own) if own.cluster_id == identity.cluster_id && own.node == identity.node => {}
-        Some(own) => {
-            return Taken::No {
-                why: format!(
-                    "this node is node {} of cluster {}",
-                    own.node, own.cluster_id
-                ),
-            };
-        }
-        None => {
-            let taker = Arc::clone(local);
-            let stored = tokio::task::spawn_blocking(move || taker.take_identity(identity)).await;
-            if !matches!(stored, Ok(Ok(()))) {
-                return Taken::No {
-                    why: "the identity could not be stored".to_owned(),
-                };
-            }
-        }
+    let taker = Arc::clone(local);
+    let wanted = (identity.cluster_id.clone(), identity.node);
+    let stored = tokio::task::spawn_blocking(move || taker.take_identity(identity)).await;
+    let Ok(Ok(own)) = stored else {
+        return Taken::No {
+            why: "the identity could not be stored".to_owned(),
+        };
+    };
+    if (own.cluster_id.clone(), own.node) != wanted {
+        return Taken::No {
+            why: format!(
+                "this node is node {} of cluster {}",
+                own.node, own.cluster_id
+            ),
+        };
     }
     // The answer also says that the first segment of the log is on the disk.
     match tokio::time::timeout(TAKE_LIMIT, local.history_known()).await {
         Ok(false) => Taken::Yes {
             http: local.settings.http_advertise.clone(),
         },
-        Ok(true) => Taken::No {
-            why: "this node's log has entries".to_owned(),
-        },
+        Ok(true) => Taken::Used,
         Err(_) => Taken::No {
             why: "this node's log is not open yet".to_owned(),
         },

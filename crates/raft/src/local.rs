@@ -143,14 +143,33 @@ impl Local {
             .clone()
     }
 
-    /// Stores an identity, on the disk first.
-    pub(crate) fn take_identity(&self, identity: Identity) -> std::io::Result<()> {
-        self.folder.write_identity(&identity)?;
-        *self
+    /// Stores an identity, on the disk first, unless this node has one already: returns the one
+    /// that it has then.
+    pub(crate) fn take_identity(&self, identity: Identity) -> std::io::Result<Identity> {
+        let mut own = self
             .identity
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(identity);
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = &*own {
+            return Ok(own.clone());
+        }
+        self.folder.write_identity(&identity)?;
+        *own = Some(identity.clone());
+        drop(own);
         self.identity_taken.notify_waiters();
+        Ok(identity)
+    }
+
+    /// Notes that the cluster is founded: from now on an empty log of this folder is a lost one.
+    pub(crate) fn finish_founding(&self) -> std::io::Result<()> {
+        let mut own = self
+            .identity
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = &mut *own {
+            own.founder = false;
+            self.folder.write_identity(own)?;
+        }
         Ok(())
     }
 
@@ -183,18 +202,30 @@ impl Local {
         self.known().get(&node).cloned().unwrap_or_default()
     }
 
-    /// The greatest boot number and its nonce seen of a node, where a start with these is not the
-    /// latest.
+    /// The greatest boot number seen of a node, where a start with these numbers is not the latest.
     pub(crate) fn superseded_by(&self, node: u64, boot: u64, nonce: u64) -> Option<u64> {
-        let mut known = self.known();
-        let seen = known.entry(node).or_default();
-        if boot > seen.boot {
-            (seen.boot, seen.nonce) = (boot, nonce);
-            None
-        } else if (boot, nonce) == (seen.boot, seen.nonce) {
-            None
-        } else {
-            Some(seen.boot)
+        let known = self.known();
+        let seen = known.get(&node)?;
+        let latest = boot > seen.boot || (boot, nonce) == (seen.boot, seen.nonce);
+        (!latest).then_some(seen.boot)
+    }
+
+    /// Remembers a start of a member.
+    fn note_start(&self, envelope: &Envelope) {
+        let node = envelope.from;
+        let is_member = self
+            .replica
+            .get()
+            .is_some_and(|replica| replica.member(node).is_some())
+            || self
+                .identity()
+                .is_some_and(|own| own.members.iter().any(|member| member.node == node));
+        if is_member {
+            let mut known = self.known();
+            let seen = known.entry(node).or_default();
+            if envelope.boot > seen.boot {
+                (seen.boot, seen.nonce) = (envelope.boot, envelope.nonce);
+            }
         }
     }
 
@@ -263,6 +294,9 @@ impl Local {
             let detail = format!("start {boot} of node {} was seen", envelope.from);
             return refuse(RejectionCode::StaleBoot, detail);
         }
+        if self.peer(envelope.from).boot < envelope.boot {
+            self.note_start(envelope);
+        }
         Ok(())
     }
 
@@ -304,7 +338,10 @@ impl Local {
                     let detail = format!("node {} answered for {to}", sealed.envelope.from);
                     return Err(CallError::Broken(detail));
                 }
-                self.accept(&sealed.envelope)?;
+                // The peer did take the message: a reply that is not taken here leaves it open what
+                // came of that.
+                self.accept(&sealed.envelope)
+                    .map_err(|e| CallError::Broken(e.to_string()))?;
                 self.heard(to, None);
                 Ok(sealed.message)
             }

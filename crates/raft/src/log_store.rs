@@ -90,26 +90,23 @@ impl Memory {
         self.last = last;
     }
 
-    /// Entries from `start` to before `end` that are in memory.
-    fn slice(&self, start: u64, end: u64, max_bytes: usize) -> Vec<Entry> {
-        let Some(first) = self.first_recent() else {
-            return Vec::new();
+    /// Entries from `start` to before `end` and their bytes, as far as they are in memory without
+    /// a gap: nothing if what is in memory begins behind `start`.
+    fn slice(&self, start: u64, end: u64, max_bytes: usize) -> (Vec<Entry>, usize) {
+        let skip = match self.first_recent() {
+            Some(first) if first <= start => usize::try_from(start - first).unwrap_or(usize::MAX),
+            _ => return (Vec::new(), 0),
         };
-        let skip = start.saturating_sub(first);
         let mut bytes = 0;
         let mut found = Vec::new();
-        for (entry, size) in self
-            .recent
-            .iter()
-            .skip(usize::try_from(skip).unwrap_or(usize::MAX))
-        {
+        for (entry, size) in self.recent.iter().skip(skip) {
             if entry.index() >= end || (bytes + size > max_bytes && !found.is_empty()) {
                 break;
             }
             bytes += size;
             found.push(entry.clone());
         }
-        found
+        (found, bytes)
     }
 }
 
@@ -186,27 +183,31 @@ impl LogStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Entries from `start` to before `end` without a gap: fewer only where the log ends or
+    /// `max_bytes` is reached. What leaves memory meanwhile is found on the disk.
     fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        let first_recent = {
-            let memory = self.memory();
-            match memory.first_recent() {
-                Some(first) if first <= start => return Ok(memory.slice(start, end, max_bytes)),
-                first => first,
-            }
-        };
-        let disk_end = first_recent.map_or(end, |first| end.min(first));
+        let mut next = start.max(self.wal.first_index());
         let mut found = Vec::new();
-        let mut bytes = 0;
-        for record in self.wal.read(start..disk_end, max_bytes)? {
-            bytes += record.bytes.len();
-            found.push(records::decode_entry(&record.bytes)?);
-        }
-        // Where the disk has nothing, the log begins with what is in memory.
-        let reached = found
-            .last()
-            .map_or(disk_end, |entry: &Entry| entry.index() + 1);
-        if reached == disk_end && reached < end && bytes < max_bytes {
-            found.extend(self.memory().slice(reached, end, max_bytes - bytes));
+        let mut left = max_bytes;
+        while next < end && (found.is_empty() || left > 0) {
+            let (first_recent, (cached, bytes)) = {
+                let memory = self.memory();
+                (memory.first_recent(), memory.slice(next, end, left))
+            };
+            left = left.saturating_sub(bytes);
+            let before = found.len();
+            found.extend(cached);
+            if found.len() == before {
+                let disk_end = first_recent.map_or(end, |first| end.min(first.max(next + 1)));
+                for record in self.wal.read(next..disk_end, left)? {
+                    left = left.saturating_sub(record.bytes.len());
+                    found.push(records::decode_entry(&record.bytes)?);
+                }
+            }
+            match found.last() {
+                Some(entry) if found.len() > before => next = entry.index() + 1,
+                _ => break,
+            }
         }
         Ok(found)
     }
@@ -299,6 +300,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             for entry in entries {
                 let bytes = records::encode_entry(&entry)?;
                 let index = entry.index();
+                if let Some(last) = memory.last.filter(|last| last.index() + 1 != index) {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("entry {index} was to follow entry {}", last.index()),
+                    ));
+                }
                 memory.push(entry, bytes.len());
                 batch.push(Record { index, bytes });
             }
@@ -319,27 +326,20 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn purge(&mut self, log_id: LogId) -> io::Result<()> {
         let floor = self.shared.purge_floor.load(Ordering::Acquire);
+        let upto = if log_id.index() <= floor {
+            log_id
+        } else if floor == 0 {
+            // No older snapshot is kept: the whole log stays.
+            return Ok(());
+        } else {
+            // Purge to the floor: its entry's ID is known only while the entry is there.
+            match self.read(floor, floor + 1, usize::MAX)?.pop() {
+                Some(entry) if entry.index() == floor => entry.log_id(),
+                _ => return Ok(()),
+            }
+        };
         let purged = {
             let mut memory = self.memory();
-            let upto = if log_id.index() <= floor {
-                log_id
-            } else {
-                // Purge to the floor: its entry's ID is known only while the entry is there.
-                let entry = memory.slice(floor, floor + 1, usize::MAX).pop();
-                drop(memory);
-                let entry = match entry {
-                    Some(entry) => Some(entry),
-                    None => self
-                        .read(floor, floor + 1, usize::MAX)
-                        .unwrap_or_default()
-                        .pop(),
-                };
-                let Some(entry) = entry.filter(|entry| entry.index() == floor) else {
-                    return Ok(());
-                };
-                memory = self.memory();
-                entry.log_id()
-            };
             if memory
                 .purged
                 .is_some_and(|purged| purged.index() >= upto.index())

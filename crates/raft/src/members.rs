@@ -4,6 +4,7 @@
 //! and syncs it *before* the membership names it; IDs are never used twice.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
@@ -38,17 +39,17 @@ const MEMBERS: usize = 64;
 
 /// Carries out a change on whichever node leads.
 pub(crate) async fn change(
-    local: &Local,
-    gatherer: &Gatherer,
+    service: &Arc<Service>,
     change: MemberChange,
     deadline: Instant,
 ) -> Result<Changed, MemberError> {
+    let local = &service.local;
     loop {
         let Some(replica) = local.replica.get() else {
-            return Err(no_leader().into());
+            return Err(ProposeError::no_leader().into());
         };
-        let refusal = if let Some(leading) = replica.leading() {
-            match here(local, gatherer, replica, leading, &change, deadline).await {
+        let refusal = if replica.leading().is_some() {
+            match here(service, change.clone(), deadline).await {
                 Ok(changed) => return Ok(changed),
                 Err(refusal) => refusal,
             }
@@ -69,7 +70,7 @@ pub(crate) async fn change(
                 Ok(ChangeReply::Ok(changed)) => return Ok(changed),
                 Ok(ChangeReply::Err(refusal)) => refusal,
                 Err(error) if error.is_unsent() => ChangeRefusal::NotLeader,
-                Err(error) => return Err(unknown(error.to_string()).into()),
+                Err(error) => return Err(ProposeError::unknown(error.to_string()).into()),
             }
         } else {
             ChangeRefusal::NotLeader
@@ -77,7 +78,7 @@ pub(crate) async fn change(
         match refusal {
             ChangeRefusal::Member(error) => return Err(error),
             ChangeRefusal::NotLeader if Instant::now() >= deadline => {
-                return Err(no_leader().into());
+                return Err(ProposeError::no_leader().into());
             }
             ChangeRefusal::NotLeader => tokio::time::sleep(Duration::from_millis(20)).await,
         }
@@ -85,36 +86,22 @@ pub(crate) async fn change(
 }
 
 /// Carries out a change that a peer sent to this node as the leader.
-pub(crate) async fn carry_out(service: &Service, request: ChangeRequest) -> ChangeReply {
+pub(crate) async fn carry_out(service: &Arc<Service>, request: ChangeRequest) -> ChangeReply {
     let deadline = Instant::now() + Duration::from_millis(request.timeout_ms);
-    let replica = service
-        .local
-        .replica
-        .get()
-        .ok_or(ChangeRefusal::NotLeader)?;
-    let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
-    let gatherer = &service.gatherer;
-    here(
-        &service.local,
-        gatherer,
-        replica,
-        leading,
-        &request.change,
-        deadline,
-    )
-    .await
+    here(service, request.change, deadline).await
 }
 
-async fn here(
-    local: &Local,
-    gatherer: &Gatherer,
-    replica: &Replica,
-    leading: Leading,
-    change: &MemberChange,
-    deadline: Instant,
-) -> ChangeReply {
-    let done = async {
-        match change {
+/// Carries out a change as the leader. It goes on to its end also when nobody waits any longer:
+/// a change of voters has two steps, and one that stops in between needs two majorities.
+async fn here(service: &Arc<Service>, change: MemberChange, deadline: Instant) -> ChangeReply {
+    let service = Arc::clone(service);
+    let task = tokio::spawn(async move {
+        let Service {
+            local, gatherer, ..
+        } = &*service;
+        let replica = local.replica.get().ok_or(ChangeRefusal::NotLeader)?;
+        let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
+        match &change {
             MemberChange::Add { name, peer, http } => {
                 add(
                     local,
@@ -129,28 +116,19 @@ async fn here(
             }
             MemberChange::Promote { name } => promote(local, replica, name).await,
             MemberChange::Remove { name } => remove(local, replica, leading, name).await,
-            MemberChange::MoveLeader { to } => move_leader(replica, to.as_deref())
+            MemberChange::MoveLeader { to } => move_leader(local, replica, to.as_deref())
                 .await
                 .map(Changed::Leader),
         }
-    };
-    match timeout_at(deadline, done).await {
-        Ok(changed) => changed,
+    });
+    match timeout_at(deadline, task).await {
+        Ok(Ok(changed)) => changed,
+        Ok(Err(error)) => Err(refused(ProposeError::unknown(error.to_string()).into())),
         Err(_) => {
-            let error = unknown("the change was not finished within the deadline".to_owned());
-            Err(ChangeRefusal::Member(error.into()))
+            let why = "the change was not finished within the deadline and goes on";
+            Err(refused(ProposeError::unknown(why).into()))
         }
     }
-}
-
-fn no_leader() -> ProposeError {
-    ProposeError::NoQuorum {
-        detail: "this cluster has no leader with a quorum".to_owned(),
-    }
-}
-
-fn unknown(detail: String) -> ProposeError {
-    ProposeError::OutcomeUnknown { detail }
 }
 
 fn refused(error: MemberError) -> ChangeRefusal {
@@ -178,9 +156,9 @@ fn find(replica: &Replica, name: &str) -> Result<(u64, Member), ChangeRefusal> {
 fn show(local: &Local, replica: &Replica, name: &str) -> Result<Changed, ChangeRefusal> {
     let members = status::members(local, replica);
     let found: Option<MemberStatus> = members.into_iter().find(|member| member.name == name);
-    found
-        .map(Changed::Member)
-        .ok_or_else(|| refused(unknown("the membership changed again meanwhile".to_owned()).into()))
+    found.map(Changed::Member).ok_or_else(|| {
+        refused(ProposeError::unknown("the membership changed again meanwhile").into())
+    })
 }
 
 async fn add(
@@ -218,7 +196,14 @@ async fn add(
         .map(|identity| identity.cluster_id)
         .unwrap_or_default();
     let node = match hello.standing {
-        Standing::Empty => allocate(local, gatherer, name, peer, &hello.http, deadline).await?,
+        Standing::Empty => allocate(gatherer, name, peer, &hello.http, deadline).await?,
+        Standing::Prepared { cluster_id, node }
+            if cluster_id == own && replica.is_removed(node) =>
+        {
+            return Err(unfit(format!(
+                "{name} holds an ID that was given up; empty its folder and start it again"
+            )));
+        }
         // An earlier add gave it an ID and went no further.
         Standing::Prepared { cluster_id, node } if cluster_id == own => node,
         Standing::Prepared { cluster_id, .. } | Standing::Member { cluster_id, .. } => {
@@ -244,6 +229,7 @@ async fn add(
     };
     match hello::ask(local, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
         Ok(Taken::Yes { .. }) => {}
+        Ok(Taken::Used) => return Err(unfit(format!("the log of {name} is not empty"))),
         Ok(Taken::No { why }) => return Err(unfit(format!("{name} refused its ID: {why}"))),
         Err(error) => return Err(unfit(format!("{name} did not take its ID: {error}"))),
     }
@@ -259,7 +245,6 @@ async fn add(
 }
 
 async fn allocate(
-    local: &Local,
     gatherer: &Gatherer,
     name: &str,
     peer: &str,
@@ -267,7 +252,8 @@ async fn allocate(
     deadline: Instant,
 ) -> Result<u64, ChangeRefusal> {
     let mut nonce = [0; 8];
-    identity::fill_random(&mut nonce).map_err(|stop| refused(unknown(stop.message).into()))?;
+    identity::fill_random(&mut nonce)
+        .map_err(|stop| refused(ProposeError::unknown(stop.message).into()))?;
     let command = Command::AllocateNodeId(AllocateNodeId {
         name: name.to_owned(),
         peer: peer.to_owned(),
@@ -275,7 +261,6 @@ async fn allocate(
         nonce: u64::from_be_bytes(nonce),
     });
     let outcomes = gatherer.propose(vec![command], deadline).await;
-    let _ = local;
     match outcomes.map_err(|e| refused(e.into()))?.into_iter().next() {
         Some(Outcome::NodeIdAllocated { node }) => Ok(node.0),
         Some(Outcome::Refused(refusal @ Refusal::NodeNameTaken { .. })) => {
@@ -287,7 +272,7 @@ async fn allocate(
             detail: refusal.to_string(),
         })),
         _ => Err(refused(
-            unknown("the answer was not one to this command".to_owned()).into(),
+            ProposeError::unknown("the answer was not one to this command").into(),
         )),
     }
 }
@@ -342,21 +327,47 @@ async fn remove(local: &Local, replica: &Replica, leading: Leading, name: &str) 
     }
     if node == replica.node {
         // Whoever leads next removes it: the caller's node asks again there.
-        move_leader(replica, None).await?;
+        move_leader(local, replica, None).await?;
         return Err(ChangeRefusal::NotLeader);
     }
     if voters.contains(&node) {
         let gone = BTreeSet::from([node]);
         change_membership(replica, ChangeMembers::RemoveVoters(gone), true).await?;
     }
+    // From here on something was changed: whatever stops it is no longer "no effect".
+    let halfway = |what: &str| {
+        let why = format!("{name} does not vote any more, but {what}; remove it again");
+        refused(ProposeError::unknown(why).into())
+    };
     let gone = BTreeSet::from([node]);
-    change_membership(replica, ChangeMembers::RemoveNodes(gone), false).await?;
+    change_membership(replica, ChangeMembers::RemoveNodes(gone), false)
+        .await
+        .map_err(|_| halfway("is still a member"))?;
     let command = Command::MarkRemoved { node: NodeId(node) };
-    gatherer::propose_as(local, replica, leading, vec![command]).await;
+    gatherer::propose_as(local, replica, leading, vec![command])
+        .await
+        .ok_or_else(|| halfway("its ID is not given up yet"))?;
     Ok(Changed::Removed)
 }
 
-async fn move_leader(replica: &Replica, to: Option<&str>) -> Result<String, ChangeRefusal> {
+/// Whether a change of voters is between its two steps.
+pub(crate) fn is_joint(replica: &Replica) -> bool {
+    replica.applied.read().membership.get_joint_config().len() > 1
+}
+
+/// Takes the second step of a change of voters whose first leader ended in between.
+pub(crate) async fn finish_change(replica: &Replica) {
+    let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
+    if let Err(error) = replica.raft.change_membership(nobody, true).await {
+        tracing::debug!(%error, "the change of voters is not finished yet");
+    }
+}
+
+async fn move_leader(
+    local: &Local,
+    replica: &Replica,
+    to: Option<&str>,
+) -> Result<String, ChangeRefusal> {
     let target = match to {
         Some(name) => {
             let (node, _) = find(replica, name)?;
@@ -372,27 +383,29 @@ async fn move_leader(replica: &Replica, to: Option<&str>) -> Result<String, Chan
             }
             Some(node)
         }
-        None => best_heir(replica),
+        None => best_heir(local, replica),
     };
     let Some(target) = target else {
         let detail = "no other voter could lead".to_owned();
         return Err(refused(MemberError::Unsafe { detail }));
     };
-    hand_over(replica, target).await;
+    if target != replica.node {
+        hand_over(replica, target).await;
+    }
     let leader = replica.leader().and_then(|id| replica.member(id));
     if replica.leader() != Some(target) {
         let detail = "leadership was not handed over; it may still be".to_owned();
-        return Err(refused(unknown(detail).into()));
+        return Err(refused(ProposeError::unknown(detail).into()));
     }
     Ok(leader.map(|member| member.name).unwrap_or_default())
 }
 
-/// The voter, other than this leader, whose log is the longest.
-pub(crate) fn best_heir(replica: &Replica) -> Option<u64> {
+/// The reachable voter, other than this leader, whose log is the longest.
+pub(crate) fn best_heir(local: &Local, replica: &Replica) -> Option<u64> {
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
     voters
         .into_iter()
-        .filter(|id| *id != replica.node)
+        .filter(|id| *id != replica.node && local.peer(*id).is_reachable())
         .max_by_key(|id| status::matched_index(replica, *id))
 }
 
@@ -441,13 +454,13 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
                 detail: error.to_string(),
             }),
         },
-        error => refused(unknown(error.to_string()).into()),
+        error => refused(ProposeError::unknown(error.to_string()).into()),
     }
 }
 
 /// The part that a member plays.
 pub(crate) fn role(replica: &Replica, node: u64) -> Role {
-    if replica.leader() == Some(node) {
+    if replica.live_leader() == Some(node) {
         Role::Leader
     } else if replica
         .applied

@@ -274,6 +274,8 @@ pub(crate) struct Founder {
 pub(crate) enum Taken {
     /// It is on its disk.
     Yes { http: String },
+    /// It has this identity, and its log has a vote or an entry.
+    Used,
     /// It was not; why.
     No { why: String },
 }

@@ -275,7 +275,7 @@ async fn read_index(State(service): State<Shared>, body: Bytes) -> Result<Bytes,
 }
 
 async fn change_members(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    let service = &*service;
+    let service = &service;
     sealed(service, &body, |_, message: ChangeRequest| async move {
         let reply: ChangeReply = members::carry_out(service, message).await;
         Ok(reply)
@@ -364,6 +364,9 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
             .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
         receiver.write(&chunk).map_err(malformed)?;
         next = chunks.next().await.transpose().map_err(malformed)?;
+    }
+    if left > 0 {
+        return Err(malformed("the snapshot is shorter than its head says"));
     }
     let cluster_id = envelope.cluster_id.clone();
     let received = tokio::task::spawn_blocking(move || receiver.finish(&cluster_id))

@@ -36,8 +36,7 @@ pub struct Raft {
 }
 
 struct Inner {
-    local: Arc<Local>,
-    gatherer: Arc<Gatherer>,
+    service: Arc<Service>,
     started: watch::Receiver<bool>,
     leader_changes: Arc<AtomicU64>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -75,16 +74,16 @@ impl Raft {
             settings, folder, identity, boot, nonce, transport,
         ));
         let gatherer = Arc::new(Gatherer::start(Arc::clone(&local)));
-        let service = Service {
+        let service = Arc::new(Service {
             local: Arc::clone(&local),
             gatherer: Arc::clone(&gatherer),
-        };
+        });
         let (end, ended) = watch::channel(false);
         let until = async move {
             let mut ended = ended;
             let _ = ended.wait_for(|ended| *ended).await;
         };
-        let server = peer_server::serve(options.listener, Arc::new(service), until)
+        let server = peer_server::serve(options.listener, Arc::clone(&service), until)
             .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
         let (register, started) = watch::channel(false);
         let leader_changes = Arc::new(AtomicU64::new(0));
@@ -106,8 +105,7 @@ impl Raft {
         ];
         let tasks = Mutex::new(tasks);
         let inner = Inner {
-            local,
-            gatherer,
+            service,
             started,
             leader_changes,
             tasks,
@@ -121,7 +119,7 @@ impl Raft {
     /// Where this node is in its life.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
-        self.inner.local.phase()
+        self.inner.service.local.phase()
     }
 
     /// Turns true once this start is registered: from then on it may take leases.
@@ -133,7 +131,7 @@ impl Raft {
     /// This node's ID and the number of this start, once it has an identity.
     #[must_use]
     pub fn boot(&self) -> Option<(NodeId, u64)> {
-        let local = &self.inner.local;
+        let local = &self.inner.service.local;
         local
             .identity()
             .map(|identity| (NodeId(identity.node), local.boot))
@@ -148,7 +146,11 @@ impl Raft {
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ProposeError> {
-        self.inner.gatherer.propose(commands, deadline).await
+        self.inner
+            .service
+            .gatherer
+            .propose(commands, deadline)
+            .await
     }
 
     /// Returns when this node's state holds all that was acknowledged anywhere before the call.
@@ -156,12 +158,12 @@ impl Raft {
     /// # Errors
     /// `NoQuorum` if no leader confirms it within the deadline.
     pub async fn read(&self, deadline: Instant) -> Result<(), ProposeError> {
-        self.inner.gatherer.read(deadline).await
+        self.inner.service.gatherer.read(deadline).await
     }
 
     /// Looks at the state that this node has applied. Keep it short: `apply` waits meanwhile.
     pub fn state<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        match self.inner.local.replica.get() {
+        match self.inner.service.local.replica.get() {
             Some(replica) => look(&replica.applied.read().state),
             None => look(&State::default()),
         }
@@ -171,19 +173,24 @@ impl Raft {
     #[must_use]
     pub fn status(&self) -> Status {
         let changes = self.inner.leader_changes.load(Ordering::Relaxed);
-        status::status(&self.inner.local, changes, self.inner.gatherer.pending())
+        status::status(
+            &self.inner.service.local,
+            changes,
+            self.inner.service.gatherer.pending(),
+        )
     }
 
     /// Counters and gauges of the disk.
     #[must_use]
     pub fn storage_stats(&self) -> StorageStats {
-        status::storage(&self.inner.local)
+        status::storage(&self.inner.service.local)
     }
 
     /// What this node tells its peers about itself from now on.
     pub fn set_report(&self, report: Report) {
         *self
             .inner
+            .service
             .local
             .report
             .lock()
@@ -254,15 +261,15 @@ impl Raft {
         change: MemberChange,
         deadline: Instant,
     ) -> Result<Changed, MemberError> {
-        members::change(&self.inner.local, &self.inner.gatherer, change, deadline).await
+        members::change(&self.inner.service, change, deadline).await
     }
 
     /// Hands over if this node leads, stops Raft, writes the last checkpoint, drains the log.
     pub async fn stop(&self) {
-        let local = &self.inner.local;
+        let local = &self.inner.service.local;
         if let Some(replica) = local.replica.get() {
             if replica.raft.as_leader().is_ok()
-                && let Some(heir) = members::best_heir(replica)
+                && let Some(heir) = members::best_heir(local, replica)
             {
                 members::hand_over(replica, heir).await;
             }

@@ -183,6 +183,11 @@ impl Replica {
         self.raft.metrics().borrow_watched().current_leader
     }
 
+    /// The leader, while it and a quorum are known to be in touch.
+    pub(crate) fn live_leader(&self) -> Option<u64> {
+        self.leader().filter(|_| self.has_quorum_contact())
+    }
+
     /// Whether a quorum was in touch with this leader within an election, or, following, whether
     /// the leader was.
     pub(crate) fn has_quorum_contact(&self) -> bool {
@@ -300,8 +305,11 @@ fn fatal(error: &Fatal<TypeConfig>, wal: &Wal) -> Stop {
     match error {
         Fatal::StorageError(error) => Stop {
             exit: 10,
-            code: "fsync-failed",
-            message: format!("storage failed: {error}; check the disk and start the node again"),
+            code: "corrupt",
+            message: format!(
+                "the storage is not as Raft left it: {error}; remove this member, empty its \
+                 folder, and add the machine again"
+            ),
         },
         Fatal::Panicked | Fatal::Stopped => folder::invariant(format!("Raft ended: {error}")),
     }

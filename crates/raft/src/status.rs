@@ -45,8 +45,8 @@ pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usiz
     status.term = term;
     status.last_log = last_log.unwrap_or(0);
     status.role = members::role(replica, replica.node);
-    status.leader = replica.leader().map(NodeId);
     status.has_quorum_contact = replica.has_quorum_contact();
+    status.leader = replica.live_leader().map(NodeId);
     status.caught_up = replica.is_caught_up();
     let voters: Vec<u64> = {
         let core = replica.applied.read();

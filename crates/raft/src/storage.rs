@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seqd_state::State;
 use seqd_wal::{Wal, WalError, WalOptions};
@@ -18,7 +18,7 @@ use crate::handle::Stop;
 use crate::local::Local;
 use crate::log_store::LogStore;
 use crate::snapshot_file::{self, SnapshotFile};
-use crate::types::{LogId, StoredMembership};
+use crate::types::{self, LogId, StoredMembership};
 
 /// The folder's log and state, open, before openraft runs on them.
 pub(crate) struct Storage {
@@ -36,6 +36,11 @@ impl Storage {
         tokio::task::spawn_blocking(move || open_storage(&local, &cluster_id))
             .await
             .map_err(|e| folder::invariant(format!("opening the storage panicked: {e}")))?
+    }
+
+    /// The membership as of the checkpoint.
+    pub(crate) fn membership(&self) -> &StoredMembership {
+        &self.loaded.membership
     }
 
     /// Whether neither a vote nor an entry was ever stored.
@@ -68,12 +73,22 @@ fn open_storage(local: &Local, cluster_id: &str) -> Result<Storage, Stop> {
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
         .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
     let loaded = load(local, cluster_id, &log, &kept.valid)?;
+    let newest = kept
+        .valid
+        .first()
+        .map(|file| types::log_id(file.term, file.index));
     if loaded.position > log.last() {
-        return Err(corrupt(format!(
-            "the checkpoint holds entry {} and the log ends at {}: the log was lost or is older",
-            loaded.position.map_or(0, |id| id.index()),
-            log.last().map_or(0, |id| id.index()),
-        )));
+        if newest < loaded.position {
+            return Err(corrupt(format!(
+                "the checkpoint holds entry {} and the log ends at {}: the log was lost or is \
+                 older",
+                loaded.position.map_or(0, |id| id.index()),
+                log.last().map_or(0, |id| id.index()),
+            )));
+        }
+        // A snapshot was installed, and the log before it not purged yet: openraft does that now.
+        let installed = loaded.position.map_or(0, |id| id.index());
+        purge_floor.store(installed.max(floor), Ordering::Release);
     }
     let covered = loaded
         .position

@@ -27,6 +27,9 @@ const QUESTION: Duration = Duration::from_secs(40);
 /// Time that each follower leaves the ones before it in the order of IDs to win.
 const TURN: Duration = Duration::from_millis(60);
 
+/// Pause before the leader is asked again after a broken connection.
+const AGAIN: Duration = Duration::from_millis(2);
+
 /// Pause where there is no leader to watch.
 const IDLE: Duration = Duration::from_millis(20);
 
@@ -53,9 +56,9 @@ pub(crate) async fn watch_leaders(local: Arc<Local>) {
         };
         match answer {
             Ok(()) => {}
-            Err(CallError::Refused) => succeed(&local, replica, leader).await,
+            Err(CallError::Refused) => succeed(replica, leader).await,
             // The connection broke: the next round asks again, and is refused if the process ended.
-            Err(CallError::Broken(_)) => {}
+            Err(CallError::Broken(_)) => tokio::time::sleep(AGAIN).await,
             Err(CallError::Unsent(_) | CallError::Rejected(_)) => tokio::time::sleep(IDLE).await,
         }
     }
@@ -74,7 +77,7 @@ async fn leader_changes(replica: &Replica, leader: u64) {
 }
 
 /// Runs for leader, after those voters that come before this one.
-async fn succeed(local: &Local, replica: &Replica, leader: u64) {
+async fn succeed(replica: &Replica, leader: u64) {
     let vote = current_vote(&replica.raft);
     if vote.leader_id.voted_for != leader || !vote.committed {
         return tokio::time::sleep(IDLE).await;
@@ -103,7 +106,6 @@ async fn succeed(local: &Local, replica: &Replica, leader: u64) {
     if let Err(error) = replica.raft.handle_transfer_leader(request).await {
         tracing::debug!(%error, "cannot run for leader");
     }
-    let _ = local;
     // Long enough for the election; then, if the port still refuses, once more.
     let until = Instant::now() + TURN * 4;
     while Instant::now() < until && replica.leader() == Some(leader) {
