@@ -360,3 +360,57 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         durable(|done| self.wal.purge(purged.index(), meta, done)).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seqd_wal::WalOptions;
+
+    use super::*;
+    use crate::types;
+
+    fn store(dir: &std::path::Path) -> LogStore {
+        let (wal, recovered) = Wal::open(WalOptions::new(dir)).unwrap();
+        LogStore::new(wal, &recovered, Arc::default()).unwrap()
+    }
+
+    async fn append(log: &mut LogStore, range: std::ops::Range<u64>) -> io::Result<()> {
+        let entries = range.map(|index| Entry::new_blank(types::log_id(1, index)));
+        log.append(entries.collect::<Vec<_>>(), IOFlushed::noop())
+            .await
+    }
+
+    #[tokio::test]
+    async fn a_read_across_the_front_of_the_cache_has_no_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = store(dir.path());
+        let all = CACHED_ENTRIES as u64 + 5_000;
+        append(&mut log, 0..all).await.unwrap();
+        let front = log.memory().first_recent().unwrap();
+        assert!(front > 0, "the cache has moved on");
+        for start in [0, front - 700, front - 1, front] {
+            let read = log.try_get_log_entries(start..all).await.unwrap();
+            let indexes: Vec<u64> = read.iter().map(Entry::index).collect();
+            assert_eq!(indexes, (start..all).collect::<Vec<u64>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_begins_in_front_of_the_cache_is_not_served_from_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = store(dir.path());
+        append(&mut log, 0..10).await.unwrap();
+        let mut memory = log.memory();
+        memory.pop_front();
+        assert!(memory.slice(0, 10, usize::MAX).0.is_empty());
+        assert_eq!(memory.slice(1, 10, usize::MAX).0.len(), 9);
+    }
+
+    #[tokio::test]
+    async fn an_entry_that_does_not_follow_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = store(dir.path());
+        append(&mut log, 0..3).await.unwrap();
+        assert!(append(&mut log, 4..5).await.is_err());
+        assert_eq!(log.last().map(|id| id.index()), Some(2));
+    }
+}

@@ -13,7 +13,7 @@ use seqd_state::{
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{Options, Peer, Phase, Raft, Role, Stop};
+use crate::{Options, Peer, Phase, ProposeError, Raft, Role, Stop};
 
 struct TestClock;
 
@@ -392,9 +392,83 @@ async fn one_node_alone_is_a_cluster() {
         .await
         .unwrap();
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
+    // Handing over to oneself is done already, and must not silence the leader.
+    let moved = cluster
+        .raft(0)
+        .leader_move(Some("n1".into()), deadline())
+        .await;
+    assert_eq!(moved.unwrap(), "n1");
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(2));
     cluster.stop(0).await;
     cluster.start(0).await.unwrap();
     cluster.ready().await;
-    assert_eq!(next(cluster.raft(0), "orders").await, Some(2));
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(3));
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_founder_without_its_log_is_refused() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    cluster.stop(0).await;
+    let folder = cluster.spots[0].folder.clone();
+    for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == "wal" || name == "snap" || name.starts_with("state-") {
+            std::fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
+    cluster.start(0).await.unwrap();
+    let stop = stopped(cluster.raft(0)).await;
+    assert_eq!(
+        (stop.exit, stop.code),
+        (9, "wiped-voter"),
+        "{}",
+        stop.message
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_survivor_names_no_leader_and_refuses_within_the_deadline() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    cluster
+        .raft(2)
+        .propose(vec![create("orders")], deadline())
+        .await
+        .unwrap();
+    cluster.stop(0).await;
+    cluster.stop(1).await;
+    let survivor = cluster.raft(2);
+    wait("no leader is named", || async {
+        survivor.status().leader.is_none()
+    })
+    .await;
+    let asked = Instant::now();
+    let limit = asked + Duration::from_secs(3);
+    let request = NextRequest {
+        name: name("orders"),
+        count: 1,
+    };
+    let command = Command::StrictNext {
+        requests: vec![request],
+    };
+    let refused = survivor.propose(vec![command], limit).await.unwrap_err();
+    assert!(
+        matches!(refused, ProposeError::NoQuorum { .. }),
+        "{refused:?}"
+    );
+    assert!(
+        survivor
+            .read(Instant::now() + Duration::from_secs(1))
+            .await
+            .is_err()
+    );
+    cluster.start(0).await.unwrap();
+    wait("a value is given again", || async {
+        next(cluster.raft(2), "orders").await.is_some()
+    })
+    .await;
     cluster.stop_all().await;
 }
