@@ -10,6 +10,7 @@ pub use crate::handle::{
 };
 pub use crate::raft::Raft;
 
+mod bounded;
 mod checkpoint;
 mod checkpointer;
 mod duties;

@@ -15,7 +15,6 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::serve::ListenerExt;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
 use openraft::raft::{
@@ -25,6 +24,7 @@ use openraft::raft::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::bounded::Bounded;
 use crate::gatherer::Gatherer;
 use crate::hello;
 use crate::identity;
@@ -42,6 +42,9 @@ use crate::snapshot_file;
 use crate::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 use crate::types::{SnapshotMeta, TypeConfig};
 
+/// Connections at once: 64 members with three links of a few connections each.
+const CONNECTIONS: usize = 1024;
+
 /// The longest time that a watching peer is kept waiting before it asks again.
 const WATCH: Duration = Duration::from_secs(30);
 
@@ -52,6 +55,8 @@ const HEAD_BYTES: usize = 64 << 10;
 pub(crate) struct Service {
     pub(crate) local: Arc<Local>,
     pub(crate) gatherer: Arc<Gatherer>,
+    /// One snapshot is received at a time: two would only take each other's place.
+    pub(crate) receiving: tokio::sync::Semaphore,
 }
 
 type Shared = Arc<Service>;
@@ -63,11 +68,7 @@ pub(crate) fn serve(
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<tokio::task::JoinHandle<()>> {
     listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY on a peer's connection");
-        }
-    });
+    let listener = Bounded::new(tokio::net::TcpListener::from_std(listener)?, CONNECTIONS);
     let router = Router::new()
         .route(paths::APPEND, post(append))
         .route(paths::VOTE, post(vote))
@@ -354,6 +355,10 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
     let Sealed { envelope, message }: Sealed<SnapshotHead> =
         records::decode(&head).map_err(malformed)?;
     service.local.accept(&envelope)?;
+    let _alone = service
+        .receiving
+        .try_acquire()
+        .map_err(|_| not_running("another snapshot is being received"))?;
     let folder = service.local.folder.snapshots();
     let mut receiver = snapshot_file::Receiver::create(&folder).map_err(malformed)?;
     let mut left = message.len;

@@ -77,6 +77,7 @@ impl Raft {
         let service = Arc::new(Service {
             local: Arc::clone(&local),
             gatherer: Arc::clone(&gatherer),
+            receiving: tokio::sync::Semaphore::new(1),
         });
         let (end, ended) = watch::channel(false);
         let until = async move {
