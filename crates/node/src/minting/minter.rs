@@ -7,9 +7,14 @@ use std::time::Duration;
 use seqd_idgen::{ClockVerdict, Generator, IdRun, Layout, Mint, Refusal, Tick, WallMs, WorkerId};
 use seqd_state::LeaseId;
 use tokio::sync::{Notify, watch};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{ClockWatch, Trouble};
+
+/// Looks at the clock while one millisecond passes: more than an idle runtime fits into one, so
+/// that only a clock that stands still ends in a sleep.
+const LOOKS_PER_TICK: u32 = 20_000;
 
 /// A window that begins within this is waited for, if the caller's deadline allows.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
@@ -128,6 +133,7 @@ impl Minter {
                     looked_again = true;
                     continue;
                 }
+                Ok(Mint::Wait { ms: ..=1 }) if next_tick(clock).await => None,
                 Ok(Mint::Wait { ms }) => self.pause(ms, deadline).await.err(),
                 Ok(Mint::Refused(refusal)) => self.after(refusal, deadline).await.err(),
                 Err(trouble) => Some(trouble),
@@ -339,4 +345,19 @@ fn gather(got: &mut Option<Minted>, run: IdRun, left: u32, count: u32) -> u32 {
             count - run.count
         }
     }
+}
+
+/// Lets other tasks run until the clock shows another millisecond; `false` if it does not.
+///
+/// A timer's grain is a millisecond and it rounds up, so that sleeping to the next tick would
+/// lose every other one.
+async fn next_tick(clock: &ClockWatch) -> bool {
+    let before = clock.wall();
+    for _ in 0..LOOKS_PER_TICK {
+        yield_now().await;
+        if clock.wall() != before {
+            return true;
+        }
+    }
+    false
 }
