@@ -10,7 +10,6 @@ pub use crate::handle::{
 };
 pub use crate::raft::Raft;
 
-mod bounded;
 mod checkpoint;
 mod checkpointer;
 mod duties;

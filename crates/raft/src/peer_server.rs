@@ -3,6 +3,8 @@
 //! It listens from the first moment of a start, so that nodes which are not yet part of a cluster
 //! can say so to each other.
 
+mod bounded;
+
 use std::future::Future;
 use std::io;
 use std::net::TcpListener;
@@ -15,6 +17,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use bounded::Bounded;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
 use openraft::raft::{
@@ -24,7 +27,6 @@ use openraft::raft::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bounded::Bounded;
 use crate::gatherer::Gatherer;
 use crate::hello;
 use crate::identity;

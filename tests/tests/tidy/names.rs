@@ -8,7 +8,7 @@ const NAMED: [(&str, &[&str]); 6] = [
     ("sled::", &["crates/raft/src/"]),
     (
         "axum::",
-        &["crates/node/src/", "crates/raft/src/peer_server.rs"],
+        &["crates/node/src/", "crates/raft/src/peer_server"],
     ),
     ("bincode::", &["crates/state/src/codec.rs"]),
     ("SystemTime::now", &["crates/node/src/clock.rs"]),
