@@ -154,7 +154,8 @@ pub enum MemberError {
         /// By how much.
         detail: String,
     },
-    /// The new node did not answer as an empty node of that name.
+    /// The change does not fit: a new node that is not an empty one of that name, a leader that
+    /// has no vote, one member too many.
     #[error("{detail}")]
     Unfit {
         /// What it answered, and what to do.

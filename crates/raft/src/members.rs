@@ -177,7 +177,7 @@ async fn add(
     }
     if members.len() >= MEMBERS {
         let detail = format!("the cluster has {MEMBERS} members, which is the most there may be");
-        return Err(refused(MemberError::Unsafe { detail }));
+        return Err(refused(MemberError::Unfit { detail }));
     }
     let unfit = |detail: String| refused(MemberError::Unfit { detail });
     let hello = hello::hello_to(local, peer).await.map_err(|e| {
@@ -379,15 +379,15 @@ async fn move_leader(
                 .any(|id| id == node);
             if !is_voter {
                 let detail = format!("{name} is a learner; promote it first");
-                return Err(refused(MemberError::Unsafe { detail }));
+                return Err(refused(MemberError::Unfit { detail }));
             }
             Some(node)
         }
         None => best_heir(local, replica),
     };
     let Some(target) = target else {
-        let detail = "no other voter could lead".to_owned();
-        return Err(refused(MemberError::Unsafe { detail }));
+        let detail = "no other voter can be reached that could lead".to_owned();
+        return Err(refused(MemberError::Unfit { detail }));
     };
     if target != replica.node {
         hand_over(replica, target).await;
@@ -450,7 +450,7 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
         RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => match error {
             ChangeMembershipError::InProgress(_)
             | ChangeMembershipError::UncommittedLeaderLog(_) => refused(MemberError::InProgress),
-            error => refused(MemberError::Unsafe {
+            error => refused(MemberError::Unfit {
                 detail: error.to_string(),
             }),
         },

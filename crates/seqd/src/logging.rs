@@ -17,6 +17,10 @@ const OWN: [&str; 7] = [
     "seqd_client",
 ];
 
+/// openraft reports each try at a peer that is away, some 25 lines a second, and an orderly stop as
+/// errors. What of it concerns an operator is said by seqd itself.
+const NOISY: &str = "openraft";
+
 /// Sends log lines to stderr from here on; a second call changes nothing.
 pub(crate) fn install(log: &LogSection) {
     let terminal = io::stderr().is_terminal();
@@ -43,9 +47,14 @@ fn directives(level: &str) -> String {
         "error" => "error",
         _ => "warn",
     };
-    OWN.iter().fold(libraries.to_owned(), |text, own| {
-        format!("{text},{own}={level}")
-    })
+    let noisy = match level {
+        "trace" => "debug",
+        "debug" => "warn",
+        _ => "off",
+    };
+    let libraries = format!("{libraries},{NOISY}={noisy}");
+    OWN.iter()
+        .fold(libraries, |text, own| format!("{text},{own}={level}"))
 }
 
 #[cfg(test)]
@@ -54,8 +63,8 @@ mod tests {
 
     #[test]
     fn libraries_are_quieter_than_the_own_crates() {
-        assert!(directives("info").starts_with("warn,seqd=info,seqd_node=info"));
-        assert!(directives("trace").starts_with("debug,seqd=trace"));
+        assert!(directives("info").starts_with("warn,openraft=off,seqd=info,seqd_node=info"));
+        assert!(directives("trace").starts_with("debug,openraft=debug,seqd=trace"));
         for level in ["error", "warn", "info", "debug", "trace"] {
             assert!(EnvFilter::try_new(directives(level)).is_ok());
         }

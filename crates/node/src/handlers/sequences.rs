@@ -23,8 +23,9 @@ use crate::http::ask::Ask;
 use crate::http::refusals;
 use crate::replica::propose_one;
 
-/// How long an answer waits for the other members to confirm that they know, before it names them.
-const CONFIRM_WAIT: Duration = Duration::from_millis(500);
+/// How long an answer waits for the other members to confirm that they know, before it names them:
+/// longer than the second in which each tells how far it is.
+const CONFIRM_WAIT: Duration = Duration::from_millis(1500);
 
 /// The sizes of a strict sequence: without meaning there, so the same for all.
 const NO_SEGMENTS: SegmentSizes = SegmentSizes {
@@ -341,7 +342,13 @@ async fn unconfirmed(app: &App, deadline: Instant) -> Vec<String> {
             .filter(|member| !is_here || member.applied.is_none_or(|applied| applied < own))
             .map(|member| member.name.clone())
             .collect();
-        if missing.is_empty() || Instant::now() >= until {
+        let may_come = |name: &String| {
+            status
+                .members
+                .iter()
+                .any(|member| member.name == *name && member.reachable)
+        };
+        if !missing.iter().any(may_come) || Instant::now() >= until {
             missing.sort();
             return missing;
         }

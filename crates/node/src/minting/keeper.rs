@@ -90,7 +90,9 @@ impl Keeper {
                         layout = minter.layout.name(),
                         "the lease is lost; taking another"
                     );
-                    minter.close();
+                    if let Some((_, Some(last))) = minter.close() {
+                        self.clock.used(minter.layout.wall_at(last));
+                    }
                     self.take(minter).await
                 }
                 other => other,

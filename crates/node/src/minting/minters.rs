@@ -89,8 +89,9 @@ impl Minters {
             .filter_map(|minter| minter.window())
             .map(|window| window.ends)
             .max();
-        let last = last.unwrap_or_default().max(before);
-        self.terms.clock.used(last);
+        self.terms.clock.used(last.unwrap_or_default().max(before));
+        // Of all generators that this process ever had, also of those whose lease is gone.
+        let last = self.terms.clock.last_used();
         StoredMark::running(last, self.terms.clock.wall(), ends.unwrap_or_default())
     }
 

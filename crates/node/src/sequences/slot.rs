@@ -193,10 +193,12 @@ impl Slot {
     /// Ends the slot for good: the tail that can be given back, and the staged range before it.
     pub(super) fn close(&self) -> Option<(Tail<GrantToken>, Option<IndexRange>)> {
         let mut inner = self.lock();
-        let tail = inner.buffer.close()?;
-        let before = inner.staged.ending_at(tail.range.first);
+        let tail = inner.buffer.close();
+        let before = tail
+            .as_ref()
+            .and_then(|tail| inner.staged.ending_at(tail.range.first));
         inner.staged.clear();
-        Some((tail, before))
+        tail.map(|tail| (tail, before))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
