@@ -66,17 +66,19 @@ fn build() -> PathBuf {
     binary
 }
 
-/// Whether the binary is newer than all that it was built from, as cargo's dep-info file says;
-/// `None` if that cannot be told.
+/// Whether the binary is newer than all that it was built from, as cargo's dep-info file says, or,
+/// where `cargo test` built it and left none, than every file of the crates; `None` if that cannot
+/// be told.
 fn is_fresh(binary: &Path) -> Option<bool> {
     let built = modified(binary)?;
-    let info = std::fs::read_to_string(binary.with_extension("d")).ok()?;
-    let (_, sources) = info.split_once(':')?;
-    let sources = sources.replace("\\ ", "\u{0}");
-    let mut files: Vec<PathBuf> = sources
-        .split_whitespace()
-        .map(|file| PathBuf::from(file.replace('\u{0}', " ")))
-        .collect();
+    let mut files = match std::fs::read_to_string(binary.with_extension("d")) {
+        Ok(info) => dep_info(&info)?,
+        Err(_) => {
+            let mut all = Vec::new();
+            files_below(&workspace().join("crates"), &mut all)?;
+            all
+        }
+    };
     files.push(workspace().join("Cargo.lock"));
     files.push(workspace().join("Cargo.toml"));
     Some(
@@ -84,6 +86,29 @@ fn is_fresh(binary: &Path) -> Option<bool> {
             .iter()
             .all(|file| modified(file).is_some_and(|at| at <= built)),
     )
+}
+
+fn dep_info(info: &str) -> Option<Vec<PathBuf>> {
+    let (_, sources) = info.split_once(':')?;
+    let sources = sources.replace("\\ ", "\u{0}");
+    let files = sources.split_whitespace();
+    Some(
+        files
+            .map(|file| PathBuf::from(file.replace('\u{0}', " ")))
+            .collect(),
+    )
+}
+
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Option<()> {
+    for entry in std::fs::read_dir(folder).ok()? {
+        let path = entry.ok()?.path();
+        if path.is_dir() {
+            files_below(&path, found)?;
+        } else {
+            found.push(path);
+        }
+    }
+    Some(())
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {

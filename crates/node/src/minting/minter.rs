@@ -289,7 +289,17 @@ impl Minter {
                     at: self.layout.wall_at(fence),
                 });
             }
-            Mint::Refused(Refusal::NotYet { ms, .. }) => return Err(Trouble::WindowBegins { ms }),
+            Mint::Refused(Refusal::NotYet { ms, .. })
+                if Duration::from_millis(ms) <= SHORT_WAIT =>
+            {
+                return Err(Trouble::WindowBegins { ms });
+            }
+            Mint::Refused(Refusal::NotYet { ms, from }) => {
+                return Err(Trouble::ClockBehind {
+                    by_ms: ms,
+                    until: self.layout.wall_at(from),
+                });
+            }
             Mint::Refused(Refusal::BeforeEpoch) => return Err(Trouble::BeforeEpoch),
             Mint::Refused(Refusal::TimeFull) => {
                 return Err(Trouble::LayoutFull {
