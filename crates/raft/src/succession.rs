@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::raft::TransferLeaderRequest;
-use tokio::time::Instant;
 
 use crate::local::Local;
 use crate::paths;
@@ -26,6 +25,9 @@ const QUESTION: Duration = Duration::from_secs(40);
 
 /// Time that each follower leaves the ones before it in the order of IDs to win.
 const TURN: Duration = Duration::from_millis(60);
+
+/// How often one follower runs before it leaves the matter to the election timeout.
+const ATTEMPTS: u32 = 5;
 
 /// Pause before the leader is asked again after a broken connection.
 const AGAIN: Duration = Duration::from_millis(2);
@@ -90,25 +92,24 @@ async fn succeed(replica: &Replica, leader: u64) {
     let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else {
         return tokio::time::sleep(IDLE).await;
     };
-    let until = Instant::now() + TURN * place;
-    while Instant::now() < until {
-        if replica.leader() != Some(leader) {
+    let name = replica.member(leader).map(|member| member.name);
+    tokio::time::sleep(TURN * place).await;
+    for attempt in 0..ATTEMPTS {
+        let now = current_vote(&replica.raft);
+        if now.committed && now != vote {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    if current_vote(&replica.raft) != vote {
-        return;
-    }
-    let name = replica.member(leader).map(|member| member.name);
-    tracing::info!(leader = ?name, "the leader's process has ended; running for leader");
-    let request = TransferLeaderRequest::new(vote, replica.node, None);
-    if let Err(error) = replica.raft.handle_transfer_leader(request).await {
-        tracing::debug!(%error, "cannot run for leader");
-    }
-    // Long enough for the election; then, if the port still refuses, once more.
-    let until = Instant::now() + TURN * 4;
-    while Instant::now() < until && replica.leader() == Some(leader) {
-        tokio::time::sleep(IDLE).await;
+        tracing::info!(leader = ?name, attempt, "the leader's process has ended; running for leader");
+        if now == vote {
+            let request = TransferLeaderRequest::new(vote, replica.node, None);
+            if let Err(error) = replica.raft.handle_transfer_leader(request).await {
+                tracing::debug!(%error, "cannot run for leader");
+            }
+        } else if let Err(error) = replica.raft.trigger().elect(true).await {
+            // The first one to run had the shorter log, and the terms met. Whoever cannot win is
+            // told so by the pre-vote, and the terms stay.
+            tracing::debug!(%error, "cannot run for leader");
+        }
+        tokio::time::sleep(TURN).await;
     }
 }
