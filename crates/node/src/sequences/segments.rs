@@ -84,10 +84,27 @@ impl Segments {
         contiguous: bool,
         deadline: Instant,
     ) -> Result<Served, NextError> {
-        let slot = self.slot(name)?;
+        loop {
+            let slot = self.slot(name)?;
+            let served = self.next_from(&slot, name, count, contiguous, deadline);
+            if let Some(served) = served.await? {
+                return Ok(served);
+            }
+        }
+    }
+
+    /// As [`Segments::next`]; `None` if the slot is retired, which is then not found again.
+    async fn next_from(
+        self: &Arc<Self>,
+        slot: &Arc<Slot>,
+        name: &SequenceName,
+        count: u64,
+        contiguous: bool,
+        deadline: Instant,
+    ) -> Result<Option<Served>, NextError> {
         let _waiting = slot.enter(MAX_WAITING).ok_or(NextError::Overloaded)?;
         let turn = timeout_at(deadline, slot.turn.lock()).await;
-        let _turn = turn.map_err(|_| no_refill(&slot))?;
+        let _turn = turn.map_err(|_| no_refill(slot))?;
         let mut refills = slot.refills();
         loop {
             refills.borrow_and_update();
@@ -95,6 +112,7 @@ impl Segments {
             let record = self.record(name).ok_or(NextError::NotFound)?;
             let progression = record.definition.progression;
             self.metrics.abandoned(slot.observe_epoch(record.epoch));
+            slot.set_policy(policy(&record));
             if self.stopping.load(Ordering::Acquire) {
                 return Err(NextError::Stopping);
             }
@@ -102,16 +120,22 @@ impl Segments {
             let (found, refill) = slot.take(count, contiguous, &progression, now);
             let is_missing = matches!(found, Found::Missing);
             if let Some(refill) = refill {
-                self.refill(name, &slot, refill, count, is_missing)?;
+                self.refill(name, slot, refill, count, is_missing)?;
             }
-            if let Found::Ready(ranges, abandoned) = found {
-                self.metrics.abandoned(abandoned);
-                self.metrics.allocated(name.as_str(), count);
-                return values(&ranges, &progression).ok_or(NextError::NotFound);
+            match found {
+                Found::Ready(ranges, abandoned) => {
+                    self.metrics.abandoned(abandoned);
+                    self.metrics.allocated(name.as_str(), count);
+                    let served = values(&ranges, &progression).ok_or(NextError::NotFound)?;
+                    return Ok(Some(served));
+                }
+                Found::Retired => return Ok(None),
+                Found::Missing => {}
             }
             match timeout_at(deadline, refills.changed()).await {
-                Err(_) => return Err(no_refill(&slot)),
-                Ok(_) => give_up_on_error(name, &slot, count)?,
+                Err(_) => return Err(no_refill(slot)),
+                Ok(_) if slot.is_retired() => return Ok(None),
+                Ok(_) => give_up_on_error(name, slot, count)?,
             }
         }
     }
@@ -157,12 +181,15 @@ impl Segments {
         peek(self.replica.as_ref(), |state| state.sequence(name).cloned()).flatten()
     }
 
-    fn slot(&self, name: &SequenceName) -> Result<Arc<Slot>, NextError> {
+    pub(super) fn slot(&self, name: &SequenceName) -> Result<Arc<Slot>, NextError> {
         let record = self.record(name);
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(record) = record else {
-            // A deleted sequence leaves nothing behind here.
-            slots.remove(name);
+        // A second look under the lock: the slot of a sequence created anew must not be retired.
+        let Some(record) = record.or_else(|| self.record(name)) else {
+            // A deleted sequence leaves nothing behind here, no waiters either.
+            if let Some(slot) = slots.remove(name) {
+                self.metrics.abandoned(slot.retire());
+            }
             return Err(NextError::NotFound);
         };
         if let Some(slot) = slots.get(name) {

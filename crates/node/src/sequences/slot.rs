@@ -27,15 +27,21 @@ pub(super) enum Found {
     Ready(Vec<IndexRange>, u64),
     /// Not enough yet: a refill is on its way.
     Missing,
+    /// Nothing any more: the slot is retired, and the sequence may have another one.
+    Retired,
 }
 
 #[derive(Debug)]
 struct Inner {
     buffer: SegmentBuffer<GrantToken, Epoch>,
+    policy: SegmentPolicy,
     staged: Staged,
+    /// The latest grant that was kept, as granted: what is staged of it can be given back with it.
+    latest: Option<(GrantToken, IndexRange)>,
     /// The epoch that the staged indices are of.
     epoch: Epoch,
     error: Option<(Instant, RefillError)>,
+    is_retired: bool,
 }
 
 /// A sequence's place.
@@ -64,9 +70,12 @@ impl Slot {
         let buffer = SegmentBuffer::new(policy);
         let inner = Inner {
             buffer,
+            policy,
             staged: Staged::default(),
+            latest: None,
             epoch,
             error: None,
+            is_retired: false,
         };
         Slot {
             inner: Mutex::new(inner),
@@ -95,9 +104,34 @@ impl Slot {
             return 0;
         }
         inner.epoch = epoch;
+        inner.latest = None;
         let before = inner.buffer.available();
         inner.buffer.discard_below_epoch(epoch);
         before - inner.buffer.available() + inner.staged.clear()
+    }
+
+    /// Takes the sizes that the definition has; a sequence created anew may have others.
+    pub(super) fn set_policy(&self, policy: SegmentPolicy) {
+        let mut inner = self.lock();
+        if inner.policy != policy {
+            inner.policy = policy;
+            inner.buffer.set_policy(policy);
+        }
+    }
+
+    /// Ends the slot of a deleted sequence: it is empty for good, and whoever waits at it looks the
+    /// sequence up again. How many indices were thrown away.
+    pub(super) fn retire(&self) -> u64 {
+        let abandoned = {
+            let mut inner = self.lock();
+            inner.is_retired = true;
+            inner.latest = None;
+            let left = inner.buffer.available();
+            inner.buffer.close();
+            left + inner.staged.clear()
+        };
+        self.refilled.send_modify(|count| *count += 1);
+        abandoned
     }
 
     /// Takes `count` indices if they are there, in one run if `together`; and says which refill to
@@ -110,6 +144,9 @@ impl Slot {
         now: std::time::Duration,
     ) -> (Found, Option<RefillRequest<GrantToken>>) {
         let mut inner = self.lock();
+        if inner.is_retired {
+            return (Found::Retired, None);
+        }
         let mut refill = None;
         loop {
             if let Some(found) = inner.take_staged(count, together) {
@@ -146,7 +183,10 @@ impl Slot {
                 abandoned = inner.staged.clear();
             }
             match inner.buffer.granted(grant.token, grant.epoch, range) {
-                seqd_idgen::Granted::Kept => abandoned,
+                seqd_idgen::Granted::Kept => {
+                    inner.latest = Some((grant.token, range));
+                    abandoned
+                }
                 seqd_idgen::Granted::Dropped => abandoned + grant.count,
             }
         };
@@ -167,6 +207,11 @@ impl Slot {
     /// A refill that was due is not proposed, because the last one failed just before.
     pub(super) fn put_off(&self) {
         self.lock().buffer.refill_failed();
+    }
+
+    /// Whether the sequence has to be looked up again.
+    pub(super) fn is_retired(&self) -> bool {
+        self.lock().is_retired
     }
 
     /// What the last refill failed with, and when.
@@ -193,12 +238,13 @@ impl Slot {
     /// Ends the slot for good: the tail that can be given back, and the staged range before it.
     pub(super) fn close(&self) -> Option<(Tail<GrantToken>, Option<IndexRange>)> {
         let mut inner = self.lock();
-        let tail = inner.buffer.close();
-        let before = tail
-            .as_ref()
-            .and_then(|tail| inner.staged.ending_at(tail.range.first));
+        let found = match inner.buffer.close() {
+            Some(tail) => Some((tail, inner.staged.ending_at(tail.range.first))),
+            None => inner.staged_tail().map(|tail| (tail, None)),
+        };
+        inner.latest = None;
         inner.staged.clear();
-        tail.map(|tail| (tail, before))
+        found
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -207,6 +253,19 @@ impl Slot {
 }
 
 impl Inner {
+    /// The tail where all that is unused of the latest grant has left the buffer.
+    fn staged_tail(&self) -> Option<Tail<GrantToken>> {
+        let (token, granted) = self.latest?;
+        let range = self.staged.ending_at(granted.end())?;
+        let first = range.first.max(granted.first);
+        let count = range.end() - first;
+        Some(Tail {
+            token,
+            range,
+            latest: IndexRange { first, count },
+        })
+    }
+
     fn take_staged(&mut self, count: u64, together: bool) -> Option<Found> {
         if together {
             let (range, abandoned) = self.staged.take_together(count)?;

@@ -245,3 +245,101 @@ async fn a_deleted_sequence_is_gone_at_once() {
     }]);
     assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_stop_gives_back_what_was_gathered_for_a_caller_that_got_nothing() {
+    let story = Story::begin(None, (100, 100));
+    story.next(1).await.unwrap();
+    // The second segment is asked for at a tenth, and is not granted.
+    story.replica.set_quorum(false);
+    assert!(matches!(story.next(500).await, Err(NextError::NoRefill(_))));
+    assert_eq!(story.mark(), 100, "all that was granted lies gathered");
+    story.replica.set_quorum(true);
+    story
+        .segments
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    assert_eq!(story.mark(), 1);
+    let again = Story::service(&story.replica);
+    assert_eq!(next(&again, &story.name, 1, false).await.unwrap(), [2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created_anew() {
+    let story = Arc::new(Story::begin(None, (10, 10)));
+    story.next(1).await.unwrap();
+    let old = story.segments.slot(&story.name).unwrap();
+    // Somebody has the turn; others wait behind.
+    let turn = old.turn.lock().await;
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        let story = Arc::clone(&story);
+        waiters.push(tokio::spawn(async move { story.next(4).await.unwrap() }));
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let definition = peek(story.replica.as_ref(), |state| {
+        state.sequence(&story.name).unwrap().definition.clone()
+    });
+    story.replica.apply(vec![Command::DeleteSequence {
+        name: story.name.clone(),
+        if_revision: None,
+    }]);
+    assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
+    story.replica.apply(vec![Command::CreateSequence {
+        name: story.name.clone(),
+        definition: definition.unwrap(),
+    }]);
+    let first = story.next(1).await.unwrap();
+    drop(turn);
+    let mut all: BTreeSet<i64> = first.iter().copied().collect();
+    for waiter in waiters {
+        for value in waiter.await.unwrap() {
+            assert!(value > first[0], "{value} is of a buffer of before");
+            assert!(all.insert(value), "{value} twice");
+        }
+    }
+    let new = story.segments.slot(&story.name).unwrap();
+    assert!(!Arc::ptr_eq(&old, &new));
+    assert!(old.is_retired() && old.left() == 0, "{}", old.left());
+    // All of it went through one buffer: nothing that was granted anew is lost at a stop.
+    story
+        .segments
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    assert_eq!(story.mark(), *all.last().unwrap() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequence_created_anew_has_its_own_sizes() {
+    let story = Story::begin(None, (10, 10));
+    story.next(1).await.unwrap();
+    // The refill on its way still asks for a size of before.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let mut definition = peek(story.replica.as_ref(), |state| {
+        state.sequence(&story.name).unwrap().definition.clone()
+    })
+    .unwrap();
+    definition.segment = SegmentSizes {
+        target_ms: 60_000,
+        min: 1000,
+        max: 1000,
+    };
+    let name = || story.name.clone();
+    story.replica.apply(vec![
+        Command::DeleteSequence {
+            name: name(),
+            if_revision: None,
+        },
+        Command::CreateSequence {
+            name: name(),
+            definition,
+        },
+    ]);
+    let before = story.mark();
+    story.next(1).await.unwrap();
+    assert!(
+        story.mark() >= before + 1000,
+        "{} of {before}",
+        story.mark()
+    );
+}
