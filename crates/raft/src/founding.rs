@@ -35,6 +35,9 @@ pub(crate) async fn bring_up(local: Arc<Local>) {
         if founds {
             prepare_all(&local, &identity).await?;
         } else {
+            if identity.founder {
+                finish_founding(&local)?;
+            }
             show_up(&local, &identity, storage.membership()).await?;
         }
         let replica = Replica::start(&local, &identity, storage).await?;
@@ -245,7 +248,7 @@ async fn show_up(
     let alone = membership.voter_ids().eq([identity.node]);
     loop {
         let round = hello::hello_all(local, &others).await;
-        if round.is_empty() || alone {
+        if round.is_empty() {
             return Ok(());
         }
         let mut welcome = false;
@@ -277,9 +280,6 @@ async fn show_up(
                 }
             }
         }
-        if welcome {
-            return Ok(());
-        }
         let other = foreign
             .iter()
             .find(|(_, weight)| **weight * 2 > round.len() + 1);
@@ -293,6 +293,9 @@ async fn show_up(
                     identity.cluster_id
                 ),
             ));
+        }
+        if welcome || alone {
+            return Ok(());
         }
         let reason = hello::missing(&round)
             .unwrap_or_else(|| "waiting for quorum: no peer is of this cluster".to_owned());
@@ -353,6 +356,10 @@ async fn found(local: &Local, identity: &Identity, replica: &Replica) -> Result<
         (node, Member { name, peer, http })
     });
     replica.found(members.collect()).await?;
+    finish_founding(local)
+}
+
+fn finish_founding(local: &Local) -> Result<(), Stop> {
     local
         .finish_founding()
         .map_err(|e| folder::disk_failure("the identity could not be stored", &e))

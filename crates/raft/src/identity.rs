@@ -2,8 +2,11 @@
 //! answered for.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+use seqd_wal::{Wal, WalOptions};
 
 use crate::folder::Identity;
 use crate::handle::Stop;
@@ -98,9 +101,20 @@ pub(crate) async fn take_adopt(local: &Arc<Local>, adopt: Adopt) -> Taken {
 }
 
 async fn take(local: &Arc<Local>, identity: Identity) -> Taken {
+    let taking = local.taking.lock().await;
     let taker = Arc::clone(local);
     let wanted = (identity.cluster_id.clone(), identity.node);
-    let stored = tokio::task::spawn_blocking(move || taker.take_identity(identity)).await;
+    let stored = tokio::task::spawn_blocking(move || {
+        // The log's first segment comes first: an identity without one is that of a lost log.
+        if !taker.folder.has_log() {
+            let (wal, _) =
+                Wal::open(WalOptions::new(taker.folder.wal())).map_err(io::Error::other)?;
+            wal.close()?;
+        }
+        taker.take_identity(identity)
+    })
+    .await;
+    drop(taking);
     let Ok(Ok(own)) = stored else {
         return Taken::No {
             why: "the identity could not be stored".to_owned(),

@@ -51,6 +51,8 @@ pub(crate) struct Local {
     pub(crate) report: Mutex<Report>,
     /// Answered whenever this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
+    /// Held while an identity is taken: one offer at a time.
+    pub(crate) taking: tokio::sync::Mutex<()>,
     identity: RwLock<Option<Identity>>,
     /// Whether the log has a vote or an entry; unknown until it is open.
     history: watch::Sender<Option<bool>>,
@@ -97,6 +99,7 @@ impl Local {
             replica: OnceLock::new(),
             report: Mutex::default(),
             identity_taken: tokio::sync::Notify::new(),
+            taking: tokio::sync::Mutex::default(),
             identity: RwLock::new(identity),
             history,
             known: Mutex::default(),

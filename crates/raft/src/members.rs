@@ -334,19 +334,20 @@ async fn remove(local: &Local, replica: &Replica, leading: Leading, name: &str) 
         let gone = BTreeSet::from([node]);
         change_membership(replica, ChangeMembers::RemoveVoters(gone), true).await?;
     }
-    // From here on something was changed: whatever stops it is no longer "no effect".
-    let halfway = |what: &str| {
-        let why = format!("{name} does not vote any more, but {what}; remove it again");
-        refused(ProposeError::unknown(why).into())
-    };
     let gone = BTreeSet::from([node]);
-    change_membership(replica, ChangeMembers::RemoveNodes(gone), false)
-        .await
-        .map_err(|_| halfway("is still a member"))?;
+    let dropped = change_membership(replica, ChangeMembers::RemoveNodes(gone), false).await;
+    dropped.map_err(|refusal| match refusal {
+        ChangeRefusal::Member(_) if voters.contains(&node) => {
+            // Something was changed already: this is no longer "no effect".
+            let why =
+                format!("{name} does not vote any more, but is still a member; remove it again");
+            refused(ProposeError::unknown(why).into())
+        }
+        refusal => refusal,
+    })?;
+    // Should this leader end before, the next one notes it.
     let command = Command::MarkRemoved { node: NodeId(node) };
-    gatherer::propose_as(local, replica, leading, vec![command])
-        .await
-        .ok_or_else(|| halfway("its ID is not given up yet"))?;
+    gatherer::propose_as(local, replica, leading, vec![command]).await;
     Ok(Changed::Removed)
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -46,6 +46,9 @@ use crate::types::{SnapshotMeta, TypeConfig};
 
 /// Connections at once: 64 members with three links of a few connections each.
 const CONNECTIONS: usize = 1024;
+
+/// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
+const CHUNK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest time that a watching peer is kept waiting before it asks again.
 const WATCH: Duration = Duration::from_secs(30);
@@ -333,6 +336,14 @@ async fn adopt(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Reje
     answer_open(identity::take_adopt(&service.local, open(&body)?).await)
 }
 
+/// The next bytes of a snapshot; a sender that is gone without a word must not hold the place.
+async fn next_chunk(chunks: &mut BodyDataStream) -> Result<Option<Bytes>, Rejection> {
+    match tokio::time::timeout(CHUNK_LIMIT, chunks.next()).await {
+        Ok(chunk) => chunk.transpose().map_err(malformed),
+        Err(_) => Err(malformed("no bytes of the snapshot for too long")),
+    }
+}
+
 async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Rejection> {
     let replica = replica(&service)?;
     let mut chunks = body.into_data_stream();
@@ -347,8 +358,8 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
                 break length;
             }
         }
-        match chunks.next().await {
-            Some(chunk) => start.extend_from_slice(&chunk.map_err(malformed)?),
+        match next_chunk(&mut chunks).await? {
+            Some(chunk) => start.extend_from_slice(&chunk),
             None => return Err(malformed("the snapshot ends within its head")),
         }
     };
@@ -370,7 +381,7 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
             .checked_sub(chunk.len() as u64)
             .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
         receiver.write(&chunk).map_err(malformed)?;
-        next = chunks.next().await.transpose().map_err(malformed)?;
+        next = next_chunk(&mut chunks).await?;
     }
     if left > 0 {
         return Err(malformed("the snapshot is shorter than its head says"));

@@ -303,14 +303,17 @@ fn fatal(error: &Fatal<TypeConfig>, wal: &Wal) -> Stop {
         return folder::disk_failure("the log could not be written", &failure.to_io_error());
     }
     match error {
-        Fatal::StorageError(error) => Stop {
-            exit: 10,
-            code: "corrupt",
-            message: format!(
-                "the storage is not as Raft left it: {error}; remove this member, empty its \
-                 folder, and add the machine again"
-            ),
-        },
+        Fatal::StorageError(error) => {
+            let text = error.to_string();
+            let full = text.contains("No space left on device");
+            Stop {
+                exit: 10,
+                code: if full { "disk-full" } else { "fsync-failed" },
+                message: format!(
+                    "the storage failed: {text}; check the disk and start the node again"
+                ),
+            }
+        }
         Fatal::Panicked | Fatal::Stopped => folder::invariant(format!("Raft ended: {error}")),
     }
 }
