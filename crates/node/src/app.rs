@@ -1,7 +1,7 @@
 //! What all handlers share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use axum::http::HeaderValue;
 use seqd_raft::{Phase, Raft};
@@ -23,6 +23,8 @@ pub(crate) struct App {
     pub(crate) request_ids: crate::http::RequestIds,
     pub(crate) node_header: HeaderValue,
     pub(crate) stopping: AtomicBool,
+    /// IDs minted within the last second.
+    pub(crate) ids_per_second: AtomicU64,
 }
 
 impl App {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
@@ -95,6 +95,7 @@ impl Node {
             request_ids: RequestIds::new(draw()? as u32),
             uuids: UuidSource::default(),
             stopping: AtomicBool::new(false),
+            ids_per_second: AtomicU64::new(0),
             clock: watch,
             config,
             raft,

@@ -7,6 +7,8 @@ use seqd_api::{
     AddMember, Cluster, ErrorCode, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member,
     MemberChange, MemberState, NoFields, Problem, Quorum, Role, validate_name,
 };
+use std::sync::atomic::Ordering;
+
 use seqd_raft::{MemberStatus, Status};
 
 use super::{cursor, invalid};
@@ -73,7 +75,7 @@ fn member_of(app: &App, status: &Status, member: &MemberStatus) -> Member {
         } else {
             member.version.clone()
         },
-        ids_per_second: None,
+        ids_per_second: is_self.then(|| app.ids_per_second.load(Ordering::Relaxed) as f64),
     }
 }
 
