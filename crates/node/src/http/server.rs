@@ -18,7 +18,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Connections at once. Each costs two buffers and a descriptor; the next ones wait in the
 /// listener's queue.
@@ -72,6 +72,8 @@ async fn accept(listener: TcpListener, front: Front, mut stop: watch::Receiver<O
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let graceful = GracefulShutdown::new();
     let builder = Arc::new(builder());
+    // Held here, so that what outlasts the grace ends with it.
+    let mut connections = JoinSet::new();
     let grace = loop {
         let next = async {
             let place = Arc::clone(&room)
@@ -93,8 +95,9 @@ async fn accept(listener: TcpListener, front: Front, mut stop: watch::Receiver<O
                 continue;
             }
         };
+        while connections.try_join_next().is_some() {}
         let serving = serve(stream, &front, &builder, &graceful);
-        tokio::spawn(async move {
+        connections.spawn(async move {
             serving.await;
             drop(place);
         });
@@ -106,6 +109,7 @@ async fn accept(listener: TcpListener, front: Front, mut stop: watch::Receiver<O
     {
         tracing::warn!("requests in flight were cut after {grace:?}");
     }
+    connections.shutdown().await;
 }
 
 fn builder() -> Builder<TokioExecutor> {

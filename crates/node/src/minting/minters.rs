@@ -19,7 +19,8 @@ pub(crate) struct Minters {
     terms: Keeper,
     default: Arc<Minter>,
     others: Mutex<BTreeMap<String, Arc<Minter>>>,
-    keepers: Mutex<JoinSet<()>>,
+    /// `None` once stopped: no keeper begins after that.
+    keepers: Mutex<Option<JoinSet<()>>>,
 }
 
 impl Minters {
@@ -29,7 +30,7 @@ impl Minters {
             terms,
             default: Arc::new(Minter::new(default)),
             others: Mutex::default(),
-            keepers: Mutex::new(JoinSet::new()),
+            keepers: Mutex::new(Some(JoinSet::new())),
         };
         minters.keep(&minters.default);
         minters
@@ -66,15 +67,21 @@ impl Minters {
 
     /// Closes all generators, so that nothing is minted any more, and gives the workers back.
     pub(crate) async fn stop(&self, deadline: Instant) {
+        // The keepers first: a minter that comes after this has none, all others are seen below.
+        let keepers = self
+            .keepers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         let all = self.all();
         for minter in &all {
             minter.stopping.store(true, Ordering::Release);
             minter.kick.notify_one();
         }
         // A keeper in the middle of a proposal is let go: its lease, if any, runs out by itself.
-        let mut keepers =
-            std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
-        keepers.shutdown().await;
+        if let Some(mut keepers) = keepers {
+            keepers.shutdown().await;
+        }
         for minter in &all {
             self.keeper().release(minter, deadline).await;
         }
@@ -96,11 +103,13 @@ impl Minters {
     }
 
     fn keep(&self, minter: &Arc<Minter>) {
-        let keeping = self.keeper().keep(Arc::clone(minter));
-        self.keepers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .spawn(keeping);
+        let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        match keepers.as_mut() {
+            Some(keepers) => {
+                keepers.spawn(self.keeper().keep(Arc::clone(minter)));
+            }
+            None => minter.stopping.store(true, Ordering::Release),
+        }
     }
 
     fn keeper(&self) -> Keeper {

@@ -308,3 +308,52 @@ async fn another_layout_is_leased_at_its_first_use() {
     );
     assert!(story.minters.of("nonsense").is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_mark_on_disk_does_not_fall_when_a_lease_is_lost() {
+    let before = StoredMark::stopped(WallMs(NOON - 60_000));
+    let story = Story::with(ClockPolicy::default(), Some(before));
+    story.mint(1).await.unwrap();
+    story.pass(5_000).await;
+    story.mint(1).await.unwrap();
+    let last = story.watch.wall();
+    // The lease is lost, and with it the generator that knew; no mark was written in between.
+    let lost = story.minters.default().holder().unwrap();
+    let released = story.replica.apply(vec![seqd_state::Command::ReleaseLease {
+        layout: "default".to_owned(),
+        worker: lost.generator.worker(),
+        lease: lost.lease,
+        last_tick: None,
+    }]);
+    assert!(
+        matches!(released[0], seqd_state::Outcome::LeaseReleased { .. }),
+        "{released:?}"
+    );
+    story.pass(WINDOW_MS / 2).await;
+    let holder = story.minters.default().holder().unwrap();
+    assert_ne!(holder.lease, lost.lease);
+    assert_eq!(holder.generator.last_tick(), None);
+    let mark = story.minters.mark(before.last_minted);
+    assert_eq!(mark.last_minted, last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_no_layout_is_leased_any_more() {
+    let story = Story::begin();
+    story.mint(1).await.unwrap();
+    story
+        .minters
+        .stop(Instant::now() + Duration::from_secs(1))
+        .await;
+    let proposals = || {
+        let proposals = &story.replica.proposals;
+        proposals.load(std::sync::atomic::Ordering::SeqCst)
+    };
+    let before = proposals();
+    let twitter = story.minters.of("twitter").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let refused = twitter.mint(&story.watch, 1, deadline).await;
+    assert_eq!(refused.unwrap_err(), Trouble::Stopping);
+    story.pass(5_000).await;
+    assert_eq!(proposals(), before);
+}
