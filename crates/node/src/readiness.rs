@@ -83,18 +83,10 @@ fn consensus(app: &App) -> Vec<Check> {
         Some(leader) if status.has_quorum_contact => {
             check("leader", None, format!("{} leads; {voters}", leader.name))
         }
-        Some(leader) => {
-            let detail = format!(
-                "{} led last, without contact to a quorum; {voters}",
-                leader.name
-            );
+        _ => {
+            let detail = format!("no leader with contact to a quorum; {voters}");
             check("leader", Some(ErrorCode::NoQuorum), detail)
         }
-        None => check(
-            "leader",
-            Some(ErrorCode::NoQuorum),
-            format!("no leader; {voters}"),
-        ),
     };
     let behind = (!status.caught_up).then_some(ErrorCode::NoQuorum);
     let applied = format!("applied {} of {} entries", status.applied, status.last_log);

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its story")]
 
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -468,4 +469,23 @@ async fn a_node_tells_how_it_is() {
         .header("seqd-cluster", "other");
     assert_eq!(wrong.send().await.unwrap().status(), 421);
     story.node.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_outlasts_the_grace_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = start_ready(folder.path()).await;
+    let mut stalled = TcpStream::connect(story.node.http_addr()).unwrap();
+    // The body never comes.
+    let head = "POST /v1/id HTTP/1.1\r\nhost: n1\r\ncontent-length: 2\r\n\r\n";
+    stalled.write_all(head.as_bytes()).unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    story.node.stop().await;
+    stalled
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .unwrap();
+    match stalled.read(&mut [0; 64]) {
+        Ok(read) => assert_eq!(read, 0, "closed without an answer"),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
 }

@@ -15,7 +15,7 @@ use super::{cursor, invalid};
 use crate::app::App;
 use crate::http::answer::Answer;
 use crate::http::ask::Ask;
-use crate::http::refusals;
+use crate::http::refusals::{self, Change};
 use crate::readiness::own_state;
 use crate::times::rfc3339;
 
@@ -24,6 +24,15 @@ fn role(role: seqd_raft::Role) -> Role {
         seqd_raft::Role::Leader => Role::Leader,
         seqd_raft::Role::Follower => Role::Follower,
         seqd_raft::Role::Learner => Role::Learner,
+    }
+}
+
+/// A member's part. Where nobody is known to lead, nobody is shown as the leader: the two are read
+/// one after the other.
+fn role_in(status: &Status, member: &MemberStatus) -> Role {
+    match role(member.role) {
+        Role::Leader if status.leader != Some(member.id) => Role::Follower,
+        role => role,
     }
 }
 
@@ -58,7 +67,7 @@ fn member_of(app: &App, status: &Status, member: &MemberStatus) -> Member {
     Member {
         name: member.name.clone(),
         id: member.id.0,
-        role: role(member.role),
+        role: role_in(status, member),
         state: if is_self {
             own_state(app)
         } else {
@@ -176,7 +185,7 @@ pub(crate) async fn add(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
         return Err(invalid(format!("http: {http:?} is not a URL")));
     }
     let member = app.raft.member_add(name, peer, http, ask.deadline).await;
-    let member = member.map_err(|error| refusals::member(&error))?;
+    let member = member.map_err(|error| refusals::member(Change::Add, &error))?;
     Ok(change(&app, &member)?.with_status(StatusCode::CREATED))
 }
 
@@ -187,7 +196,10 @@ pub(crate) async fn promote(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> 
         .raft
         .member_promote(ask.name().to_owned(), ask.deadline)
         .await;
-    change(&app, &member.map_err(|error| refusals::member(&error))?)
+    change(
+        &app,
+        &member.map_err(|error| refusals::member(Change::Promote, &error))?,
+    )
 }
 
 /// `DELETE /v1/cluster/members/{name}`
@@ -201,7 +213,7 @@ pub(crate) async fn remove(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
         .find(|member| member.name == name)
         .map(|member| member.id);
     let removed = app.raft.member_remove(name.clone(), ask.deadline).await;
-    removed.map_err(|error| refusals::member(&error))?;
+    removed.map_err(|error| refusals::member(Change::Remove, &error))?;
     let id = id.ok_or_else(|| {
         Problem::new(
             ErrorCode::Internal,
@@ -221,7 +233,7 @@ pub(crate) async fn remove(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
 pub(crate) async fn move_leader(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let LeaderMove { node } = ask.decode()?;
     let leader = app.raft.leader_move(node, ask.deadline).await;
-    let leader = leader.map_err(|error| refusals::member(&error))?;
+    let leader = leader.map_err(|error| refusals::member(Change::MoveLeader, &error))?;
     Answer::json(&LeaderMoved {
         leader,
         term: app.raft.status().term,

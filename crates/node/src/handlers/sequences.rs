@@ -25,7 +25,10 @@ use crate::replica::propose_one;
 
 /// How long an answer waits for the other members to confirm that they know, before it names them:
 /// longer than the second in which each tells how far it is.
-const CONFIRM_WAIT: Duration = Duration::from_millis(1500);
+const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
+
+/// Between two looks at what the members have told.
+const CONFIRM_LOOK: Duration = Duration::from_millis(20);
 
 /// The sizes of a strict sequence: without meaning there, so the same for all.
 const NO_SEGMENTS: SegmentSizes = SegmentSizes {
@@ -352,6 +355,6 @@ async fn unconfirmed(app: &App, deadline: Instant) -> Vec<String> {
             missing.sort();
             return missing;
         }
-        sleep(Duration::from_millis(10)).await;
+        sleep(CONFIRM_LOOK).await;
     }
 }

@@ -32,20 +32,40 @@ pub(crate) fn propose(error: &ProposeError) -> Problem {
     }
 }
 
+/// What was asked of the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A learner joins.
+    Add,
+    /// A learner gets a vote.
+    Promote,
+    /// A member goes for good.
+    Remove,
+    /// Another voter leads.
+    MoveLeader,
+}
+
 /// A change of membership that was not carried out.
-pub(crate) fn member(error: &MemberError) -> Problem {
+pub(crate) fn member(change: Change, error: &MemberError) -> Problem {
     let detail = error.to_string();
     match error {
         MemberError::NotFound { .. } => Problem::new(ErrorCode::NotFound, detail),
         MemberError::AlreadyExists { .. } => Problem::new(ErrorCode::AlreadyExists, detail),
-        MemberError::Unsafe { .. } => Problem::new(ErrorCode::UnsafeMemberRemoval, detail),
+        MemberError::Unsafe { .. } if change == Change::Remove => {
+            Problem::new(ErrorCode::UnsafeMemberRemoval, detail)
+        }
+        MemberError::Unsafe { .. } => Problem::new(ErrorCode::PreconditionFailed, detail),
         MemberError::InProgress => {
             Problem::new(ErrorCode::MembershipChangeInProgress, detail).with_retry_after_ms(500)
         }
         MemberError::LearnerLagging { .. } => {
             Problem::new(ErrorCode::LearnerLagging, detail).with_retry_after_ms(1000)
         }
-        MemberError::Unfit { .. } => Problem::new(ErrorCode::InvalidArgument, detail),
+        // A new node's name or address is the caller's; all else is how the cluster stands.
+        MemberError::Unfit { .. } if change == Change::Add => {
+            Problem::new(ErrorCode::InvalidArgument, detail)
+        }
+        MemberError::Unfit { .. } => Problem::new(ErrorCode::PreconditionFailed, detail),
         MemberError::Propose(error) => propose(error),
     }
 }
@@ -100,4 +120,26 @@ pub(crate) fn state(refusal: &Refusal) -> Problem {
         Refusal::AlreadyFounded { .. } | Refusal::UnknownNode { .. } => ErrorCode::Internal,
     };
     Problem::new(code, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_removal_is_called_an_unsafe_one() {
+        let detail = || "the quorum would be lost".to_owned();
+        let code = |change, error| member(change, &error).error_code();
+        let of_unsafe = |change| code(change, MemberError::Unsafe { detail: detail() });
+        let of_unfit = |change| code(change, MemberError::Unfit { detail: detail() });
+        assert_eq!(
+            of_unsafe(Change::Remove),
+            Some(ErrorCode::UnsafeMemberRemoval)
+        );
+        assert_eq!(of_unfit(Change::Add), Some(ErrorCode::InvalidArgument));
+        for change in [Change::Promote, Change::MoveLeader] {
+            assert_eq!(of_unsafe(change), Some(ErrorCode::PreconditionFailed));
+            assert_eq!(of_unfit(change), Some(ErrorCode::PreconditionFailed));
+        }
+    }
 }
