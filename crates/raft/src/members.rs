@@ -279,13 +279,7 @@ async fn allocate(
 
 async fn promote(local: &Local, replica: &Replica, name: &str) -> ChangeReply {
     let (node, _) = find(replica, name)?;
-    let is_voter = replica
-        .applied
-        .read()
-        .membership
-        .voter_ids()
-        .any(|id| id == node);
-    if is_voter {
+    if is_voter(replica, node) {
         return show(local, replica, name);
     }
     let last = replica.wal.next_index().saturating_sub(1);
@@ -372,13 +366,7 @@ async fn move_leader(
     let target = match to {
         Some(name) => {
             let (node, _) = find(replica, name)?;
-            let is_voter = replica
-                .applied
-                .read()
-                .membership
-                .voter_ids()
-                .any(|id| id == node);
-            if !is_voter {
+            if !is_voter(replica, node) {
                 let detail = format!("{name} is a learner; promote it first");
                 return Err(refused(MemberError::Unfit { detail }));
             }
@@ -459,17 +447,20 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
     }
 }
 
-/// The part that a member plays.
-pub(crate) fn role(replica: &Replica, node: u64) -> Role {
-    if replica.live_leader() == Some(node) {
-        Role::Leader
-    } else if replica
+fn is_voter(replica: &Replica, node: u64) -> bool {
+    replica
         .applied
         .read()
         .membership
         .voter_ids()
         .any(|id| id == node)
-    {
+}
+
+/// The part that a member plays.
+pub(crate) fn role(replica: &Replica, node: u64) -> Role {
+    if replica.live_leader() == Some(node) {
+        Role::Leader
+    } else if is_voter(replica, node) {
         Role::Follower
     } else {
         Role::Learner
