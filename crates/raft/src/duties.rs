@@ -1,6 +1,7 @@
 //! What a running node does by itself: tells its peers about itself, registers its start, and, as
 //! the leader, keeps the cluster's clock and its list of members in order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -20,6 +21,9 @@ use crate::transport::{CallError, Link};
 
 /// Time between two pings; a peer counts as gone after three.
 const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks before the log says who is away: at a start nobody has spoken yet.
+const LOOKS_BEFORE: u32 = 3;
 
 /// Time between two looks at what a leader has to do.
 const LEADER_EVERY: Duration = Duration::from_millis(100);
@@ -56,8 +60,10 @@ pub(crate) fn own_ping(local: &Local) -> Ping {
 /// Pings all members each second, and notices that this node is not one any more.
 pub(crate) async fn keep_in_touch(local: Arc<Local>) {
     let mut was_member = false;
+    let mut shown = Shown::default();
     loop {
         if let Some(replica) = local.replica.get() {
+            shown.tell_changes(&local, replica);
             let members = replica.members();
             if members.contains_key(&replica.node) {
                 was_member = true;
@@ -77,6 +83,55 @@ pub(crate) async fn keep_in_touch(local: Arc<Local>) {
         if local.is_stopped() {
             return;
         }
+    }
+}
+
+/// What the log last said of the cluster, so that it says each change once.
+#[derive(Default)]
+struct Shown {
+    looks: u32,
+    leader: Option<String>,
+    has_contact: Option<bool>,
+    away: BTreeSet<String>,
+}
+
+impl Shown {
+    fn tell_changes(&mut self, local: &Local, replica: &Replica) {
+        self.looks += 1;
+        if self.looks <= LOOKS_BEFORE {
+            return;
+        }
+        let has_contact = replica.has_quorum_contact();
+        if self
+            .has_contact
+            .is_some_and(|before| before && !has_contact)
+        {
+            tracing::warn!("no leader with a quorum is in touch");
+        }
+        self.has_contact = Some(has_contact);
+        let leader = replica
+            .live_leader()
+            .and_then(|id| replica.member(id))
+            .map(|m| m.name);
+        if leader.is_some() && leader != self.leader {
+            tracing::info!(leader = leader.as_deref(), "a node leads");
+        }
+        self.leader = leader;
+        let others = replica
+            .members()
+            .into_iter()
+            .filter(|(id, _)| *id != replica.node);
+        let away: BTreeSet<String> = others
+            .filter(|(id, _)| !local.peer(*id).is_reachable())
+            .map(|(_, member)| member.name)
+            .collect();
+        for name in away.difference(&self.away) {
+            tracing::warn!(member = %name, "a member does not answer");
+        }
+        for name in self.away.difference(&away) {
+            tracing::info!(member = %name, "a member answers");
+        }
+        self.away = away;
     }
 }
 
