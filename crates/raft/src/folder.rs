@@ -274,12 +274,13 @@ pub(crate) fn create_durable(path: &Path) -> io::Result<()> {
     }
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 /// Replaces a file so that after a crash either the old or the new one is there, whole.
-fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = File::create(&temporary)?;
     file.write_all(bytes)?;

@@ -65,12 +65,7 @@ struct Item {
     fate: Arc<Fate>,
     /// Whether it came from a peer, which took this node for the leader.
     forwarded: bool,
-    reply: oneshot::Sender<Result<Vec<Outcome>, Refused>>,
-}
-
-enum Refused {
-    Propose(ProposeError),
-    NotLeader,
+    reply: oneshot::Sender<Result<Vec<Outcome>, ForwardRefusal>>,
 }
 
 /// Takes proposals and linearizable reads.
@@ -107,21 +102,17 @@ impl Gatherer {
 
     /// Proposes commands of this node's own callers.
     pub(crate) async fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Reply {
-        match self.submit(commands, deadline, false).await {
-            Ok(outcomes) => Ok(outcomes),
-            Err(Refused::Propose(error)) => Err(error),
-            Err(Refused::NotLeader) => Err(ProposeError::no_leader()),
-        }
+        let answer = self.submit(commands, deadline, false).await;
+        answer.map_err(|refused| match refused {
+            ForwardRefusal::Propose(error) => error,
+            ForwardRefusal::NotLeader => ProposeError::no_leader(),
+        })
     }
 
     /// Proposes a group that a peer forwarded.
     pub(crate) async fn forwarded(&self, group: Forward) -> ForwardReply {
         let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
-        match self.submit(group.commands, deadline, true).await {
-            Ok(outcomes) => Ok(outcomes),
-            Err(Refused::Propose(error)) => Err(ForwardRefusal::Propose(error)),
-            Err(Refused::NotLeader) => Err(ForwardRefusal::NotLeader),
-        }
+        self.submit(group.commands, deadline, true).await
     }
 
     async fn submit(
@@ -129,7 +120,7 @@ impl Gatherer {
         commands: Vec<Command>,
         deadline: Instant,
         forwarded: bool,
-    ) -> Result<Vec<Outcome>, Refused> {
+    ) -> Result<Vec<Outcome>, ForwardRefusal> {
         if let Phase::Stopped(stop) = &*self.local.phase().borrow() {
             let removed = stop.code == "node-removed";
             let error = if removed {
@@ -137,7 +128,7 @@ impl Gatherer {
             } else {
                 ProposeError::Stopping
             };
-            return Err(Refused::Propose(error));
+            return Err(ForwardRefusal::Propose(error));
         }
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
@@ -150,17 +141,23 @@ impl Gatherer {
         };
         let _counted = Counted::new(&self.waiting);
         if self.queue.try_send(item).is_err() {
-            return Err(Refused::Propose(ProposeError::Overloaded {
+            return Err(ForwardRefusal::Propose(ProposeError::Overloaded {
                 limit: WAITING,
             }));
         }
         match timeout_at(deadline, answer).await {
             Ok(Ok(outcomes)) => outcomes,
-            Ok(Err(_)) => Err(Refused::Propose(ProposeError::Stopping)),
-            Err(_) if fate.change(UNSENT, ABANDONED) => {
-                Err(Refused::Propose(ProposeError::no_leader()))
+            // The group was dropped: whether it had left decides what its caller may be told.
+            Ok(Err(_)) if fate.change(UNSENT, ABANDONED) => {
+                Err(ForwardRefusal::Propose(ProposeError::Stopping))
             }
-            Err(_) => Err(Refused::Propose(ProposeError::unknown(
+            Ok(Err(_)) => Err(ForwardRefusal::Propose(ProposeError::unknown(
+                "this node stopped before the answer came",
+            ))),
+            Err(_) if fate.change(UNSENT, ABANDONED) => {
+                Err(ForwardRefusal::Propose(ProposeError::no_leader()))
+            }
+            Err(_) => Err(ForwardRefusal::Propose(ProposeError::unknown(
                 "no answer within the deadline",
             ))),
         }
@@ -194,8 +191,7 @@ impl Gatherer {
                     }
                 }
                 Route::There { node, addr } => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+                    let (left, timeout_ms) = time_left(deadline);
                     let ask = ReadIndex { timeout_ms };
                     let to = (node, addr.as_str());
                     let path = paths::READ_INDEX;
@@ -223,6 +219,12 @@ impl Gatherer {
             Err(_) => Err(ForwardRefusal::NotLeader),
         }
     }
+}
+
+/// The time until a deadline, also as the milliseconds that a message carries.
+pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    (left, u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Counts one proposal for as long as it lives.
@@ -269,12 +271,12 @@ async fn send(local: Arc<Local>, mut group: Vec<Item>, slot: OwnedSemaphorePermi
         };
         let route = route(&local, deadline, forwarded).await;
         if let Route::Nowhere(error) = route {
-            return answer_all(group, &Refused::Propose(error));
+            return answer_all(group, &ForwardRefusal::Propose(error));
         }
         if !matches!(route, Route::Here(_)) {
             // What a peer forwarded goes back to it: a second hop could run in circles.
             let (theirs, own) = group.into_iter().partition(|item| item.forwarded);
-            answer_all(theirs, &Refused::NotLeader);
+            answer_all(theirs, &ForwardRefusal::NotLeader);
             group = own;
         }
         group.retain(|item| item.fate.change(UNSENT, SENT));
@@ -375,12 +377,11 @@ async fn forward(
     deadline: Instant,
     group: &[Item],
 ) -> Result<Reply, Sent> {
-    let left = deadline.saturating_duration_since(Instant::now());
+    let (left, timeout_ms) = time_left(deadline);
     let commands = group
         .iter()
         .flat_map(|item| item.commands.iter().cloned())
         .collect();
-    let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     let message = Forward {
         commands,
         timeout_ms,
@@ -467,13 +468,9 @@ async fn route(local: &Local, deadline: Instant, forwarded: bool) -> Route {
     }
 }
 
-fn answer_all(group: Vec<Item>, refused: &Refused) {
+fn answer_all(group: Vec<Item>, refused: &ForwardRefusal) {
     for item in group {
-        let refused = match refused {
-            Refused::Propose(error) => Refused::Propose(error.clone()),
-            Refused::NotLeader => Refused::NotLeader,
-        };
-        let _ = item.reply.send(Err(refused));
+        let _ = item.reply.send(Err(refused.clone()));
     }
 }
 
@@ -486,6 +483,6 @@ fn hand_out(group: Vec<Item>, reply: Reply) {
                 let _ = item.reply.send(Ok(own));
             }
         }
-        Err(error) => answer_all(group, &Refused::Propose(error)),
+        Err(error) => answer_all(group, &ForwardRefusal::Propose(error)),
     }
 }

@@ -56,8 +56,7 @@ pub(crate) async fn change(
         } else if let Some(leader) = replica.leader()
             && let Some(member) = replica.member(leader)
         {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            let (left, timeout_ms) = gatherer::time_left(deadline);
             let message = ChangeRequest {
                 change: change.clone(),
                 timeout_ms,

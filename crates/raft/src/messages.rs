@@ -127,7 +127,7 @@ pub(crate) struct Forward {
 pub(crate) type ForwardReply = Result<Vec<Outcome>, ForwardRefusal>;
 
 /// Why the leader did not answer a forwarded group.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ForwardRefusal {
     /// It does not lead; nothing was done.
     NotLeader,

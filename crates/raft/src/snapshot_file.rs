@@ -27,7 +27,6 @@ mod receive;
 mod tests;
 mod writer;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -192,11 +191,6 @@ pub(crate) fn take(
 /// The final name of a snapshot.
 fn file_name(index: u64, term: u64) -> String {
     format!("{index}-{term}.snap")
-}
-
-/// Makes the names in `dir` durable.
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// An error that names the file.

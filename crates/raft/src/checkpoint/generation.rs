@@ -9,16 +9,17 @@
 //! deadline. A thread that hangs is left behind: its folder has been renamed under it by then, and
 //! no later generation has its name.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::record::Format;
-use super::sled_store::{SledStore, guarded, sync_dir};
+use super::sled_store::{SledStore, guarded};
 use super::{Checkpoint, Row, StateStore};
+use crate::folder::{sync_folder, write_durable};
 
 /// How long an open may take. A checkpoint of a million rows takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
@@ -176,13 +177,8 @@ pub(super) fn build(
 
 /// Flips `CURRENT` to a folder that is complete, then drops the others.
 pub(super) fn make_current(data_dir: &Path, generation: u64) -> io::Result<()> {
-    sync_dir(data_dir)?;
-    let tmp = data_dir.join(CURRENT_TMP);
-    let mut file = File::create(&tmp)?;
-    file.write_all(current_line(generation).as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&tmp, data_dir.join(CURRENT))?;
-    sync_dir(data_dir)?;
+    sync_folder(data_dir)?;
+    write_durable(&data_dir.join(CURRENT), current_line(generation).as_bytes())?;
     drop_generations(data_dir, Some(generation))
 }
 
@@ -351,7 +347,7 @@ fn set_aside(data_dir: &Path, generation: u64) -> io::Result<PathBuf> {
 
     let moved_to = path((generation, number));
     fs::rename(data_dir.join(folder_name(generation)), &moved_to)?;
-    sync_dir(data_dir)?;
+    sync_folder(data_dir)?;
 
     kept.push((generation, number));
     kept.sort_unstable();

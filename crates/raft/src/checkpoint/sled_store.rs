@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use super::record::{CheckpointRecord, Format, seal, unseal};
 use super::witness::Witness;
 use super::{Change, Checkpoint, Row, StateStore, Tally, VisitRow, check_row, check_write};
+use crate::folder::sync_folder;
 
 /// First byte of the keys of the state's rows.
 const STATE: u8 = b's';
@@ -91,7 +92,7 @@ impl SledStore {
                 .check(applied.as_ref().map(|record| record.index()))?;
             // What is found may be in the page cache alone, also the names of sled's own snapshots.
             store.file.sync_data()?;
-            sync_dir(folder)?;
+            sync_folder(folder)?;
             Ok((unseal::<Format>(&format)?, applied.map(Checkpoint::from)))
         });
         let (format, applied) = read?;
@@ -210,7 +211,7 @@ impl SledStore {
             found.insert(name);
         }
         self.synced_blobs = found;
-        if fresh { sync_dir(&folder) } else { Ok(()) }
+        if fresh { sync_folder(&folder) } else { Ok(()) }
     }
 
     fn db(&self) -> io::Result<&sled::Db> {
@@ -323,12 +324,7 @@ fn sync_tree(folder: &Path) -> io::Result<()> {
             File::open(entry.path())?.sync_all()?;
         }
     }
-    sync_dir(folder)
-}
-
-/// Makes the names in `folder` durable.
-pub(crate) fn sync_dir(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    sync_folder(folder)
 }
 
 fn folder_bytes(folder: &Path) -> u64 {

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::reader::{summary, verify};
-use super::{SnapshotFile, file_name, invalid, sync_dir};
+use super::{SnapshotFile, file_name, invalid};
+use crate::folder::sync_folder;
 
 /// Snapshots that are kept: the newest, and the one before it for the day the newest turns bad.
 const KEPT: usize = 2;
@@ -55,7 +56,7 @@ pub(crate) fn recover(dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
         }
     }
     if !found.bad.is_empty() {
-        sync_dir(dir)?;
+        sync_folder(dir)?;
         drop_bad(dir)?;
     }
     Ok(found)
@@ -148,5 +149,5 @@ fn remove_all(dir: &Path, paths: impl Iterator<Item = PathBuf>) -> io::Result<()
         fs::remove_file(path)?;
         removed = true;
     }
-    if removed { sync_dir(dir) } else { Ok(()) }
+    if removed { sync_folder(dir) } else { Ok(()) }
 }

@@ -8,9 +8,9 @@ use seqd_state::codec;
 
 use super::{
     BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
-    sync_dir,
 };
 use crate::checkpoint::{Tally, check_row};
+use crate::folder::sync_folder;
 
 /// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl TmpFile {
         let path = dir.join(name);
         fs::rename(&self.path, &path)?;
         self.named = true;
-        sync_dir(dir)?;
+        sync_folder(dir)?;
         Ok(path)
     }
 }
