@@ -7,11 +7,10 @@
 //!
 //! - [`Wal`] is the handle: append, vote, truncate, purge, read.
 //! - [`Wal::open`] finds what an earlier process left and tells a torn tail from corruption.
-//! - [`disk`] is the only place that touches files; a test may stand in for it.
+//! - Files are touched through [`seqd_disk::Disk`] alone; a test may stand in for it.
 //!
 //! It does not lock its folder: whoever owns the data folder does.
 
-pub mod disk;
 mod error;
 mod format;
 mod index;

@@ -7,9 +7,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
-use crate::disk::Disk;
 use crate::error::{FailedStep, WalFailure};
 use crate::segment::{Prepared, SegmentNumber};
+use seqd_disk::Disk;
 
 enum Job {
     Prepare { number: SegmentNumber, len: u64 },

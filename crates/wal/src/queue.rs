@@ -11,12 +11,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use crate::disk::DiskFile;
 use crate::error::WalFailure;
 use crate::index::{LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
 use crate::stats::WalStats;
 use crate::wal::{Done, Record};
+use seqd_disk::DiskFile;
 
 /// The bytes of a queued entry, shared by the queue and by readers.
 pub(crate) type Bytes = Arc<Vec<u8>>;

@@ -4,11 +4,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::disk::DiskFile;
 use crate::index::Slot;
 use crate::queue::{Bytes, Shared};
 use crate::segment::SegmentNumber;
 use crate::wal::Record;
+use seqd_disk::DiskFile;
 
 /// Neighbouring entries are fetched together up to this much: a few calls for a long read,
 /// without a large buffer beside the answer.

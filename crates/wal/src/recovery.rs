@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskFile};
 use crate::error::{SYNC, WalError};
 use crate::format::BatchBuffer;
 use crate::index::{Holdings, LogIndex, Marks};
@@ -20,6 +19,7 @@ use crate::scan::{End, Loaded, Scan};
 use crate::segment::{Prepared, Segment, SegmentNumber, write_zeroes};
 use crate::wal::{Recovered, TornTail};
 use crate::writer::encode_opening;
+use seqd_disk::{Disk, DiskFile};
 
 /// A log that was read back, ready to be written.
 pub(crate) struct Opened {

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskFile};
 use crate::error::WalError;
 use crate::format::{
     BatchFlaw, BatchView, HEADER_BYTES, HeaderFlaw, Kind, RecordView, SegmentHeader, VERSION,
@@ -17,6 +16,7 @@ use crate::format::{
 };
 use crate::index::{Holdings, LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
+use seqd_disk::{Disk, DiskFile};
 
 /// A segment file in memory.
 pub(crate) struct Loaded {

@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskFile};
 use crate::error::{FailedStep, WalFailure};
 use crate::format::{HEADER_BYTES, SegmentHeader};
+use seqd_disk::{Disk, DiskFile};
 
 /// Zeroes are written in pieces of this size: few calls, little memory.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;

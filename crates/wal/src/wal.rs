@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use crate::disk::{Disk, OsDisk};
 use crate::error::{WalError, WalFailure};
 use crate::format::{BatchBuffer, RECORD_HEADER_BYTES};
 use crate::preparer::Preparer;
@@ -16,6 +15,7 @@ use crate::read;
 use crate::recovery;
 use crate::stats::WalStats;
 use crate::writer::Writer;
+use seqd_disk::{Disk, OsDisk};
 
 /// A callback: told `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order
 /// of the calls (on the caller's, if the log is closed already): they must be brief, must not

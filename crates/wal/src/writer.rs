@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use crate::disk::Disk;
 use crate::error::{FailedStep, WalFailure};
 use crate::format::{BATCH_OVERHEAD_BYTES, BatchBuffer, HEADER_BYTES, Kind, RECORD_HEADER_BYTES};
 use crate::index::{Holdings, Marks, Slot};
 use crate::preparer::Preparer;
 use crate::queue::{Op, Placed, Queued, Shared, Work};
 use crate::segment::{Segment, SegmentNumber};
+use seqd_disk::Disk;
 
 /// Sequence and books of a log, as its last synced batch left them.
 pub(crate) struct Writer {

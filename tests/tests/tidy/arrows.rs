@@ -7,14 +7,15 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("idgen", &[]),
-    ("wal", &[]),
+    ("disk", &[]),
+    ("wal", &["disk"]),
     ("state", &["idgen"]),
     ("api", &[]),
-    ("raft", &["wal", "state"]),
+    ("raft", &["wal", "disk", "state"]),
     ("client", &["api", "idgen"]),
-    ("node", &["raft", "api"]),
+    ("node", &["raft", "disk", "api"]),
     ("seqd", &["node", "client"]),
 ];
 

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use seqd_wal::disk::{Disk, DiskFile};
+use seqd_disk::{Disk, DiskFile, Kind};
 
 const SECTOR: usize = 512;
 
@@ -285,6 +285,10 @@ impl DiskFile for MemFile {
         Ok(())
     }
 
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         let mut mem = self.disk.lock();
         mem.data_syncs += 1;
@@ -338,6 +342,18 @@ impl Disk for MemDisk {
             disk: self.clone(),
             inode,
         }))
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        Ok(self.lock().names.get(path).map(|_| Kind::File))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(path)
+    }
+
+    fn remove_dir_all(&self, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {

@@ -1,5 +1,4 @@
-//! Every file operation of the log, behind two small traits, so that a test can make one fail,
-//! block or lie. Nothing else in this crate names `std::fs`.
+//! The operating system's disk. Nothing else that durability rests on names `std::fs`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,43 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 
-/// An open file. All positions are bytes from its start.
-pub trait DiskFile: Send + Sync {
-    /// Fills `buf` from `offset`; a file that ends before that is an error.
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Writes all of `buf` at `offset`.
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
-    /// Reserves `len` bytes, where the file system can; a full disk is told here, not later.
-    fn reserve(&self, len: u64) -> io::Result<()>;
-    /// `fdatasync`: the data, and the size if it changed.
-    fn sync_data(&self) -> io::Result<()>;
-    /// `fsync`: data and metadata.
-    fn sync_all(&self) -> io::Result<()>;
-    /// The size in bytes.
-    fn len(&self) -> io::Result<u64>;
-    /// Whether nothing is in it.
-    fn is_empty(&self) -> io::Result<bool> {
-        Ok(self.len()? == 0)
-    }
-}
-
-/// The folder operations that the log needs.
-pub trait Disk: Send + Sync {
-    /// Makes a folder and those above it; no error if it is there.
-    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// The names in a folder, in no order; a name that is not UTF-8 is left out.
-    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Opens an existing file for reading and writing.
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Makes a file, which must not exist yet.
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames a file inside one folder.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
-    fn remove(&self, path: &Path) -> io::Result<()>;
-    /// `fsync` of a folder: its names are durable afterwards.
-    fn sync_dir(&self, path: &Path) -> io::Result<()>;
-}
+use crate::{Disk, DiskFile, Kind};
 
 /// The operating system's disk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,6 +29,10 @@ impl DiskFile for File {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        File::set_len(self, len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -96,10 +63,23 @@ impl Disk for OsDisk {
         Ok(names)
     }
 
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.is_dir() => Ok(Some(Kind::Folder)),
+            Ok(_) => Ok(Some(Kind::File)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         Ok(Arc::new(
             OpenOptions::new().read(true).write(true).open(path)?,
         ))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(File::open(path)?))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -118,6 +98,10 @@ impl Disk for OsDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

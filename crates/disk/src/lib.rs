@@ -1,0 +1,78 @@
+//! Every file operation that durability rests on, behind two small traits.
+//!
+//! The log, snapshots, `CURRENT`, `last-tick`, `peers` and the identity files are written through
+//! [`Disk`] and [`DiskFile`] alone, so that a test can stand in for the disk: make a call fail,
+//! record every call, and show what a power cut at any moment may leave. [`OsDisk`] is the
+//! operating system's.
+//!
+//! This crate knows operations, not formats: what is in a file, and when it must be synced, is its
+//! owner's business. It never syncs on its own, never retries, and adds no buffering but where its
+//! name says so ([`FileWriter`]).
+
+mod durable;
+mod os;
+mod stream;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use durable::{create_dir_durable, read_file, replace_file, sibling};
+pub use os::OsDisk;
+pub use stream::{FileReader, FileWriter};
+
+/// An open file. All positions are bytes from its start.
+pub trait DiskFile: Send + Sync {
+    /// Fills `buf` from `offset`; a file that ends before that is
+    /// [`io::ErrorKind::UnexpectedEof`].
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `buf` at `offset`.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Reserves `len` bytes, where the file system can; a full disk is told here, not later.
+    fn reserve(&self, len: u64) -> io::Result<()>;
+    /// Cuts the file off, or extends it with zeroes.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// `fdatasync`: the data, and the size if it changed.
+    fn sync_data(&self) -> io::Result<()>;
+    /// `fsync`: data and metadata.
+    fn sync_all(&self) -> io::Result<()>;
+    /// The size in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether nothing is in it.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+}
+
+/// The operations on names.
+pub trait Disk: Send + Sync {
+    /// Makes a folder and those above it; no error if it is there.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// The names in a folder, in no order; a name that is not UTF-8 is left out.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// What is there, if anything is.
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
+    /// Opens an existing file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens an existing file for reading.
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Makes a file, which must not exist yet, for reading and writing.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Renames a file or a folder, inside one folder. A file that has the new name is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a folder and all that is in it.
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// `fsync` of a folder: its names are durable afterwards.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+}
