@@ -25,4 +25,4 @@ pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
 pub use node::Node;
 pub use ports::Ports;
-pub use seqd_raft::Stop;
+pub use seqd_raft::{Stop, offline};

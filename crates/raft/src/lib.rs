@@ -26,6 +26,7 @@ mod machine;
 mod members;
 mod messages;
 mod network;
+pub mod offline;
 mod paths;
 mod peer_server;
 mod raft;
