@@ -80,6 +80,8 @@ pub(crate) struct State {
     /// Open files of the log, for readers.
     pub(crate) files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
     pub(crate) synced: Option<u64>,
+    /// When the write that is under way began.
+    writing_since: Option<Instant>,
     pub(crate) failure: Option<WalFailure>,
     closing: bool,
     pub(crate) stats: WalStats,
@@ -119,6 +121,7 @@ impl Shared {
             next_ticket: 0,
             files,
             synced,
+            writing_since: None,
             failure: None,
             closing: false,
             stats: WalStats::default(),
@@ -210,6 +213,17 @@ impl Shared {
         }
     }
 
+    /// The writer begins to write: until the batch is durable, or the log failed, it is at the
+    /// disk's mercy.
+    pub(crate) fn write_begins(&self) {
+        self.lock().writing_since = Some(Instant::now());
+    }
+
+    /// For how long the write that is under way has been.
+    pub(crate) fn stalled_for(&self) -> Option<Duration> {
+        self.lock().writing_since.map(|since| since.elapsed())
+    }
+
     /// A batch is durable: its entries are on disk from here on, and room is made.
     pub(crate) fn batch_synced(
         &self,
@@ -230,6 +244,7 @@ impl Shared {
             }
         }
         state.synced = synced;
+        state.writing_since = None;
         state.queued_bytes -= calls.iter().map(|call| call.bytes).sum::<usize>();
         count(&mut state.stats);
         drop(state);
@@ -238,7 +253,10 @@ impl Shared {
 
     /// The log stops here; the first failure is the one that is told.
     pub(crate) fn fail(&self, failure: WalFailure) {
-        self.lock().failure.get_or_insert(failure);
+        let mut state = self.lock();
+        state.failure.get_or_insert(failure);
+        state.writing_since = None;
+        drop(state);
         self.progress.notify_all();
     }
 

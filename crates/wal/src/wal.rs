@@ -248,6 +248,12 @@ impl Wal {
         self.inner.shared.wait_synced(index, timeout)
     }
 
+    /// For how long the write or sync that is under way has been; `None` while there is none.
+    /// A disk that hangs answers neither well nor badly, and only the time tells.
+    pub fn stalled_for(&self) -> Option<Duration> {
+        self.inner.shared.stalled_for()
+    }
+
     /// Why the log stopped, if it did. It never works again in this process.
     pub fn failed(&self) -> Option<WalFailure> {
         self.inner.shared.lock().failure.clone()

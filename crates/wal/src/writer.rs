@@ -89,6 +89,7 @@ impl Writer {
 
     /// Writes one batch and syncs it; on return it is durable and the books have it.
     fn write(&mut self, calls: &[Queued], committed: Option<&[u8]>) -> Result<(), WalFailure> {
+        self.shared.write_begins();
         let tickets = self.encode(calls, committed);
         let len = self.buffer.finished_len() as u64;
         if self.segment.tail + len > self.segment.len {

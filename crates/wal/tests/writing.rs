@@ -55,11 +55,13 @@ fn an_answer_waits_for_the_sync() {
     assert_eq!(answer.try_recv().unwrap_err(), mpsc::TryRecvError::Empty);
     assert_eq!(wal.synced_index(), None);
     assert!(!wal.wait_synced(0, Duration::from_millis(1)).unwrap());
+    assert!(wal.stalled_for().unwrap() >= Duration::from_millis(1));
     // It is not durable: a power cut in this moment loses it.
     assert_eq!(open(&disk.cut(|| false)).1.last, None);
     disk.release_syncs();
     answer.recv_timeout(DEADLINE).unwrap().unwrap();
     assert_eq!(wal.synced_index(), Some(0));
+    assert_eq!(wal.stalled_for(), None);
     assert!(wal.wait_synced(0, Duration::ZERO).unwrap());
     assert_eq!(open(&disk.cut(|| false)).1.last, Some((0, b"a".to_vec())));
 }
