@@ -11,6 +11,7 @@
 
 mod durable;
 mod os;
+mod read_only;
 mod stream;
 
 use std::io;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use durable::{create_dir_durable, read_file, replace_file, sibling};
 pub use os::OsDisk;
+pub use read_only::ReadOnly;
 pub use stream::{FileReader, FileWriter};
 
 /// An open file. All positions are bytes from its start.

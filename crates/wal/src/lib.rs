@@ -14,6 +14,7 @@
 mod error;
 mod format;
 mod index;
+mod inspect;
 mod preparer;
 mod queue;
 mod read;
@@ -25,5 +26,6 @@ mod wal;
 mod writer;
 
 pub use error::{FailedStep, WalError, WalFailure};
+pub use inspect::{Inspection, SegmentReport, inspect};
 pub use stats::{SYNC_BUCKETS_US, WalStats};
 pub use wal::{Done, Record, Recovered, TornTail, Wal, WalOptions};

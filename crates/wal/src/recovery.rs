@@ -198,16 +198,7 @@ fn repair(end: &End) -> Result<Option<TornTail>, WalError> {
     } = &end.loaded;
     let write = |e| WalError::io(path, "write", e);
     let sync = |e| WalError::io(path, SYNC, e);
-    let remains = &data[end.at.min(data.len())..];
-    let bytes = remains
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .map_or(0, |last| last as u64 + 1);
-    let torn = (bytes > 0 || *short).then(|| TornTail {
-        path: path.clone(),
-        offset: end.at as u64,
-        bytes,
-    });
+    let torn = end.torn();
     if let Some(torn) = &torn {
         tracing::warn!(
             path = %path.display(), offset = torn.offset, bytes = torn.bytes, short,

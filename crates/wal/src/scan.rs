@@ -16,6 +16,7 @@ use crate::format::{
 };
 use crate::index::{Holdings, LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
+use crate::wal::TornTail;
 use seqd_disk::{Disk, DiskFile};
 
 /// A segment file in memory.
@@ -74,6 +75,27 @@ pub(crate) struct End {
     /// Where the last batch begins, and whether it needs no witness.
     pub(crate) last_batch_at: usize,
     pub(crate) witnessed: bool,
+    /// How many there are.
+    pub(crate) batches: u64,
+}
+
+impl End {
+    /// The remains of an interrupted write behind the last intact batch, if there are any.
+    pub(crate) fn torn(&self) -> Option<TornTail> {
+        let Loaded {
+            path, data, short, ..
+        } = &self.loaded;
+        let remains = &data[self.at.min(data.len())..];
+        let bytes = remains
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last as u64 + 1);
+        (bytes > 0 || *short).then(|| TornTail {
+            path: path.clone(),
+            offset: self.at as u64,
+            bytes,
+        })
+    }
 }
 
 /// What the batches so far say.
@@ -102,6 +124,7 @@ impl Scan {
         let mut at = HEADER_BYTES;
         let mut last_batch_at = at;
         let mut witnessed = true;
+        let mut batches = 0;
         while let Ok(batch) = batch_at(data, at, *seed) {
             let corrupt = |what: String| WalError::corrupt(path, at as u64, what);
             if at == HEADER_BYTES {
@@ -119,6 +142,7 @@ impl Scan {
             self.sequence = batch.sequence;
             last_batch_at = at;
             at += batch.bytes.len();
+            batches += 1;
         }
         if at == HEADER_BYTES {
             let what = "the segment has no intact opening, which was synced before it was named";
@@ -132,6 +156,7 @@ impl Scan {
             at,
             last_batch_at,
             witnessed,
+            batches,
         })
     }
 

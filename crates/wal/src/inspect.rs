@@ -1,0 +1,188 @@
+//! Looking at a log without changing it: what an open would find, and where it would refuse.
+//!
+//! The rules are those of [`crate::scan`], so this and an open never differ. But nothing is cut,
+//! zeroed, synced, removed or founded here, and damage does not end the look: what was read before
+//! it is told with it. Nobody may write to the log meanwhile; the caller sees to that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seqd_disk::{Disk, DiskFile};
+
+use crate::error::WalError;
+use crate::index::{LogIndex, Marks};
+use crate::read::read_slot;
+use crate::scan::{Loaded, Scan};
+use crate::segment::SegmentNumber;
+use crate::wal::TornTail;
+
+/// What a log holds.
+pub struct Inspection {
+    /// The segments that were read, ascending.
+    pub segments: Vec<SegmentReport>,
+    /// Files that were never named: the next open removes them.
+    pub leftovers: Vec<PathBuf>,
+    /// Where an open would refuse the log; what else is told here is from before that place.
+    pub damage: Option<WalError>,
+    /// What the next open would cut off: the remains of a write that nobody was told of.
+    pub torn: Option<TornTail>,
+    /// The last saved vote.
+    pub vote: Option<Vec<u8>>,
+    /// The last saved committed mark that reached the disk.
+    pub committed: Option<Vec<u8>>,
+    /// The highest purged index and the bytes given with it.
+    pub purged: Option<(u64, Vec<u8>)>,
+    index: LogIndex,
+    files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
+}
+
+/// One segment of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentReport {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Bytes up to the end of the last intact batch.
+    pub used: u64,
+    /// Intact batches.
+    pub batches: u64,
+    /// First and last of the live entries that are in it.
+    pub entries: Option<(u64, u64)>,
+}
+
+/// Reads the log in `dir` in full, every checksum compared. A folder that is not there is a log
+/// without segments.
+///
+/// # Errors
+/// Only if the folder cannot be listed: whatever is wrong with a segment is told in
+/// [`Inspection::damage`].
+pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Inspection, WalError> {
+    let mut found = Inspection {
+        segments: Vec::new(),
+        leftovers: Vec::new(),
+        damage: None,
+        torn: None,
+        vote: None,
+        committed: None,
+        purged: None,
+        index: LogIndex::default(),
+        files: BTreeMap::new(),
+    };
+    let names = match disk.list(dir) {
+        Ok(names) => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(WalError::io(dir, "list", error)),
+    };
+    let mut numbers = Vec::new();
+    for name in names {
+        if let Some(number) = SegmentNumber::from_file_name(&name) {
+            numbers.push(number);
+        } else if name.ends_with(".tmp") {
+            found.leftovers.push(dir.join(name));
+        } else if name.ends_with(".seg") {
+            let what = "no segment has such a name";
+            found.damage = Some(WalError::corrupt(&dir.join(name), 0, what));
+        }
+    }
+    numbers.sort_unstable();
+    found.leftovers.sort_unstable();
+    let mut scan = Scan::default();
+    if let Err(damage) = found.read(disk, dir, &numbers, &mut scan) {
+        found.damage.get_or_insert(damage);
+    }
+    found.take(scan);
+    Ok(found)
+}
+
+impl Inspection {
+    fn read(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        numbers: &[SegmentNumber],
+        scan: &mut Scan,
+    ) -> Result<(), WalError> {
+        let mut before: Option<SegmentNumber> = None;
+        let mut last = None;
+        for number in numbers {
+            if let Some(missing) = before.map(SegmentNumber::next).filter(|n| n != number) {
+                let what = format!("this segment is missing, segment {number} is there");
+                return Err(WalError::corrupt(&missing.path(dir), 0, what));
+            }
+            before = Some(*number);
+            let loaded = Loaded::read(disk, dir, *number)?;
+            let bytes = loaded.file.len();
+            let bytes = bytes.map_err(|e| WalError::io(&loaded.path, "read", e))?;
+            let end = scan.read(loaded)?;
+            self.segments.push(SegmentReport {
+                path: end.loaded.path.clone(),
+                bytes,
+                used: end.at as u64,
+                batches: end.batches,
+                entries: None,
+            });
+            last = Some(end);
+        }
+        let (Some(end), Some(first)) = (last, numbers.first()) else {
+            return Ok(());
+        };
+        scan.judge_tail(&end)?;
+        self.torn = end.torn();
+        scan.check_complete(dir, first)
+    }
+
+    fn take(&mut self, scan: Scan) {
+        let Scan {
+            marks,
+            index,
+            files,
+            ..
+        } = scan;
+        let Marks {
+            vote,
+            committed,
+            purged,
+            ..
+        } = marks;
+        let mut live: BTreeMap<SegmentNumber, (u64, u64)> = BTreeMap::new();
+        for at in index.first()..index.next() {
+            if let Some(number) = index.get(at).and_then(|slot| slot.segment) {
+                live.entry(number).or_insert((at, at)).1 = at;
+            }
+        }
+        for (segment, number) in self.segments.iter_mut().zip(files.keys()) {
+            segment.entries = live.get(number).copied();
+        }
+        (self.vote, self.committed, self.purged) = (vote, committed, purged);
+        (self.index, self.files) = (index, files);
+    }
+
+    /// Index of the first entry; of the next one to come if there is none.
+    #[must_use]
+    pub fn first_index(&self) -> u64 {
+        self.index.first()
+    }
+
+    /// One more than the index of the last entry.
+    #[must_use]
+    pub fn next_index(&self) -> u64 {
+        self.index.next()
+    }
+
+    /// The bytes of one entry, read again and checked; `None` if the log does not hold it.
+    ///
+    /// # Errors
+    /// What the disk says, [`io::ErrorKind::InvalidData`] if the bytes are not those of the look.
+    pub fn entry(&self, index: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(slot) = self.index.get(index) else {
+            return Ok(None);
+        };
+        match slot.segment.and_then(|number| self.files.get(&number)) {
+            Some(file) => read_slot(&**file, &slot).map(Some),
+            None => Ok(None),
+        }
+    }
+}
