@@ -1,11 +1,13 @@
 //! A cluster of real processes in a temporary folder; dropped, it is ended and removed.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::http::{self, Reply};
+use crate::loop_disk::{FileSystem, LoopDisk};
 use crate::node::Node;
 use crate::permits::{self, Permit};
 use crate::wait;
@@ -17,8 +19,9 @@ pub const READY: Duration = Duration::from_secs(30);
 /// A cluster under test.
 #[derive(Debug)]
 pub struct Cluster {
-    // Dropped in this order: processes, their folder, then the right to run.
+    // Dropped in this order: processes, their disks, their folder, then the right to run.
     nodes: Vec<Node>,
+    disks: Vec<LoopDisk>,
     folder: TempDir,
     _permit: Permit,
 }
@@ -36,6 +39,7 @@ impl Cluster {
             .collect();
         let mut cluster = Self {
             nodes,
+            disks: Vec::new(),
             folder,
             _permit: permit,
         };
@@ -53,6 +57,37 @@ impl Cluster {
         cluster.start_all();
         cluster.wait_ready();
         cluster
+    }
+
+    /// Gives every node a disk of its own; its data folder is a folder on it.
+    #[must_use]
+    pub fn on_disks(mut self, kind: FileSystem, bytes: u64) -> Self {
+        for index in 0..self.nodes.len() {
+            self = self.on_disk(index, kind, bytes);
+        }
+        self
+    }
+
+    /// Gives one node a disk of its own.
+    #[must_use]
+    pub fn on_disk(mut self, index: usize, kind: FileSystem, bytes: u64) -> Self {
+        let node = &mut self.nodes[index];
+        let disk = LoopDisk::create(kind, bytes, self.folder.path(), node.name());
+        node.set_data(&disk.path().join("data"));
+        self.disks.push(disk);
+        self
+    }
+
+    /// The disk of a node that was given one.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn disk_mut(&mut self, index: usize) -> &mut LoopDisk {
+        let data = self.nodes[index].data();
+        let mut disks = self.disks.iter_mut();
+        disks
+            .find(|disk| data.starts_with(disk.path()))
+            .expect("a node with a disk of its own")
     }
 
     /// `NAME=HOST:PORT` of each node.
@@ -163,6 +198,23 @@ impl Cluster {
             .ok();
         let body = reply.json();
         (integer(&body["first"]), integer(&body["last"]))
+    }
+
+    /// The names of all sequences, as a node's own state has them.
+    pub fn sequence_names(&self, index: usize) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/v1/sequences?limit=1000{cursor}");
+            let page = self.get(index, &path).ok().json();
+            let items = page["items"].as_array().expect("a page");
+            let name = |item: &Value| item["name"].as_str().expect("a name").to_owned();
+            names.extend(items.iter().map(name));
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return names,
+            }
+        }
     }
 
     /// The index of the leader that at least one running node names, waiting for one.

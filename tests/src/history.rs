@@ -117,6 +117,24 @@ pub struct Values {
     pub runs: Vec<Run>,
 }
 
+/// The answer to a creation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// The sequence that is there now.
+    pub name: String,
+}
+
+/// Takes back what was acknowledged while one of these times, `(from, to)`, lasted: the outcome of
+/// such a request counts as unknown.
+pub fn doubt<T>(history: &mut [Op<T>], times: &[(At, At)]) {
+    for op in history {
+        let within = |(from, to): &(At, At)| op.call <= *to && op.back >= *from;
+        if op.answer().is_some() && times.iter().any(within) {
+            op.outcome = Outcome::Unknown("answered while a cut went on".to_owned());
+        }
+    }
+}
+
 /// All requests of a run.
 pub type History<T> = Vec<Op<T>>;
 
@@ -147,4 +165,25 @@ pub fn reasons<T>(history: &[Op<T>]) -> Vec<(String, usize)> {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_answered_during_a_cut_counts_as_unknown() {
+        let op = |call, back| Op {
+            client: 0,
+            node: 0,
+            call: At(call),
+            back: At(back),
+            count: 1,
+            outcome: Outcome::Ok(()),
+        };
+        let mut history = [op(1, 9), op(5, 10), op(12, 13), op(19, 30), op(21, 22)];
+        doubt(&mut history, &[(At(10), At(20))]);
+        let counted = history.map(|op| op.answer().is_some());
+        assert_eq!(counted, [true, false, false, false, true]);
+    }
 }

@@ -32,6 +32,8 @@ pub struct Node {
     peers: Vec<String>,
     settings: Settings,
     environment: BTreeMap<String, String>,
+    data: PathBuf,
+    launcher: Vec<String>,
     child: Option<Child>,
 }
 
@@ -42,12 +44,14 @@ impl Node {
         std::fs::create_dir_all(&folder).expect("a folder for the node");
         Self {
             name: name.to_owned(),
+            data: folder.join("data"),
             folder,
             http: Port::free(),
             peer: Port::free(),
             peers: Vec::new(),
             settings: Settings::new(),
             environment: BTreeMap::new(),
+            launcher: Vec::new(),
             child: None,
         }
     }
@@ -69,7 +73,18 @@ impl Node {
 
     /// Its data folder.
     pub fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        self.data.clone()
+    }
+
+    /// Puts its data folder elsewhere from the next start on.
+    pub fn set_data(&mut self, folder: &Path) {
+        self.data = folder.to_path_buf();
+    }
+
+    /// Starts the binary through another program from the next start on, which must become it
+    /// (`exec`), so that the process ID stays that of the node. Nothing: directly.
+    pub fn set_launcher(&mut self, words: &[&str]) {
+        self.launcher = words.iter().map(|word| (*word).to_owned()).collect();
     }
 
     /// The configuration file that it is started with.
@@ -139,7 +154,15 @@ impl Node {
                 .open(self.folder.join(name));
             Stdio::from(file.expect("a file for the node's output"))
         };
-        let mut command = Command::new(binary::seqd());
+        let binary = binary::seqd();
+        let mut command = match self.launcher.split_first() {
+            None => Command::new(binary),
+            Some((program, words)) => {
+                let mut command = Command::new(program);
+                command.args(words).arg(binary);
+                command
+            }
+        };
         for (key, _) in std::env::vars_os() {
             if key.to_string_lossy().starts_with("SEQD_") {
                 command.env_remove(key);
@@ -171,6 +194,15 @@ impl Node {
         self.child
             .as_mut()
             .is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// How the process ended by itself; `None` if it runs, or was ended before.
+    ///
+    /// # Panics
+    /// If the kernel does not tell.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let child = self.child.as_mut()?;
+        child.try_wait().expect("an own child")
     }
 
     /// Sends a signal.

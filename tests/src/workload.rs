@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::integer;
-use crate::history::{History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
+use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
 use crate::http::{self, Failure, Reply, Request};
 
 /// The pause after a refusal: a node that is down or without a leader is not hammered.
@@ -64,6 +64,21 @@ impl Workload<Values> {
         let path = format!("/v1/sequences/{sequence}/next");
         let ask = move |url: &str, count| http::post(&format!("{url}{path}?count={count}"));
         start(load, timeline, ask, read_values)
+    }
+}
+
+impl Workload<Created> {
+    /// Clients that create sequences, each under a name of its own that begins with `prefix`.
+    pub fn creates(load: Load, timeline: Timeline, prefix: &str) -> Self {
+        let (next, prefix) = (Arc::new(AtomicUsize::new(0)), prefix.to_owned());
+        let ask = move |url: &str, _| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let url = format!("{url}/v1/sequences/{prefix}{number}");
+            // Descriptions of mixed length, so that records do not all end at the same places.
+            let words = "what a sequence is for, in words ".repeat(number % 7);
+            http::request("PUT", &url).json(&json!({"mode": "strict", "description": words}))
+        };
+        start(load, timeline, ask, read_created)
     }
 }
 
@@ -153,7 +168,7 @@ fn start<T: Send + 'static>(
 /// What the client knows after an answer, or after none.
 fn judge<T>(sent: Result<Reply, Failure>, read: fn(&Reply) -> T) -> Outcome<T> {
     match sent {
-        Ok(reply) if reply.status == 200 => Outcome::Ok(read(&reply)),
+        Ok(reply) if matches!(reply.status, 200 | 201) => Outcome::Ok(read(&reply)),
         Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),
         Ok(reply) if (400..500).contains(&reply.status) => Outcome::Refused(reply.code()),
         Ok(reply) => Outcome::Unknown(format!("{} {}", reply.status, reply.code())),
@@ -180,5 +195,12 @@ fn read_values(reply: &Reply) -> Values {
     };
     Values {
         runs: ranges.iter().map(run).collect(),
+    }
+}
+
+fn read_created(reply: &Reply) -> Created {
+    let name = reply.json()["name"].as_str().map(str::to_owned);
+    Created {
+        name: name.expect("the sequence's name"),
     }
 }

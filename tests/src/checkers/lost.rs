@@ -1,8 +1,10 @@
 //! No acknowledged value of a strict sequence is lost, and none is skipped without a reason: a gap
 //! needs a request whose answer was lost.
 
+use std::collections::BTreeSet;
+
 use super::Violation;
-use crate::history::{Op, Outcome, Values};
+use crate::history::{Created, Op, Outcome, Values};
 
 /// Checks a strict sequence with increment 1 that began at `first`, against the value that a
 /// request after the whole history was given.
@@ -39,6 +41,23 @@ pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Viola
     Ok(())
 }
 
+/// Checks that every sequence whose creation was acknowledged is among those that are there;
+/// answers how many were acknowledged.
+///
+/// # Errors
+/// The first that is missing.
+pub fn created(history: &[Op<Created>], there: &BTreeSet<String>) -> Result<u64, Violation> {
+    let mut count = 0;
+    for answer in history.iter().filter_map(Op::answer) {
+        count += 1;
+        if !there.contains(&answer.name) {
+            let detail = format!("{} was created and is not there", answer.name);
+            return Err(Violation::new("no lost acknowledgement", detail));
+        }
+    }
+    Ok(count)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::planted;
@@ -70,5 +89,14 @@ mod tests {
     #[test]
     fn an_acknowledged_value_given_again_is_found() {
         assert!(strict(&[planted::values(0, 0, 1, &[(1, 3)])], 1, 3).is_err());
+    }
+
+    #[test]
+    fn a_creation_that_was_acknowledged_and_is_gone_is_found() {
+        let name = "order".to_owned();
+        let made = Created { name: name.clone() };
+        let history = [planted::op(0, 0, 1, Outcome::Ok(made))];
+        assert_eq!(created(&history, &BTreeSet::from([name])), Ok(1));
+        assert!(created(&history, &BTreeSet::new()).is_err());
     }
 }

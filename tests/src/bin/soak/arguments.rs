@@ -1,4 +1,4 @@
-//! The command line of the soak binary: a command, then `--name NUMBER` pairs.
+//! The command line of the soak binary: a command, then `--name VALUE` pairs and `--name` flags.
 
 /// What was given.
 pub(crate) struct Arguments {
@@ -31,5 +31,40 @@ impl Arguments {
             [given, value] if given == name => value.parse().expect("a number"),
             other => panic!("{other:?} is not understood; {name} NUMBER is"),
         }
+    }
+
+    /// Fails if an option was given that is not among these.
+    ///
+    /// # Panics
+    /// With the one that is not.
+    pub(crate) fn allow(&self, names: &[&str]) {
+        let mut options = self.rest.iter().filter(|word| word.starts_with("--"));
+        if let Some(other) = options.find(|word| !names.contains(&word.as_str())) {
+            panic!("{other} is not understood; {names:?} are");
+        }
+    }
+
+    /// The text after `name`.
+    ///
+    /// # Panics
+    /// If nothing follows.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        let at = self.rest.iter().position(|word| word == name)?;
+        let value = self.rest.get(at + 1);
+        Some(value.unwrap_or_else(|| panic!("{name} needs a value")))
+    }
+
+    /// The size after `name`, one of several options, else `default`.
+    ///
+    /// # Panics
+    /// If what follows is no number.
+    pub(crate) fn size(&self, name: &str, default: usize) -> usize {
+        let text = self.text(name);
+        text.map_or(default, |text| text.parse().expect("a number"))
+    }
+
+    /// Whether `name` was given.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.rest.iter().any(|word| word == name)
     }
 }

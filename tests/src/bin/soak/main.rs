@@ -17,6 +17,7 @@ mod failover;
 mod fsync_delay;
 mod group_commit;
 mod ids;
+mod power_cuts;
 mod sample;
 mod strict;
 
@@ -32,7 +33,10 @@ const USAGE: &str = "usage: soak COMMAND
   failover [--runs 10]          from kill -9 of the leader to the next acknowledged value
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
-  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
+  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
+  power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
+                                power cuts on loopback file systems (root); --lie: nothing is
+                                ever synced, and the run must fail (eatmydata)";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "bench" => bench::run(arguments.number("--seconds", 5)),
+        "power-cuts" => power_cuts::run(&arguments),
         "bare-axum" => bare::serve(),
         _ => {
             eprintln!("{USAGE}");

@@ -1,0 +1,110 @@
+//! Power cuts of one node and of all three at once, on loopback file systems, under load.
+//!
+//! In pieces, each with a cluster of its own, whose founding is cut as well.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Instant;
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::loop_disk::{FileSystem, unavailable};
+use seqd_tests::power::{Figures, PowerRun};
+use seqd_tests::seed::Random;
+
+use crate::arguments::Arguments;
+
+/// Cuts of one cluster: its state and its log become large enough for snapshots and purges.
+const PIECE: usize = 60;
+
+/// Cuts under one continuous load, after which everything is judged.
+const ROUND: usize = 15;
+
+/// Says that this process has a mount namespace of its own.
+const INSIDE: &str = "SEQD_SOAK_NAMESPACE";
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--fs", "--cuts", "--all-every", "--lie"]);
+    let kind = arguments.text("--fs").unwrap_or("xfs");
+    let kind = FileSystem::named(kind).unwrap_or_else(|| panic!("--fs {kind} is not known"));
+    let cuts = arguments.size("--cuts", 300);
+    let all_every = arguments.size("--all-every", 3);
+    let lying = arguments.flag("--lie");
+    assert!(all_every > 0, "--all-every counts from 1");
+    if let Some(why) = unavailable(kind) {
+        panic!("no power to cut here: {why}");
+    }
+    if std::env::var_os(INSIDE).is_none() {
+        enter_namespace();
+    }
+    let mut random = Random::of_this_run("power-cuts");
+    let begin = Instant::now();
+    let mut total = Figures::default();
+    while total.cuts() < cuts {
+        let mut run = PowerRun::new(kind, Random::seeded(random.next_u64()), lying);
+        let result = piece(&mut run, (cuts - total.cuts()).min(PIECE), all_every);
+        if result.is_err() {
+            eprintln!("{}", run.tails());
+            println!("{kind}: failed in {:?}", run.figures());
+        }
+        result?;
+        total.add(&run.figures());
+        println!(
+            "{kind}: {} cuts in {:.0?}; strict (ok, unknown, refused): {:?}",
+            total.cuts(),
+            begin.elapsed(),
+            run.tally()
+        );
+    }
+    report(kind, &total);
+    Ok(())
+}
+
+fn piece(run: &mut PowerRun, cuts: usize, all_every: usize) -> Result<(), Violation> {
+    run.found()?;
+    while run.figures().cuts() < cuts {
+        let left = cuts - run.figures().cuts();
+        run.round(left.min(ROUND), all_every)?;
+    }
+    Ok(())
+}
+
+fn report(kind: FileSystem, figures: &Figures) {
+    let Figures {
+        single,
+        of_all,
+        while_starting,
+        strict,
+        segment,
+        ids,
+        created,
+        torn_tails,
+        rebuilds,
+        snapshots,
+        slowest_start,
+    } = figures;
+    println!(
+        "{kind}: {} cuts: {single} of one node, {of_all} of all three at once; {while_starting} \
+         of them of a cluster that was still starting",
+        figures.cuts()
+    );
+    println!(
+        "acknowledged, and there: {strict} strict values, {segment} segment values, {ids} IDs, \
+         {created} creations; none lost, none twice"
+    );
+    println!(
+        "{torn_tails} torn tails cut off, {rebuilds} checkpoints rebuilt, {snapshots} snapshots \
+         taken, slowest start {slowest_start:.1?}; digests equal after every round"
+    );
+}
+
+/// Starts this program again with mounts of its own: they are gone with it, however it ends.
+fn enter_namespace() {
+    let own = std::env::current_exe().expect("the path of this program");
+    let error = Command::new("unshare")
+        .args(["--mount", "--propagation", "private"])
+        .arg(own)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, "1")
+        .exec();
+    eprintln!("no mount namespace of its own ({error}); a run that is killed leaves mounts behind");
+}

@@ -1,0 +1,302 @@
+//! A disk of its own for one node: a file system in a file, mounted through a loop device, whose
+//! power can be cut.
+//!
+//! It needs root, loop devices, the tools of the file system and `xfs_io`; [`unavailable`] says
+//! what is missing. When one is dropped it is unmounted, its loop device is free again, and the
+//! file is removed.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::wait;
+
+/// The smallest that `mkfs.xfs` makes without complaint is 300 MiB; the file is sparse.
+pub const ROOMY: u64 = 600 << 20;
+
+/// How long a file system may stay busy after the processes that used it have ended.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// What a disk is formatted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSystem {
+    /// XFS.
+    Xfs,
+    /// ext4 with its default options.
+    Ext4,
+    /// No disk at all: a tmpfs, which can be full and nothing else.
+    Tmpfs,
+}
+
+impl FileSystem {
+    /// By its name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Xfs, Self::Ext4, Self::Tmpfs]
+            .into_iter()
+            .find(|one| one.to_string() == name)
+    }
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Xfs => "xfs",
+            Self::Ext4 => "ext4",
+            Self::Tmpfs => "tmpfs",
+        })
+    }
+}
+
+/// What becomes of that which was written and not yet synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// It is gone, data and names.
+    All,
+    /// The file system's journal still reaches the disk, data does not: names without content.
+    Data,
+}
+
+/// A file system in a file, mounted.
+#[derive(Debug)]
+pub struct LoopDisk {
+    kind: FileSystem,
+    bytes: u64,
+    image: PathBuf,
+    mount: PathBuf,
+    mounted: bool,
+}
+
+/// Why no such disk can be made here, with the way out; `None` if it can be.
+pub fn unavailable(kind: FileSystem) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("mounting needs root".to_owned());
+    }
+    let maker = format!("mkfs.{kind}");
+    let tools: &[(&str, &str)] = match kind {
+        FileSystem::Xfs => &[("xfs_io", "xfsprogs"), (&maker, "xfsprogs")],
+        FileSystem::Ext4 => &[("xfs_io", "xfsprogs"), (&maker, "e2fsprogs")],
+        FileSystem::Tmpfs => &[],
+    };
+    for (tool, package) in tools {
+        let found = Command::new(tool).arg("-V").output();
+        if found.is_err() {
+            return Some(format!("{tool} is missing (apt-get install {package})"));
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    LoopDisk::try_create(kind, ROOMY, folder.path(), "probe").err()
+}
+
+impl LoopDisk {
+    /// Makes one of `bytes` in `folder`, empty and mounted.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn create(kind: FileSystem, bytes: u64, folder: &Path, name: &str) -> Self {
+        Self::try_create(kind, bytes, folder, name).expect("a disk of its own")
+    }
+
+    fn try_create(kind: FileSystem, bytes: u64, folder: &Path, name: &str) -> Result<Self, String> {
+        let mut disk = Self {
+            kind,
+            bytes,
+            image: folder.join(format!("{name}.img")),
+            mount: folder.join(format!("{name}.disk")),
+            mounted: false,
+        };
+        let io = |error: std::io::Error| error.to_string();
+        std::fs::create_dir_all(&disk.mount).map_err(io)?;
+        if kind != FileSystem::Tmpfs {
+            let image = File::create(&disk.image).map_err(io)?;
+            image.set_len(bytes).map_err(io)?;
+            let image = disk.image.display().to_string();
+            run(&format!("mkfs.{kind}"), &["-q", &image])?;
+        }
+        disk.try_mount(&[])?;
+        Ok(disk)
+    }
+
+    /// Where its content is.
+    pub fn path(&self) -> &Path {
+        &self.mount
+    }
+
+    /// Cuts its power: from here on nothing reaches it, and whoever uses it is told `EIO`. It is
+    /// then to be unmounted; mounted again it holds what was synced.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn cut(&self, loss: Loss) {
+        let command = match loss {
+            Loss::All => "shutdown",
+            Loss::Data => "shutdown -f",
+        };
+        run("xfs_io", &["-x", "-c", command, &self.mount_text()]).expect("a cut");
+        let dead = File::create(self.mount.join("is-the-power-off"));
+        assert!(dead.is_err(), "the cut did not bite");
+    }
+
+    /// Unmounts it, which frees the loop device.
+    ///
+    /// # Panics
+    /// If somebody uses it still.
+    pub fn unmount(&mut self) {
+        let mut why = String::new();
+        let done = wait::within(BUSY, || match run("umount", &[&self.mount_text()]) {
+            Ok(()) => Some(()),
+            Err(error) => {
+                why = error;
+                None
+            }
+        });
+        assert!(done.is_some(), "{why}");
+        self.mounted = false;
+    }
+
+    /// Mounts it again.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn mount(&mut self) {
+        self.try_mount(&[]).expect("it mounts again");
+    }
+
+    /// Mounts it again for reading alone.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn mount_read_only(&mut self) {
+        self.try_mount(&["ro"]).expect("it mounts for reading");
+    }
+
+    fn try_mount(&mut self, options: &[&str]) -> Result<(), String> {
+        let mount = self.mount_text();
+        let size = format!("size={}", self.bytes);
+        let mut options = options.to_vec();
+        if self.kind == FileSystem::Tmpfs {
+            options.push(&size);
+            run(
+                "mount",
+                &["-t", "tmpfs", "-o", &options.join(","), "none", &mount],
+            )?;
+        } else {
+            options.push("loop");
+            let image = self.image.display().to_string();
+            run("mount", &["-o", &options.join(","), &image, &mount])?;
+        }
+        self.mounted = true;
+        Ok(())
+    }
+
+    /// Fills it until no byte is left for anybody else; the room comes back when what is answered
+    /// is dropped.
+    ///
+    /// # Panics
+    /// If it does not get full.
+    pub fn fill(&self) -> Ballast {
+        let ballast = Ballast(self.mount.join("ballast"));
+        let mut file = File::create(&ballast.0).expect("a file");
+        // Large pieces first, then what is left between them.
+        for piece in [1 << 20, 4096, 1] {
+            let zeroes = vec![1_u8; piece];
+            while std::io::Write::write_all(&mut file, &zeroes).is_ok() {}
+        }
+        let _ = file.sync_all();
+        let one_more = std::fs::write(self.mount.join("one-more"), [1_u8; 8192]);
+        let _ = std::fs::remove_file(self.mount.join("one-more"));
+        assert!(one_more.is_err(), "the disk is not full");
+        ballast
+    }
+
+    /// Freezes it: whoever writes waits, and cannot even be killed. It thaws when what is answered
+    /// is dropped, and after `limit` whatever becomes of this process.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn freeze(&self, limit: Duration) -> Frozen {
+        let mount = self.mount_text();
+        // The timer is armed first. It is a process, which thaws too when this one ends: then its
+        // input does.
+        let limit = limit.as_secs().max(1);
+        let script = format!("timeout {limit} cat >/dev/null; fsfreeze -u '{mount}'");
+        let timer = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a timer that thaws");
+        let frozen = Frozen { timer };
+        run("fsfreeze", &["-f", &mount]).expect("the disk freezes");
+        frozen
+    }
+
+    fn mount_text(&self) -> String {
+        self.mount.display().to_string()
+    }
+
+    /// Whether something is mounted there: the folder then lies on another device than its parent.
+    fn is_mounted(&self) -> bool {
+        let device = |path: &Path| std::fs::symlink_metadata(path).map(|data| data.dev()).ok();
+        let parent = self.mount.parent().and_then(device);
+        // A file system whose power was cut may answer nothing at all.
+        device(&self.mount) != parent
+    }
+}
+
+impl Drop for LoopDisk {
+    fn drop(&mut self) {
+        if self.mounted && self.is_mounted() {
+            let gone = wait::within(BUSY, || run("umount", &[&self.mount_text()]).ok());
+            if gone.is_none() {
+                // Detached from the tree at once; the kernel frees it with its last user.
+                let _ = run("umount", &["-l", &self.mount_text()]);
+            }
+        }
+        let _ = std::fs::remove_dir(&self.mount);
+        let _ = std::fs::remove_file(&self.image);
+    }
+}
+
+/// What fills a disk; removed when dropped.
+#[derive(Debug)]
+pub struct Ballast(PathBuf);
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A frozen disk; it thaws when this is dropped.
+#[derive(Debug)]
+pub struct Frozen {
+    timer: Child,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        drop(self.timer.stdin.take());
+        let _ = self.timer.wait();
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!(
+        "{program} {}: {}",
+        arguments.join(" "),
+        said.trim()
+    ))
+}

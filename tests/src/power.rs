@@ -1,0 +1,383 @@
+//! Power cuts of real nodes on real file systems, under load, and what must hold afterwards.
+//!
+//! Each node has a disk of its own. A cut takes what the disk was not told to sync, and the
+//! process; the disk is mounted again and the node started at once. Two manners:
+//!
+//! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
+//!   client has was given by a process that believed its disk, so every answer counts.
+//! - [`Manner::Alive`]: the disk loses its power under the running process, which then dies by its
+//!   own judgement (`EIO`) or by `kill -9`. A sync that races with the cut may be reported although
+//!   its bytes are gone: what was answered while the cut went on does not count.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
+use crate::cluster::{Cluster, READY};
+use crate::history::{At, Created, History, Ids, Timeline, Values, doubt, tally};
+use crate::http;
+use crate::loop_disk::{FileSystem, Loss, ROOMY};
+use crate::seed::Random;
+use crate::wait;
+use crate::workload::{Load, Route, Workload};
+
+/// Snapshots are frequent, so that cuts also hit their making, and the purge behind them.
+const SNAPSHOT_EVERY: &str = "1500";
+
+/// What has to be acknowledged between two cuts at least, so that there is something to lose.
+const PROGRESS: usize = 20;
+
+/// The exit code of a node whose disk failed it.
+const DISK_FAILED: Option<i32> = Some(10);
+
+/// In which order a process and its disk die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// The process first.
+    Dead,
+    /// The disk first.
+    Alive,
+}
+
+/// What happened in a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Cuts of one node.
+    pub single: usize,
+    /// Cuts of all nodes at once.
+    pub of_all: usize,
+    /// Cuts of a node that had not become ready again after the one before.
+    pub while_starting: usize,
+    /// Strict values that were acknowledged.
+    pub strict: u64,
+    /// Segment values that were acknowledged.
+    pub segment: u64,
+    /// IDs that were acknowledged.
+    pub ids: u64,
+    /// Creations that were acknowledged.
+    pub created: u64,
+    /// Starts that found a torn tail.
+    pub torn_tails: usize,
+    /// Starts that rebuilt their checkpoint.
+    pub rebuilds: usize,
+    /// Snapshots taken.
+    pub snapshots: usize,
+    /// The longest time from a start to ready.
+    pub slowest_start: Duration,
+}
+
+impl Figures {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.single += other.single;
+        self.of_all += other.of_all;
+        self.while_starting += other.while_starting;
+        self.strict += other.strict;
+        self.segment += other.segment;
+        self.ids += other.ids;
+        self.created += other.created;
+        self.torn_tails += other.torn_tails;
+        self.rebuilds += other.rebuilds;
+        self.snapshots += other.snapshots;
+        self.slowest_start = self.slowest_start.max(other.slowest_start);
+    }
+
+    /// Cuts in all: one of all nodes counts once.
+    pub fn cuts(&self) -> usize {
+        self.single + self.of_all
+    }
+}
+
+/// A three-node cluster on cuttable disks, under load.
+#[derive(Debug)]
+pub struct PowerRun {
+    // The load is dropped first: it ends by itself once nobody waits for it.
+    load: Option<Mixed>,
+    cluster: Cluster,
+    random: Random,
+    timeline: Timeline,
+    order: History<Values>,
+    ticket: History<Values>,
+    ids: History<Ids>,
+    created: History<Created>,
+    doubtful: Vec<(At, At)>,
+    loads: usize,
+    /// Values that the judge took, which no history has.
+    judged: i64,
+    unsettled: bool,
+    figures: Figures,
+}
+
+#[derive(Debug)]
+struct Mixed {
+    order: Workload<Values>,
+    ticket: Workload<Values>,
+    ids: Workload<Ids>,
+    created: Workload<Created>,
+}
+
+impl PowerRun {
+    /// Founds a cluster. With `lying` disks nothing is ever synced (eatmydata), though the nodes
+    /// believe it.
+    pub fn new(kind: FileSystem, random: Random, lying: bool) -> Self {
+        let mut cluster = Cluster::planned(3)
+            .with("raft", "snapshot_every", SNAPSHOT_EVERY)
+            .on_disks(kind, ROOMY);
+        if lying {
+            (0..3).for_each(|i| cluster.node_mut(i).set_launcher(&["eatmydata"]));
+        }
+        Self {
+            load: None,
+            cluster,
+            random,
+            timeline: Timeline::begin(),
+            order: Vec::new(),
+            ticket: Vec::new(),
+            ids: Vec::new(),
+            created: Vec::new(),
+            doubtful: Vec::new(),
+            loads: 0,
+            judged: 0,
+            unsettled: false,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Founds the cluster; its power is cut at some moment of it.
+    ///
+    /// # Errors
+    /// If it does not come up afterwards.
+    pub fn found(&mut self) -> Result<(), Violation> {
+        self.cluster.start_all();
+        std::thread::sleep(Duration::from_millis(self.random.below(900)));
+        self.unsettled = true;
+        self.cut(&[0, 1, 2])?;
+        self.settle()?;
+        let strict = json!({"mode": "strict"});
+        self.cluster.create_sequence(0, "order", &strict);
+        let small = json!({"segment": {"min": 20, "max": 500}});
+        self.cluster.create_sequence(0, "ticket", &small);
+        Ok(())
+    }
+
+    /// What happened so far.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// Cuts `count` times under one continuous load, every `all_every`th time all nodes at once,
+    /// and judges what clients were told.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn round(&mut self, count: usize, all_every: usize) -> Result<(), Violation> {
+        self.begin_load();
+        for number in 1..=count {
+            if !self.unsettled {
+                self.progress()?;
+            }
+            std::thread::sleep(Duration::from_millis(self.random.below(250)));
+            if number % all_every == 0 {
+                self.cut(&[0, 1, 2])?;
+            } else {
+                let victim = self.victim();
+                self.cut(&[victim])?;
+            }
+            // One in four is followed by the next one while the node starts.
+            self.unsettled = self.random.below(4) == 0;
+            if !self.unsettled {
+                self.settle()?;
+            }
+        }
+        self.settle()?;
+        self.end_load();
+        self.judge()
+    }
+
+    /// Half of the time the leader, where one is known.
+    fn victim(&mut self) -> usize {
+        let any = self.random.below(3) as usize;
+        if self.random.below(2) == 0 {
+            return any;
+        }
+        self.cluster.leader_claims().unwrap_or(any)
+    }
+
+    /// Cuts the power of these nodes at once and starts them again.
+    ///
+    /// # Errors
+    /// If one of them had ended by itself before.
+    pub fn cut(&mut self, victims: &[usize]) -> Result<(), Violation> {
+        for &victim in victims {
+            self.check_running(victim)?;
+        }
+        let loss = match self.random.below(3) {
+            0 => Loss::Data,
+            _ => Loss::All,
+        };
+        let manner = match self.random.below(2) {
+            0 => Manner::Dead,
+            _ => Manner::Alive,
+        };
+        let begin = self.timeline.at();
+        if manner == Manner::Dead {
+            victims
+                .iter()
+                .for_each(|&i| self.cluster.node_mut(i).kill());
+        }
+        for &victim in victims {
+            self.cluster.disk_mut(victim).cut(loss);
+        }
+        if manner == Manner::Alive {
+            // Some time to meet the first error, or none.
+            std::thread::sleep(Duration::from_millis(self.random.below(4) * 30));
+            for &victim in victims {
+                self.end(victim)?;
+            }
+            self.doubtful.push((begin, self.timeline.at()));
+        }
+        for &victim in victims {
+            let disk = self.cluster.disk_mut(victim);
+            disk.unmount();
+            disk.mount();
+        }
+        for &victim in victims {
+            self.cluster.node_mut(victim).start();
+        }
+        match victims.len() {
+            1 => self.figures.single += 1,
+            _ => self.figures.of_all += 1,
+        }
+        self.figures.while_starting += usize::from(self.unsettled);
+        Ok(())
+    }
+
+    /// Ends a process whose disk is gone, if it has not seen that for itself already.
+    fn end(&mut self, victim: usize) -> Result<(), Violation> {
+        let node = self.cluster.node_mut(victim);
+        match node.ended() {
+            Some(status) if status.code() != DISK_FAILED => {
+                let detail = format!("{status} without a disk: {}", node.last_line());
+                Err(violation("a lost disk ends the node with exit 10", detail))
+            }
+            _ => {
+                node.kill();
+                Ok(())
+            }
+        }
+    }
+
+    fn check_running(&mut self, index: usize) -> Result<(), Violation> {
+        let node = self.cluster.node_mut(index);
+        if node.is_running() {
+            return Ok(());
+        }
+        let detail = format!("{} ended by itself: {}", node.name(), node.last_line());
+        Err(violation("every node opens", detail))
+    }
+
+    /// Waits until every node is ready.
+    fn settle(&mut self) -> Result<(), Violation> {
+        let begin = Instant::now();
+        for index in 0..3 {
+            let ready = wait::within(READY.saturating_sub(begin.elapsed()), || {
+                let runs = self.check_running(index);
+                if runs.is_err() || self.cluster.node(index).is_ready() {
+                    return Some(runs);
+                }
+                None
+            });
+            ready.unwrap_or_else(|| {
+                let url = self.cluster.url(index, "/readyz?verbose");
+                let said = http::get(&url).send();
+                let detail = format!("n{} is not ready in {READY:?}: {said:?}", index + 1);
+                Err(violation("every node gets ready", detail))
+            })?;
+        }
+        self.unsettled = false;
+        self.figures.slowest_start = self.figures.slowest_start.max(begin.elapsed());
+        Ok(())
+    }
+
+    fn begin_load(&mut self) {
+        let (urls, timeline) = (self.cluster.urls(), self.timeline);
+        let load = |clients, route, count, pause_ms| Load {
+            urls: urls.clone(),
+            clients,
+            route,
+            count,
+            pause: Duration::from_millis(pause_ms),
+        };
+        let prefix = format!("made.{}.", self.loads);
+        self.loads += 1;
+        self.load = Some(Mixed {
+            order: Workload::next(load(4, Route::Roaming, 1, 1), timeline, "order"),
+            ticket: Workload::next(load(3, Route::Fixed, 7, 3), timeline, "ticket"),
+            ids: Workload::ids(load(3, Route::Fixed, 50, 5), timeline),
+            created: Workload::creates(load(1, Route::Roaming, 1, 3), timeline, &prefix),
+        });
+    }
+
+    /// Waits until some more was acknowledged since the last cut.
+    fn progress(&self) -> Result<(), Violation> {
+        let Some(load) = &self.load else {
+            return Ok(());
+        };
+        let goal = load.order.acknowledged() + PROGRESS;
+        wait::within(READY, || (load.order.acknowledged() >= goal).then_some(())).ok_or_else(|| {
+            violation(
+                "a cluster with a quorum serves",
+                format!("not in {READY:?}"),
+            )
+        })
+    }
+
+    fn end_load(&mut self) {
+        let Some(load) = self.load.take() else {
+            return;
+        };
+        self.order.extend(load.order.finish());
+        self.ticket.extend(load.ticket.finish());
+        self.ids.extend(load.ids.finish());
+        self.created.extend(load.created.finish());
+        let times = std::mem::take(&mut self.doubtful);
+        doubt(&mut self.order, &times);
+        doubt(&mut self.ticket, &times);
+        doubt(&mut self.ids, &times);
+        doubt(&mut self.created, &times);
+    }
+
+    fn judge(&mut self) -> Result<(), Violation> {
+        self.figures.strict = linearizable::strict(&self.order)?;
+        self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
+        self.figures.ids = unique::ids(&self.ids)?;
+        increasing::ids_per_worker(&self.ids)?;
+        let (next, _) = self.cluster.next(0, "order", 1);
+        lost::strict(&self.order, 1 + self.judged, next)?;
+        self.judged += 1;
+        let there = self.cluster.sequence_names(0);
+        self.figures.created = lost::created(&self.created, &there)?;
+        self.cluster.wait_same_state(&[0, 1, 2]);
+        let said = (0..3).map(|i| self.cluster.node(i).stderr());
+        let said: String = said.collect();
+        self.figures.torn_tails = said.matches("the last write was interrupted").count();
+        self.figures.rebuilds = said.matches("the checkpoint is not usable").count();
+        self.figures.snapshots = said.matches("snapshot taken").count();
+        Ok(())
+    }
+
+    /// Counts of (acknowledged, unknown, refused) strict requests so far.
+    pub fn tally(&self) -> (usize, usize, usize) {
+        tally(&self.order)
+    }
+
+    /// What the nodes said last, for the report of a run that failed.
+    pub fn tails(&self) -> String {
+        (0..3).map(|i| self.cluster.node(i).tail()).collect()
+    }
+}
+
+fn violation(invariant: &'static str, detail: String) -> Violation {
+    Violation { invariant, detail }
+}
