@@ -18,6 +18,7 @@ mod folders;
 mod http;
 mod ids;
 mod members;
+mod power_cuts;
 mod quorum;
 mod segments;
 mod strict;

@@ -1,0 +1,64 @@
+//! Power cuts of real nodes on real file systems: what was acknowledged is there, every node opens.
+//!
+//! A few of those that `soak power-cuts` makes by the hundred. Where nothing can be mounted (see
+//! `seqd_tests::loop_disk`) a story says so and ends.
+
+use seqd_tests::loop_disk::{FileSystem, unavailable};
+use seqd_tests::power::PowerRun;
+use seqd_tests::seed::Random;
+
+/// Whether a story ends here, with a line on stderr that says why.
+pub(crate) fn cannot_cut(kind: FileSystem, story: &str) -> bool {
+    let why = unavailable(kind);
+    if let Some(why) = &why {
+        eprintln!("{story}: not told, since no power can be cut here: {why}");
+    }
+    why.is_some()
+}
+
+fn six_cuts(kind: FileSystem, story: &str) {
+    if cannot_cut(kind, story) {
+        return;
+    }
+    let mut run = PowerRun::new(kind, Random::of_this_run(story), false);
+    let result = run.found().and_then(|()| run.round(5, 2));
+    assert_eq!(result, Ok(()), "{}", run.tails());
+    let figures = run.figures();
+    println!("{figures:?}");
+    assert_eq!((figures.single, figures.of_all), (3, 3));
+    assert!(figures.strict > 0 && figures.created > 0 && figures.ids > 0);
+}
+
+#[test]
+fn power_cuts_on_xfs_lose_nothing_that_was_acknowledged() {
+    six_cuts(FileSystem::Xfs, "power cuts on xfs");
+}
+
+#[test]
+fn power_cuts_on_ext4_lose_nothing_that_was_acknowledged() {
+    six_cuts(FileSystem::Ext4, "power cuts on ext4");
+}
+
+/// The harness can see a loss: on disks that never sync anything the same cuts break the cluster.
+#[test]
+fn on_disks_that_lie_the_same_cuts_are_seen_to_lose() {
+    let story = "power cuts on lying disks";
+    if cannot_cut(FileSystem::Ext4, story) {
+        return;
+    }
+    if std::process::Command::new("eatmydata")
+        .arg("true")
+        .status()
+        .is_err()
+    {
+        eprintln!("{story}: not told, eatmydata is missing (apt-get install eatmydata)");
+        return;
+    }
+    let mut run = PowerRun::new(FileSystem::Ext4, Random::of_this_run(story), true);
+    let mut result = run.found();
+    for _ in 0..3 {
+        result = result.and_then(|()| run.round(3, 1));
+    }
+    let seen = result.expect_err("nothing was ever synced, and nobody noticed");
+    println!("seen: {seen}");
+}
