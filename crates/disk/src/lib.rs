@@ -3,7 +3,8 @@
 //! The log, snapshots, `CURRENT`, `last-tick`, `peers` and the identity files are written through
 //! [`Disk`] and [`DiskFile`] alone, so that a test can stand in for the disk: make a call fail,
 //! record every call, and show what a power cut at any moment may leave. [`OsDisk`] is the
-//! operating system's.
+//! operating system's;
+//! `simulated` (feature `simulation`) is a disk in memory whose power can fail.
 //!
 //! This crate knows operations, not formats: what is in a file, and when it must be synced, is its
 //! owner's business. It never syncs on its own, never retries, and adds no buffering but where its
@@ -12,6 +13,8 @@
 mod durable;
 mod os;
 mod read_only;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulated;
 mod stream;
 
 use std::io;

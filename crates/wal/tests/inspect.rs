@@ -8,14 +8,14 @@
 
 mod support;
 
+use seqd_disk::simulated::SimulatedDisk;
 use seqd_disk::{Disk, ReadOnly};
 use seqd_wal::{Wal, WalOptions, inspect};
-use support::mem_disk::MemDisk;
 use support::{append, dir, open, options, wait};
 
 const SEGMENT_BYTES: u64 = 1024;
 
-fn small(disk: &MemDisk) -> WalOptions {
+fn small(disk: &SimulatedDisk) -> WalOptions {
     WalOptions {
         segment_bytes: SEGMENT_BYTES,
         ..options(disk)
@@ -23,8 +23,8 @@ fn small(disk: &MemDisk) -> WalOptions {
 }
 
 /// A log of a few small segments, with a vote, a truncation and a purge in it.
-fn log() -> MemDisk {
-    let disk = MemDisk::default();
+fn log() -> SimulatedDisk {
+    let disk = support::disk();
     let (wal, _) = Wal::open(small(&disk)).unwrap();
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
     for index in 0..12 {
@@ -33,26 +33,26 @@ fn log() -> MemDisk {
     wait(|done| wal.truncate_after(Some(9), done)).unwrap();
     append(&wal, 10, "the last");
     wait(|done| wal.purge(1, b"purged".to_vec(), done)).unwrap();
-    disk.image()
+    disk.kept()
 }
 
-fn segments(disk: &MemDisk) -> Vec<String> {
+fn segments(disk: &SimulatedDisk) -> Vec<String> {
     let mut names = disk.list(&dir()).unwrap();
     names.retain(|name| name.ends_with(".seg"));
     names.sort();
     names
 }
 
-fn contents(disk: &MemDisk) -> Vec<Vec<u8>> {
+fn contents(disk: &SimulatedDisk) -> Vec<Vec<u8>> {
     segments(disk)
         .iter()
-        .map(|name| disk.contents(name))
+        .map(|name| disk.contents(dir().join(name)).unwrap())
         .collect()
 }
 
 /// Looks and opens; both must say the same, and the look must change nothing.
 #[track_caller]
-fn assert_agrees(disk: &MemDisk, what: &str) -> bool {
+fn assert_agrees(disk: &SimulatedDisk, what: &str) -> bool {
     let before = contents(disk);
     let seen = inspect(&ReadOnly(disk.clone()), &dir()).unwrap();
     assert_eq!(contents(disk), before, "{what}: the look changed the log");
@@ -88,7 +88,10 @@ fn a_look_tells_the_segments_and_the_marks() {
     assert_eq!(seen.segments.len(), names.len());
     for (segment, name) in seen.segments.iter().zip(&names) {
         assert!(segment.path.ends_with(name));
-        assert_eq!(segment.bytes, disk.contents(name).len() as u64);
+        assert_eq!(
+            segment.bytes,
+            disk.contents(dir().join(name)).unwrap().len() as u64
+        );
         assert!(segment.used <= segment.bytes && segment.batches > 0);
     }
     let live: Vec<u64> = seen
@@ -112,9 +115,9 @@ fn a_look_agrees_with_an_open_on_every_flipped_byte() {
     let disk = log();
     let (mut opened, mut refused) = (0, 0);
     for name in segments(&disk) {
-        for at in 0..disk.contents(&name).len() {
-            let disk = disk.image();
-            disk.edit(&name, |bytes| bytes[at] ^= 0x20);
+        for at in 0..disk.contents(dir().join(&name)).unwrap().len() {
+            let disk = disk.kept();
+            disk.edit(dir().join(&name), |bytes| bytes[at] ^= 0x20);
             match assert_agrees(&disk, &format!("{name} byte {at}")) {
                 true => opened += 1,
                 false => refused += 1,
@@ -129,13 +132,13 @@ fn a_look_agrees_with_an_open_on_a_file_cut_anywhere_and_on_a_missing_one() {
     let disk = log();
     let names = segments(&disk);
     let last = names.last().unwrap();
-    for len in (0..disk.contents(last).len()).step_by(8) {
-        let disk = disk.image();
-        disk.edit(last, |bytes| bytes.truncate(len));
+    for len in (0..disk.contents(dir().join(last)).unwrap().len()).step_by(8) {
+        let disk = disk.kept();
+        disk.edit(dir().join(last), |bytes| bytes.truncate(len));
         assert_agrees(&disk, &format!("{last} cut at {len}"));
     }
     for name in &names {
-        let disk = disk.image();
+        let disk = disk.kept();
         disk.remove(&dir().join(name)).unwrap();
         assert_agrees(&disk, &format!("without {name}"));
     }
@@ -143,7 +146,7 @@ fn a_look_agrees_with_an_open_on_a_file_cut_anywhere_and_on_a_missing_one() {
 
 #[test]
 fn a_folder_that_is_not_there_is_a_log_without_segments() {
-    let disk = MemDisk::default();
+    let disk = support::disk();
     let seen = inspect(&ReadOnly(disk.clone()), &dir()).unwrap();
     assert!(seen.segments.is_empty() && seen.damage.is_none());
     let (wal, _) = open(&disk);

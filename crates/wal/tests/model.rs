@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use seqd_disk::simulated::{Dice, SimulatedDisk};
 use seqd_wal::{Done, Record, Recovered, Wal, WalOptions};
-use support::mem_disk::MemDisk;
-use support::{entries, eventually, options};
+use support::{disk, entries, eventually, options};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -100,7 +100,7 @@ impl Model {
 
 /// A log, its model, and the notes that a crash may lead back to.
 struct Run {
-    disk: MemDisk,
+    disk: SimulatedDisk,
     wal: Wal,
     notes: Vec<Model>,
     committed: Vec<Option<Vec<u8>>>,
@@ -109,7 +109,7 @@ struct Run {
 }
 
 impl Run {
-    fn start(disk: MemDisk) -> (Self, Recovered) {
+    fn start(disk: SimulatedDisk) -> (Self, Recovered) {
         let quick = WalOptions {
             witness_after: Duration::from_millis(1),
             ..options(&disk)
@@ -207,7 +207,7 @@ impl Run {
     }
 
     /// Starts again from an image that was taken after `answered` calls had been answered.
-    fn crash(self, image: MemDisk, answered: usize) -> Self {
+    fn crash(self, image: SimulatedDisk, answered: usize) -> Self {
         drop(self.wal);
         let (again, recovered) = Self::start(image);
         let found = again.model();
@@ -227,7 +227,7 @@ impl Run {
             Step::Reopen => {
                 self.wal.close().unwrap();
                 self.settle();
-                let (again, recovered) = Self::start(self.disk.image());
+                let (again, recovered) = Self::start(self.disk.kept());
                 assert_eq!(again.model(), self.model());
                 assert_eq!(Some(&recovered.committed), self.committed.last());
                 assert_eq!(recovered.torn, None);
@@ -235,19 +235,12 @@ impl Run {
             }
             Step::Kill => {
                 let answered = self.answered.load(Ordering::SeqCst);
-                let image = self.disk.image_with_unsynced();
+                let image = self.disk.killed();
                 return self.crash(image, answered);
             }
             Step::PowerCut(seed) => {
                 let answered = self.answered.load(Ordering::SeqCst);
-                let mut random = *seed | 1;
-                let image = self.disk.cut(|| {
-                    // Xorshift: as good a coin as any.
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    random & 4 == 0
-                });
+                let image = self.disk.cut(&mut Dice::new(*seed));
                 return self.crash(image, answered);
             }
             call => self.call(call),
@@ -259,7 +252,7 @@ impl Run {
 proptest! {
     #[test]
     fn a_log_is_what_the_model_says_whatever_dies(steps in prop::collection::vec(step(), 1..120)) {
-        let (mut run, _) = Run::start(MemDisk::default());
+        let (mut run, _) = Run::start(disk());
         for step in &steps {
             run = run.go(step);
         }

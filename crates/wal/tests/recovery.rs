@@ -8,28 +8,28 @@
 
 mod support;
 
-use std::io;
 use std::ops::Range;
+use std::path::Path;
 
+use seqd_disk::simulated::{Call, Failure, Fault, SimulatedDisk};
 use seqd_wal::{Wal, WalError, WalOptions};
-use support::mem_disk::MemDisk;
-use support::{append, dir, entries, open, options, record, refused, wait};
+use support::{append, contents, dir, disk, entries, files, open, options, record, refused, wait};
 
-const SEGMENT_1: &str = "0000000001.seg";
-const SEGMENT_2: &str = "0000000002.seg";
+const SEGMENT_1: &str = "/data/wal/0000000001.seg";
+const SEGMENT_2: &str = "/data/wal/0000000002.seg";
 const HEADER_BYTES: usize = 64;
 
 /// A log of `count` batches of one entry each, and where the last batch lies in the first file.
-fn log_of(count: u64) -> (MemDisk, Range<usize>) {
-    let disk = MemDisk::default();
+fn log_of(count: u64) -> (SimulatedDisk, Range<usize>) {
+    let disk = disk();
     let (wal, _) = open(&disk);
     for index in 0..count - 1 {
         append(&wal, index, payload(index));
     }
-    let before = disk.contents(SEGMENT_1);
+    let before = contents(&disk, SEGMENT_1);
     append(&wal, count - 1, payload(count - 1));
-    let image = disk.image();
-    let after = image.contents(SEGMENT_1);
+    let image = disk.kept();
+    let after = contents(&image, SEGMENT_1);
     let changed = |at: &usize| before[*at] != after[*at];
     let begin = (0..after.len()).find(changed).unwrap() / 8 * 8;
     let end = (0..after.len()).rfind(changed).unwrap() + 1;
@@ -63,13 +63,13 @@ fn assert_corrupt(error: &WalError, file: &str) {
 
 #[test]
 fn an_empty_folder_founds_a_log_and_says_so() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, recovered) = open(&disk);
     assert!(recovered.created);
     assert_eq!((recovered.first_index, recovered.last.clone()), (0, None));
     assert_eq!(wal.synced_index(), None);
     wal.close().unwrap();
-    let (_, recovered) = open(&disk.image());
+    let (_, recovered) = open(&disk.kept());
     assert!(!recovered.created);
     assert_eq!(recovered.torn, None);
 }
@@ -78,7 +78,7 @@ fn an_empty_folder_founds_a_log_and_says_so() {
 fn a_last_batch_cut_at_any_byte_is_a_torn_tail() {
     let (disk, last) = log_of(4);
     for cut in last.clone() {
-        let disk = disk.image();
+        let disk = disk.kept();
         disk.edit(SEGMENT_1, |bytes| bytes[cut..].fill(0));
         let (wal, recovered) = open(&disk);
         assert_eq!(entries(&wal), some_entries(3), "cut at {cut}");
@@ -87,7 +87,7 @@ fn a_last_batch_cut_at_any_byte_is_a_torn_tail() {
             .torn
             .map(|torn| (torn.offset as usize, torn.bytes > 0));
         // A cut at the first byte leaves nothing to speak of; leading zeroes neither.
-        let remains = disk.contents(SEGMENT_1)[last.clone()]
+        let remains = contents(&disk, SEGMENT_1)[last.clone()]
             .iter()
             .any(|byte| *byte != 0);
         assert!(!remains, "zeroed");
@@ -101,7 +101,7 @@ fn a_last_batch_cut_at_any_byte_is_a_torn_tail() {
 fn a_last_batch_with_garbage_from_any_byte_is_a_torn_tail() {
     let (disk, last) = log_of(4);
     for from in last.clone() {
-        let disk = disk.image();
+        let disk = disk.kept();
         disk.edit(SEGMENT_1, |bytes| {
             for byte in &mut bytes[from..last.end] {
                 *byte = !*byte;
@@ -111,7 +111,7 @@ fn a_last_batch_with_garbage_from_any_byte_is_a_torn_tail() {
         assert_eq!(entries(&wal), some_entries(3), "garbage from {from}");
         assert_eq!(recovered.torn.unwrap().offset as usize, last.start);
         assert!(
-            disk.contents(SEGMENT_1)[last.start..]
+            contents(&disk, SEGMENT_1)[last.start..]
                 .iter()
                 .all(|byte| *byte == 0)
         );
@@ -121,14 +121,14 @@ fn a_last_batch_with_garbage_from_any_byte_is_a_torn_tail() {
 #[test]
 fn a_file_that_ends_inside_the_last_batch_is_a_torn_tail() {
     let (disk, last) = log_of(4);
-    let full = disk.contents(SEGMENT_1).len();
+    let full = contents(&disk, SEGMENT_1).len();
     for cut in last {
-        let disk = disk.image();
+        let disk = disk.kept();
         disk.edit(SEGMENT_1, |bytes| bytes.truncate(cut));
         let (wal, recovered) = open(&disk);
         assert_eq!(entries(&wal), some_entries(3), "cut at {cut}");
         assert!(recovered.torn.is_some());
-        assert_eq!(disk.contents(SEGMENT_1).len(), full, "as long as before");
+        assert_eq!(contents(&disk, SEGMENT_1).len(), full, "as long as before");
     }
 }
 
@@ -136,7 +136,7 @@ fn a_file_that_ends_inside_the_last_batch_is_a_torn_tail() {
 fn a_flipped_bit_before_the_last_batch_is_corruption() {
     let (disk, last) = log_of(4);
     for at in 0..last.start {
-        let disk = disk.image();
+        let disk = disk.kept();
         disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 1 << (at % 8));
         assert_corrupt(&refused(options(&disk)), SEGMENT_1);
     }
@@ -146,9 +146,9 @@ fn a_flipped_bit_before_the_last_batch_is_corruption() {
 fn a_refused_log_is_left_as_it_was_found() {
     let (disk, _) = log_of(4);
     disk.edit(SEGMENT_1, |bytes| bytes[HEADER_BYTES + 60] ^= 1);
-    let before = disk.contents(SEGMENT_1);
+    let before = contents(&disk, SEGMENT_1);
     refused(options(&disk));
-    assert_eq!(disk.contents(SEGMENT_1), before);
+    assert_eq!(contents(&disk, SEGMENT_1), before);
     assert_corrupt(&refused(options(&disk)), SEGMENT_1);
 }
 
@@ -184,9 +184,9 @@ fn what_was_cut_does_not_come_back_behind_a_batch_of_equal_length() {
     assert_eq!(recovered.torn.unwrap().offset as usize, last.start);
     // The next batch ends exactly where the remains would go on, and a power cut follows.
     append(&wal, 3, payload(3));
-    let disk = disk.cut(|| false);
+    let disk = disk.lost();
     assert!(
-        disk.contents(SEGMENT_1)[last.end..]
+        contents(&disk, SEGMENT_1)[last.end..]
             .iter()
             .all(|byte| *byte == 0)
     );
@@ -207,9 +207,9 @@ fn remains_beyond_the_bad_batch_are_zeroed_durably() {
         recovered.torn.unwrap().bytes as usize,
         last.end + 900 - last.start
     );
-    let after_cut = disk.cut(|| false);
+    let after_cut = disk.lost();
     assert!(
-        after_cut.contents(SEGMENT_1)[last.start..]
+        contents(&after_cut, SEGMENT_1)[last.start..]
             .iter()
             .all(|byte| *byte == 0)
     );
@@ -217,7 +217,7 @@ fn remains_beyond_the_bad_batch_are_zeroed_durably() {
 
 #[test]
 fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));
     disk.hold_syncs();
@@ -225,11 +225,11 @@ fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
     wal.append(vec![record(1, payload(1))], done);
     disk.wait_for_held_sync();
     // The process is killed: its unsynced write is in the page cache of the machine that lives on.
-    let page_cache = disk.image_with_unsynced();
+    let page_cache = disk.killed();
     disk.release_syncs();
     let (_, recovered) = open(&page_cache);
     assert_eq!(recovered.last, Some((1, payload(1))));
-    let (_, recovered) = open(&page_cache.cut(|| false));
+    let (_, recovered) = open(&page_cache.lost());
     assert_eq!(
         recovered.last,
         Some((1, payload(1))),
@@ -239,18 +239,18 @@ fn what_an_open_reports_is_durable_even_if_it_was_never_synced() {
 
 #[test]
 fn what_an_open_reports_is_durable_even_if_its_sync_had_failed() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));
-    disk.fail_next_sync(io::ErrorKind::Other);
+    disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
     // Long enough to have sectors of its own: writing to its neighbours would not save them.
     let long = vec![5; 2000];
     wait(|done| wal.append(vec![record(1, &long)], done)).unwrap_err();
     // The next process reads it from pages that count as clean.
-    let page_cache = disk.image_with_unsynced();
+    let page_cache = disk.killed();
     let (_wal, recovered) = open(&page_cache);
     assert_eq!(recovered.last, Some((1, long.clone())));
-    let (_, recovered) = open(&page_cache.cut(|| false));
+    let (_, recovered) = open(&page_cache.lost());
     assert_eq!(
         recovered.last,
         Some((1, long)),
@@ -264,13 +264,13 @@ fn a_cut_whose_sync_failed_is_made_again() {
     disk.edit(SEGMENT_1, |bytes| {
         bytes[last.start..last.end + 2000].fill(0xee)
     });
-    disk.fail_next_sync(io::ErrorKind::Other);
+    disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
     assert!(refused(options(&disk)).is_failed_sync());
     // The zeroes are in the page cache, and not on the disk.
     let (_wal, _) = open(&disk);
-    let after_cut = disk.cut(|| false);
+    let after_cut = disk.lost();
     assert!(
-        after_cut.contents(SEGMENT_1)[last.start..]
+        contents(&after_cut, SEGMENT_1)[last.start..]
             .iter()
             .all(|byte| *byte == 0)
     );
@@ -280,22 +280,28 @@ fn a_cut_whose_sync_failed_is_made_again() {
 fn an_open_syncs_the_folder_and_its_parent() {
     let (disk, _) = log_of(2);
     open(&disk);
-    let synced = disk.dir_syncs();
-    assert!(synced.contains(&dir()) && synced.contains(&dir().parent().unwrap().to_path_buf()));
+    let is_synced = |folder: &Path| {
+        let mut operations = disk.operations().into_iter();
+        operations.any(|operation| operation.call == Call::SyncDir && operation.path == folder)
+    };
+    assert!(is_synced(&dir()) && is_synced(dir().parent().unwrap()));
 }
 
 /// A log over several segments.
-fn long_log() -> (MemDisk, u64) {
-    let disk = MemDisk::default();
+fn long_log() -> (SimulatedDisk, u64) {
+    let disk = disk();
     let (wal, _) = open(&disk);
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
     let mut index = 0;
-    while !disk.names().iter().any(|name| name == "0000000004.seg") {
+    while !files(&disk)
+        .iter()
+        .any(|name| name == "/data/wal/0000000004.seg")
+    {
         append(&wal, index, [index as u8; 300]);
         index += 1;
     }
     wal.close().unwrap();
-    (disk.image(), index)
+    (disk.kept(), index)
 }
 
 #[test]
@@ -317,13 +323,12 @@ fn a_first_segment_that_was_not_purged_is_missed() {
 #[test]
 fn a_flipped_bit_in_an_earlier_segment_is_corruption_there() {
     let (disk, _) = long_log();
-    let used = disk
-        .contents(SEGMENT_1)
+    let used = contents(&disk, SEGMENT_1)
         .iter()
         .rposition(|byte| *byte != 0)
         .unwrap();
     for at in (0..=used).step_by(3) {
-        let disk = disk.image();
+        let disk = disk.kept();
         disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 0x10);
         assert_corrupt(&refused(options(&disk)), SEGMENT_1);
     }
@@ -333,25 +338,25 @@ fn a_flipped_bit_in_an_earlier_segment_is_corruption_there() {
 fn a_named_segment_with_a_bad_header_or_opening_is_corrupt_even_as_the_last() {
     let (disk, _) = long_log();
     for at in (0..HEADER_BYTES).chain([HEADER_BYTES, HEADER_BYTES + 20]) {
-        let disk = disk.image();
-        disk.edit("0000000004.seg", |bytes| bytes[at] ^= 1);
-        assert_corrupt(&refused(options(&disk)), "0000000004.seg");
+        let disk = disk.kept();
+        disk.edit("/data/wal/0000000004.seg", |bytes| bytes[at] ^= 1);
+        assert_corrupt(&refused(options(&disk)), "/data/wal/0000000004.seg");
     }
     for len in [0, 10, HEADER_BYTES, HEADER_BYTES + 8] {
-        let disk = disk.image();
-        disk.edit("0000000004.seg", |bytes| bytes.truncate(len));
-        assert_corrupt(&refused(options(&disk)), "0000000004.seg");
+        let disk = disk.kept();
+        disk.edit("/data/wal/0000000004.seg", |bytes| bytes.truncate(len));
+        assert_corrupt(&refused(options(&disk)), "/data/wal/0000000004.seg");
     }
 }
 
 #[test]
 fn a_segment_under_another_name_is_corrupt() {
     let (disk, _) = long_log();
-    disk.put("0000000005.seg", &disk.contents(SEGMENT_1));
-    assert_corrupt(&refused(options(&disk)), "0000000005.seg");
+    disk.put("/data/wal/0000000005.seg", &contents(&disk, SEGMENT_1));
+    assert_corrupt(&refused(options(&disk)), "/data/wal/0000000005.seg");
     let (disk, _) = long_log();
-    disk.put("7.seg", b"");
-    assert_corrupt(&refused(options(&disk)), "7.seg");
+    disk.put("/data/wal/7.seg", b"");
+    assert_corrupt(&refused(options(&disk)), "/data/wal/7.seg");
 }
 
 #[test]
@@ -379,23 +384,23 @@ fn a_newer_format_is_named_as_such() {
 #[test]
 fn leftovers_that_never_got_a_name_are_removed() {
     let (disk, _) = log_of(2);
-    disk.put("0000000002.seg.tmp", &[7; 100]);
+    disk.put("/data/wal/0000000002.seg.tmp", &[7; 100]);
     let (wal, _) = open(&disk);
     assert_eq!(entries(&wal), some_entries(2));
-    assert_eq!(disk.names(), [SEGMENT_1]);
+    assert_eq!(files(&disk), [SEGMENT_1]);
 }
 
 #[test]
 fn a_clean_close_leaves_a_witness_for_the_last_batch() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, payload(0));
     wal.save_committed(b"mark".to_vec());
     wal.close().unwrap();
-    let disk = disk.image();
+    let disk = disk.kept();
     let (_, recovered) = open(&disk);
     assert_eq!(recovered.committed.as_deref(), Some(&b"mark"[..]));
-    let at = find(&disk.contents(SEGMENT_1), &payload(0));
+    let at = find(&contents(&disk, SEGMENT_1), &payload(0));
     disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 1);
     assert_corrupt(&refused(options(&disk)), SEGMENT_1);
 }
@@ -409,7 +414,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> usize {
 
 #[test]
 fn options_that_cannot_work_are_refused() {
-    let disk = MemDisk::default();
+    let disk = disk();
     for segment_bytes in [0, 1023, (1 << 30) + 1] {
         let error = refused(WalOptions {
             segment_bytes,
@@ -430,11 +435,11 @@ fn options_that_cannot_work_are_refused() {
 
 #[test]
 fn a_full_disk_at_the_first_start_is_told_as_such() {
-    let disk = MemDisk::default();
+    let disk = disk();
     disk.set_full(true);
     assert!(refused(options(&disk)).is_disk_full());
     disk.set_full(false);
-    disk.fail_next_sync(io::ErrorKind::Other);
+    disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
     let error = refused(options(&disk));
     assert!(error.is_failed_sync() && !error.is_disk_full(), "{error}");
     Wal::open(options(&disk)).unwrap();

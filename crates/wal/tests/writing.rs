@@ -14,9 +14,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use seqd_disk::simulated::{Call, Failure, Fault};
 use seqd_wal::{Done, FailedStep, Wal, WalFailure, WalOptions};
-use support::mem_disk::MemDisk;
-use support::{DEADLINE, answer, append, entries, eventually, open, options, record, wait};
+use support::{
+    DEADLINE, answer, append, disk, entries, eventually, files, open, options, record, wait,
+};
 
 /// Callbacks that note, in a common list, the order in which they ran and what they were told.
 #[derive(Clone, Default)]
@@ -46,7 +48,7 @@ impl Order {
 
 #[test]
 fn an_answer_waits_for_the_sync() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     disk.hold_syncs();
     let (done, answer) = answer();
@@ -57,24 +59,24 @@ fn an_answer_waits_for_the_sync() {
     assert!(!wal.wait_synced(0, Duration::from_millis(1)).unwrap());
     assert!(wal.stalled_for().unwrap() >= Duration::from_millis(1));
     // It is not durable: a power cut in this moment loses it.
-    assert_eq!(open(&disk.cut(|| false)).1.last, None);
+    assert_eq!(open(&disk.lost()).1.last, None);
     disk.release_syncs();
     answer.recv_timeout(DEADLINE).unwrap().unwrap();
     assert_eq!(wal.synced_index(), Some(0));
     assert_eq!(wal.stalled_for(), None);
     assert!(wal.wait_synced(0, Duration::ZERO).unwrap());
-    assert_eq!(open(&disk.cut(|| false)).1.last, Some((0, b"a".to_vec())));
+    assert_eq!(open(&disk.lost()).1.last, Some((0, b"a".to_vec())));
 }
 
 #[test]
 fn what_gathers_during_a_sync_is_synced_at_once_and_answered_in_order() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     let order = Order::default();
     disk.hold_syncs();
     wal.append(vec![record(0, "first")], order.done(0));
     disk.wait_for_held_sync();
-    let before = disk.data_syncs();
+    let before = disk.count(Call::SyncData);
     for index in 1..=20 {
         wal.append(vec![record(index, "more")], order.done(index as u32));
     }
@@ -84,7 +86,7 @@ fn what_gathers_during_a_sync_is_synced_at_once_and_answered_in_order() {
     assert_eq!(order.seen(), []);
     disk.release_syncs();
     order.wait_for(24);
-    assert_eq!(disk.data_syncs() - before, 1);
+    assert_eq!(disk.count(Call::SyncData) - before, 1);
     assert_eq!(
         order.seen(),
         (0..24).map(|name| (name, None)).collect::<Vec<_>>()
@@ -95,7 +97,7 @@ fn what_gathers_during_a_sync_is_synced_at_once_and_answered_in_order() {
 
 #[test]
 fn queued_entries_are_read_and_truncated_ones_are_not() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, "zero");
     disk.hold_syncs();
@@ -122,12 +124,12 @@ fn queued_entries_are_read_and_truncated_ones_are_not() {
         (2, b"other".to_vec()),
     ];
     assert_eq!(entries(&wal), expected);
-    assert_eq!(entries(&open(&disk.cut(|| false)).0), expected);
+    assert_eq!(entries(&open(&disk.lost()).0), expected);
 }
 
 #[test]
 fn a_read_is_bounded_in_bytes_but_answers_one_entry_at_least() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     for index in 0..50 {
         append(&wal, index, [index as u8; 100]);
@@ -140,10 +142,10 @@ fn a_read_is_bounded_in_bytes_but_answers_one_entry_at_least() {
 
 #[test]
 fn an_entry_that_rotted_on_disk_is_an_error_not_an_answer() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, "some bytes");
-    disk.edit("0000000001.seg", |bytes| {
+    disk.edit("/data/wal/0000000001.seg", |bytes| {
         let at = bytes
             .windows(10)
             .position(|window| window == b"some bytes")
@@ -158,7 +160,7 @@ fn an_entry_that_rotted_on_disk_is_an_error_not_an_answer() {
 
 #[test]
 fn an_entry_out_of_order_is_refused_and_the_log_goes_on() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 5, "a log may begin anywhere");
     for bad in [4, 5, 7, u64::MAX] {
@@ -173,12 +175,12 @@ fn an_entry_out_of_order_is_refused_and_the_log_goes_on() {
     assert!(wait(|done| wal.append(gap, done)).is_err());
     append(&wal, 6, "next");
     assert_eq!(wal.next_index(), 7);
-    assert_eq!(entries(&open(&disk.image()).0).len(), 2);
+    assert_eq!(entries(&open(&disk.kept()).0).len(), 2);
 }
 
 #[test]
 fn a_failed_sync_ends_the_log_and_is_never_retried() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, "durable");
     let order = Order::default();
@@ -187,20 +189,24 @@ fn a_failed_sync_ends_the_log_and_is_never_retried() {
     disk.wait_for_held_sync();
     wal.append(vec![record(2, "b")], order.done(2));
     wal.save_vote(b"vote".to_vec(), order.done(3));
-    disk.fail_next_sync(io::ErrorKind::Other);
-    let before = disk.data_syncs();
+    disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
+    let before = disk.count(Call::SyncData);
     disk.release_syncs();
     order.wait_for(3);
     wal.append(vec![record(3, "c")], order.done(4));
     order.wait_for(4);
-    let all = [1, 2, 3, 4].map(|name| (name, Some(io::ErrorKind::Other)));
+    let kind = io::Error::from_raw_os_error(5).kind();
+    let all = [1, 2, 3, 4].map(|name| (name, Some(kind)));
     assert_eq!(order.seen(), all);
     assert_eq!(wal.synced_index(), Some(0));
     assert!(wal.wait_synced(1, DEADLINE).is_err());
     let failure = wal.failed().unwrap();
     assert_eq!(failure.step, FailedStep::Sync);
     assert!(!failure.is_disk_full());
-    assert!(failure.to_string().contains("0000000001.seg"), "{failure}");
+    assert!(
+        failure.to_string().contains("/data/wal/0000000001.seg"),
+        "{failure}"
+    );
     let error = wal.close().unwrap_err();
     assert!(
         error
@@ -209,23 +215,27 @@ fn a_failed_sync_ends_the_log_and_is_never_retried() {
             .downcast_ref::<WalFailure>()
             .is_some()
     );
-    assert_eq!(disk.data_syncs(), before, "no sync was tried again");
+    assert_eq!(
+        disk.count(Call::SyncData),
+        before,
+        "no sync was tried again"
+    );
 }
 
 #[test]
 fn a_failed_write_ends_the_log() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
-    disk.fail_next_write(io::ErrorKind::Other);
+    disk.plant(Fault::on(Call::Write, Failure::InputOutput));
     assert!(wait(|done| wal.save_vote(b"vote".to_vec(), done)).is_err());
     assert_eq!(wal.failed().unwrap().step, FailedStep::Write);
     assert!(wait(|done| wal.save_vote(b"vote".to_vec(), done)).is_err());
-    assert_eq!(open(&disk.image()).1.vote, None);
+    assert_eq!(open(&disk.kept()).1.vote, None);
 }
 
 #[test]
 fn a_full_disk_ends_the_log_and_is_not_taken_for_a_failed_sync() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     disk.set_full(true);
     let mut index = 0;
@@ -239,12 +249,12 @@ fn a_full_disk_ends_the_log_and_is_not_taken_for_a_failed_sync() {
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     assert!(wal.failed().unwrap().is_disk_full());
     disk.set_full(false);
-    assert_eq!(open(&disk.image()).0.next_index(), index);
+    assert_eq!(open(&disk.kept()).0.next_index(), index);
 }
 
 #[test]
 fn a_preparation_that_failed_is_tried_again_when_the_segment_is_needed() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     disk.set_full(true);
     // More than half: the next segment is asked for, and there is no room for it.
@@ -260,7 +270,7 @@ fn a_preparation_that_failed_is_tried_again_when_the_segment_is_needed() {
 
 #[test]
 fn a_callback_that_panics_ends_the_log_and_nobody_waits_for_ever() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     wal.append(
         vec![record(0, "")],
@@ -274,7 +284,7 @@ fn a_callback_that_panics_ends_the_log_and_nobody_waits_for_ever() {
 
 #[test]
 fn an_idle_log_writes_one_witness_and_falls_silent() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let quick = WalOptions {
         witness_after: Duration::from_millis(5),
         ..options(&disk)
@@ -286,7 +296,7 @@ fn an_idle_log_writes_one_witness_and_falls_silent() {
     thread::sleep(Duration::from_millis(50));
     assert_eq!(wal.stats().batches, 2, "one entry, one witness");
     assert_eq!(
-        open(&disk.cut(|| false)).1.committed.as_deref(),
+        open(&disk.lost()).1.committed.as_deref(),
         Some(&b"mark"[..])
     );
     append(&wal, 1, "b");
@@ -295,10 +305,10 @@ fn an_idle_log_writes_one_witness_and_falls_silent() {
 
 #[test]
 fn a_log_that_was_killed_gets_its_witness_at_the_next_start() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, "a");
-    let image = disk.image();
+    let image = disk.kept();
     let quick = WalOptions {
         witness_after: Duration::from_millis(5),
         ..options(&image)
@@ -317,7 +327,7 @@ fn a_log_that_was_killed_gets_its_witness_at_the_next_start() {
 
 #[test]
 fn the_vote_survives_a_purge_of_everything_before_it() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
     for index in 0..100 {
@@ -325,14 +335,14 @@ fn the_vote_survives_a_purge_of_everything_before_it() {
     }
     wait(|done| wal.purge(99, b"meta".to_vec(), done)).unwrap();
     eventually("the old segments are gone", || {
-        disk.names()
+        files(&disk)
             .iter()
             .filter(|name| name.ends_with(".seg"))
             .count()
             == 1
     });
     wal.close().unwrap();
-    let (wal, recovered) = open(&disk.cut(|| false));
+    let (wal, recovered) = open(&disk.lost());
     assert_eq!(recovered.vote.as_deref(), Some(&b"vote"[..]));
     assert_eq!(recovered.purged, Some((99, b"meta".to_vec())));
     assert_eq!((recovered.first_index, recovered.last), (100, None));
@@ -342,7 +352,7 @@ fn the_vote_survives_a_purge_of_everything_before_it() {
 
 #[test]
 fn a_purge_drops_no_segment_that_a_queued_truncation_still_needs() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     for index in 0..60 {
         append(&wal, index, [index as u8; 200]);
@@ -356,7 +366,7 @@ fn a_purge_drops_no_segment_that_a_queued_truncation_still_needs() {
     disk.release_one_sync();
     order.wait_for(1);
     disk.wait_for_held_sync();
-    let (_, recovered) = open(&disk.cut(|| false));
+    let (_, recovered) = open(&disk.lost());
     assert_eq!((recovered.first_index, recovered.last.unwrap().0), (10, 59));
     disk.release_syncs();
     order.wait_for(2);
@@ -364,7 +374,7 @@ fn a_purge_drops_no_segment_that_a_queued_truncation_still_needs() {
 
 #[test]
 fn a_purge_beyond_the_end_moves_the_log_there() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, "a");
     wait(|done| wal.purge(100, b"m".to_vec(), done)).unwrap();
@@ -376,20 +386,20 @@ fn a_purge_beyond_the_end_moves_the_log_there() {
     wait(|done| wal.purge(50, b"old".to_vec(), done)).unwrap();
     wait(|done| wal.truncate_after(Some(20), done)).unwrap();
     append(&wal, 101, "b");
-    let (wal, recovered) = open(&disk.image());
+    let (wal, recovered) = open(&disk.kept());
     assert_eq!(recovered.purged, Some((100, b"m".to_vec())));
     assert_eq!(entries(&wal), [(101, b"b".to_vec())]);
 }
 
 #[test]
 fn a_batch_larger_than_a_segment_gets_a_longer_one() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     append(&wal, 0, "small");
     append(&wal, 1, vec![7; 50_000]);
     append(&wal, 2, "small again");
     assert_eq!(wal.read(1..2, 0).unwrap(), [record(1, vec![7; 50_000])]);
-    let (wal, recovered) = open(&disk.image());
+    let (wal, recovered) = open(&disk.kept());
     assert_eq!(recovered.last, Some((2, b"small again".to_vec())));
     assert_eq!(wal.read(1..2, 0).unwrap()[0].bytes.len(), 50_000);
     let too_much = vec![record(3, vec![0; (1 << 30) + 1])];
@@ -399,7 +409,7 @@ fn a_batch_larger_than_a_segment_gets_a_longer_one() {
 
 #[test]
 fn a_full_queue_makes_callers_wait() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let bounded = WalOptions {
         max_queue_bytes: 1000,
         ..options(&disk)
@@ -421,7 +431,7 @@ fn a_full_queue_makes_callers_wait() {
 
 #[test]
 fn a_closed_log_refuses_calls_and_still_reads() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     let order = Order::default();
     for index in 0..10 {
@@ -441,7 +451,7 @@ fn a_closed_log_refuses_calls_and_still_reads() {
 
 #[test]
 fn the_last_clone_closes_the_log_even_from_a_callback() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
     let inside = wal.clone();
     let (done, answered) = answer();
@@ -454,14 +464,14 @@ fn the_last_clone_closes_the_log_even_from_a_callback() {
     );
     drop(wal);
     answered.recv_timeout(DEADLINE).unwrap().unwrap();
-    assert_eq!(open(&disk.image()).0.next_index(), 1);
+    assert_eq!(open(&disk.kept()).0.next_index(), 1);
 }
 
 #[test]
 fn counters_tell_what_was_done() {
-    let disk = MemDisk::default();
+    let disk = disk();
     let (wal, _) = open(&disk);
-    let before = disk.data_syncs();
+    let before = disk.count(Call::SyncData);
     for index in 0..40 {
         append(&wal, index, [0; 200]);
     }
@@ -470,7 +480,7 @@ fn counters_tell_what_was_done() {
         (stats.batches, stats.records, stats.queued_bytes),
         (40, 40, 0)
     );
-    assert_eq!(stats.fsyncs, disk.data_syncs() - before);
+    assert_eq!(stats.fsyncs, disk.count(Call::SyncData) - before);
     assert_eq!(stats.sync_buckets.iter().sum::<u64>(), 40);
     assert_eq!(stats.disk_bytes, stats.segments * 4096);
     assert!(stats.segments >= 2 && stats.bytes > 40 * 200);

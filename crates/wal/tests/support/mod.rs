@@ -2,23 +2,21 @@
 //! short words for the calls.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
-pub(crate) mod mem_disk;
-
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use seqd_disk::Disk;
+use seqd_disk::simulated::SimulatedDisk;
 use seqd_wal::{Done, Record, Recovered, Wal, WalError, WalOptions};
-
-use mem_disk::MemDisk;
 
 /// Longer than anything here takes, unless it hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A log in memory with small segments that never writes a witness by itself.
-pub(crate) fn options(disk: &MemDisk) -> WalOptions {
+pub(crate) fn options(disk: &SimulatedDisk) -> WalOptions {
     WalOptions {
         segment_bytes: 4096,
         witness_after: Duration::from_secs(3600),
@@ -27,11 +25,29 @@ pub(crate) fn options(disk: &MemDisk) -> WalOptions {
     }
 }
 
+/// A disk with nothing on it but the folder above the log's.
+pub(crate) fn disk() -> SimulatedDisk {
+    SimulatedDisk::holding("/data")
+}
+
+/// What readers see in a file that must be there.
+pub(crate) fn contents(disk: &SimulatedDisk, path: &str) -> Vec<u8> {
+    disk.contents(path).expect(path)
+}
+
+/// The files in the log's folder, sorted.
+pub(crate) fn files(disk: &SimulatedDisk) -> Vec<String> {
+    let names = disk.list(&dir()).unwrap().into_iter();
+    let mut files: Vec<_> = names.map(|name| format!("/data/wal/{name}")).collect();
+    files.sort();
+    files
+}
+
 pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/data/wal")
 }
 
-pub(crate) fn open(disk: &MemDisk) -> (Wal, Recovered) {
+pub(crate) fn open(disk: &SimulatedDisk) -> (Wal, Recovered) {
     Wal::open(options(disk)).unwrap()
 }
 

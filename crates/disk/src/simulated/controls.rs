@@ -1,0 +1,286 @@
+//! What a test does to a simulated disk, beside using it: cuts, faults, lies, held syncs, and
+//! looks behind the seam.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use super::content::Content;
+use super::dice::Dice;
+use super::names::Names;
+use super::operation::{Call, Failure, Fault, Operation, mix};
+use super::{Node, SimulatedDisk, State, Tree};
+
+impl Default for SimulatedDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SimulatedDisk {
+    /// An empty disk.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::from_tree(Tree::new(), None)
+    }
+
+    /// A disk on which this folder is, durably.
+    ///
+    /// # Panics
+    /// If there is no such path.
+    #[must_use]
+    pub fn holding(folder: impl AsRef<Path>) -> Self {
+        let disk = Self::new();
+        let made = crate::Disk::create_dir_all(&disk, folder.as_ref());
+        assert!(made.is_ok(), "{made:?}");
+        disk.kept()
+    }
+
+    /// The disk as a power cut in this moment leaves it, by the dice. Lies go on; faults, held
+    /// syncs and the record of operations are gone.
+    #[must_use]
+    pub fn cut(&self, dice: &mut Dice) -> Self {
+        // In the order of the tree: the same seed must roll for the same things.
+        let mut for_names = Dice::new(dice.roll());
+        self.copy(
+            |content| content.cut(dice),
+            |names| names.cut(&mut for_names),
+        )
+    }
+
+    /// The disk after a power cut that every unsynced byte and name survived.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        self.copy(Content::kept, Names::kept)
+    }
+
+    /// The disk after a power cut that nothing unsynced survived.
+    #[must_use]
+    pub fn lost(&self) -> Self {
+        self.copy(Content::lost, Names::lost)
+    }
+
+    /// What a killed process leaves on a machine that lives on: all that was written is read, and
+    /// what was not synced can still be lost.
+    #[must_use]
+    pub fn killed(&self) -> Self {
+        self.copy(Content::clone, Names::clone)
+    }
+
+    fn copy(
+        &self,
+        content: impl FnMut(&Content) -> Content,
+        names: impl FnMut(&Names) -> Names,
+    ) -> Self {
+        let state = self.lock();
+        Self::from_tree(state.tree.left(content, names), state.lie.clone())
+    }
+
+    /// The power fails under the operation of this number (the next one is
+    /// [`Self::operation_count`] + 1). That one may reach the disk or not, its caller is told of
+    /// an error, and so is every later one. [`Self::cut`] then shows what is left.
+    pub fn cut_at(&self, number: u64) {
+        self.lock().power_fails_at = Some(number);
+    }
+
+    /// Every call fails from here on.
+    pub fn switch_off(&self) {
+        self.lock().power_is_off = true;
+    }
+
+    /// Whether the power has failed.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.lock().power_is_off
+    }
+
+    /// Plants an error.
+    pub fn plant(&self, fault: Fault) {
+        self.lock().faults.push(fault);
+    }
+
+    /// Takes back the planted errors that have not struck.
+    pub fn clear_faults(&self) {
+        self.lock().faults.clear();
+    }
+
+    /// While the disk is full, no file grows.
+    pub fn set_full(&self, full: bool) {
+        self.lock().full = full;
+    }
+
+    /// Operations that `lie` picks are not done, and their callers are told that they were. The
+    /// creation of a file cannot be lied about.
+    pub fn set_lie(&self, lie: impl Fn(&Operation) -> bool + Send + Sync + 'static) {
+        self.lock().lie = Some(Arc::new(lie));
+    }
+
+    /// The operations so far.
+    #[must_use]
+    pub fn operations(&self) -> Vec<Operation> {
+        self.lock().operations.clone()
+    }
+
+    /// How many operations there were.
+    #[must_use]
+    pub fn operation_count(&self) -> u64 {
+        self.lock().numbered
+    }
+
+    /// How many operations of one kind there were.
+    #[must_use]
+    pub fn count(&self, call: Call) -> u64 {
+        let state = self.lock();
+        state
+            .operations
+            .iter()
+            .filter(|operation| operation.call == call)
+            .count() as u64
+    }
+
+    /// A hash of all operations, the bytes written included: equal for equal runs.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = 0;
+        for operation in &self.lock().operations {
+            operation.hash_into(&mut hash);
+            mix(&mut hash, operation.number);
+        }
+        hash
+    }
+
+    /// Forgets the operations so far; their numbers go on. A long run needs it.
+    pub fn forget_operations(&self) {
+        self.lock().operations.clear();
+    }
+
+    /// From here on `sync_data` waits until [`Self::release_syncs`], or twenty seconds.
+    pub fn hold_syncs(&self) {
+        self.lock().syncs_held = true;
+    }
+
+    /// Lets all syncs end.
+    pub fn release_syncs(&self) {
+        self.lock().syncs_held = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets the one held sync end; later ones are held again.
+    pub fn release_one_sync(&self) {
+        let mut state = self.lock();
+        state.let_through = 1;
+        self.shared.changed.notify_all();
+        let gone = |state: &mut State| state.let_through > 0;
+        let woken = self.shared.changed.wait_while(state, gone);
+        drop(woken.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until a `sync_data` is held.
+    pub fn wait_for_held_sync(&self) {
+        let state = self.lock();
+        let none = |state: &mut State| state.syncs_waiting == 0;
+        let woken = self.shared.changed.wait_while(state, none);
+        drop(woken.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What readers see in a file; `None` if there is none.
+    #[must_use]
+    pub fn contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let node = state.tree.find(path.as_ref()).ok()?;
+        match state.tree.nodes.get(&node)? {
+            Node::File(content) => Some(content.bytes()),
+            Node::Folder(_) => None,
+        }
+    }
+
+    /// Puts a file there, durably, behind everybody's back; one of that name is replaced, for
+    /// those who have it open too. Its folder's unsynced names become durable with it.
+    ///
+    /// # Panics
+    /// If its folder is not there.
+    pub fn put(&self, path: impl AsRef<Path>, bytes: &[u8]) {
+        let path = path.as_ref();
+        let mut state = self.lock();
+        let put = state.tree.put(path, Content::durable(bytes));
+        assert!(put.is_ok(), "{}: {put:?}", path.display());
+    }
+
+    /// Changes a file, durably, behind everybody's back.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn edit(&self, path: impl AsRef<Path>, edit: impl FnOnce(&mut Vec<u8>)) {
+        let path = path.as_ref();
+        let mut bytes = self.contents(path).unwrap_or_default();
+        edit(&mut bytes);
+        self.put(path, &bytes);
+    }
+
+    /// Removes a file or folder, durably, behind everybody's back.
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn delete(&self, path: impl AsRef<Path>) {
+        let path = path.as_ref();
+        let mut state = self.lock();
+        let deleted = state.tree.delete(path);
+        assert!(deleted.is_ok(), "{}: {deleted:?}", path.display());
+    }
+}
+
+impl State {
+    /// The length after which a planted fault ends this write.
+    pub(super) fn short_write(&mut self, operation: &Operation) -> Option<usize> {
+        if self.power_is_off {
+            return None;
+        }
+        let (call, path) = (operation.call, &operation.path);
+        let mut short = None;
+        for fault in &mut self.faults {
+            if let Some(len) = fault.short_len() {
+                short = fault.strikes(call, path).map(|_| len);
+            }
+            if short.is_some() {
+                break;
+            }
+        }
+        self.faults.retain(|fault| !fault.is_spent());
+        short
+    }
+}
+
+impl Fault {
+    pub(super) fn short_len(&self) -> Option<usize> {
+        match self.failure() {
+            Failure::ShortWrite(len) => Some(len),
+            _ => None,
+        }
+    }
+}
+
+impl Tree {
+    fn put(&mut self, path: &Path, content: Content) -> io::Result<()> {
+        match self.find(path) {
+            Ok(node) => {
+                self.nodes.insert(node, Node::File(content));
+            }
+            Err(_) => {
+                self.add(path, Node::File(content))?;
+            }
+        }
+        let (folder, _) = self.place(path)?;
+        self.names_mut(folder)?.sync();
+        Ok(())
+    }
+
+    fn delete(&mut self, path: &Path) -> io::Result<()> {
+        let (folder, name) = self.place(path)?;
+        if self.names(folder)?.get(name).is_none() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.names_mut(folder)?.remove(name);
+        self.names_mut(folder)?.sync();
+        Ok(())
+    }
+}

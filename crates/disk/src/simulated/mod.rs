@@ -1,0 +1,393 @@
+//! A disk in memory whose power can fail: for tests, behind the feature `simulation`.
+//!
+//! It knows what was synced and what was only written. [`SimulatedDisk::cut`] answers a disk as a
+//! power cut in this moment may leave it:
+//!
+//! - Of the bytes that were written since the last sync of their file, each sector of 512 bytes
+//!   is there or not, also in a version in between; the length too. No order holds between
+//!   sectors or between files.
+//! - Of the names that were made, changed and removed since the last sync of their folder, each
+//!   change is there or not. A rename is whole or not at all: over an existing file it leaves the
+//!   old or the new.
+//! - `fdatasync` and `fsync` make bytes and length durable, not the name; [`Disk::sync_dir`] makes
+//!   the names in one folder durable, not the name of that folder.
+//! - After a sync that failed, what it should have written counts as clean: the next sync says
+//!   `Ok`, and the disk has it or not. So it is with Linux and `fsync`.
+//!
+//! [`SimulatedDisk::cut_at`] cuts in the middle of running code. Faults ([`Fault`]) make chosen
+//! calls fail; lies ([`SimulatedDisk::set_lie`]) swallow them. Every operation is recorded.
+//!
+//! It does not model a file system's own metadata going bad, sectors that rot, or hard links.
+
+mod content;
+mod controls;
+mod dice;
+mod file;
+mod names;
+mod operation;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use dice::Dice;
+pub use operation::{Call, Failure, Fault, Operation, Outcome};
+
+use crate::{Disk, DiskFile, Kind};
+use content::Content;
+use file::SimulatedFile;
+use names::{Names, NodeId};
+use operation::{Lie, power_is_off};
+use tree::{Node, Tree, parts};
+
+/// A held sync goes on after this long: a test that fails must still be able to close its log.
+const HOLD_LIMIT: Duration = Duration::from_secs(20);
+
+/// A disk in memory; clones share it.
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    tree: Tree,
+    operations: Vec<Operation>,
+    numbered: u64,
+    power_fails_at: Option<u64>,
+    power_is_off: bool,
+    faults: Vec<Fault>,
+    full: bool,
+    lie: Option<Lie>,
+    syncs_held: bool,
+    syncs_waiting: usize,
+    let_through: usize,
+}
+
+/// What a call that was let through is to do.
+enum Verdict {
+    Go,
+    /// Told `Ok`, and nothing done.
+    Lie,
+    /// Done as it may be, but its caller meets a dead machine.
+    PowerFails,
+    Fail(Failure),
+}
+
+impl SimulatedDisk {
+    fn from_tree(tree: Tree, lie: Option<Lie>) -> Self {
+        let state = State {
+            tree,
+            operations: Vec::new(),
+            numbered: 0,
+            power_fails_at: None,
+            power_is_off: false,
+            faults: Vec::new(),
+            full: false,
+            lie,
+            syncs_held: false,
+            syncs_waiting: 0,
+            let_through: 0,
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_node(&self, path: &Path, read_only: bool) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.lock();
+        state.begin_look(Call::Open, path)?;
+        let node = state.tree.find(path)?;
+        match state.tree.nodes.get(&node) {
+            Some(Node::File(_)) => Ok(self.handle(node, read_only)),
+            _ => Err(io::ErrorKind::IsADirectory.into()),
+        }
+    }
+
+    fn handle(&self, node: NodeId, read_only: bool) -> Arc<dyn DiskFile> {
+        Arc::new(SimulatedFile {
+            disk: self.clone(),
+            node,
+            read_only,
+        })
+    }
+
+    /// Waits while syncs are held.
+    fn hold<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if !state.syncs_held {
+            return state;
+        }
+        state.syncs_waiting += 1;
+        self.shared.changed.notify_all();
+        let held = |state: &mut State| state.syncs_held && state.let_through == 0;
+        let woken = self
+            .shared
+            .changed
+            .wait_timeout_while(state, HOLD_LIMIT, held);
+        state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        state.let_through = state.let_through.saturating_sub(1);
+        state.syncs_waiting -= 1;
+        self.shared.changed.notify_all();
+        state
+    }
+}
+
+impl State {
+    /// Records an operation and decides what becomes of it.
+    fn begin(&mut self, operation: Operation) -> io::Result<Verdict> {
+        self.record(operation)?;
+        Ok(self.judge())
+    }
+
+    fn record(&mut self, mut operation: Operation) -> io::Result<()> {
+        if self.power_is_off {
+            return Err(power_is_off());
+        }
+        self.numbered += 1;
+        operation.number = self.numbered;
+        self.operations.push(operation);
+        Ok(())
+    }
+
+    /// What becomes of the operation that was recorded last.
+    fn judge(&mut self) -> Verdict {
+        let Some(operation) = self.operations.last_mut() else {
+            return Verdict::Go;
+        };
+        if self.power_fails_at.is_some_and(|at| operation.number >= at) {
+            self.power_is_off = true;
+            operation.outcome = Outcome::PowerFailed;
+            return Verdict::PowerFails;
+        }
+        let (call, path) = (operation.call, &operation.path);
+        let struck = self
+            .faults
+            .iter_mut()
+            // A short write was asked about before it was begun.
+            .filter(|fault| call != Call::Write || fault.short_len().is_none())
+            .find_map(|fault| fault.strikes(call, path));
+        if let Some(failure) = struck {
+            operation.outcome = Outcome::Failed;
+            self.faults.retain(|fault| !fault.is_spent());
+            return Verdict::Fail(failure);
+        }
+        if self.lie.as_ref().is_some_and(|lie| lie(operation)) {
+            operation.outcome = Outcome::Lied;
+            return Verdict::Lie;
+        }
+        Verdict::Go
+    }
+
+    fn failed<T>(&mut self, error: io::Error) -> io::Result<T> {
+        if let Some(operation) = self.operations.last_mut() {
+            operation.outcome = Outcome::Failed;
+        }
+        Err(error)
+    }
+
+    /// A call that changes nothing: it is not recorded, but may fail.
+    fn begin_look(&mut self, call: Call, path: &Path) -> io::Result<()> {
+        if self.power_is_off {
+            return Err(power_is_off());
+        }
+        match self
+            .faults
+            .iter_mut()
+            .find_map(|fault| fault.strikes(call, path))
+        {
+            Some(failure) => Err(failure.error()),
+            None => Ok(()),
+        }
+    }
+
+    /// A change of names: `change` does it, if it is possible.
+    fn change(
+        &mut self,
+        operation: Operation,
+        change: impl FnOnce(&mut Tree) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.begin(operation)? {
+            Verdict::Lie => Ok(()),
+            Verdict::Fail(failure) => Err(failure.error()),
+            Verdict::Go => match change(&mut self.tree) {
+                Ok(()) => Ok(()),
+                Err(error) => self.failed(error),
+            },
+            Verdict::PowerFails => {
+                // It may have got as far as the cache, and from there to the disk.
+                let _ = change(&mut self.tree);
+                Err(power_is_off())
+            }
+        }
+    }
+
+    fn content(&mut self, node: NodeId) -> io::Result<&mut Content> {
+        match self.tree.nodes.get_mut(&node) {
+            Some(Node::File(content)) => Ok(content),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// A change of a file's content.
+    fn change_content(
+        &mut self,
+        node: NodeId,
+        operation: Operation,
+        to_len: u64,
+        change: impl FnOnce(&mut Content),
+    ) -> io::Result<()> {
+        match self.begin(operation)? {
+            Verdict::Lie => return Ok(()),
+            Verdict::Fail(failure) => return Err(failure.error()),
+            Verdict::Go | Verdict::PowerFails => {}
+        }
+        if self.full && to_len > self.content(node)?.len() {
+            return self.failed(Failure::NoSpace.error());
+        }
+        change(self.content(node)?);
+        if self.power_is_off {
+            return Err(power_is_off());
+        }
+        Ok(())
+    }
+
+    /// A sync that was recorded: `done` makes durable, `failed` makes clean.
+    fn sync(&mut self, node: NodeId) -> io::Result<()> {
+        let verdict = if self.power_is_off {
+            Verdict::PowerFails
+        } else {
+            self.judge()
+        };
+        let made = match verdict {
+            Verdict::Lie => return Ok(()),
+            Verdict::PowerFails => return Err(power_is_off()),
+            Verdict::Go => true,
+            Verdict::Fail(_) => false,
+        };
+        match self.tree.nodes.get_mut(&node) {
+            Some(Node::File(content)) if made => content.sync(),
+            Some(Node::File(content)) => content.fail_sync(),
+            Some(Node::Folder(names)) if made => names.sync(),
+            Some(Node::Folder(names)) => names.fail_sync(),
+            None => {}
+        }
+        match verdict {
+            Verdict::Fail(failure) => Err(failure.error()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut at = PathBuf::from("/");
+        for name in parts(path) {
+            at.push(name);
+            let mut state = self.lock();
+            match state.tree.find(&at) {
+                Ok(node) => state.tree.names(node).map(drop)?,
+                Err(_) => state.change(Operation::new(Call::CreateDir, &at), |tree| {
+                    tree.add(&at, Node::Folder(Names::default())).map(drop)
+                })?,
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut state = self.lock();
+        state.begin_look(Call::Look, path)?;
+        let folder = state.tree.find(path)?;
+        Ok(state
+            .tree
+            .names(folder)?
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect())
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        let mut state = self.lock();
+        state.begin_look(Call::Look, path)?;
+        match state.tree.find(path) {
+            Ok(node) => Ok(state.tree.nodes.get(&node).map(|node| match node {
+                Node::File(_) => Kind::File,
+                Node::Folder(_) => Kind::Folder,
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_node(path, false)
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open_node(path, true)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.lock();
+        let mut made = None;
+        state.change(Operation::new(Call::Create, path), |tree| {
+            made = Some(tree.add(path, Node::File(Content::default()))?);
+            Ok(())
+        })?;
+        match made {
+            Some(node) => Ok(self.handle(node, false)),
+            // A creation that was lied about has no file to answer.
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let operation = Operation {
+            to: Some(to.to_path_buf()),
+            ..Operation::new(Call::Rename, from)
+        };
+        self.lock().change(operation, |tree| tree.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.lock()
+            .change(Operation::new(Call::Remove, path), |tree| tree.remove(path))
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        let operation = Operation::new(Call::RemoveDir, path);
+        self.lock().change(operation, |tree| tree.remove_all(path))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        let folder = state
+            .tree
+            .find(path)
+            .and_then(|node| state.tree.names(node).map(|_| node));
+        state.record(Operation::new(Call::SyncDir, path))?;
+        match folder {
+            Ok(folder) => state.sync(folder),
+            Err(error) => state.failed(error),
+        }
+    }
+}

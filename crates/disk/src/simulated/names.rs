@@ -1,0 +1,145 @@
+//! A simulated folder: the names that its readers see, those that the disk has, and the changes
+//! between.
+
+use std::collections::BTreeMap;
+
+use super::dice::Dice;
+
+/// The identity of a file or folder, whatever its name.
+pub(super) type NodeId = u64;
+
+#[derive(Clone)]
+enum Action {
+    /// The name stands for this node, and no other name does: a creation, or a rename.
+    Bind(NodeId),
+    Remove,
+}
+
+/// A change of one name that the disk may lack. A rename is one, of its new name: it survives
+/// whole or not at all.
+#[derive(Clone)]
+struct Unsynced {
+    name: String,
+    action: Action,
+    /// The next sync writes it. Not so after a failed one.
+    dirty: bool,
+}
+
+/// A folder.
+#[derive(Clone, Default)]
+pub(super) struct Names {
+    cached: BTreeMap<String, NodeId>,
+    durable: BTreeMap<String, NodeId>,
+    unsynced: Vec<Unsynced>,
+}
+
+impl Names {
+    pub(super) fn get(&self, name: &str) -> Option<NodeId> {
+        self.cached.get(name).copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, NodeId)> {
+        self.cached.iter().map(|(name, node)| (name, *node))
+    }
+
+    /// Gives the node this name and takes its old one from it, in one step.
+    pub(super) fn bind(&mut self, name: &str, node: NodeId) {
+        self.change(name, Action::Bind(node));
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.change(name, Action::Remove);
+    }
+
+    fn change(&mut self, name: &str, action: Action) {
+        apply(&mut self.cached, name, &action);
+        self.unsynced.push(Unsynced {
+            name: name.to_owned(),
+            action,
+            dirty: true,
+        });
+    }
+
+    /// Makes the changes since the last sync durable.
+    pub(super) fn sync(&mut self) {
+        if self.unsynced.iter().all(|change| change.dirty) {
+            self.durable.clone_from(&self.cached);
+            self.unsynced.clear();
+            return;
+        }
+        let (dirty, stuck): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unsynced)
+            .into_iter()
+            .partition(|change| change.dirty);
+        for change in &dirty {
+            apply(&mut self.durable, &change.name, &change.action);
+        }
+        // What became durable settles what an earlier, failed sync left open of the same name.
+        let settled = |stuck: &Unsynced| dirty.iter().any(|change| change.name == stuck.name);
+        self.unsynced = stuck.into_iter().filter(|stuck| !settled(stuck)).collect();
+    }
+
+    /// A sync that failed: the changes count as written, and who knows what the disk has of them.
+    pub(super) fn fail_sync(&mut self) {
+        for change in &mut self.unsynced {
+            change.dirty = false;
+        }
+    }
+
+    /// What a power cut leaves: of the unsynced changes any.
+    pub(super) fn cut(&self, dice: &mut Dice) -> Self {
+        let survival = dice.survival();
+        let mut left = self.durable.clone();
+        for change in &self.unsynced {
+            if dice.chance(survival) {
+                apply(&mut left, &change.name, &change.action);
+            }
+        }
+        Self::all_durable(left)
+    }
+
+    /// As if all of it had been synced.
+    pub(super) fn kept(&self) -> Self {
+        Self::all_durable(self.cached.clone())
+    }
+
+    /// As if nothing unsynced had reached the disk.
+    pub(super) fn lost(&self) -> Self {
+        Self::all_durable(self.durable.clone())
+    }
+
+    fn all_durable(names: BTreeMap<String, NodeId>) -> Self {
+        Self {
+            cached: names.clone(),
+            durable: names,
+            unsynced: Vec::new(),
+        }
+    }
+
+    /// Every node that it names or may come to name.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        let bound = self
+            .unsynced
+            .iter()
+            .filter_map(|change| match change.action {
+                Action::Bind(node) => Some(node),
+                Action::Remove => None,
+            });
+        self.cached
+            .values()
+            .chain(self.durable.values())
+            .copied()
+            .chain(bound)
+    }
+}
+
+fn apply(names: &mut BTreeMap<String, NodeId>, name: &str, action: &Action) {
+    match action {
+        Action::Bind(node) => {
+            names.retain(|_, other| other != node);
+            names.insert(name.to_owned(), *node);
+        }
+        Action::Remove => {
+            names.remove(name);
+        }
+    }
+}
