@@ -172,6 +172,23 @@ impl Request {
         RUNTIME.block_on(answer(self.0))
     }
 
+    /// Sends it, and reads the body without keeping it; how many bytes it had.
+    ///
+    /// # Panics
+    /// If the answer is not of the 200s or does not arrive whole.
+    #[track_caller]
+    pub fn length(self) -> u64 {
+        RUNTIME.block_on(async {
+            let mut answer = self.0.send().await.expect("an answer");
+            assert!(answer.status().is_success(), "{}", answer.status());
+            let mut length = 0;
+            while let Some(chunk) = answer.chunk().await.expect("the rest of the body") {
+                length += chunk.len() as u64;
+            }
+            length
+        })
+    }
+
     /// Sends it to a node that the story expects to answer.
     ///
     /// # Panics

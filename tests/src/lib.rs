@@ -24,6 +24,7 @@ pub mod history;
 pub mod http;
 pub mod load;
 pub mod loop_disk;
+pub mod memory;
 pub mod node;
 pub mod permits;
 pub mod ports;

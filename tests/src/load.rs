@@ -115,6 +115,52 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
     })
 }
 
+/// Sends each of these requests once over keep-alive connections, spread over the addresses, and
+/// blocks until all are answered. `next` gives method, path and a JSON body, then nothing.
+/// Answers how many were answered with a status of the 200s; what is refused as retryable is
+/// sent again.
+///
+/// # Panics
+/// If a connection cannot be made or breaks, or a request is refused for good.
+pub fn each(
+    addresses: &[String],
+    connections: usize,
+    next: impl Fn() -> Option<(&'static str, String, String)>,
+) -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let next = &next;
+    runtime.expect("a runtime for the load").block_on(async {
+        let sent = (0..connections).map(|index| async move {
+            let address = &addresses[index % addresses.len()];
+            let mut connection = Connection::open(address).await.expect("a connection");
+            let mut answered = 0;
+            while let Some((method, path, body)) = next() {
+                let request = format!(
+                    "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: \
+                     application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                loop {
+                    match connection
+                        .once(request.as_bytes())
+                        .await
+                        .expect("an answer")
+                    {
+                        200..300 => break,
+                        503 | 504 => tokio::time::sleep(Duration::from_millis(20)).await,
+                        status => panic!("{method} {path}: {status}"),
+                    }
+                }
+                answered += 1;
+            }
+            answered
+        });
+        futures_util::future::join_all(sent).await.into_iter().sum()
+    })
+}
+
 struct Schedule {
     next: Instant,
     step: Duration,

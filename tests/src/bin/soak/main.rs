@@ -19,6 +19,7 @@ mod group_commit;
 mod ids;
 mod power_cuts;
 mod sample;
+mod scale;
 mod strict;
 
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)";
+  scale [--records 2000000]     snapshot, learner and start with a large state
+  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "power-cuts" => power_cuts::run(&arguments),
+        "scale" => scale::run(arguments.number("--records", 2_000_000)),
         "bare-axum" => bare::serve(),
         _ => {
             eprintln!("{USAGE}");

@@ -1,0 +1,178 @@
+//! A large state: what a snapshot under load costs, what a new learner costs, how fast it opens.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::http;
+use seqd_tests::load::{self, Figures, Pace, Target};
+use seqd_tests::memory;
+use seqd_tests::wait;
+use serde_json::json;
+
+/// Connections that create the records, and that load the cluster afterwards.
+const CLIENTS: usize = 64;
+
+/// How long each of the two loads runs: several snapshots of two million records fit in.
+const LOAD: Duration = Duration::from_secs(20);
+
+/// What a snapshot may add to the 99th percentile of a strict next.
+const P99_MORE: Duration = Duration::from_millis(5);
+
+/// What a snapshot, or sending one, may add to the memory of a node.
+const MEMORY_MORE: u64 = 64 << 20;
+
+/// What a start may take until the node is ready.
+const OPENS_WITHIN: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(records: u64) -> Result<(), Violation> {
+    let mut cluster = Cluster::started(3);
+    let mut misses = Vec::new();
+    create(&cluster, records);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    snapshots_under_load(&cluster, &mut misses);
+    a_learner_joins(&mut cluster, &mut misses);
+    a_start(&mut cluster, &mut misses);
+    if misses.is_empty() {
+        return Ok(());
+    }
+    Err(Violation {
+        invariant: "scale",
+        detail: misses.join("; "),
+    })
+}
+
+/// Sequences with names and descriptions of mixed length.
+fn create(cluster: &Cluster, records: u64) {
+    let next = AtomicU64::new(0);
+    let requests = move || {
+        let i = next.fetch_add(1, Ordering::Relaxed);
+        (i < records).then(|| {
+            // A multiplier that is odd spreads lengths and order without chance.
+            let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let name = format!("s{:x}.{}", mixed >> 40, "n".repeat((mixed % 41) as usize));
+            let description = "d".repeat((mixed >> 8) as usize % 160);
+            let body = json!({"mode": "segment", "description": description}).to_string();
+            ("PUT", format!("/v1/sequences/{name}{i}"), body)
+        })
+    };
+    let begin = Instant::now();
+    let answered = load::each(&addresses(cluster), CLIENTS * 4, requests);
+    assert_eq!(answered, records, "records that were created");
+    let took = begin.elapsed();
+    println!(
+        "{records} sequences created in {took:.1?} ({:.0}/s)",
+        records as f64 / took.as_secs_f64()
+    );
+}
+
+fn addresses(cluster: &Cluster) -> Vec<String> {
+    let urls = cluster.urls();
+    urls.iter().map(|url| url.replace("http://", "")).collect()
+}
+
+fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
+    let target = Target {
+        addresses: addresses(cluster),
+        method: "POST",
+        path: "/v1/sequences/order/next".into(),
+    };
+    let leader = cluster.leader();
+    let pid = cluster.node(leader).pid();
+    let (without, before) =
+        memory::most_during(pid, || load::run(&target, CLIENTS, Pace::Closed, LOAD));
+    show("without a snapshot", &without, before);
+
+    let over = AtomicBool::new(false);
+    let url = cluster.url(leader, "/v1/cluster/snapshot");
+    let (with, during) = thread::scope(|scope| {
+        let taker = scope.spawn(|| {
+            let mut taken = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                let bytes = http::get(&url).patience(Duration::from_secs(120)).length();
+                taken.push((begin.elapsed(), bytes));
+            }
+            taken
+        });
+        let measured = memory::most_during(pid, || load::run(&target, CLIENTS, Pace::Closed, LOAD));
+        over.store(true, Ordering::Relaxed);
+        for (took, bytes) in taker.join().expect("the snapshots") {
+            println!("snapshot of {bytes} bytes taken and sent in {took:.1?}");
+        }
+        measured
+    });
+    show("while snapshots are taken", &with, during);
+    let more = with.quantile(0.99).saturating_sub(without.quantile(0.99));
+    if more > P99_MORE {
+        misses.push(format!("a snapshot adds {more:?} to the p99"));
+    }
+    memory_more("a snapshot", before, during, misses);
+}
+
+fn show(what: &str, figures: &Figures, memory: u64) {
+    println!(
+        "strict next, {CLIENTS} clients, {what}: {:.0}/s  p50 {:.1?}  p99 {:.1?}  p99.9 {:.1?}  \
+         leader's memory at most {} MiB",
+        figures.rate(),
+        figures.quantile(0.5),
+        figures.quantile(0.99),
+        figures.quantile(0.999),
+        memory >> 20
+    );
+}
+
+fn memory_more(what: &str, before: u64, during: u64, misses: &mut Vec<String>) {
+    let more = during.saturating_sub(before);
+    println!("{what}: {} MiB more at the leader", more >> 20);
+    if more > MEMORY_MORE {
+        misses.push(format!("{what} takes {} MiB more", more >> 20));
+    }
+}
+
+fn a_learner_joins(cluster: &mut Cluster, misses: &mut Vec<String>) {
+    let stranger = cluster.add_stranger("n4");
+    cluster.node_mut(stranger).start();
+    let node = cluster.node(stranger);
+    let asked = json!({"name": "n4", "peer": node.peer_address(), "http": node.url()});
+    let leader = cluster.leader();
+    let pid = cluster.node(leader).pid();
+    let before = memory::resident(pid);
+    let url = cluster.url(leader, "/v1/cluster/members");
+    let (took, during) = memory::most_during(pid, || {
+        wait::until(
+            "the node waits to be added",
+            Duration::from_secs(10),
+            || {
+                let reply = http::post(&url).json(&asked).reply();
+                (reply.status < 300).then_some(())
+            },
+        );
+        cluster.wait_ready_of(&[stranger], Duration::from_secs(180))
+    });
+    println!("a learner is ready after {took:.1?}");
+    memory_more("a learner", before, during, misses);
+    cluster.wait_same_state(&[leader, stranger]);
+}
+
+fn a_start(cluster: &mut Cluster, misses: &mut Vec<String>) {
+    let follower = cluster.follower();
+    for (how, clean) in [("a clean stop", true), ("kill -9", false)] {
+        let node = cluster.node_mut(follower);
+        if clean {
+            node.stop();
+        } else {
+            node.kill();
+        }
+        let begin = Instant::now();
+        node.start();
+        cluster.wait_ready_of(&[follower], Duration::from_secs(120));
+        let took = begin.elapsed();
+        println!("ready after {how}: {took:.2?}");
+        if took > OPENS_WITHIN {
+            misses.push(format!("a start after {how} takes {took:?}"));
+        }
+    }
+}

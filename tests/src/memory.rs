@@ -1,0 +1,54 @@
+//! The memory of a process under test, as the kernel counts it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+/// Time between two samples: shorter than any phase of a snapshot of a large state.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// Resident memory of a process, bytes.
+///
+/// # Panics
+/// If the process is gone.
+pub fn resident(pid: Pid) -> u64 {
+    let path = format!("/proc/{}/status", pid.as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("the process runs");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.expect("the line of the resident memory") * 1024
+}
+
+/// Runs `work`; also answers the most resident memory that the process had meanwhile, bytes.
+pub fn most_during<T>(pid: Pid, work: impl FnOnce() -> T) -> (T, u64) {
+    let (over, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                most.fetch_max(resident(pid), Ordering::Relaxed);
+                std::thread::sleep(EVERY);
+            }
+        });
+        let result = work();
+        over.store(true, Ordering::Relaxed);
+        (result, most.load(Ordering::Relaxed))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_touched_is_seen() {
+        let own = rustix::process::getpid();
+        let before = resident(own);
+        let (_, most) = most_during(own, || {
+            let touched = vec![1u8; 64 << 20];
+            std::thread::sleep(4 * EVERY);
+            touched.len()
+        });
+        assert!(most >= before + (48 << 20), "{before} and at most {most}");
+    }
+}
