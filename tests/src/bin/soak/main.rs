@@ -37,7 +37,7 @@ const USAGE: &str = "usage: soak COMMAND
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
-                                ever synced, and the run must fail (eatmydata)";
+                                ever synced, and the run must fail (eatmydata)
   scale [--records 2000000]     snapshot, learner and start with a large state
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
 
