@@ -34,7 +34,6 @@ const USAGE: &str = "usage: soak COMMAND
   failover [--runs 10]          from kill -9 of the leader to the next acknowledged value
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
-  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
