@@ -16,6 +16,7 @@ mod format;
 mod index;
 mod inspect;
 mod preparer;
+mod pump;
 mod queue;
 mod read;
 mod recovery;
@@ -27,5 +28,6 @@ mod writer;
 
 pub use error::{FailedStep, WalError, WalFailure};
 pub use inspect::{Inspection, SegmentReport, inspect};
+pub use pump::Pump;
 pub use stats::{SYNC_BUCKETS_US, WalStats};
 pub use wal::{Done, Record, Recovered, TornTail, Wal, WalOptions};

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
 use crate::error::{FailedStep, WalFailure};
-use crate::segment::{Prepared, SegmentNumber};
+use crate::segment::{Prepared, Seeds, SegmentNumber};
 use seqd_disk::Disk;
 
 enum Job {
@@ -19,9 +19,16 @@ enum Job {
 /// The writer's end. At most one segment is asked for, or held ready, at a time.
 pub(crate) struct Preparer {
     disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    seeds: Seeds,
+    /// `None`: the caller does it all itself, see [`crate::Pump`].
+    helper: Option<Helper>,
+    stage: Stage,
+}
+
+struct Helper {
     jobs: Option<Sender<Job>>,
     ready: Receiver<Result<Prepared, WalFailure>>,
-    stage: Stage,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -32,40 +39,61 @@ enum Stage {
 }
 
 impl Preparer {
-    pub(crate) fn spawn(disk: Arc<dyn Disk>, dir: PathBuf) -> io::Result<Self> {
+    /// One that works on its caller's thread.
+    pub(crate) fn inline(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
+        Self {
+            disk,
+            dir,
+            seeds,
+            helper: None,
+            stage: Stage::Idle,
+        }
+    }
+
+    /// One that works on a thread of its own.
+    pub(crate) fn spawn(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> io::Result<Self> {
         let (jobs, todo) = mpsc::channel();
         let (made, ready) = mpsc::channel();
-        let on = Arc::clone(&disk);
+        let (on, at, from) = (Arc::clone(&disk), dir.clone(), Arc::clone(&seeds));
         let thread = thread::Builder::new()
             .name("seqd-wal-prepare".into())
             .spawn(move || {
                 for job in todo {
                     match job {
                         Job::Prepare { number, len } => {
-                            if made
-                                .send(Prepared::create(&*on, &dir, number, len))
-                                .is_err()
-                            {
+                            let prepared = Prepared::create(&*on, &at, number, len, &from);
+                            if made.send(prepared).is_err() {
                                 return;
                             }
                         }
-                        Job::Remove(numbers) => remove(&*on, &dir, &numbers),
+                        Job::Remove(numbers) => remove(&*on, &at, &numbers),
                     }
                 }
             })?;
-        Ok(Self {
-            disk,
+        let mut preparer = Self::inline(disk, dir, seeds);
+        preparer.helper = Some(Helper {
             jobs: Some(jobs),
             ready,
-            stage: Stage::Idle,
             thread: Some(thread),
-        })
+        });
+        Ok(preparer)
     }
 
     /// Has the segment made, unless one was asked for already.
     pub(crate) fn prepare(&mut self, number: SegmentNumber, len: u64) {
-        if matches!(self.stage, Stage::Idle) && self.send(Job::Prepare { number, len }) {
-            self.stage = Stage::Asked;
+        if !matches!(self.stage, Stage::Idle) {
+            return;
+        }
+        match &self.helper {
+            Some(helper) => {
+                if helper.send(Job::Prepare { number, len }) {
+                    self.stage = Stage::Asked;
+                }
+            }
+            None => {
+                let made = self.create(number, len);
+                self.hold(made);
+            }
         }
     }
 
@@ -73,49 +101,69 @@ impl Preparer {
     /// made ahead is too short or could not be made (the disk may have room again: the failed
     /// file was thrown away whole, so no sync is repeated).
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
-        match mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Ready(prepared) => self.stage = Stage::Ready(prepared),
-            Stage::Asked => match self.ready.recv() {
-                Ok(Ok(prepared)) => self.stage = Stage::Ready(prepared),
-                Ok(Err(error)) => tracing::warn!(%error, "cannot prepare the next segment"),
-                Err(mpsc::RecvError) => {}
-            },
-            Stage::Idle => {}
+        if let (Stage::Asked, Some(helper)) = (&self.stage, &self.helper) {
+            let made = helper.recv(number);
+            self.stage = Stage::Idle;
+            self.hold(made);
         }
         match mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Ready(ready) if ready.number == number && ready.len >= len => return Ok(ready),
             Stage::Ready(unfit) => unfit.discard(&*self.disk),
             _ => {}
         }
-        if !self.send(Job::Prepare { number, len }) {
-            return Err(gone(number));
+        match &self.helper {
+            Some(helper) if helper.send(Job::Prepare { number, len }) => helper.recv(number),
+            Some(_) => Err(gone(number)),
+            None => self.create(number, len),
         }
-        self.ready.recv().unwrap_or_else(|_| Err(gone(number)))
     }
 
     /// Has segments removed, oldest first.
     pub(crate) fn remove(&mut self, numbers: Vec<SegmentNumber>) {
-        self.send(Job::Remove(numbers));
+        match &self.helper {
+            Some(helper) => drop(helper.send(Job::Remove(numbers))),
+            None => remove(&*self.disk, &self.dir, &numbers),
+        }
     }
 
+    fn create(&self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
+        Prepared::create(&*self.disk, &self.dir, number, len, &self.seeds)
+    }
+
+    fn hold(&mut self, made: Result<Prepared, WalFailure>) {
+        match made {
+            Ok(prepared) => self.stage = Stage::Ready(prepared),
+            Err(error) => tracing::warn!(%error, "cannot prepare the next segment"),
+        }
+    }
+}
+
+impl Helper {
     fn send(&self, job: Job) -> bool {
         self.jobs
             .as_ref()
             .is_some_and(|jobs| jobs.send(job).is_ok())
+    }
+
+    fn recv(&self, number: SegmentNumber) -> Result<Prepared, WalFailure> {
+        self.ready.recv().unwrap_or_else(|_| Err(gone(number)))
     }
 }
 
 impl Drop for Preparer {
     /// Lets the thread finish what it was asked for, and removes what nobody will use.
     fn drop(&mut self) {
-        self.jobs = None;
         if let Stage::Ready(prepared) = mem::replace(&mut self.stage, Stage::Idle) {
             prepared.discard(&*self.disk);
         }
-        for prepared in self.ready.iter().flatten() {
+        let Some(mut helper) = self.helper.take() else {
+            return;
+        };
+        helper.jobs = None;
+        for prepared in helper.ready.iter().flatten() {
             prepared.discard(&*self.disk);
         }
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = helper.thread.take() {
             // It panics only inside a disk that a test put there.
             let _ = thread.join();
         }

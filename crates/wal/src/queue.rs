@@ -139,16 +139,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call; waits for room first, unless the caller is the writer itself.
+    /// Queues a call; waits for room first, unless the caller is the writer itself, or there is
+    /// no thread that would make room.
     pub(crate) fn call(
         &self,
         bytes: usize,
-        writer: ThreadId,
+        writer: Option<ThreadId>,
         done: Done,
         op: impl FnOnce(&mut State) -> Op,
     ) {
         let mut state = self.lock();
-        if thread::current().id() != writer {
+        if writer.is_some_and(|writer| thread::current().id() != writer) {
             while state.queued_bytes >= self.max_queue_bytes && state.failure.is_none() {
                 state = wait(&self.progress, state);
             }
@@ -184,19 +185,8 @@ impl Shared {
     ) -> Work {
         let mut state = self.lock();
         loop {
-            if !state.calls.is_empty() {
-                let calls = state.take_calls(max_batch_bytes);
-                return Work::Batch {
-                    calls,
-                    committed: state.committed.take(),
-                };
-            }
-            if state.closing {
-                let committed = state.committed.take();
-                if idle_since.is_some() || committed.is_some() {
-                    return Work::Witness { committed };
-                }
-                return Work::Close;
+            if let Some(work) = state.work(max_batch_bytes, idle_since.is_some()) {
+                return work;
             }
             state = match idle_since.map(|since| witness_after.saturating_sub(since.elapsed())) {
                 Some(Duration::ZERO) => {
@@ -211,6 +201,16 @@ impl Shared {
                 None => wait(&self.wake_writer, state),
             };
         }
+    }
+
+    /// What there is to do, without waiting for it.
+    pub(crate) fn work(&self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
+        self.lock().work(max_batch_bytes, unwitnessed)
+    }
+
+    /// Takes the committed mark for a witness.
+    pub(crate) fn take_committed(&self) -> Option<Vec<u8>> {
+        self.lock().committed.take()
     }
 
     /// The writer begins to write: until the batch is durable, or the log failed, it is at the
@@ -266,9 +266,12 @@ impl Shared {
         while state.calls.is_empty() && !state.closing {
             state = wait(&self.wake_writer, state);
         }
-        state.queued_bytes = 0;
-        let calls: Vec<_> = mem::take(&mut state.calls).into();
-        (!calls.is_empty()).then_some(calls)
+        state.refused()
+    }
+
+    /// After a failure: the calls that wait, if there are any.
+    pub(crate) fn refused(&self) -> Option<Vec<Queued>> {
+        self.lock().refused()
     }
 
     pub(crate) fn close(&self) {
@@ -306,6 +309,30 @@ impl Shared {
 }
 
 impl State {
+    /// What the writer does next, if it need not wait for it.
+    fn work(&mut self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
+        if !self.calls.is_empty() {
+            let calls = self.take_calls(max_batch_bytes);
+            let committed = self.committed.take();
+            return Some(Work::Batch { calls, committed });
+        }
+        if !self.closing {
+            return None;
+        }
+        let committed = self.committed.take();
+        Some(if unwitnessed || committed.is_some() {
+            Work::Witness { committed }
+        } else {
+            Work::Close
+        })
+    }
+
+    fn refused(&mut self) -> Option<Vec<Queued>> {
+        self.queued_bytes = 0;
+        let calls: Vec<_> = mem::take(&mut self.calls).into();
+        (!calls.is_empty()).then_some(calls)
+    }
+
     /// Takes calls up to the bound, at least one.
     fn take_calls(&mut self, max_batch_bytes: usize) -> Vec<Queued> {
         let mut bytes = 0;

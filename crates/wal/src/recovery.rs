@@ -16,7 +16,7 @@ use crate::format::BatchBuffer;
 use crate::index::{Holdings, LogIndex, Marks};
 use crate::read::read_slot;
 use crate::scan::{End, Loaded, Scan};
-use crate::segment::{Prepared, Segment, SegmentNumber, write_zeroes};
+use crate::segment::{Prepared, Seeds, Segment, SegmentNumber, write_zeroes};
 use crate::wal::{Recovered, TornTail};
 use crate::writer::encode_opening;
 use seqd_disk::{Disk, DiskFile};
@@ -37,12 +37,17 @@ pub(crate) struct Opened {
 }
 
 /// Opens the log in `dir`, or founds one where there is no segment.
-pub(crate) fn open(disk: &dyn Disk, dir: &Path, segment_bytes: u64) -> Result<Opened, WalError> {
+pub(crate) fn open(
+    disk: &dyn Disk,
+    dir: &Path,
+    segment_bytes: u64,
+    seeds: &Seeds,
+) -> Result<Opened, WalError> {
     disk.create_dir_all(dir)
         .map_err(|e| WalError::io(dir, "create", e))?;
     let numbers = list_segments(disk, dir)?;
     let Some((last, older)) = numbers.split_last() else {
-        return found(disk, dir, segment_bytes);
+        return found(disk, dir, segment_bytes, seeds);
     };
     let mut scan = Scan::default();
     for number in older {
@@ -82,10 +87,15 @@ fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentNumber>, WalE
     Ok(numbers)
 }
 
-fn found(disk: &dyn Disk, dir: &Path, segment_bytes: u64) -> Result<Opened, WalError> {
+fn found(
+    disk: &dyn Disk,
+    dir: &Path,
+    segment_bytes: u64,
+    seeds: &Seeds,
+) -> Result<Opened, WalError> {
     let marks = Marks::default();
     let sequence = 1;
-    let prepared = Prepared::create(disk, dir, SegmentNumber::FIRST, segment_bytes)
+    let prepared = Prepared::create(disk, dir, SegmentNumber::FIRST, segment_bytes, seeds)
         .map_err(|failure| WalError::from_failure(&failure))?;
     let mut opening = BatchBuffer::default();
     encode_opening(&mut opening, &marks);

@@ -82,6 +82,7 @@ impl Prepared {
         dir: &Path,
         number: SegmentNumber,
         len: u64,
+        seeds: &Seeds,
     ) -> Result<Self, WalFailure> {
         let tmp = dir.join(format!("{}.tmp", number.file_name()));
         let fail = |source: io::Error| WalFailure::new(FailedStep::NewSegment, &tmp, &source);
@@ -89,7 +90,7 @@ impl Prepared {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
             _ => {}
         }
-        let seed = random_seed().map_err(fail)?;
+        let seed = nonzero(seeds).map_err(fail)?;
         let file = disk.create(&tmp).map_err(fail)?;
         file.reserve(len).map_err(fail)?;
         let header = SegmentHeader {
@@ -166,9 +167,17 @@ pub(crate) fn write_zeroes(file: &dyn DiskFile, from: u64, to: u64) -> io::Resul
     Ok(())
 }
 
-fn random_seed() -> io::Result<u32> {
+/// Where the seeds of segments come from.
+pub(crate) type Seeds = Arc<dyn Fn() -> io::Result<u32> + Send + Sync>;
+
+/// Seeds that nobody can foresee: what an earlier file left on the disk must not match.
+pub(crate) fn random_seeds() -> Seeds {
+    Arc::new(|| getrandom::u32().map_err(io::Error::other))
+}
+
+fn nonzero(seeds: &Seeds) -> io::Result<u32> {
     loop {
-        let seed = getrandom::u32().map_err(io::Error::other)?;
+        let seed = seeds()?;
         if seed != 0 {
             return Ok(seed);
         }

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use crate::error::{WalError, WalFailure};
 use crate::format::{BatchBuffer, RECORD_HEADER_BYTES};
 use crate::preparer::Preparer;
+use crate::pump::Pump;
 use crate::queue::{Op, Shared, State};
 use crate::read;
 use crate::recovery;
+use crate::segment::{Seeds, random_seeds};
 use crate::stats::WalStats;
 use crate::writer::Writer;
 use seqd_disk::{Disk, OsDisk};
@@ -52,6 +54,8 @@ pub struct WalOptions {
     pub witness_after: Duration,
     /// Where files are: the operating system's, unless a test stands in for it.
     pub disk: Arc<dyn Disk>,
+    /// Draws the seed of each new segment: at random, unless a test must repeat itself.
+    pub segment_seeds: Arc<dyn Fn() -> io::Result<u32> + Send + Sync>,
 }
 
 impl WalOptions {
@@ -64,6 +68,7 @@ impl WalOptions {
             max_queue_bytes: 64 << 20,
             witness_after: Duration::from_millis(500),
             disk: Arc::new(OsDisk),
+            segment_seeds: random_seeds(),
         }
     }
 
@@ -127,64 +132,56 @@ pub struct Wal {
 
 struct Inner {
     shared: Arc<Shared>,
-    writer_id: ThreadId,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    driver: Driver,
+}
+
+/// Who runs the writer.
+enum Driver {
+    Thread {
+        id: ThreadId,
+        handle: Mutex<Option<JoinHandle<()>>>,
+    },
+    Hand(Pump),
 }
 
 impl Wal {
     /// Opens the log in `options.dir`, or founds one there.
     pub fn open(options: WalOptions) -> Result<(Self, Recovered), WalError> {
-        options.check()?;
-        let WalOptions {
-            dir,
-            segment_bytes,
-            max_batch_bytes,
-            max_queue_bytes,
-            ..
-        } = options;
-        let opened = recovery::open(&*options.disk, &dir, segment_bytes)?;
+        let dir = options.dir.clone();
         let cannot_start = |e| WalError::io(&dir, "start a thread for", e);
-        let preparer = Preparer::spawn(Arc::clone(&options.disk), dir.clone());
-        let marks = opened.marks.clone();
-        let shared = Arc::new(Shared::new(
-            marks,
-            opened.index,
-            opened.files,
-            max_queue_bytes,
-        ));
-        let mut writer = Writer {
-            disk: options.disk,
-            dir: dir.clone(),
-            segment_bytes,
-            max_batch_bytes,
-            witness_after: options.witness_after,
-            shared: Arc::clone(&shared),
-            preparer: preparer.map_err(cannot_start)?,
-            segment: opened.segment,
-            older: opened.older,
-            sequence: opened.sequence,
-            marks: opened.marks,
-            holdings: opened.holdings,
-            unwitnessed_since: opened.unwitnessed.then(Instant::now),
-            buffer: BatchBuffer::default(),
-        };
-        writer.drop_dead_segments();
+        let (writer, recovered) = open_writer(options, |disk, dir, seeds| {
+            Preparer::spawn(disk, dir.clone(), seeds)
+                .map_err(|e| WalError::io(&dir, "start a thread for", e))
+        })?;
+        let shared = Arc::clone(&writer.shared);
         let thread = thread::Builder::new()
             .name("seqd-wal".into())
             .spawn(move || writer.run());
         let thread = thread.map_err(cannot_start)?;
-        let writer_id = thread.thread().id();
-        let inner = Inner {
-            shared,
-            writer_id,
-            writer: Mutex::new(Some(thread)),
+        let driver = Driver::Thread {
+            id: thread.thread().id(),
+            handle: Mutex::new(Some(thread)),
         };
-        Ok((
-            Self {
-                inner: Arc::new(inner),
-            },
-            opened.recovered,
-        ))
+        Ok((Self::new(shared, driver), recovered))
+    }
+
+    /// Opens a log without threads: nothing is written until the [`Pump`] is told to. For tests
+    /// that must repeat themselves; the rounds are those of the writer thread.
+    pub fn open_manual(options: WalOptions) -> Result<(Self, Recovered, Pump), WalError> {
+        let (writer, recovered) = open_writer(options, |disk, dir, seeds| {
+            Ok(Preparer::inline(disk, dir, seeds))
+        })?;
+        let shared = Arc::clone(&writer.shared);
+        let pump = Pump::new(writer);
+        let wal = Self::new(shared, Driver::Hand(pump.clone()));
+        Ok((wal, recovered, pump))
+    }
+
+    fn new(shared: Arc<Shared>, driver: Driver) -> Self {
+        let inner = Inner { shared, driver };
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// Queues entries; they are readable when this returns. Indexes must follow the last entry
@@ -243,8 +240,16 @@ impl Wal {
         self.inner.shared.lock().synced
     }
 
-    /// Waits until `index` is durable: `Ok(true)`; `Ok(false)` when `timeout` passed before.
+    /// Waits until `index` is durable: `Ok(true)`; `Ok(false)` when `timeout` passed before. A
+    /// log without threads writes what is queued instead, and waits for nothing.
     pub fn wait_synced(&self, index: u64, timeout: Duration) -> io::Result<bool> {
+        let timeout = match &self.inner.driver {
+            Driver::Thread { .. } => timeout,
+            Driver::Hand(pump) => {
+                pump.run();
+                Duration::ZERO
+            }
+        };
         self.inner.shared.wait_synced(index, timeout)
     }
 
@@ -264,7 +269,7 @@ impl Wal {
         self.inner.shared.stats()
     }
 
-    /// Writes and syncs all that is queued, runs the callbacks, and ends the writer thread.
+    /// Writes and syncs all that is queued, runs the callbacks, and ends the writer.
     /// Later calls are told [`io::ErrorKind::BrokenPipe`]; reads go on.
     pub fn close(&self) -> io::Result<()> {
         self.inner.close();
@@ -273,22 +278,70 @@ impl Wal {
     }
 
     fn call(&self, bytes: usize, done: Done, op: impl FnOnce(&mut State) -> Op) {
-        self.inner
-            .shared
-            .call(bytes, self.inner.writer_id, done, op);
+        let writer = match &self.inner.driver {
+            Driver::Thread { id, .. } => Some(*id),
+            Driver::Hand(_) => None,
+        };
+        self.inner.shared.call(bytes, writer, done, op);
     }
+}
+
+/// Reads the log back, or founds it, and makes its writer.
+fn open_writer(
+    options: WalOptions,
+    preparer: impl FnOnce(Arc<dyn Disk>, PathBuf, Seeds) -> Result<Preparer, WalError>,
+) -> Result<(Writer, Recovered), WalError> {
+    options.check()?;
+    let WalOptions {
+        dir,
+        segment_bytes,
+        max_batch_bytes,
+        max_queue_bytes,
+        witness_after,
+        disk,
+        segment_seeds,
+    } = options;
+    let opened = recovery::open(&*disk, &dir, segment_bytes, &segment_seeds)?;
+    let shared = Shared::new(
+        opened.marks.clone(),
+        opened.index,
+        opened.files,
+        max_queue_bytes,
+    );
+    let mut writer = Writer {
+        preparer: preparer(Arc::clone(&disk), dir.clone(), segment_seeds)?,
+        disk,
+        dir,
+        segment_bytes,
+        max_batch_bytes,
+        witness_after,
+        shared: Arc::new(shared),
+        segment: opened.segment,
+        older: opened.older,
+        sequence: opened.sequence,
+        marks: opened.marks,
+        holdings: opened.holdings,
+        unwitnessed_since: opened.unwitnessed.then(Instant::now),
+        buffer: BatchBuffer::default(),
+    };
+    writer.drop_dead_segments();
+    Ok((writer, opened.recovered))
 }
 
 impl Inner {
     fn close(&self) {
         self.shared.close();
-        // A callback may hold the last clone: the writer cannot wait for its own end.
-        if thread::current().id() != self.writer_id {
-            let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(writer) = writer.take() {
-                // Its panics are caught and told as a failure.
-                let _ = writer.join();
+        match &self.driver {
+            // A callback may hold the last clone: the writer cannot wait for its own end.
+            Driver::Thread { id, handle } if thread::current().id() != *id => {
+                let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(handle) = handle.take() {
+                    // Its panics are caught and told as a failure.
+                    let _ = handle.join();
+                }
             }
+            Driver::Thread { .. } => {}
+            Driver::Hand(pump) => pump.run(),
         }
     }
 }

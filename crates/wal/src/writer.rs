@@ -1,4 +1,5 @@
-//! The writer thread: the only one that writes batches, and the only one that runs callbacks.
+//! The writer: alone in writing batches, and in running callbacks. It has a thread of its own, or is
+//! driven by hand ([`crate::Pump`]); the rounds are the same.
 //!
 //! One round takes all that is queued, writes it as one batch with one write, syncs it with one
 //! `fdatasync`, and runs the callbacks in order. There is no timer in it: while one batch is
@@ -66,25 +67,34 @@ impl Writer {
                 self.unwitnessed_since,
                 self.witness_after,
             );
-            match work {
-                Work::Close => return Ok(()),
-                Work::Witness { committed } => {
-                    self.write(&[], committed.as_deref())?;
-                    self.unwitnessed_since = None;
-                }
-                Work::Batch { calls, committed } => {
-                    if let Err(failure) = self.write(&calls, committed.as_deref()) {
-                        tracing::error!(%failure, "the log stops");
-                        self.shared.fail(failure.clone());
-                        refuse(calls, &failure);
-                        return Err(failure);
-                    }
-                    self.unwitnessed_since = Some(Instant::now());
-                    acknowledge(calls);
-                    self.drop_dead_segments();
-                }
+            if matches!(work, Work::Close) {
+                return Ok(());
             }
+            self.round(work)?;
         }
+    }
+
+    /// One round. Of a failure the callers in it have been told, and the log knows.
+    pub(crate) fn round(&mut self, work: Work) -> Result<(), WalFailure> {
+        let (calls, committed) = match work {
+            Work::Close => return Ok(()),
+            Work::Witness { committed } => (Vec::new(), committed),
+            Work::Batch { calls, committed } => (calls, committed),
+        };
+        if let Err(failure) = self.write(&calls, committed.as_deref()) {
+            tracing::error!(%failure, "the log stops");
+            self.shared.fail(failure.clone());
+            refuse(calls, &failure);
+            return Err(failure);
+        }
+        if calls.is_empty() {
+            self.unwitnessed_since = None;
+        } else {
+            self.unwitnessed_since = Some(Instant::now());
+            acknowledge(calls);
+            self.drop_dead_segments();
+        }
+        Ok(())
     }
 
     /// Writes one batch and syncs it; on return it is durable and the books have it.
@@ -264,7 +274,7 @@ fn acknowledge(calls: Vec<Queued>) {
 }
 
 /// Each on its own: a callback that panics must not keep the answer from the others.
-fn refuse(calls: Vec<Queued>, failure: &WalFailure) {
+pub(crate) fn refuse(calls: Vec<Queued>, failure: &WalFailure) {
     for call in calls {
         let error = failure.to_io_error();
         let told = panic::catch_unwind(AssertUnwindSafe(|| (call.done)(Err(error))));

@@ -1,0 +1,92 @@
+//! The writer without a thread: a test says when it writes, and so repeats itself exactly.
+
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use crate::error::WalFailure;
+use crate::queue::{Shared, Work};
+use crate::writer::{Writer, refuse};
+
+/// Drives the writer of a log that was opened without threads. Clones drive the same one.
+///
+/// Callbacks run inside [`Pump::step`]; what they call may queue, but a pump that they use does
+/// nothing. A callback that panics is not caught.
+#[derive(Clone)]
+pub struct Pump {
+    driven: Arc<Mutex<Driven>>,
+}
+
+struct Driven {
+    shared: Arc<Shared>,
+    /// `None` once the log is closed.
+    writer: Option<Writer>,
+    failure: Option<WalFailure>,
+}
+
+impl Pump {
+    pub(crate) fn new(writer: Writer) -> Self {
+        let driven = Driven {
+            shared: Arc::clone(&writer.shared),
+            writer: Some(writer),
+            failure: None,
+        };
+        Self {
+            driven: Arc::new(Mutex::new(driven)),
+        }
+    }
+
+    /// One round of the writer: takes what is queued, as far as one batch goes, writes and syncs
+    /// it, and runs the callbacks. False if there was nothing to do.
+    pub fn step(&self) -> bool {
+        self.lock().is_some_and(|mut driven| driven.step())
+    }
+
+    /// Rounds until nothing is queued; of a log that closes, until it is closed.
+    pub fn run(&self) {
+        while self.step() {}
+    }
+
+    /// Writes a witness, as an idle log does after its delay.
+    pub fn write_witness(&self) {
+        if let Some(mut driven) = self.lock() {
+            let committed = driven.shared.take_committed();
+            driven.round(Work::Witness { committed });
+        }
+    }
+
+    /// `None` inside a callback of this very pump.
+    fn lock(&self) -> Option<MutexGuard<'_, Driven>> {
+        match self.driven.try_lock() {
+            Ok(driven) => Some(driven),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl Driven {
+    fn step(&mut self) -> bool {
+        if let Some(failure) = &self.failure {
+            let calls = self.shared.refused();
+            let any = calls.is_some();
+            refuse(calls.unwrap_or_default(), failure);
+            return any;
+        }
+        let Some(writer) = &mut self.writer else {
+            return false;
+        };
+        let unwitnessed = writer.unwitnessed_since.is_some();
+        match self.shared.work(writer.max_batch_bytes, unwitnessed) {
+            None => return false,
+            Some(Work::Close) => self.writer = None,
+            Some(work) => self.round(work),
+        }
+        true
+    }
+
+    fn round(&mut self, work: Work) {
+        if let Some(Err(failure)) = self.writer.as_mut().map(|writer| writer.round(work)) {
+            self.failure = Some(failure);
+            self.writer = None;
+        }
+    }
+}

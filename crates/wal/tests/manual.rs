@@ -1,0 +1,113 @@
+//! A log that is driven by hand: nothing is written until it is told to.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on, fails"
+)]
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use seqd_disk::simulated::{Call, Failure, Fault};
+use seqd_wal::{Wal, WalOptions};
+use support::{answer, disk, entries, files, open, options, record};
+
+#[test]
+fn nothing_is_written_until_the_pump_steps() {
+    let disk = disk();
+    let (wal, recovered, pump) = Wal::open_manual(options(&disk)).unwrap();
+    assert!(recovered.created && !pump.step());
+    let before = disk.operation_count();
+    let (done, first) = answer();
+    wal.append(vec![record(0, "a")], done);
+    let (done, second) = answer();
+    wal.save_vote(b"vote".to_vec(), done);
+    assert_eq!(disk.operation_count(), before);
+    assert_eq!(first.try_recv().unwrap_err(), mpsc::TryRecvError::Empty);
+    assert!(pump.step());
+    first.try_recv().unwrap().unwrap();
+    second.try_recv().unwrap().unwrap();
+    assert_eq!(disk.operation_count(), before + 2, "one write, one sync");
+    assert!(!pump.step());
+    pump.write_witness();
+    assert_eq!(wal.stats().witnesses, 1);
+    assert_eq!(open(&disk.lost()).1.vote.as_deref(), Some(&b"vote"[..]));
+}
+
+#[test]
+fn a_wait_writes_what_is_queued_and_hangs_on_nothing() {
+    let disk = disk();
+    let bounded = WalOptions {
+        max_queue_bytes: 100,
+        ..options(&disk)
+    };
+    let (wal, _, _pump) = Wal::open_manual(bounded).unwrap();
+    for index in 0..10 {
+        wal.append(vec![record(index, [1; 90])], Box::new(Result::unwrap));
+    }
+    assert!(wal.wait_synced(9, Duration::MAX).unwrap());
+    assert!(!wal.wait_synced(10, Duration::MAX).unwrap());
+}
+
+#[test]
+fn a_close_writes_what_is_queued_and_segments_come_and_go() {
+    let disk = disk();
+    let (wal, _, pump) = Wal::open_manual(options(&disk)).unwrap();
+    for index in 0..100 {
+        wal.append(vec![record(index, [1; 200])], Box::new(Result::unwrap));
+        pump.run();
+    }
+    assert!(files(&disk).len() > 3);
+    wal.purge(98, Vec::new(), Box::new(Result::unwrap));
+    wal.close().unwrap();
+    assert_eq!(wal.stats().segments, 1);
+    assert_eq!(files(&disk).len(), 1, "what was prepared is discarded");
+    let (again, _) = open(&disk.lost());
+    assert_eq!(entries(&again), [(99, vec![1; 200])]);
+}
+
+#[test]
+fn a_failure_is_told_to_all_that_wait_and_all_that_come() {
+    let disk = disk();
+    let (wal, _, pump) = Wal::open_manual(options(&disk)).unwrap();
+    disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
+    let told = |wal: &Wal, index| {
+        let (done, answer) = answer();
+        wal.append(vec![record(index, "a")], done);
+        answer
+    };
+    let first = told(&wal, 0);
+    pump.run();
+    first.try_recv().unwrap().unwrap_err();
+    let later = told(&wal, 1);
+    pump.run();
+    later.try_recv().unwrap().unwrap_err();
+    assert!(wal.failed().is_some() && wal.wait_synced(0, Duration::MAX).is_err());
+    assert!(wal.close().is_err());
+}
+
+#[test]
+fn equal_calls_make_equal_operations() {
+    let run = || {
+        let disk = disk();
+        let fixed = WalOptions {
+            segment_seeds: std::sync::Arc::new(|| Ok(7)),
+            ..options(&disk)
+        };
+        let (wal, _, pump) = Wal::open_manual(fixed).unwrap();
+        for index in 0..50 {
+            wal.append(
+                vec![record(index, [index as u8; 200])],
+                Box::new(Result::unwrap),
+            );
+            pump.run();
+        }
+        wal.purge(40, Vec::new(), Box::new(Result::unwrap));
+        drop(wal);
+        disk.fingerprint()
+    };
+    assert_eq!(run(), run());
+}
