@@ -107,7 +107,7 @@ impl Folder {
         let path = self.root.join("format");
         match fs::read_to_string(&path) {
             Ok(text) if text.trim_end() == FORMAT => Ok(()),
-            Ok(text) => Err(refusal(
+            Ok(text) if is_a_format(&text) => Err(refusal(
                 "newer-format",
                 format!(
                     "{} says {:?}, and this version reads {FORMAT:?}; start the version of seqd \
@@ -116,6 +116,10 @@ impl Folder {
                     text.trim_end()
                 ),
             )),
+            Ok(text) => Err(damaged(&path, &format!("it says {:?}", text.trim_end()))),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                Err(damaged(&path, "it is no text"))
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 if let Some(found) = self.foreign_content() {
                     return Err(refusal(
@@ -226,24 +230,38 @@ pub(crate) fn refusal(code: &'static str, message: String) -> Stop {
 
 /// Stops a node whose disk failed.
 pub(crate) fn disk_failure(what: &str, error: &io::Error) -> Stop {
-    let (code, way_out) = if error.kind() == io::ErrorKind::StorageFull {
-        (
+    use io::ErrorKind;
+    let (exit, code, way_out) = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
+            10,
             "disk-full",
             "make room on its file system and start it again",
-        )
-    } else if error.kind() == io::ErrorKind::InvalidData {
-        (
+        ),
+        ErrorKind::InvalidData => (
+            10,
             "corrupt",
             "remove this member and add the machine again with an empty folder",
-        )
-    } else {
-        (
+        ),
+        // Nothing was tried, so nothing is in doubt.
+        ErrorKind::PermissionDenied => (
+            1,
+            "start-failed",
+            "give the folder and all in it to the user that seqd runs as, and start it again",
+        ),
+        ErrorKind::ReadOnlyFilesystem => (
+            10,
+            "fsync-failed",
+            "mount its file system for writing and start it again; if the system itself made it \
+             read-only, check the disk first",
+        ),
+        _ => (
+            10,
             "fsync-failed",
             "check the disk; what is on it is taken as it is found at the next start",
-        )
+        ),
     };
     Stop {
-        exit: 10,
+        exit,
         code,
         message: format!("{what}: {error}; {way_out}"),
     }
@@ -302,7 +320,20 @@ fn read_checked<T: Versioned>(path: &Path) -> Result<Option<T>, Stop> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(unusable(path, &e)),
     };
-    let corrupt = |why: String| Stop {
+    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+        return Err(damaged(path, "too short"));
+    };
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err(damaged(path, "its checksum does not match"));
+    }
+    records::decode(body)
+        .map(Some)
+        .map_err(|e| damaged(path, &e.to_string()))
+}
+
+/// Stops a node one of whose small files is not what was written.
+fn damaged(path: &Path, why: &str) -> Stop {
+    Stop {
         exit: 10,
         code: "corrupt",
         message: format!(
@@ -310,16 +341,13 @@ fn read_checked<T: Versioned>(path: &Path) -> Result<Option<T>, Stop> {
              folder and add it again",
             path.display()
         ),
-    };
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-        return Err(corrupt("too short".to_owned()));
-    };
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err(corrupt("its checksum does not match".to_owned()));
     }
-    records::decode(body)
-        .map(Some)
-        .map_err(|e| corrupt(e.to_string()))
+}
+
+/// Whether a text is what some version of seqd writes into `format`.
+fn is_a_format(text: &str) -> bool {
+    let number = text.trim_end().strip_prefix("seqd-data ");
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 #[cfg(test)]
@@ -383,6 +411,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("format"), "seqd-data 2\n").unwrap();
         assert_eq!(Folder::open(dir.path()).err().unwrap().code, "newer-format");
+        for damaged in [&b""[..], b"seqd-dat", b"seqd-data \xff"] {
+            fs::write(dir.path().join("format"), damaged).unwrap();
+            assert_eq!(Folder::open(dir.path()).err().unwrap().code, "corrupt");
+        }
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
         assert_eq!(

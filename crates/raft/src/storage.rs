@@ -186,14 +186,11 @@ fn wal_refused(error: &WalError) -> Stop {
         },
         WalError::NewerFormat { .. } => folder::refusal("newer-format", error.to_string()),
         WalError::Option { .. } => folder::invariant(error.to_string()),
-        WalError::Io { source, .. } => {
-            let Stop { exit, code, .. } = folder::disk_failure("", source);
-            Stop {
-                exit,
-                code,
-                message: error.to_string(),
-            }
-        }
+        WalError::Io {
+            path,
+            doing,
+            source,
+        } => folder::disk_failure(&format!("cannot {doing} {}", path.display()), source),
     }
 }
 
