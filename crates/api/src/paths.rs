@@ -30,6 +30,8 @@ pub const MEMBER: &str = "/v1/cluster/members/{name}";
 pub const MEMBER_PROMOTE: &str = "/v1/cluster/members/{name}/promote";
 /// The leader: POST moves it.
 pub const LEADER: &str = "/v1/cluster/leader";
+/// The state as a file: GET.
+pub const SNAPSHOT: &str = "/v1/cluster/snapshot";
 /// The configuration of the node that answers: GET.
 pub const CONFIG: &str = "/v1/config";
 /// Whether the process runs: GET.

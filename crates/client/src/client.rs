@@ -25,6 +25,9 @@ const MAX_SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// the client in an answer.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What nearly every answer is.
+const JSON: &str = "application/json, application/problem+json";
+
 /// How a client is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -48,6 +51,7 @@ pub(crate) struct Call {
     path: String,
     query: Vec<(String, String)>,
     body: Option<Vec<u8>>,
+    accept: &'static str,
     /// Whether an answer that got lost may have left something behind that matters.
     changes: bool,
 }
@@ -60,6 +64,7 @@ impl Call {
             path: path.into(),
             query: Vec::new(),
             body: None,
+            accept: JSON,
             changes: false,
         }
     }
@@ -71,6 +76,12 @@ impl Call {
             changes: true,
             ..Self::get(path)
         }
+    }
+
+    /// The form in which the answer is wanted; JSON where nothing is said.
+    pub(crate) fn accept(mut self, form: &'static str) -> Self {
+        self.accept = form;
+        self
     }
 
     /// The fields of `request` as query keys.
@@ -212,7 +223,13 @@ impl Client {
         }
     }
 
-    fn request(&self, endpoint: &Endpoint, call: &Call) -> reqwest::RequestBuilder {
+    /// The endpoints, in the order in which they are tried.
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// The request that `call` is at this endpoint.
+    pub(crate) fn request(&self, endpoint: &Endpoint, call: &Call) -> reqwest::RequestBuilder {
         let mut query = call.query.clone();
         if let Some(timeout) = self.timeout
             && call.path.starts_with("/v1/")
@@ -223,7 +240,7 @@ impl Client {
         let request = self
             .http
             .request(call.method.clone(), endpoint.url(&call.path, &query))
-            .header(header::ACCEPT, "application/json, application/problem+json");
+            .header(header::ACCEPT, call.accept);
         match &call.body {
             Some(body) => request
                 .header(header::CONTENT_TYPE, "application/json")
@@ -233,7 +250,13 @@ impl Client {
     }
 }
 
-fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &str) -> Error {
+/// An answer that is not seqd's, with what it begins with.
+pub(crate) fn bad_answer(
+    endpoint: &Endpoint,
+    status: StatusCode,
+    bytes: &[u8],
+    reason: &str,
+) -> Error {
     let start: String = String::from_utf8_lossy(bytes).chars().take(120).collect();
     Error::BadAnswer {
         endpoint: endpoint.to_string(),
@@ -244,7 +267,7 @@ fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &st
 
 /// The cause at the bottom of the chain: `Connection refused` says more than `error sending
 /// request`.
-fn innermost(error: &reqwest::Error) -> String {
+pub(crate) fn innermost(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return if error.is_connect() {
             "connecting timed out"

@@ -39,6 +39,9 @@ pub enum Error {
     /// A request that changes nothing of worth was sent, and no answer came.
     #[error("{} did not answer: {}", .0.endpoint, .0.reason)]
     NoAnswer(Attempt),
+    /// What a node sent could not be written.
+    #[error("cannot write it: {0}")]
+    Write(String),
     /// An answer that is not seqd's.
     #[error("{endpoint} answered with status {status}, which is not an answer of seqd: {reason}")]
     BadAnswer {
@@ -57,7 +60,7 @@ impl Error {
     pub fn exit(&self) -> u8 {
         match self {
             Self::Endpoint(_) => exit::USAGE,
-            Self::Setup(_) => exit::FAILURE,
+            Self::Setup(_) | Self::Write(_) => exit::FAILURE,
             Self::Unreachable(_) | Self::NoAnswer(_) => exit::UNAVAILABLE,
             Self::Problem(problem) => problem.exit(),
             Self::OutcomeUnknown(_) => exit::OUTCOME_UNKNOWN,

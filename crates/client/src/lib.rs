@@ -5,11 +5,13 @@
 //! answered is reported as such and never sent again ([`Error::OutcomeUnknown`]).
 
 mod client;
+mod download;
 mod endpoint;
 mod error;
 mod operations;
 
 pub use client::{Client, Options};
+pub use download::Download;
 pub use endpoint::{DEFAULT_PORT, Endpoint, EndpointError, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use operations::Created;

@@ -10,6 +10,7 @@
 //!   [`State::digest`] their fingerprint;
 //! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent.
 
+mod census;
 pub mod codec;
 mod command;
 mod foreign;
@@ -26,6 +27,7 @@ mod state;
 mod table;
 mod text;
 
+pub use census::{Census, Counted, Counts};
 pub use codec::{CodecError, Versioned, decode, encode};
 pub use command::{
     AllocateNodeId, Command, MAX_GRANT_SIZE, MAX_REQUESTS_PER_STRICT_NEXT, MAX_STRICT_COUNT,

@@ -5,6 +5,7 @@ mod health;
 mod ids;
 mod page;
 mod sequences;
+mod snapshot;
 mod workers;
 
 pub use cluster::{
@@ -19,5 +20,9 @@ pub use page::{ListQuery, Page};
 pub use sequences::{
     AdvanceRequest, Advanced, DeleteSequenceQuery, Deleted, GetSequenceQuery, Mode, Next,
     NextRequest, Range, Segment, SegmentSpec, Sequence, SequenceSpec,
+};
+pub use snapshot::{
+    CLUSTER_HEADER, DIGEST_HEADER, INDEX_HEADER, ROWS_HEADER, SNAPSHOT_CONTENT_TYPE, SnapshotHead,
+    SnapshotQuery, TERM_HEADER,
 };
 pub use workers::{Worker, WorkersQuery};

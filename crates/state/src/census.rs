@@ -1,0 +1,186 @@
+//! What rows hold, counted by kind, without a state of them in memory: a tool may look at a
+//! snapshot that is larger than the machine it runs on would like.
+
+use crate::newtypes::ClusterMs;
+use crate::rows::{Row, RowError};
+use crate::sequences::SequenceRecord;
+use crate::settings::Settings;
+use crate::state::State;
+use crate::table::Record;
+use seqd_idgen::WallMs;
+
+/// Rows that are read as records together: few enough not to matter, enough not to cost.
+const BATCH_ROWS: usize = 1024;
+
+/// Counts rows, one after the other, and checks that each is a record.
+#[derive(Debug, Default)]
+pub struct Census {
+    /// The kinds of which there are few.
+    few: Vec<Row>,
+    /// The kinds of which there may be millions.
+    batch: Vec<Row>,
+    counts: Counts,
+}
+
+/// How many records there are of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Sequences that can be used.
+    pub sequences: u64,
+    /// Sequences that were deleted; their marks are kept.
+    pub deleted_sequences: u64,
+    /// Workers that were ever leased.
+    pub workers: u64,
+    /// Members, and nodes that were given an ID.
+    pub nodes: u64,
+    /// Members that were removed.
+    pub removed_nodes: u64,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The records of each kind.
+    pub counts: Counts,
+    /// What was agreed when the cluster began; `None` before it did.
+    pub settings: Option<Settings>,
+    /// The highest wall clock of any entry.
+    pub wall_ms: WallMs,
+    /// The cluster's own clock.
+    pub cluster_ms: ClusterMs,
+    /// The highest token, lease ID or node ID that was given.
+    pub last_token: u64,
+}
+
+impl Census {
+    /// Counts one row.
+    ///
+    /// # Errors
+    /// [`RowError`] at a row that is no record; it may be one that came some rows before.
+    pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
+        let row = (key.to_vec(), value.to_vec());
+        let many = [SequenceRecord::PREFIX, crate::leases::WorkerRecord::PREFIX];
+        if !key.first().is_some_and(|prefix| many.contains(prefix)) {
+            self.few.push(row);
+            return Ok(());
+        }
+        self.batch.push(row);
+        if self.batch.len() < BATCH_ROWS {
+            return Ok(());
+        }
+        self.count_batch()
+    }
+
+    fn count_batch(&mut self) -> Result<(), RowError> {
+        let state = State::from_rows(std::mem::take(&mut self.batch))?;
+        let sequences = state.sequences.table.iter();
+        for (_, record) in sequences {
+            if record.deleted {
+                self.counts.deleted_sequences += 1;
+            } else {
+                self.counts.sequences += 1;
+            }
+        }
+        self.counts.workers += state.leases.table.iter().count() as u64;
+        Ok(())
+    }
+
+    /// What was counted.
+    ///
+    /// # Errors
+    /// [`RowError`] if a row is no record.
+    pub fn finish(mut self) -> Result<Counted, RowError> {
+        self.count_batch()?;
+        let state = State::from_rows(self.few)?;
+        self.counts.nodes = state.nodes().count() as u64;
+        self.counts.removed_nodes = state.nodes().filter(|(_, node)| node.removed).count() as u64;
+        Ok(Counted {
+            counts: self.counts,
+            settings: state.settings().cloned(),
+            wall_ms: state.last_wall_ms(),
+            cluster_ms: state.cluster_ms(),
+            last_token: state.counter.get(&()).map_or(0, |counter| counter.last),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Command, Entry, Found, NodeId, SegmentSizes, SequenceDefinition, SequenceMode,
+        SequenceName, Stamp,
+    };
+    use seqd_idgen::Progression;
+
+    fn state(sequences: usize) -> State {
+        let mut state = State::new();
+        let mut wall_ms = 1_000;
+        let mut apply = |command| {
+            wall_ms += 1;
+            let stamp = Stamp {
+                wall_ms: WallMs(wall_ms),
+                cluster_ms: ClusterMs(1),
+            };
+            let commands = vec![command];
+            state.apply(&Entry { stamp, commands });
+        };
+        apply(Command::Found(Found {
+            cluster_id: "C".to_owned(),
+            window_ms: 30_000,
+            max_peer_skew_ms: 500,
+            founders: vec![(NodeId(1), "n1".to_owned()), (NodeId(2), "n2".to_owned())],
+        }));
+        for number in 0..sequences {
+            apply(Command::CreateSequence {
+                name: SequenceName::new(&format!("s{number}")).unwrap(),
+                definition: SequenceDefinition {
+                    progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
+                    mode: SequenceMode::Strict,
+                    segment: SegmentSizes {
+                        target_ms: 60_000,
+                        min: 1,
+                        max: 1,
+                    },
+                    description: String::new(),
+                },
+            });
+        }
+        apply(Command::DeleteSequence {
+            name: SequenceName::new("s0").unwrap(),
+            if_revision: None,
+        });
+        apply(Command::MarkRemoved { node: NodeId(2) });
+        state
+    }
+
+    #[test]
+    fn each_kind_is_counted_over_many_batches() {
+        let state = state(3 * BATCH_ROWS + 7);
+        let mut census = Census::default();
+        for (key, value) in state.rows() {
+            census.row(&key, &value).unwrap();
+        }
+        let counted = census.finish().unwrap();
+        let expected = Counts {
+            sequences: 3 * BATCH_ROWS as u64 + 6,
+            deleted_sequences: 1,
+            workers: 0,
+            nodes: 2,
+            removed_nodes: 1,
+        };
+        assert_eq!(counted.counts, expected);
+        assert_eq!(counted.settings.as_ref(), state.settings());
+        assert_eq!(counted.wall_ms, state.last_wall_ms());
+        assert_eq!(counted.last_token, 2);
+    }
+
+    #[test]
+    fn a_row_that_is_no_record_is_found() {
+        for (key, value) in [(&b"sx"[..], &b"junk"[..]), (b"?", b""), (b"", b"")] {
+            let mut census = Census::default();
+            let counted = census.row(key, value).and_then(|()| census.finish());
+            assert!(counted.is_err(), "{key:?}");
+        }
+    }
+}
