@@ -4,7 +4,7 @@
 //! does with a known command never changes: another meaning is another command. Variants and
 //! fields are only ever appended, since they are read back from logs of older versions.
 
-use seqd_idgen::{Tick, WorkerId};
+use seqd_idgen::{Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use crate::newtypes::{GrantToken, LeaseId, NodeId, Revision, SequenceName};
@@ -119,6 +119,12 @@ pub enum Command {
     StrictNext {
         /// The requests, in the order in which they are served.
         requests: Vec<NextRequest>,
+    },
+    /// Says when a restored cluster began, once: its first leader's clock is known to be right.
+    StampRestoration {
+        /// The leader's wall clock.
+        #[serde(with = "crate::foreign::wall_ms")]
+        wall_ms: WallMs,
     },
 }
 

@@ -24,6 +24,7 @@ use crate::newtypes::{ClusterMs, LeaseId, NodeId};
 use crate::nodes::Nodes;
 use crate::outcome::{LeaseGrant, Outcome};
 use crate::refusal::Refusal;
+use crate::restoration::RestorationRecord;
 use crate::settings::{Counter, Settings, draw};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
@@ -140,6 +141,7 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) layouts: &'a BTreeMap<String, Layout>,
     pub(crate) nodes: &'a Nodes,
+    pub(crate) restoration: Option<&'a RestorationRecord>,
     /// The entry's wall clock.
     pub(crate) wall_ms: WallMs,
     /// The applied cluster time.
@@ -206,6 +208,9 @@ impl Leases {
         }
         let layout = given.layout(&asked.layout)?;
         let tick = given.tick(layout)?;
+        if let Some(restored) = given.restoration {
+            restored.check_lease(given.settings, layout, given.wall_ms, tick)?;
+        }
         given.check_fence(layout, asked.fence)?;
         let key = WorkerKey {
             layout: asked.layout.clone(),
@@ -370,6 +375,18 @@ impl Leases {
             lease,
             holder: live.map(|record| Box::new(Holder::of(record))),
         })
+    }
+
+    /// Ends every lease, so that none is extended any more. Fences stay.
+    pub(crate) fn end_all(&mut self) {
+        let held = self.table.iter().filter(|(_, record)| !record.released);
+        let held: Vec<WorkerKey> = held.map(|(key, _)| key.clone()).collect();
+        for key in held {
+            if let Some(record) = self.table.get_mut(&key) {
+                record.released = true;
+            }
+        }
+        self.deadlines.clear();
     }
 
     /// Forgets the deadlines that have passed.

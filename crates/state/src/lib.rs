@@ -19,6 +19,7 @@ mod newtypes;
 mod nodes;
 mod outcome;
 mod refusal;
+mod restoration;
 mod rows;
 mod sequences;
 mod settings;
@@ -41,6 +42,9 @@ pub use newtypes::{
 pub use nodes::{AddedNode, NodeRecord, RegisteredStart};
 pub use outcome::{LeaseGrant, NextGrant, Outcome, Outcomes, SegmentGrant, ValueRange};
 pub use refusal::Refusal;
+pub use restoration::{
+    MAX_STAMP_MS, Raise, RaisedSequence, Restoration, RestorationError, RestorationRecord,
+};
 pub use rows::{Changes, Row, RowChange, RowError, row_hash};
 /// The crate of ticks, layouts and progressions, for those who know it through the state alone.
 pub use seqd_idgen as idgen;

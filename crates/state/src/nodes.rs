@@ -158,6 +158,17 @@ impl Nodes {
         Ok(Outcome::MarkedRemoved { node })
     }
 
+    /// Ends the membership of all.
+    pub(crate) fn remove_all(&mut self) {
+        let present = self.table.iter().filter(|(_, record)| !record.removed);
+        let present: Vec<NodeId> = present.map(|(id, _)| *id).collect();
+        for node in present {
+            if let Some(record) = self.table.get_mut(&node) {
+                record.removed = true;
+            }
+        }
+    }
+
     /// Refuses a lease to any but the registered start of a present member.
     pub(crate) fn check_start(&self, node: NodeId, boot: u64) -> Result<(), Refusal> {
         let registered = self.present(node)?.start.map(|start| start.boot);

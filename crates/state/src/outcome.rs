@@ -1,6 +1,6 @@
 //! What became of a command: one outcome for each, the same on every replica.
 
-use seqd_idgen::{Tick, WorkerId};
+use seqd_idgen::{Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Versioned;
@@ -79,6 +79,12 @@ pub enum Outcome {
     },
     /// What became of each request, in their order.
     StrictNext(Vec<Result<NextGrant, Refusal>>),
+    /// It is known when the restored cluster began.
+    RestorationStamped {
+        /// The time, by this command or by the one before it.
+        #[serde(with = "crate::foreign::wall_ms")]
+        wall_ms: WallMs,
+    },
 }
 
 /// A worker lease: the ticks from `from_tick` up to, but without, `fence` are the holder's alone.

@@ -295,6 +295,47 @@ pub enum Refusal {
         /// The first index after the run.
         next: u64,
     },
+    /// The cluster was restored, and no leader has said yet when it began.
+    #[error(
+        "this cluster was restored and its leader has not said yet when it began: it waits until \
+         its clock is past the backup's ({} ms) and agrees with the other voters'",
+        .backup_wall_ms.0
+    )]
+    RestorationNotStamped {
+        /// The wall clock of the backup's last entry.
+        #[serde(with = "crate::foreign::wall_ms")]
+        backup_wall_ms: WallMs,
+    },
+    /// The cluster was restored, and windows begin only past all that were granted before.
+    #[error(
+        "this cluster was restored: windows of layout {layout} begin in {retry_after_ms} ms, past \
+         all that were granted before"
+    )]
+    WindowsBeginLater {
+        /// The layout.
+        layout: String,
+        /// When the first window begins.
+        #[serde(with = "crate::foreign::wall_ms")]
+        until: WallMs,
+        /// How long that is from the entry's wall clock.
+        retry_after_ms: u64,
+    },
+    /// A time that a restored cluster cannot have begun at.
+    #[error("the restored cluster cannot begin at {} ms: it is {} to {} ms", .wall_ms.0, .from.0, .to.0)]
+    StampOutOfRange {
+        /// The time as said.
+        #[serde(with = "crate::foreign::wall_ms")]
+        wall_ms: WallMs,
+        /// The earliest one.
+        #[serde(with = "crate::foreign::wall_ms")]
+        from: WallMs,
+        /// The latest one.
+        #[serde(with = "crate::foreign::wall_ms")]
+        to: WallMs,
+    },
+    /// The cluster was founded, not restored.
+    #[error("this cluster was not restored")]
+    NotRestored,
 }
 
 fn registered_boot(registered: &Option<u64>) -> String {

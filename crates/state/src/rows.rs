@@ -7,6 +7,7 @@ use crate::codec::CodecError;
 use crate::leases::WorkerRecord;
 use crate::newtypes::Digest;
 use crate::nodes::NodeRecord;
+use crate::restoration::RestorationRecord;
 use crate::sequences::SequenceRecord;
 use crate::settings::{Clock, Counter, Settings};
 use crate::state::State;
@@ -78,7 +79,8 @@ impl State {
             .settings
             .rows()
             .chain(self.clock.rows())
-            .chain(self.counter.rows());
+            .chain(self.counter.rows())
+            .chain(self.restoration.rows());
         fixed
             .chain(self.nodes.table.rows())
             .chain(self.sequences.table.rows())
@@ -91,6 +93,7 @@ impl State {
         self.settings.drain(&mut rows);
         self.clock.drain(&mut rows);
         self.counter.drain(&mut rows);
+        self.restoration.drain(&mut rows);
         self.nodes.table.drain(&mut rows);
         self.sequences.table.drain(&mut rows);
         self.leases.table.drain(&mut rows);
@@ -107,6 +110,7 @@ impl State {
             self.settings.hash_sum(),
             self.clock.hash_sum(),
             self.counter.hash_sum(),
+            self.restoration.hash_sum(),
             self.nodes.table.hash_sum(),
             self.sequences.table.hash_sum(),
             self.leases.table.hash_sum(),
@@ -127,6 +131,7 @@ impl State {
                 Some(Settings::PREFIX) => state.settings.restore(row)?,
                 Some(Clock::PREFIX) => state.clock.restore(row)?,
                 Some(Counter::PREFIX) => state.counter.restore(row)?,
+                Some(RestorationRecord::PREFIX) => state.restoration.restore(row)?,
                 Some(NodeRecord::PREFIX) => state.nodes.table.restore(row)?,
                 Some(SequenceRecord::PREFIX) => state.sequences.table.restore(row)?,
                 Some(WorkerRecord::PREFIX) => state.leases.table.restore(row)?,

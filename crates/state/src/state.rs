@@ -15,6 +15,7 @@ use crate::newtypes::{ClusterMs, NodeId, SequenceName};
 use crate::nodes::{NodeRecord, Nodes, RegisteredStart};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
+use crate::restoration::RestorationRecord;
 use crate::sequences::{SequenceRecord, Sequences};
 use crate::settings::{Clock, Counter, Found, Settings, check_founding};
 use crate::stamp::{Entry, MAX_COMMANDS_PER_ENTRY, Stamp};
@@ -26,6 +27,7 @@ pub struct State {
     pub(crate) settings: Table<Settings>,
     pub(crate) clock: Table<Clock>,
     pub(crate) counter: Table<Counter>,
+    pub(crate) restoration: Table<RestorationRecord>,
     pub(crate) nodes: Nodes,
     pub(crate) leases: Leases,
     pub(crate) sequences: Sequences,
@@ -48,6 +50,7 @@ impl State {
             settings: Table::default(),
             clock: Table::default(),
             counter: Table::default(),
+            restoration: Table::default(),
             nodes: Nodes::default(),
             leases: Leases::default(),
             sequences: Sequences::default(),
@@ -86,6 +89,7 @@ impl State {
 
     fn apply_command(&mut self, wall_ms: WallMs, command: &Command) -> Result<Outcome, Refusal> {
         let cluster_ms = self.cluster_ms();
+        self.check_stamped(command)?;
         let Some(settings) = self.settings.get(&()) else {
             return match command {
                 Command::Found(found) => self.found(found),
@@ -93,6 +97,7 @@ impl State {
             };
         };
         let (nodes, layouts) = (&mut self.nodes, &self.layouts);
+        let restoration = self.restoration.get(&());
         let (counter, sequences) = (&mut self.counter, &mut self.sequences);
         macro_rules! circumstances {
             () => {
@@ -100,6 +105,7 @@ impl State {
                     settings,
                     layouts,
                     nodes,
+                    restoration,
                     wall_ms,
                     cluster_ms,
                 }
@@ -154,6 +160,7 @@ impl State {
             } => sequences.return_tail(name, *token, *first_unused),
             Command::Advance { name, to } => sequences.advance(name, *to),
             Command::StrictNext { requests } => self.strict_next(requests),
+            Command::StampRestoration { wall_ms } => self.stamp_restoration(*wall_ms),
         }
     }
 
@@ -211,6 +218,7 @@ impl State {
                 settings,
                 layouts,
                 nodes,
+                restoration: self.restoration.get(&()),
                 wall_ms,
                 cluster_ms,
             };
@@ -342,6 +350,7 @@ impl State {
             settings: self.settings()?,
             layouts: &self.layouts,
             nodes: &self.nodes,
+            restoration: self.restoration(),
             wall_ms: self.last_wall_ms(),
             cluster_ms: self.cluster_ms(),
         })

@@ -1,8 +1,9 @@
 //! The bytes of everything that this crate writes, held as files.
 //!
 //! A log, a snapshot or a message of this version must be read by every later one, to the same
-//! meaning. So a file in `golden` never changes: a new shape gets a new version and a new file
-//! beside the old one. `SEQD_WRITE_GOLDEN=1` writes the files that are missing, and no others.
+//! meaning. So a line in `golden` never changes: a new variant adds its own, and a new shape gets a
+//! new version and a new file beside the old one. `SEQD_WRITE_GOLDEN=1` writes the files that are
+//! missing, and no others.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,8 +16,8 @@ use std::path::Path;
 use samples::{commands, outcomes, refusals};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AllocateNodeId, Command, Entry, LeaseId, NodeId, Outcome, Outcomes, SequenceMode, State,
-    TakeLease, Versioned, decode, encode,
+    AllocateNodeId, Command, Entry, LeaseId, NodeId, Outcome, Outcomes, Restoration, SequenceMode,
+    State, TakeLease, Versioned, decode, encode,
 };
 use support::{counting, definition, founded, name, stamp, strict_next};
 
@@ -210,6 +211,40 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
         .collect();
     lines.push(("digest".to_owned(), state.digest().0.to_be_bytes().to_vec()));
     check("rows-v1.hex", &lines);
+}
+
+/// The same, as another cluster takes it over.
+fn restored_state() -> State {
+    let mut state = full_state();
+    let restoration = Restoration {
+        cluster_id: "c2".to_owned(),
+        founder: "n1".to_owned(),
+        ancestors: vec!["c1".to_owned(), "c0".to_owned()],
+        floors: [(name("order"), 500)].into(),
+        margin: Some(5),
+    };
+    state.restore(&restoration).unwrap();
+    let stamped = state.apply(&Entry {
+        stamp: stamp(40, 40),
+        commands: vec![Command::StampRestoration {
+            wall_ms: stamp(40, 40).wall_ms,
+        }],
+    });
+    assert!(matches!(stamped[..], [Outcome::RestorationStamped { .. }]));
+    state
+}
+
+#[test]
+fn the_bytes_of_a_restored_state_are_fixed() {
+    let state = restored_state();
+    let mut lines: Lines = state
+        .rows()
+        .map(|(key, value)| (format!("row {}", hex(&key)), value))
+        .collect();
+    lines.push(("digest".to_owned(), state.digest().0.to_be_bytes().to_vec()));
+    check("rows-restored-v1.hex", &lines);
+    let read_back = State::from_rows(state.rows()).unwrap();
+    assert_eq!(read_back.digest(), state.digest());
 }
 
 #[test]

@@ -57,6 +57,8 @@ stories! {
     cycling_sequences_begin_again
     every_start_is_a_new_holder
     founding_happens_once
+    a_restored_cluster_begins_past_the_old_one
+    a_restored_cluster_moves_its_sequences
     joining_nodes_get_ids_above_all_others
     leases_live_by_cluster_time
     sequences_end

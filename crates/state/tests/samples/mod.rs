@@ -81,6 +81,9 @@ pub(crate) fn commands() -> Vec<Command> {
             to: -500,
         },
         strict_next(&[("order", 1), ("bill", 1_000_000)]),
+        Command::StampRestoration {
+            wall_ms: WallMs(1_767_225_600_000),
+        },
     ]
 }
 
@@ -217,6 +220,20 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             run_start: 5,
             next: 10,
         },
+        Refusal::RestorationNotStamped {
+            backup_wall_ms: WallMs(7),
+        },
+        Refusal::WindowsBeginLater {
+            layout: layout(),
+            until: WallMs(9_000),
+            retry_after_ms: 1_500,
+        },
+        Refusal::StampOutOfRange {
+            wall_ms: WallMs(6),
+            from: WallMs(7),
+            to: WallMs(8),
+        },
+        Refusal::NotRestored,
     ]
 }
 
@@ -284,5 +301,8 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             epoch: Epoch(3),
         },
         Outcome::StrictNext(vec![Ok(next), Err(exhausted)]),
+        Outcome::RestorationStamped {
+            wall_ms: WallMs(1_767_225_600_000),
+        },
     ]
 }

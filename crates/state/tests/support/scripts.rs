@@ -137,6 +137,9 @@ fn sequence_commands() -> impl Strategy<Value = Command> {
 pub(crate) fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         1 => Just(super::found()),
+        1 => (0u64..90_000).prop_map(|at| Command::StampRestoration {
+            wall_ms: stamp(at, 0).wall_ms,
+        }),
         4 => lease_commands(),
         2 => node_commands(),
         6 => sequence_commands(),

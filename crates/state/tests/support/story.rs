@@ -3,16 +3,16 @@
 //! A line is an entry; ` ; ` stands between the commands of one entry. Lines that begin with `>`
 //! are outcomes. `#` begins a remark. `time WALL CLUSTER` sets the times of the entries after it,
 //! both in milliseconds, the wall clock counted from 2026-01-01: so that a tick of the layout
-//! `default` is a time. `show NAME` and `restart` (read the state back from its rows) are no
-//! entries.
+//! `default` is a time. `show NAME`, `restart` (read the state back from its rows) and `restore
+//! CLUSTER` (into one of that ID, with floors as `NAME=VALUE`) are no entries.
 
 use std::collections::BTreeMap;
 
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
     AllocateNodeId, Command, Entry, Found, GrantToken, LeaseId, NextGrant, NextRequest, NodeId,
-    Outcome, Refusal, Revision, SegmentSizes, SequenceDefinition, SequenceMode, State, TakeLease,
-    ValueRange,
+    Outcome, Refusal, Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode, State,
+    TakeLease, ValueRange,
 };
 
 use super::{name, stamp};
@@ -38,6 +38,8 @@ pub(crate) fn play(story: &str) -> String {
                 seen.push_str(&format!("> {deadline}\n"));
             }
             ["restart"] => state = State::from_rows(state.rows().collect::<Vec<_>>()).unwrap(),
+            ["restore", ..] => seen.push_str(&restore(&mut state, line)),
+            ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
                 let commands = line.split(" ; ").map(command).collect();
                 for outcome in state.apply(&Entry {
@@ -129,6 +131,9 @@ fn command(text: &str) -> Command {
             name: name(sequence),
             to: to.parse().unwrap(),
         },
+        ["stamp", wall] => Command::StampRestoration {
+            wall_ms: stamp(number(wall), 0).wall_ms,
+        },
         ["next", requests @ ..] => Command::StrictNext {
             requests: requests.iter().map(|request| request_of(request)).collect(),
         },
@@ -161,6 +166,63 @@ fn lease_command(words: &Words<'_>) -> Command {
             last_tick: words.u64("last").map(Tick),
         },
         other => panic!("no command {other:?}"),
+    }
+}
+
+/// Makes the state that of another cluster; `margin=N` for all that no `NAME=VALUE` names.
+fn restore(state: &mut State, line: &str) -> String {
+    let mut words = line.split_whitespace().skip(1);
+    let mut restoration = Restoration {
+        cluster_id: words.next().unwrap().to_owned(),
+        founder: "n1".to_owned(),
+        ancestors: Vec::new(),
+        floors: BTreeMap::new(),
+        margin: None,
+    };
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        match key {
+            "margin" => restoration.margin = Some(number(value)),
+            "ancestor" => restoration.ancestors.push(value.to_owned()),
+            sequence => {
+                let floor = value.parse().unwrap();
+                restoration.floors.insert(name(sequence), floor);
+            }
+        }
+    }
+    let (node, raised) = match state.restore(&restoration) {
+        Ok(restored) => restored,
+        Err(error) => return format!("> refused: {error}\n"),
+    };
+    let mut told = format!("> restored, node {node}\n");
+    for sequence in raised {
+        let next = |value: Option<i64>| value.map_or("none".to_owned(), |value| value.to_string());
+        told.push_str(&format!(
+            "> {}: index {} to {}, next value {} to {}\n",
+            sequence.name,
+            sequence.index_before,
+            sequence.index_after,
+            next(sequence.next_before),
+            next(sequence.next_after),
+        ));
+    }
+    told
+}
+
+fn show_counter(state: &State) -> String {
+    let mut copy = state.clone();
+    let ask = Command::AllocateNodeId(AllocateNodeId {
+        name: "nobody".to_owned(),
+        peer: "nobody:1".to_owned(),
+        http: "http://nobody:1".to_owned(),
+        nonce: u64::MAX,
+    });
+    let outcomes = copy.apply(&Entry {
+        stamp: stamp(0, 0),
+        commands: vec![ask],
+    });
+    match outcomes.as_slice() {
+        [Outcome::NodeIdAllocated { node }] => format!("> the next number is {node}\n"),
+        other => format!("> {other:?}\n"),
     }
 }
 
@@ -243,6 +305,9 @@ fn tell(outcome: &Outcome) -> Vec<String> {
             epoch,
         } => {
             format!("next value {next}, index {next_index}, epoch {epoch}")
+        }
+        Outcome::RestorationStamped { wall_ms } => {
+            format!("stamped at {}", wall_ms.0 - super::EPOCH_MS)
         }
         Outcome::StrictNext(_) => unreachable!("told above"),
     }]

@@ -1,0 +1,459 @@
+//! Whatever a cluster did before and after a backup of it, the one that is restored from the
+//! backup gives out nothing again: no tick of a worker, no token, no value up to the margin.
+//!
+//! Time is true time here; every leader's clock is off by up to the agreed skew, each entry anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
+use seqd_state::{
+    ClusterMs, Command, Entry, GrantToken, LeaseId, Outcome, Refusal, Restoration, SequenceMode,
+    SequenceName, Stamp, State, TakeLease,
+};
+use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, founded, name, stamp, strict_next};
+
+/// Ticks of 1 ms and of 10 ms, and one whose epoch lies elsewhere.
+const LAYOUTS: [&str; 3] = ["js53", "sonyflake", "twitter"];
+
+#[derive(Debug, Clone)]
+enum Work {
+    Take {
+        layout: usize,
+        owner: u8,
+        ahead_ms: u64,
+    },
+    Extend {
+        which: Index,
+        ahead_ms: u64,
+    },
+    Release {
+        which: Index,
+        part: Option<u64>,
+    },
+    Grant {
+        size: u64,
+        after: bool,
+    },
+    Return {
+        part: u64,
+    },
+    Next {
+        count: u64,
+    },
+}
+
+/// Work with the true time that passes before it, and how far the leader's clock is off.
+type Steps = Vec<(u64, i64, Work)>;
+
+fn steps(most: usize) -> impl Strategy<Value = Steps> {
+    let ahead = 1..=(WINDOW_MS + 2 * SKEW_MS);
+    let work = prop_oneof![
+        6 => (0..LAYOUTS.len(), 0u8..4, ahead.clone())
+            .prop_map(|(layout, owner, ahead_ms)| Work::Take { layout, owner, ahead_ms }),
+        3 => (any::<Index>(), ahead).prop_map(|(which, ahead_ms)| Work::Extend { which, ahead_ms }),
+        3 => (any::<Index>(), option::of(0u64..1_000))
+            .prop_map(|(which, part)| Work::Release { which, part }),
+        4 => (1u64..500, any::<bool>()).prop_map(|(size, after)| Work::Grant { size, after }),
+        2 => (0u64..100).prop_map(|part| Work::Return { part }),
+        3 => (1u64..50).prop_map(|count| Work::Next { count }),
+    ];
+    let skew = SKEW_MS.cast_signed();
+    vec((0u64..5_000, -skew..=skew, work), 0..most)
+}
+
+#[derive(Debug, Clone)]
+struct Lease {
+    layout: &'static str,
+    worker: WorkerId,
+    lease: LeaseId,
+    from: Tick,
+    /// What the holder may have minted up to.
+    end: Tick,
+}
+
+/// A cluster and all that it gave out. A restored one knows the leases of the cluster before, as
+/// their holders do.
+#[derive(Clone)]
+struct World {
+    state: State,
+    true_ms: u64,
+    off_ms: i64,
+    leases: Vec<Lease>,
+    tokens: Vec<u64>,
+    last_grant: Option<GrantToken>,
+    /// The highest index that each sequence ever stood at.
+    reached: BTreeMap<SequenceName, u64>,
+}
+
+impl World {
+    fn now(&self) -> Stamp {
+        Stamp {
+            wall_ms: WallMs(
+                (EPOCH_MS + self.true_ms)
+                    .checked_add_signed(self.off_ms)
+                    .unwrap(),
+            ),
+            cluster_ms: ClusterMs(self.true_ms),
+        }
+    }
+
+    fn apply(&mut self, command: Command) -> Outcome {
+        let mut outcomes = self.state.apply(&Entry {
+            stamp: self.now(),
+            commands: vec![command],
+        });
+        for name in [name("order"), name("bill")] {
+            let index = self.state.sequence(&name).unwrap().next_index;
+            let reached = self.reached.entry(name).or_default();
+            *reached = index.max(*reached);
+        }
+        outcomes.pop().unwrap()
+    }
+
+    fn do_all(&mut self, steps: &Steps) {
+        for (passed_ms, off_ms, work) in steps {
+            self.true_ms += passed_ms;
+            self.off_ms = *off_ms;
+            self.work(work);
+        }
+    }
+
+    fn fence(&self, layout: &str, ahead_ms: u64) -> Tick {
+        let layout = Layout::preset(layout).unwrap();
+        layout.fence_at(WallMs(self.now().wall_ms.0 + ahead_ms))
+    }
+
+    fn work(&mut self, work: &Work) {
+        match work {
+            Work::Take {
+                layout,
+                owner,
+                ahead_ms,
+            } => self.take(LAYOUTS[*layout], *owner, *ahead_ms),
+            Work::Extend { which, .. } | Work::Release { which, .. } => {
+                if !self.leases.is_empty() {
+                    self.use_lease(which.index(self.leases.len()), work);
+                }
+            }
+            Work::Grant { size, after } => {
+                let after = self.last_grant.filter(|_| *after);
+                let grant = Command::GrantSegment {
+                    name: name("order"),
+                    size: *size,
+                    after,
+                };
+                let before = self.reached.get(&name("order")).copied().unwrap_or(0);
+                match self.apply(grant) {
+                    Outcome::SegmentGranted(grant) => {
+                        assert!(grant.first_index <= before);
+                        self.tokens.push(grant.token.0);
+                        self.last_grant = Some(grant.token);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            Work::Return { part } => {
+                let Some(token) = self.last_grant else { return };
+                let record = self.state.sequence(&name("order")).unwrap();
+                let start = record.run.map_or(0, |run| run.start);
+                let first_unused = start + (record.next_index - start) * part / 100;
+                self.apply(Command::ReturnTail {
+                    name: name("order"),
+                    token,
+                    first_unused,
+                });
+            }
+            Work::Next { count } => {
+                self.apply(strict_next(&[("bill", *count)]));
+            }
+        }
+    }
+
+    fn use_lease(&mut self, at: usize, work: &Work) {
+        let Lease {
+            layout,
+            worker,
+            lease,
+            from,
+            end,
+        } = self.leases[at].clone();
+        let fence = match work {
+            Work::Extend { ahead_ms, .. } => self.fence(layout, *ahead_ms),
+            _ => end,
+        };
+        let layout = layout.to_owned();
+        let outcome = match work {
+            Work::Release { part, .. } => {
+                let last_tick = part.map(|part| Tick(from.0 + (end.0 - from.0) * part / 1_000));
+                self.apply(Command::ReleaseLease {
+                    layout,
+                    worker,
+                    lease,
+                    last_tick,
+                })
+            }
+            _ => self.apply(Command::ExtendLease {
+                layout,
+                worker,
+                lease,
+                fence,
+            }),
+        };
+        match outcome {
+            Outcome::LeaseExtended { fence } | Outcome::LeaseReleased { fence } => {
+                self.leases[at].end = fence;
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, layout: &'static str, owner: u8, ahead_ms: u64) {
+        let command = Command::TakeLease(TakeLease {
+            layout: layout.to_owned(),
+            owner: format!("owner {owner}"),
+            node: None,
+            boot: 0,
+            fence: self.fence(layout, ahead_ms),
+            datacenter: None,
+        });
+        match self.apply(command) {
+            Outcome::LeaseTaken(grant) => {
+                for earlier in &self.leases {
+                    let is_same = (earlier.layout, earlier.worker) == (layout, grant.worker);
+                    assert!(
+                        !is_same || grant.from_tick >= earlier.end,
+                        "{grant:?} overlaps {earlier:?}"
+                    );
+                }
+                self.tokens.push(grant.lease.0);
+                self.leases.push(Lease {
+                    layout,
+                    worker: grant.worker,
+                    lease: grant.lease,
+                    from: grant.from_tick,
+                    end: grant.fence,
+                });
+            }
+            Outcome::Refused(
+                Refusal::WorkersExhausted { .. }
+                | Refusal::FenceTooLow { .. }
+                | Refusal::WindowsBeginLater { .. },
+            ) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The cluster that `backup` becomes after this one has ended.
+    fn restored(&self, mut backup: State, by_floor: bool, gap_ms: u64, off_ms: i64) -> World {
+        let mut restoration = Restoration {
+            cluster_id: "c2".to_owned(),
+            founder: "n1".to_owned(),
+            ancestors: vec!["c1".to_owned()],
+            floors: BTreeMap::new(),
+            margin: None,
+        };
+        let mut margin = 0;
+        for (name, reached) in &self.reached {
+            let record = backup.sequence(name).unwrap();
+            let floor = record.definition.progression.value_at(*reached).unwrap();
+            restoration.floors.insert(name.clone(), floor);
+            margin = margin.max(reached.saturating_sub(record.next_index));
+        }
+        if !by_floor {
+            restoration.floors.clear();
+            restoration.margin = Some(margin);
+        }
+        backup.restore(&restoration).unwrap();
+        let mut world = self.clone();
+        world.state = State::from_rows(backup.rows()).unwrap();
+        assert_eq!(world.state.digest(), backup.digest());
+        world.true_ms += gap_ms;
+        world.off_ms = off_ms;
+        let wall_ms = world.now().wall_ms;
+        let outcome = world.apply(Command::StampRestoration { wall_ms });
+        if let Outcome::Refused(Refusal::StampOutOfRange { from, .. }) = outcome {
+            // Its clock is behind: it waits.
+            world.true_ms += from.0 - wall_ms.0;
+            let wall_ms = world.now().wall_ms;
+            let outcome = world.apply(Command::StampRestoration { wall_ms });
+            assert_eq!(outcome, Outcome::RestorationStamped { wall_ms });
+        }
+        world
+    }
+
+    /// Everything that was given out since the backup lies past all that was given out before.
+    fn check_tokens(&self) {
+        let rises = self.tokens.is_sorted_by(|one, next| one < next);
+        assert!(rises, "tokens repeat or fall: {:?}", self.tokens);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_is_given_out_again(
+        before in steps(40),
+        lost in steps(40),
+        after in steps(60),
+        again in steps(30),
+        by_floor in any::<bool>(),
+        gaps in (0u64..40_000, 0u64..3_000),
+        skews in (-500i64..=500, -500i64..=500),
+    ) {
+        let mut state = founded();
+        state.apply(&Entry {
+            stamp: stamp(1_000, 0),
+            commands: vec![
+                Command::CreateSequence {
+                    name: name("order"),
+                    definition: counting(SequenceMode::Segment),
+                },
+                Command::CreateSequence {
+                    name: name("bill"),
+                    definition: counting(SequenceMode::Strict),
+                },
+            ],
+        });
+        let mut world = World {
+            state,
+            true_ms: 1_000_000,
+            off_ms: 0,
+            leases: Vec::new(),
+            tokens: Vec::new(),
+            last_grant: None,
+            reached: BTreeMap::new(),
+        };
+        world.do_all(&before);
+        let backup = world.state.clone();
+        world.do_all(&lost);
+        world.check_tokens();
+
+        let reached = world.reached.clone();
+        let mut restored = world.restored(backup, by_floor, gaps.0, skews.0);
+        for (name, reached) in reached {
+            let index = restored.state.sequence(&name).unwrap().next_index;
+            prop_assert!(index >= reached, "{} could be granted again", name);
+        }
+        restored.do_all(&after);
+        restored.check_tokens();
+
+        // And once more, soon after, from a backup of the restored cluster.
+        let backup = restored.state.clone();
+        restored.do_all(&again);
+        let mut twice = restored.restored(backup, !by_floor, gaps.1, skews.1);
+        twice.do_all(&lost);
+        twice.check_tokens();
+    }
+}
+
+/// The old leader's clock is as far ahead as allowed and grants the furthest fence that it may; in
+/// the same moment the new one, as far behind, stamps.
+#[test]
+fn the_first_window_begins_exactly_behind_the_furthest_fence() {
+    for layout in LAYOUTS.map(|layout| Layout::preset(layout).unwrap()) {
+        let take = |fence| {
+            Command::TakeLease(TakeLease {
+                layout: layout.name().to_owned(),
+                owner: "a".to_owned(),
+                node: None,
+                boot: 0,
+                fence,
+                datacenter: None,
+            })
+        };
+        let at = |state: &mut State, wall: u64, command| {
+            let entry = Entry {
+                stamp: stamp(wall, 0),
+                commands: vec![command],
+            };
+            state.apply(&entry).pop().unwrap()
+        };
+        let fence = |wall, ahead| layout.fence_at(WallMs(stamp(wall, 0).wall_ms.0 + ahead));
+        let mut old = founded();
+        let mut new = old.clone();
+        let furthest = fence(100_500, WINDOW_MS + 2 * SKEW_MS);
+        let Outcome::LeaseTaken(lost) = at(&mut old, 100_500, take(furthest)) else {
+            panic!("the furthest fence is granted");
+        };
+        let restoration = Restoration {
+            cluster_id: "c2".to_owned(),
+            founder: "n1".to_owned(),
+            ancestors: Vec::new(),
+            floors: BTreeMap::new(),
+            margin: None,
+        };
+        new.restore(&restoration).unwrap();
+        let wall_ms = stamp(99_500, 0).wall_ms;
+        at(&mut new, 99_500, Command::StampRestoration { wall_ms });
+        let first = layout.wall_at(furthest).0 - EPOCH_MS;
+        let early = at(&mut new, first - 1, take(fence(first, 1_000)));
+        assert!(matches!(
+            early,
+            Outcome::Refused(Refusal::WindowsBeginLater { .. })
+        ));
+        let Outcome::LeaseTaken(grant) = at(&mut new, first, take(fence(first, 1_000))) else {
+            panic!("the first window begins there");
+        };
+        assert_eq!(grant.worker, lost.worker);
+        assert_eq!(grant.from_tick, lost.fence);
+    }
+}
+
+/// A restored cluster is restored again within the skew of its clocks: the second one's clock says
+/// that no time has passed.
+#[test]
+fn tokens_rise_over_two_restorations_at_one_time() {
+    let mut state = founded();
+    let restoration = |cluster_id: &str| Restoration {
+        cluster_id: cluster_id.to_owned(),
+        founder: "n1".to_owned(),
+        ancestors: Vec::new(),
+        floors: BTreeMap::new(),
+        margin: Some(0),
+    };
+    let grant = || Command::GrantSegment {
+        name: name("order"),
+        size: 1,
+        after: None,
+    };
+    let at_once = |state: &mut State, command| {
+        let entry = Entry {
+            stamp: stamp(5_000, 0),
+            commands: vec![command],
+        };
+        state.apply(&entry).pop().unwrap()
+    };
+    let stamped = || Command::StampRestoration {
+        wall_ms: stamp(5_000, 0).wall_ms,
+    };
+    let create = Command::CreateSequence {
+        name: name("order"),
+        definition: counting(SequenceMode::Segment),
+    };
+    at_once(&mut state, create);
+    state.restore(&restoration("c2")).unwrap();
+    at_once(&mut state, stamped());
+    let mut again = state.clone();
+    let mut highest = 0;
+    for _ in 0..1_000 {
+        if let Outcome::SegmentGranted(grant) = at_once(&mut state, grant()) {
+            highest = grant.token.0;
+        }
+    }
+    assert!(highest > 0);
+    again.restore(&restoration("c3")).unwrap();
+    at_once(&mut again, stamped());
+    let Outcome::SegmentGranted(grant) = at_once(&mut again, grant()) else {
+        panic!("a stamped cluster grants");
+    };
+    assert!(grant.token.0 > highest);
+}
