@@ -17,6 +17,7 @@ use crate::members;
 use crate::messages::Ping;
 use crate::paths;
 use crate::replica::Replica;
+use crate::stamping::{ClockOffset, Stamping};
 use crate::transport::{CallError, Link};
 
 /// Time between two pings; a peer counts as gone after three.
@@ -54,6 +55,7 @@ pub(crate) fn own_ping(local: &Local) -> Ping {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone(),
+        wall_ms: local.settings.clock.wall().0,
     }
 }
 
@@ -138,10 +140,13 @@ impl Shown {
 async fn ping(local: Arc<Local>, node: u64, addr: String) {
     let message = own_ping(&local);
     let to = (node, addr.as_str());
+    let (asked, asked_wall) = (Instant::now(), message.wall_ms);
     let answer: Result<Ping, CallError> = local
         .call(Link::Heartbeats, to, paths::PING, message, PING_EVERY)
         .await;
     if let Ok(ping) = answer {
+        let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
+        local.saw_clock(node, offset);
         local.heard(node, Some(ping));
     }
 }
@@ -190,6 +195,7 @@ pub(crate) async fn register_start(
 pub(crate) async fn lead(local: Arc<Local>) {
     let mut timed = Instant::now();
     let mut joint = None;
+    let mut stamping = Stamping::default();
     while !local.is_stopped() {
         tokio::time::sleep(LEADER_EVERY).await;
         let Some(replica) = local.replica.get() else {
@@ -198,7 +204,8 @@ pub(crate) async fn lead(local: Arc<Local>) {
         let Some(leading) = replica.leading() else {
             continue;
         };
-        let commands = due(&local, replica);
+        let mut commands = due(&local, replica);
+        commands.extend(stamping.due(&local, replica));
         let time_is_due = timed.elapsed() >= TIME_ENTRY_EVERY
             && replica.applied.read().state.next_deadline().is_some();
         if !commands.is_empty() || time_is_due {

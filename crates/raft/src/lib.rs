@@ -33,6 +33,7 @@ mod raft;
 mod records;
 mod replica;
 mod snapshot_file;
+mod stamping;
 mod status;
 mod storage;
 mod succession;

@@ -20,6 +20,7 @@ use crate::handle::{Peer, Phase, Report, Stop};
 use crate::messages::{self, Envelope, Ping, Sealed};
 use crate::records;
 use crate::replica::Replica;
+use crate::stamping::ClockOffset;
 use crate::transport::{CallError, Link, Rejection, RejectionCode, Transport};
 
 /// How long a peer counts as reachable after its last answer.
@@ -68,12 +69,19 @@ pub(crate) struct Known {
     heard: Option<Instant>,
     refused: bool,
     pub(crate) ping: Option<Ping>,
+    clock: Option<ClockOffset>,
 }
 
 impl Known {
     /// Whether it answered lately.
     pub(crate) fn is_reachable(&self) -> bool {
         !self.refused && self.heard.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
+    }
+
+    /// How far its clock is ahead, while that was measured lately.
+    pub(crate) fn clock_offset(&self) -> Option<ClockOffset> {
+        self.clock
+            .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
     }
 }
 
@@ -241,6 +249,11 @@ impl Local {
         if ping.is_some() {
             seen.ping = ping;
         }
+    }
+
+    /// Records how far a node's clock is ahead.
+    pub(crate) fn saw_clock(&self, node: u64, offset: ClockOffset) {
+        self.known().entry(node).or_default().clock = Some(offset);
     }
 
     /// Records that a node's port is closed.

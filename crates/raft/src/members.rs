@@ -267,6 +267,10 @@ async fn allocate(
                 detail: refusal.to_string(),
             }))
         }
+        Some(Outcome::Refused(refusal @ Refusal::RestorationNotStamped { .. })) => {
+            let detail = refusal.to_string();
+            Err(refused(ProposeError::NoQuorum { detail }.into()))
+        }
         Some(Outcome::Refused(refusal)) => Err(refused(MemberError::Unfit {
             detail: refusal.to_string(),
         })),

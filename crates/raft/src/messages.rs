@@ -191,6 +191,8 @@ pub(crate) struct Ping {
     pub(crate) version: String,
     pub(crate) applied: u64,
     pub(crate) report: Report,
+    /// The sender's wall clock as it wrote this, Unix milliseconds.
+    pub(crate) wall_ms: u64,
 }
 
 /// Asks a peer who it is; said by every start to every configured peer.

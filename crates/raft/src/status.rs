@@ -77,6 +77,7 @@ pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
             let applied = replica.applied.read().applied.map_or(0, |id| id.index());
+            let clock_offset_ms = known.clock_offset().map(|offset| offset.ms);
             MemberStatus {
                 name: member.name,
                 id: NodeId(id),
@@ -99,7 +100,7 @@ pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
                 } else {
                     known.ping.map(|p| p.version)
                 },
-                clock_offset_ms: None,
+                clock_offset_ms,
             }
         })
         .collect();

@@ -12,7 +12,7 @@ use seqd_api::{
 use seqd_idgen::Progression;
 use seqd_state::{
     Command, Outcome, Revision, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName,
-    SequenceRecord,
+    SequenceRecord, State,
 };
 use tokio::time::{Instant, sleep};
 
@@ -165,6 +165,9 @@ pub(crate) async fn get(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
 pub(crate) async fn put(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let spec: SequenceSpec = ask.decode()?;
     let name = name_of(&ask)?;
+    if spec.start.is_none() {
+        demand_start(&app, &ask, &name).await?;
+    }
     let definition = definition_of(&app, spec)?;
     let command = Command::CreateSequence {
         name: name.clone(),
@@ -197,6 +200,30 @@ pub(crate) async fn put(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     Ok(Answer::json(&shown(&name, &record))?
         .with_status(status)
         .with_etag(revision.0))
+}
+
+/// In a restored cluster a name that the backup lacks may have been used since: nobody but the
+/// caller can say from where on its values are new.
+async fn demand_start(app: &App, ask: &Ask, name: &SequenceName) -> Result<(), Problem> {
+    // A founded state says whether it was restored. A node that joins may have none yet.
+    if !app.raft.state(State::is_founded) {
+        let read = app.raft.read(ask.deadline).await;
+        read.map_err(|error| refusals::propose(&error))?;
+    }
+    let is_needed = app
+        .raft
+        .state(|state| state.restoration().is_some() && !state.knows_sequence(name));
+    if !is_needed {
+        return Ok(());
+    }
+    let detail = format!(
+        "start: this cluster was restored and its backup has no sequence {name}: one that was made \
+         after the backup would begin again at its first value"
+    );
+    Err(invalid(detail).with_hint(
+        "give the first value that was never handed out, or min (descending: max) if the name was \
+         never used: seqd seq create NAME --start VALUE",
+    ))
 }
 
 fn definition_of(app: &App, spec: SequenceSpec) -> Result<SequenceDefinition, Problem> {

@@ -7,6 +7,8 @@ use seqd_api::{ErrorCode, Problem};
 use seqd_raft::{MemberError, ProposeError};
 use seqd_state::Refusal;
 
+use crate::times::rfc3339;
+
 fn millis(ms: u64) -> u32 {
     u32::try_from(ms.max(1)).unwrap_or(u32::MAX)
 }
@@ -109,6 +111,21 @@ pub(crate) fn state(refusal: &Refusal) -> Problem {
             ErrorCode::GrantSuperseded
         }
         Refusal::TooManyCommands { .. } => ErrorCode::Overloaded,
+        Refusal::RestorationNotStamped { .. } => {
+            return Problem::new(ErrorCode::ClockBehind, detail)
+                .with_retry_after_ms(1000)
+                .with_hint("check the clock of the leader (chronyc tracking); its log says why");
+        }
+        Refusal::WindowsBeginLater {
+            until,
+            retry_after_ms,
+            ..
+        } => {
+            let detail = format!("{detail}, at {}", rfc3339(*until));
+            return Problem::new(ErrorCode::NoWorkerYet, detail)
+                .with_retry_after_ms(millis(*retry_after_ms))
+                .with_extra("until", rfc3339(*until));
+        }
         Refusal::UnknownDatacenter { .. }
         | Refusal::InvalidText { .. }
         | Refusal::InvalidDefinition(_)
@@ -117,7 +134,10 @@ pub(crate) fn state(refusal: &Refusal) -> Problem {
         | Refusal::AdvanceOutOfRange { .. }
         | Refusal::ReleaseOutsideWindow { .. }
         | Refusal::InvalidFounding(_) => ErrorCode::InvalidArgument,
-        Refusal::AlreadyFounded { .. } | Refusal::UnknownNode { .. } => ErrorCode::Internal,
+        Refusal::AlreadyFounded { .. }
+        | Refusal::UnknownNode { .. }
+        | Refusal::StampOutOfRange { .. }
+        | Refusal::NotRestored => ErrorCode::Internal,
     };
     Problem::new(code, detail)
 }
