@@ -60,17 +60,18 @@ impl Node {
     pub async fn start(config: Config, ports: Ports) -> Result<Node, Stop> {
         let Ports {
             clock,
+            disk,
             http_listener,
             peer_listener,
         } = ports;
 
         // Consensus first: it locks the folder and says whether it is this node's own.
-        let raft = Raft::start(options(&config, peer_listener, &clock)).await?;
+        let raft = Raft::start(options(&config, peer_listener, &clock, &disk)).await?;
         let replica: Arc<dyn Replica> = Arc::new(raft.clone());
         let metrics = Arc::new(Metrics::new());
 
         // Minting: the mark that the last start left, the guard, the default layout's lease.
-        let before = mark::read(&config.node.data_dir);
+        let before = mark::read(&*disk, &config.node.data_dir);
         let policy = policy(&config);
         let watch = Arc::new(ClockWatch::new(clock, policy, before));
         let terms = Keeper {
@@ -83,7 +84,8 @@ impl Node {
             seed: draw()?,
         };
         let minters = Arc::new(Minters::start(terms, default_layout()?));
-        let marks = MarkWriter::start(config.node.data_dir.clone(), Arc::clone(&minters), before)
+        let folder = config.node.data_dir.clone();
+        let marks = MarkWriter::start(disk, folder, Arc::clone(&minters), before)
             .map_err(|error| broken(format!("no thread for the clock's mark: {error}")))?;
 
         // Serving.
@@ -194,6 +196,7 @@ fn options(
     config: &Config,
     listener: std::net::TcpListener,
     clock: &Arc<dyn seqd_idgen::WallClock>,
+    disk: &Arc<dyn seqd_disk::Disk>,
 ) -> Options {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let peers = config.peer.peers.iter();
@@ -216,6 +219,7 @@ fn options(
         max_peer_skew_ms: ms(config.clock.max_peer_skew),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Arc::clone(clock),
+        disk: Arc::clone(disk),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use seqd_disk::{Disk, OsDisk};
 use seqd_idgen::WallClock;
 
 use crate::clock::OsClock;
@@ -14,6 +15,8 @@ use crate::config::Config;
 pub struct Ports {
     /// The wall clock.
     pub clock: Arc<dyn WallClock>,
+    /// The disk that the data folder is on.
+    pub disk: Arc<dyn Disk>,
     /// The bound listener of the clients' port.
     pub http_listener: TcpListener,
     /// The bound listener of the peers' port.
@@ -21,7 +24,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The operating system's clock, and listeners bound as configured.
+    /// The operating system's clock and disk, and listeners bound as configured.
     pub fn os(config: &Config) -> io::Result<Ports> {
         let bind = |address, key: &str| {
             TcpListener::bind(address).map_err(|error| {
@@ -30,6 +33,7 @@ impl Ports {
         };
         Ok(Ports {
             clock: Arc::new(OsClock),
+            disk: Arc::new(OsDisk),
             http_listener: bind(config.http.listen, "http.listen")?,
             peer_listener: bind(config.peer.listen, "peer.listen")?,
         })

@@ -65,6 +65,7 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
         .unwrap();
     let ports = Ports {
         clock: clock.clone(),
+        disk: Arc::new(seqd_disk::OsDisk),
         http_listener,
         peer_listener,
     };

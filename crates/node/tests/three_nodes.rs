@@ -49,6 +49,7 @@ async fn start(window: &str) -> Cluster {
             .unwrap();
         let clock = Arc::new(OsClock);
         let ports = Ports {
+            disk: Arc::new(seqd_disk::OsDisk),
             clock,
             http_listener,
             peer_listener,

@@ -16,14 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use seqd_state::State;
+use seqd_disk::{Disk, FileReader};
+use seqd_state::{State, StateLoader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
-use crate::checkpoint::{self, Checkpoint, StateStore};
+use crate::checkpoint::{self, Checkpoint, Place, StateStore, TakeRows};
 use crate::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::snapshot_file::{self, SnapshotFile};
+use crate::snapshot_file::{self, SnapshotFile, SnapshotReader};
 use crate::types::{LogId, SnapshotMeta, StoredMembership};
 
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.
@@ -42,6 +43,7 @@ enum Job {
 #[derive(Clone)]
 pub(crate) struct Checkpointer {
     jobs: mpsc::SyncSender<Job>,
+    disk: Arc<dyn Disk>,
     snapshots: PathBuf,
     disk_bytes: Arc<AtomicU64>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
@@ -52,9 +54,8 @@ pub(crate) struct Workshop {
     pub(crate) applied: Arc<Applied>,
     pub(crate) store: Box<dyn StateStore>,
     pub(crate) wal: Wal,
-    pub(crate) data_dir: PathBuf,
+    pub(crate) place: Place,
     pub(crate) snapshots: PathBuf,
-    pub(crate) cluster_id: String,
     /// The index that `store` holds.
     pub(crate) written: Option<LogId>,
     /// Told once, when a checkpoint could not be written.
@@ -67,6 +68,7 @@ impl Checkpointer {
         // Snapshots are built one at a time, installs wait for openraft: four is never reached.
         let (jobs, inbox) = mpsc::sync_channel(4);
         let snapshots = workshop.snapshots.clone();
+        let disk = Arc::clone(&workshop.place.disk);
         let disk_bytes = Arc::new(AtomicU64::new(workshop.store.disk_bytes()));
         let size = Arc::clone(&disk_bytes);
         let thread = std::thread::Builder::new()
@@ -75,6 +77,7 @@ impl Checkpointer {
         let thread = Arc::new(Mutex::new(Some(thread)));
         Ok(Self {
             jobs,
+            disk,
             snapshots,
             disk_bytes,
             thread,
@@ -103,7 +106,7 @@ impl Checkpointer {
 
     /// The newest kept snapshot.
     pub(crate) fn current_snapshot(&self) -> io::Result<Option<Snapshot>> {
-        snapshot_file::list(&self.snapshots)?
+        snapshot_file::list(&*self.disk, &self.snapshots)?
             .into_iter()
             .next()
             .map(openraft_snapshot)
@@ -160,8 +163,8 @@ pub(crate) fn restore_position(
 }
 
 /// The index of the older of the kept snapshots; 0 if there is only one.
-pub(crate) fn older_kept(snapshots: &Path) -> io::Result<u64> {
-    Ok(snapshot_file::list(snapshots)?
+pub(crate) fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
+    Ok(snapshot_file::list(disk, snapshots)?
         .get(1)
         .map_or(0, |file| file.index))
 }
@@ -230,9 +233,11 @@ impl Workshop {
     fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
         let term = self.written.map_or(0, |id| **id.committed_leader_id());
-        let file = snapshot_file::take(&*self.store, &self.snapshots, &self.cluster_id, term)?;
-        snapshot_file::keep_two(&self.snapshots)?;
-        let floor = older_kept(&self.snapshots)?;
+        let disk = &self.place.disk;
+        let cluster_id = &self.place.cluster_id;
+        let file = snapshot_file::take(&*self.store, disk, &self.snapshots, cluster_id, term)?;
+        snapshot_file::keep_two(&**disk, &self.snapshots)?;
+        let floor = older_kept(&**disk, &self.snapshots)?;
         tracing::info!(
             index = file.index,
             rows = file.rows,
@@ -244,12 +249,13 @@ impl Workshop {
 
     /// Takes over a snapshot of another folder, as if a leader had sent it.
     fn copy(&self, file: &SnapshotFile) -> io::Result<SnapshotFile> {
-        let mut source = std::fs::File::open(&file.path)?;
-        let mut receiver = snapshot_file::Receiver::create(&self.snapshots)?;
+        let disk = &self.place.disk;
+        let mut source = FileReader::new(disk.open_read(&file.path)?)?;
+        let mut receiver = snapshot_file::Receiver::create(disk, &self.snapshots)?;
         let mut chunk = vec![0; 64 << 10];
         loop {
             match io::Read::read(&mut source, &mut chunk)? {
-                0 => return receiver.finish(&self.cluster_id)?.adopt(),
+                0 => return receiver.finish(&self.place.cluster_id)?.adopt(),
                 read => receiver.write(&chunk[..read])?,
             }
         }
@@ -263,7 +269,7 @@ impl Workshop {
             SnapshotHandle::Kept(file) => self.copy(&file)?,
             SnapshotHandle::Received(received) => received.adopt()?,
         };
-        let (state, store) = load(&file, &self.data_dir, &self.cluster_id)?;
+        let (state, store) = load(&file, &self.place)?;
         let (id, membership) = restore_position(&file.log_id, &file.membership)?;
         self.store = store;
         {
@@ -273,29 +279,24 @@ impl Workshop {
             core.membership = membership;
         }
         self.written = id;
-        snapshot_file::void_older(&self.snapshots, file.index)?;
+        snapshot_file::void_older(&*self.place.disk, &self.snapshots, file.index)?;
         tracing::info!(index = file.index, rows = file.rows, "snapshot installed");
         Ok(file.index)
     }
 }
 
-/// Builds the state and a new generation of the store from a snapshot.
-pub(crate) fn load(
-    file: &SnapshotFile,
-    data_dir: &Path,
-    cluster_id: &str,
-) -> io::Result<(State, Box<dyn StateStore>)> {
-    let rows = snapshot_file::SnapshotReader::open(&file.path)?.rows();
-    let rows: Vec<(Vec<u8>, Vec<u8>)> = rows.collect::<io::Result<_>>()?;
-    let state = State::from_rows(rows.iter().cloned())
-        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))?;
+/// Builds the state and a new generation of the store from a snapshot, in two passes over the file:
+/// beside the state itself no more than a block and a batch of it is in memory.
+pub(crate) fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn StateStore>)> {
+    let rows = || SnapshotReader::open(&*place.disk, &file.path).map(SnapshotReader::rows);
+    let mut loader = StateLoader::default();
+    rows()?.visit(&mut |key, value| TakeRows::row(&mut loader, key, value))?;
     let position = Checkpoint {
         index: file.index,
         log_id: file.log_id.clone(),
         membership: file.membership.clone(),
         digest: file.digest,
     };
-    let rows = rows.into_iter().map(Ok);
-    let store = checkpoint::create_generation(data_dir, cluster_id, rows, &position)?;
-    Ok((state, Box::new(store)))
+    let store = checkpoint::create_generation(place, rows()?, &position)?;
+    Ok((loader.finish(), store))
 }

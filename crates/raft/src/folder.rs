@@ -9,13 +9,16 @@
 //! ```
 //!
 //! A small file is written as `.tmp`, synced, renamed, and its folder synced; its last four bytes
-//! are the CRC-32C of the rest.
+//! are the CRC-32C of the rest. All but `LOCK` go through the disk that the folder is opened on;
+//! the lock is the operating system's, for it keeps other processes out.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +27,9 @@ use crate::messages::Founder;
 use crate::records;
 
 const FORMAT: &str = "seqd-data 1";
+
+/// The most bytes of a small file: a membership of a hundred nodes takes a tenth of it.
+const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
 
 /// Who the node is, for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,14 +75,15 @@ impl Versioned for RefusedRecord {
 
 /// The folder, locked for this process.
 pub(crate) struct Folder {
+    disk: Arc<dyn Disk>,
     root: PathBuf,
-    lock: File,
+    lock: Option<File>,
 }
 
 impl Folder {
     /// Creates or opens the folder and takes its lock.
-    pub(crate) fn open(root: &Path) -> Result<Self, Stop> {
-        create_durable(root).map_err(|e| unusable(root, &e))?;
+    pub(crate) fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
+        create_root(&*disk, root).map_err(|e| unusable(root, &e))?;
         let path = root.join("LOCK");
         let lock = OpenOptions::new()
             .create(true)
@@ -94,10 +101,12 @@ impl Folder {
                 ),
             ));
         }
-        let folder = Self {
-            root: root.to_owned(),
-            lock,
-        };
+        Self::checked(disk, root, Some(lock))
+    }
+
+    fn checked(disk: Arc<dyn Disk>, root: &Path, lock: Option<File>) -> Result<Self, Stop> {
+        let root = root.to_owned();
+        let folder = Self { disk, root, lock };
         folder.check_format()?;
         folder.check_refused()?;
         Ok(folder)
@@ -105,9 +114,17 @@ impl Folder {
 
     fn check_format(&self) -> Result<(), Stop> {
         let path = self.root.join("format");
-        match fs::read_to_string(&path) {
-            Ok(text) if text.trim_end() == FORMAT => Ok(()),
-            Ok(text) if is_a_format(&text) => Err(refusal(
+        let read = read_file(&*self.disk, &path, MAX_SMALL_FILE_BYTES);
+        let text = match read {
+            Ok(bytes) => bytes.map(String::from_utf8).transpose(),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                return Err(damaged(&path, "it is too long"));
+            }
+            Err(e) => return Err(unusable(&path, &e)),
+        };
+        match text.map_err(|_| damaged(&path, "it is no text"))? {
+            Some(text) if text.trim_end() == FORMAT => Ok(()),
+            Some(text) if is_a_format(&text) => Err(refusal(
                 "newer-format",
                 format!(
                     "{} says {:?}, and this version reads {FORMAT:?}; start the version of seqd \
@@ -116,11 +133,8 @@ impl Folder {
                     text.trim_end()
                 ),
             )),
-            Ok(text) => Err(damaged(&path, &format!("it says {:?}", text.trim_end()))),
-            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-                Err(damaged(&path, "it is no text"))
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Some(text) => Err(damaged(&path, &format!("it says {:?}", text.trim_end()))),
+            None => {
                 if let Some(found) = self.foreign_content() {
                     return Err(refusal(
                         "foreign-folder",
@@ -131,25 +145,23 @@ impl Folder {
                         ),
                     ));
                 }
-                write_durable(&path, format!("{FORMAT}\n").as_bytes())
+                replace_file(&*self.disk, &path, format!("{FORMAT}\n").as_bytes())
                     .map_err(|e| unusable(&path, &e))
             }
-            Err(e) => Err(unusable(&path, &e)),
         }
     }
 
     /// The name of something in the folder that an empty one would not hold.
     fn foreign_content(&self) -> Option<String> {
-        let entries = fs::read_dir(&self.root).ok()?;
-        entries
-            .filter_map(Result::ok)
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        let names = self.disk.list(&self.root).ok()?;
+        names
+            .into_iter()
             .find(|name| !matches!(name.as_str(), "LOCK" | "lost+found" | "format.tmp"))
     }
 
     fn check_refused(&self) -> Result<(), Stop> {
         let path = self.root.join("refused");
-        let Some(record) = read_checked::<RefusedRecord>(&path)? else {
+        let Some(record) = self.read_checked::<RefusedRecord>(&path)? else {
             return Ok(());
         };
         let code = match record.code.as_str() {
@@ -162,7 +174,10 @@ impl Folder {
 
     /// Lets another process, or another node of this one, use the folder.
     pub(crate) fn unlock(&self) {
-        if let Err(error) = flock(&self.lock, FlockOperation::Unlock) {
+        let Some(lock) = &self.lock else {
+            return;
+        };
+        if let Err(error) = flock(lock, FlockOperation::Unlock) {
             tracing::warn!(%error, "the folder's lock was not released");
         }
     }
@@ -173,34 +188,65 @@ impl Folder {
             code: stop.code.to_owned(),
             message: stop.message.clone(),
         };
-        write_checked(&self.root.join("refused"), &record)
+        self.write_checked(&self.root.join("refused"), &record)
     }
 
     /// The identity, where there is one.
     pub(crate) fn identity(&self) -> Result<Option<Identity>, Stop> {
-        read_checked(&self.root.join("identity"))
+        self.read_checked(&self.root.join("identity"))
     }
 
     /// Stores the identity; it is on the disk when this returns.
     pub(crate) fn write_identity(&self, identity: &Identity) -> io::Result<()> {
-        write_checked(&self.root.join("identity"), identity)
+        self.write_checked(&self.root.join("identity"), identity)
     }
 
     /// Raises the boot number; it is on the disk when this returns.
     pub(crate) fn raise_boot(&self) -> Result<u64, Stop> {
         let path = self.root.join("boot");
-        let boot = read_checked::<BootRecord>(&path)?.map_or(0, |record| record.boot) + 1;
-        write_checked(&path, &BootRecord { boot }).map_err(|e| unusable(&path, &e))?;
+        let record = self.read_checked::<BootRecord>(&path)?;
+        let boot = record.map_or(0, |record| record.boot) + 1;
+        self.write_checked(&path, &BootRecord { boot })
+            .map_err(|e| unusable(&path, &e))?;
         Ok(boot)
+    }
+
+    fn write_checked<T: Versioned>(&self, path: &Path, value: &T) -> io::Result<()> {
+        let mut bytes = records::encode(value)?;
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        replace_file(&*self.disk, path, &bytes)
+    }
+
+    fn read_checked<T: Versioned>(&self, path: &Path) -> Result<Option<T>, Stop> {
+        let bytes = match read_file(&*self.disk, path, MAX_SMALL_FILE_BYTES) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                return Err(damaged(path, &e.to_string()));
+            }
+            Err(e) => return Err(unusable(path, &e)),
+        };
+        let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+            return Err(damaged(path, "too short"));
+        };
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return Err(damaged(path, "its checksum does not match"));
+        }
+        records::decode(body)
+            .map(Some)
+            .map_err(|e| damaged(path, &e.to_string()))
     }
 
     /// Whether the log's folder holds a segment.
     pub(crate) fn has_log(&self) -> bool {
-        fs::read_dir(self.wal()).is_ok_and(|entries| {
-            entries
-                .filter_map(Result::ok)
-                .any(|entry| entry.path().extension().is_some_and(|end| end == "seg"))
-        })
+        let names = self.disk.list(&self.wal());
+        names.is_ok_and(|names| names.iter().any(|name| name.ends_with(".seg")))
+    }
+
+    /// The disk that it is on.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
     }
 
     /// The folder itself.
@@ -280,55 +326,14 @@ fn unusable(path: &Path, error: &io::Error) -> Stop {
     disk_failure(&format!("cannot use {}", path.display()), error)
 }
 
-/// Creates a folder and its parents, and syncs the folder that holds it.
-pub(crate) fn create_durable(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
+/// Makes the folder, or makes sure that its name stays. Where the folder above it may not be read,
+/// somebody else made this one.
+fn create_root(disk: &dyn Disk, root: &Path) -> io::Result<()> {
+    let was_there = disk.kind(root)?.is_some();
+    match create_dir_durable(disk, root) {
+        Err(error) if was_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
     }
-    fs::create_dir_all(path)?;
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent),
-        _ => Ok(()),
-    }
-}
-
-/// Makes the names in a folder durable.
-pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
-/// Replaces a file so that after a crash either the old or the new one is there, whole.
-pub(crate) fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = File::create(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    path.parent().map_or(Ok(()), sync_folder)
-}
-
-fn write_checked<T: Versioned>(path: &Path, value: &T) -> io::Result<()> {
-    let mut bytes = records::encode(value)?;
-    let crc = crc32c::crc32c(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    write_durable(path, &bytes)
-}
-
-fn read_checked<T: Versioned>(path: &Path) -> Result<Option<T>, Stop> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(unusable(path, &e)),
-    };
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-        return Err(damaged(path, "too short"));
-    };
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err(damaged(path, "its checksum does not match"));
-    }
-    records::decode(body)
-        .map(Some)
-        .map_err(|e| damaged(path, &e.to_string()))
 }
 
 /// Stops a node one of whose small files is not what was written.
@@ -352,7 +357,15 @@ fn is_a_format(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use seqd_disk::OsDisk;
+
     use super::*;
+
+    fn opened(root: &Path) -> Result<Folder, Stop> {
+        Folder::open(Arc::new(OsDisk), root)
+    }
 
     fn identity() -> Identity {
         Identity {
@@ -369,20 +382,20 @@ mod tests {
     #[test]
     fn a_second_process_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let _held = Folder::open(dir.path()).unwrap();
-        let stop = Folder::open(dir.path()).err().unwrap();
+        let _held = opened(dir.path()).unwrap();
+        let stop = opened(dir.path()).err().unwrap();
         assert_eq!((stop.exit, stop.code), (9, "folder-in-use"));
     }
 
     #[test]
     fn boot_numbers_rise_and_identities_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = opened(dir.path()).unwrap();
         assert_eq!(folder.identity().unwrap(), None);
         folder.write_identity(&identity()).unwrap();
         assert_eq!(folder.raise_boot().unwrap(), 1);
         drop(folder);
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = opened(dir.path()).unwrap();
         assert_eq!(folder.raise_boot().unwrap(), 2);
         assert_eq!(folder.identity().unwrap(), Some(identity()));
     }
@@ -390,7 +403,7 @@ mod tests {
     #[test]
     fn a_flipped_bit_in_the_identity_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = opened(dir.path()).unwrap();
         folder.write_identity(&identity()).unwrap();
         let path = dir.path().join("identity");
         let good = fs::read(&path).unwrap();
@@ -410,28 +423,25 @@ mod tests {
     fn a_newer_format_and_a_stranger_s_folder_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("format"), "seqd-data 2\n").unwrap();
-        assert_eq!(Folder::open(dir.path()).err().unwrap().code, "newer-format");
+        assert_eq!(opened(dir.path()).err().unwrap().code, "newer-format");
         for damaged in [&b""[..], b"seqd-dat", b"seqd-data \xff"] {
             fs::write(dir.path().join("format"), damaged).unwrap();
-            assert_eq!(Folder::open(dir.path()).err().unwrap().code, "corrupt");
+            assert_eq!(opened(dir.path()).err().unwrap().code, "corrupt");
         }
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
-        assert_eq!(
-            Folder::open(dir.path()).err().unwrap().code,
-            "foreign-folder"
-        );
+        assert_eq!(opened(dir.path()).err().unwrap().code, "foreign-folder");
     }
 
     #[test]
     fn a_refused_folder_is_refused_for_good() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = opened(dir.path()).unwrap();
         folder
             .mark_refused(&refusal("node-removed", "gone".into()))
             .unwrap();
         drop(folder);
-        let stop = Folder::open(dir.path()).err().unwrap();
+        let stop = opened(dir.path()).err().unwrap();
         assert_eq!(
             (stop.exit, stop.code, stop.message.as_str()),
             (9, "node-removed", "gone")

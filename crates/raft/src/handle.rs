@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_disk::Disk;
 use seqd_state::idgen::WallClock;
 use seqd_state::{Digest, NodeId};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,8 @@ pub struct Options {
     pub version: String,
     /// The wall clock.
     pub clock: Arc<dyn WallClock>,
+    /// The disk that `data_dir` is on.
+    pub disk: Arc<dyn Disk>,
 }
 
 /// One configured peer.

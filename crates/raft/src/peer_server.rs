@@ -372,8 +372,9 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
         .receiving
         .try_acquire()
         .map_err(|_| not_running("another snapshot is being received"))?;
-    let folder = service.local.folder.snapshots();
-    let mut receiver = snapshot_file::Receiver::create(&folder).map_err(malformed)?;
+    let folder = &service.local.folder;
+    let mut receiver =
+        snapshot_file::Receiver::create(folder.disk(), &folder.snapshots()).map_err(malformed)?;
     let mut left = message.len;
     let mut next = Some(start.freeze());
     while let Some(chunk) = next {

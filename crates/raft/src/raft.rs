@@ -50,7 +50,7 @@ impl Raft {
     /// # Errors
     /// A [`Stop`] where the folder must not or cannot be used.
     pub async fn start(options: Options) -> Result<Self, Stop> {
-        let folder = Folder::open(&options.data_dir)?;
+        let folder = Folder::open(options.disk, &options.data_dir)?;
         let identity = folder.identity()?;
         let boot = folder.raise_boot()?;
         let mut nonce = [0; 8];

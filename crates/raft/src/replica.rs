@@ -76,6 +76,7 @@ impl Replica {
         let Storage {
             wal,
             log,
+            place,
             loaded,
             purge_floor,
         } = storage;
@@ -86,9 +87,8 @@ impl Replica {
             applied: Arc::clone(&applied),
             store: loaded.store,
             wal: wal.clone(),
-            data_dir: local.folder.root().to_owned(),
+            place,
             snapshots: local.folder.snapshots(),
-            cluster_id: identity.cluster_id.clone(),
             written: position,
             on_failure: Box::new(move |error| {
                 if let Some(local) = failed.upgrade() {

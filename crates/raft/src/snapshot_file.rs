@@ -29,7 +29,9 @@ mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use seqd_disk::Disk;
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
@@ -165,6 +167,7 @@ impl SnapshotFile {
 /// the store's rows are not those of its record: nothing gets a final name then.
 pub(crate) fn take(
     store: &dyn StateStore,
+    disk: &Arc<dyn Disk>,
     dir: &Path,
     cluster_id: &str,
     term: u64,
@@ -182,7 +185,7 @@ pub(crate) fn take(
         log_id: applied.log_id,
         membership: applied.membership,
     };
-    let mut writer = SnapshotWriter::create(dir, header)?;
+    let mut writer = SnapshotWriter::create(disk, dir, header)?;
     store.stream(&mut |key, value| writer.row(key, value))?;
     writer.tally().expect(applied.digest)?;
     writer.finish()

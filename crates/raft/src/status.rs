@@ -122,14 +122,14 @@ pub(crate) fn storage(local: &Local) -> StorageStats {
         return StorageStats::default();
     };
     let wal = replica.wal.stats();
-    let snapshots = snapshot_file::list(&local.folder.snapshots()).unwrap_or_default();
-    let size = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let folder = &local.folder;
+    let snapshots = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap_or_default();
     StorageStats {
         fsyncs: wal.fsyncs,
         fsync_seconds: wal.sync_total.as_secs_f64(),
         fsync_buckets: cumulative(&wal.sync_buckets),
         wal_bytes: wal.disk_bytes,
-        snapshot_bytes: snapshots.iter().map(|named| size(&named.path)).sum(),
+        snapshot_bytes: snapshots.iter().map(|file| file.len).sum(),
         checkpoint_bytes: replica.checkpoint_bytes(),
         checkpoint_rebuilds: replica.checkpoint_rebuilds,
         commit_buckets: replica.commits.cumulative(),

@@ -8,12 +8,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seqd_state::State;
-use seqd_wal::{Wal, WalError, WalOptions};
+use seqd_disk::create_dir_durable;
+use seqd_state::{State, StateLoader};
+use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
-use crate::checkpoint::{self, Opened, StateStore};
+use crate::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
 use crate::checkpointer;
-use crate::folder::{self, Identity, create_durable};
+use crate::folder::{self, Folder, Identity};
 use crate::handle::Stop;
 use crate::local::Local;
 use crate::log_store::LogStore;
@@ -24,6 +25,7 @@ use crate::types::{self, LogId, StoredMembership};
 pub(crate) struct Storage {
     pub(crate) wal: Wal,
     pub(crate) log: LogStore,
+    pub(crate) place: Place,
     pub(crate) loaded: Loaded,
     pub(crate) purge_floor: Arc<AtomicU64>,
 }
@@ -33,7 +35,8 @@ impl Storage {
     pub(crate) async fn open(local: &Arc<Local>, identity: &Identity) -> Result<Self, Stop> {
         let local = Arc::clone(local);
         let cluster_id = identity.cluster_id.clone();
-        tokio::task::spawn_blocking(move || open_storage(&local, &cluster_id))
+        let open = move || open_storage(&local.folder, cluster_id, Arc::new(SledStores), Wal::open);
+        tokio::task::spawn_blocking(open)
             .await
             .map_err(|e| folder::invariant(format!("opening the storage panicked: {e}")))?
     }
@@ -58,12 +61,29 @@ pub(crate) struct Loaded {
     pub(crate) rebuilt: bool,
 }
 
-fn open_storage(local: &Local, cluster_id: &str) -> Result<Storage, Stop> {
-    let snapshots = local.folder.snapshots();
-    create_durable(&snapshots).map_err(|e| folder::disk_failure("cannot make `snap`", &e))?;
-    let (wal, recovered) =
-        Wal::open(WalOptions::new(local.folder.wal())).map_err(|e| wal_refused(&e))?;
-    let kept = snapshot_file::recover(&snapshots, cluster_id)
+/// Opens and checks a folder's log and state, blocking; `open_wal` opens the log.
+pub(crate) fn open_storage(
+    folder: &Folder,
+    cluster_id: String,
+    stores: Arc<dyn Stores>,
+    open_wal: impl FnOnce(WalOptions) -> Result<(Wal, Recovered), WalError>,
+) -> Result<Storage, Stop> {
+    let place = Place {
+        disk: Arc::clone(folder.disk()),
+        data_dir: folder.root().to_owned(),
+        cluster_id,
+        stores,
+    };
+    let disk = &*place.disk;
+    let snapshots = folder.snapshots();
+    create_dir_durable(disk, &snapshots)
+        .map_err(|e| folder::disk_failure("cannot make `snap`", &e))?;
+    let options = WalOptions {
+        disk: Arc::clone(&place.disk),
+        ..WalOptions::new(folder.wal())
+    };
+    let (wal, recovered) = open_wal(options).map_err(|e| wal_refused(&e))?;
+    let kept = snapshot_file::recover(disk, &snapshots, &place.cluster_id)
         .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
     for (path, why) in &kept.bad {
         tracing::warn!(path = %path.display(), %why, "a snapshot is not usable");
@@ -72,7 +92,7 @@ fn open_storage(local: &Local, cluster_id: &str) -> Result<Storage, Stop> {
     let purge_floor = Arc::new(AtomicU64::new(floor));
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
         .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
-    let loaded = load(local, cluster_id, &log, &kept.valid)?;
+    let loaded = load(&place, &log, &kept.valid)?;
     let newest = kept
         .valid
         .first()
@@ -102,22 +122,17 @@ fn open_storage(local: &Local, cluster_id: &str) -> Result<Storage, Stop> {
     Ok(Storage {
         wal,
         log,
+        place,
         loaded,
         purge_floor,
     })
 }
 
 /// The state as found: sled's, else the newest valid snapshot's, else that of the whole log.
-fn load(
-    local: &Local,
-    cluster_id: &str,
-    log: &LogStore,
-    kept: &[SnapshotFile],
-) -> Result<Loaded, Stop> {
-    let root = local.folder.root();
+fn load(place: &Place, log: &LogStore, kept: &[SnapshotFile]) -> Result<Loaded, Stop> {
     let failed = |e: io::Error| folder::disk_failure("the state could not be opened", &e);
     let is_new = log.is_pristine();
-    let opened = checkpoint::open(root, cluster_id, is_new).map_err(failed)?;
+    let opened = checkpoint::open::<StateLoader>(place, is_new).map_err(failed)?;
     let (why, moved_to) = match opened {
         Opened::Good {
             store,
@@ -127,11 +142,8 @@ fn load(
             let (position, membership) =
                 checkpointer::restore_position(&applied.log_id, &applied.membership)
                     .map_err(failed)?;
-            let state = State::from_rows(rows)
-                .map_err(|e| corrupt(format!("the checkpoint cannot be read: {e}")))?;
-            let store = Box::new(store);
             return Ok(Loaded {
-                state,
+                state: rows.finish(),
                 position,
                 membership,
                 store,
@@ -143,7 +155,7 @@ fn load(
                 state: State::default(),
                 position: None,
                 membership: StoredMembership::default(),
-                store: Box::new(store),
+                store,
                 rebuilt: false,
             });
         }
@@ -151,7 +163,7 @@ fn load(
     };
     tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
     if let Some(file) = kept.first() {
-        let (state, store) = checkpointer::load(file, root, cluster_id).map_err(failed)?;
+        let (state, store) = checkpointer::load(file, place).map_err(failed)?;
         let (position, membership) =
             checkpointer::restore_position(&file.log_id, &file.membership).map_err(failed)?;
         return Ok(Loaded {
@@ -167,12 +179,12 @@ fn load(
             "no valid snapshot is left, and the log was purged".to_owned(),
         ));
     }
-    let store = checkpoint::create_empty(root, cluster_id).map_err(failed)?;
+    let store = checkpoint::create_empty(place).map_err(failed)?;
     Ok(Loaded {
         state: State::default(),
         position: None,
         membership: StoredMembership::default(),
-        store: Box::new(store),
+        store,
         rebuilt: true,
     })
 }

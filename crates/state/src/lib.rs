@@ -45,7 +45,7 @@ pub use refusal::Refusal;
 pub use restoration::{
     MAX_STAMP_MS, Raise, RaisedSequence, Restoration, RestorationError, RestorationRecord,
 };
-pub use rows::{Changes, Row, RowChange, RowError, row_hash};
+pub use rows::{Changes, Row, RowChange, RowError, StateLoader, row_hash};
 /// The crate of ticks, layouts and progressions, for those who know it through the state alone.
 pub use seqd_idgen as idgen;
 pub use sequences::{

@@ -125,21 +125,44 @@ impl State {
     /// [`RowError`] at the first row that does not belong to a state. That no row is missing is
     /// for the caller to check, by the digest.
     pub fn from_rows(rows: impl IntoIterator<Item = Row>) -> Result<Self, RowError> {
-        let mut state = Self::new();
-        for row in rows {
-            match row.0.first().copied() {
-                Some(Settings::PREFIX) => state.settings.restore(row)?,
-                Some(Clock::PREFIX) => state.clock.restore(row)?,
-                Some(Counter::PREFIX) => state.counter.restore(row)?,
-                Some(RestorationRecord::PREFIX) => state.restoration.restore(row)?,
-                Some(NodeRecord::PREFIX) => state.nodes.table.restore(row)?,
-                Some(SequenceRecord::PREFIX) => state.sequences.table.restore(row)?,
-                Some(WorkerRecord::PREFIX) => state.leases.table.restore(row)?,
-                _ => return Err(RowError::UnknownKey { key: row.0 }),
-            }
+        let mut loader = StateLoader::default();
+        for (key, value) in rows {
+            loader.row(&key, &value)?;
         }
-        state.find_deadlines();
-        Ok(state)
+        Ok(loader.finish())
+    }
+}
+
+/// Builds a state from its rows, one at a time: nothing but the state itself takes memory.
+#[derive(Debug, Default)]
+pub struct StateLoader {
+    state: State,
+}
+
+impl StateLoader {
+    /// Takes one of the rows that [`State::rows`] gave, in whatever order.
+    ///
+    /// # Errors
+    /// [`RowError`] if it does not belong to a state; the loader is of no use then.
+    pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
+        let state = &mut self.state;
+        match key.first().copied() {
+            Some(Settings::PREFIX) => state.settings.restore(key, value),
+            Some(Clock::PREFIX) => state.clock.restore(key, value),
+            Some(Counter::PREFIX) => state.counter.restore(key, value),
+            Some(RestorationRecord::PREFIX) => state.restoration.restore(key, value),
+            Some(NodeRecord::PREFIX) => state.nodes.table.restore(key, value),
+            Some(SequenceRecord::PREFIX) => state.sequences.table.restore(key, value),
+            Some(WorkerRecord::PREFIX) => state.leases.table.restore(key, value),
+            _ => Err(RowError::UnknownKey { key: key.to_vec() }),
+        }
+    }
+
+    /// The state. All of its changes count as taken.
+    #[must_use]
+    pub fn finish(mut self) -> State {
+        self.state.find_deadlines();
+        self.state
     }
 }
 

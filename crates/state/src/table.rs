@@ -5,6 +5,7 @@
 //! sequence that is used a thousand times between two checkpoints is encoded once.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Debug;
 use std::ops::RangeBounds;
 
@@ -178,28 +179,28 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// Puts back a row that [`Table::rows`] gave. `row` has the prefix of this table.
-    pub(crate) fn restore(&mut self, (row_key, value): Row) -> Result<(), RowError> {
-        let unknown = || RowError::UnknownKey {
-            key: row_key.clone(),
-        };
-        let key = row_key.get(1..).and_then(R::read_key).ok_or_else(unknown)?;
-        let record: R = decode(&value).map_err(|source| RowError::Value {
-            key: row_key.clone(),
+    /// Puts back a row that [`Table::rows`] gave. `row_key` has the prefix of this table.
+    pub(crate) fn restore(&mut self, row_key: &[u8], value: &[u8]) -> Result<(), RowError> {
+        let named = || row_key.to_vec();
+        let key = row_key
+            .get(1..)
+            .and_then(R::read_key)
+            .ok_or_else(|| RowError::UnknownKey { key: named() })?;
+        let record: R = decode(value).map_err(|source| RowError::Value {
+            key: named(),
             source,
         })?;
         if !record.is_sound() {
-            return Err(RowError::Unsound { key: row_key });
+            return Err(RowError::Unsound { key: named() });
         }
-        if self.slots.contains_key(&key) {
-            return Err(RowError::Repeated { key: row_key });
-        }
-        self.sum = self.sum.wrapping_add(row_hash(&row_key, &value));
-        let slot = self.slots.entry(key);
-        slot.or_insert(Slot {
-            record,
-            touched: false,
-        });
+        match self.slots.entry(key) {
+            Entry::Occupied(_) => return Err(RowError::Repeated { key: named() }),
+            Entry::Vacant(place) => place.insert(Slot {
+                record,
+                touched: false,
+            }),
+        };
+        self.sum = self.sum.wrapping_add(row_hash(row_key, value));
         Ok(())
     }
 }

@@ -4,14 +4,14 @@
 //! Written every 250 ms on a thread of its own, and at a clean stop. Minting does not wait for it:
 //! a stalled disk must not stop a node that has a window, and uniqueness is the fence's business.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use seqd_disk::{Disk, read_file, sibling};
 use seqd_idgen::{MARK_EVERY_MS, StoredMark, WallMs};
 use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ use super::Minters;
 
 /// The file's name in the data folder.
 const FILE: &str = "last-tick";
+
+/// Far above what a mark takes.
+const MAX_FILE_BYTES: usize = 4096;
 
 /// A clean stop waits this long for a disk that hangs; the mark written before then stands.
 const STOP_WAIT: Duration = Duration::from_secs(2);
@@ -39,11 +42,10 @@ impl Versioned for MarkRecord {
 
 /// The mark that the process before this one left; `None` if there is none. One that cannot be
 /// read counts as none and is logged: order across restarts is lost, uniqueness is not.
-pub(crate) fn read(data_dir: &Path) -> Option<StoredMark> {
+pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Option<StoredMark> {
     let path = data_dir.join(FILE);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+    let bytes = match read_file(disk, &path, MAX_FILE_BYTES) {
+        Ok(bytes) => bytes?,
         Err(error) => {
             tracing::warn!("{}: {error}; going on without it", path.display());
             return None;
@@ -64,18 +66,24 @@ pub(crate) fn read(data_dir: &Path) -> Option<StoredMark> {
     }
 }
 
-fn write(data_dir: &Path, mark: StoredMark) -> io::Result<()> {
+/// Replaces the mark: a power cut leaves the old or the new one, whole. The folder is not synced:
+/// a mark that is a quarter of a second older costs nothing, four more writes of the file system's
+/// journal a second would.
+fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark) -> io::Result<()> {
     let record = MarkRecord {
         last_minted_ms: mark.last_minted.0,
         ahead_ms: mark.ahead.0,
     };
     let bytes = codec::encode(&record).map_err(io::Error::other)?;
     let path = data_dir.join(FILE);
-    let fresh = data_dir.join(format!("{FILE}.tmp"));
-    let mut file = File::create(&fresh)?;
-    file.write_all(&bytes)?;
+    let fresh = sibling(&path, ".tmp");
+    if disk.kind(&fresh)?.is_some() {
+        disk.remove(&fresh)?;
+    }
+    let file = disk.create(&fresh)?;
+    file.write_at(&bytes, 0)?;
     file.sync_all()?;
-    fs::rename(&fresh, &path)
+    disk.rename(&fresh, &path)
 }
 
 /// The thread that writes the mark.
@@ -88,6 +96,7 @@ pub(crate) struct MarkWriter {
 impl MarkWriter {
     /// Begins to write; never below `before`, the mark found at the start.
     pub(crate) fn start(
+        disk: Arc<dyn Disk>,
         data_dir: PathBuf,
         minters: Arc<Minters>,
         before: Option<StoredMark>,
@@ -105,7 +114,7 @@ impl MarkWriter {
                             Err(RecvTimeoutError::Timeout) => (minters.mark(before), false),
                             Err(RecvTimeoutError::Disconnected) => return,
                         };
-                    match write(&data_dir, mark) {
+                    match write(&*disk, &data_dir, mark) {
                         Ok(()) => failed = false,
                         // Once, not four times a second.
                         Err(error) if !failed => {
@@ -138,18 +147,20 @@ impl MarkWriter {
 
 #[cfg(test)]
 mod tests {
+    use seqd_disk::OsDisk;
+
     use super::*;
 
     #[test]
     fn a_mark_comes_back_as_written() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(folder.path()), None);
+        assert_eq!(read(&OsDisk, folder.path()), None);
         let mark = StoredMark {
             last_minted: WallMs(1_795_228_001_118),
             ahead: WallMs(u64::MAX),
         };
-        write(folder.path(), mark).unwrap();
-        assert_eq!(read(folder.path()), Some(mark));
+        write(&OsDisk, folder.path(), mark).unwrap();
+        assert_eq!(read(&OsDisk, folder.path()), Some(mark));
         assert!(!folder.path().join("last-tick.tmp").exists());
     }
 
@@ -166,7 +177,7 @@ mod tests {
     #[test]
     fn a_damaged_mark_counts_as_none() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), [128, 1, 7]).unwrap();
-        assert_eq!(read(folder.path()), None);
+        std::fs::write(folder.path().join(FILE), [128, 1, 7]).unwrap();
+        assert_eq!(read(&OsDisk, folder.path()), None);
     }
 }

@@ -9,17 +9,17 @@
 //! deadline. A thread that hangs is left behind: its folder has been renamed under it by then, and
 //! no later generation has its name.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use seqd_disk::{Disk, Kind, read_file, replace_file};
+
 use super::record::Format;
-use super::sled_store::{SledStore, guarded};
-use super::{Checkpoint, Row, StateStore};
-use crate::folder::{sync_folder, write_durable};
+use super::sled_store::guarded;
+use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
 
 /// How long an open may take. A checkpoint of a million rows takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
@@ -30,23 +30,26 @@ const KEPT_SET_ASIDE: usize = 2;
 const CURRENT: &str = "CURRENT";
 const CURRENT_TMP: &str = "CURRENT.tmp";
 
+/// More than any name and its checksum.
+const MAX_CURRENT_BYTES: usize = 4096;
+
 /// What was found in a data folder.
 #[derive(Debug)]
-pub(crate) enum Opened {
+pub(crate) enum Opened<R> {
     /// A checkpoint whose rows are those that it recorded. It may be older than the log's end; the
     /// caller compares its index with what the log still holds.
     Good {
         /// The store, ready for the next checkpoint.
-        store: SledStore,
-        /// All rows, in key order.
-        rows: Vec<Row>,
+        store: Box<dyn StateStore>,
+        /// What took in all rows, in key order.
+        rows: R,
         /// What the checkpoint says of itself.
         applied: Checkpoint,
     },
     /// A folder without any checkpoint yet, made now or by an earlier start.
     Empty {
         /// The store, ready for the first checkpoint.
-        store: SledStore,
+        store: Box<dyn StateStore>,
     },
     /// No checkpoint that could be believed: the caller builds the next generation.
     SetAside {
@@ -57,7 +60,7 @@ pub(crate) enum Opened {
     },
 }
 
-/// Opens the checkpoint of `data_dir`, checked in full. Never panics.
+/// Opens the checkpoint of a node, checked in full. Never panics.
 ///
 /// A node `is_new` if it can have applied nothing yet: then no checkpoint is what is expected, and
 /// an empty one is made. For any other node a checkpoint that is missing is gone.
@@ -66,43 +69,43 @@ pub(crate) enum Opened {
 /// Only what building a new generation would not cure: a full or read-only disk, missing
 /// permission, no more file handles, or a checkpoint of a newer program
 /// ([`io::ErrorKind::Unsupported`]).
-pub(crate) fn open(data_dir: &Path, cluster_id: &str, is_new: bool) -> io::Result<Opened> {
-    open_within(data_dir, cluster_id, is_new, OPEN_DEADLINE)
+pub(crate) fn open<R: TakeRows>(place: &Place, is_new: bool) -> io::Result<Opened<R>> {
+    open_within(place, is_new, OPEN_DEADLINE)
 }
 
 /// [`open`] with another deadline.
-pub(super) fn open_within(
-    data_dir: &Path,
-    cluster_id: &str,
+pub(super) fn open_within<R: TakeRows>(
+    place: &Place,
     is_new: bool,
     deadline: Duration,
-) -> io::Result<Opened> {
-    let generation = match read_current(data_dir)? {
+) -> io::Result<Opened<R>> {
+    let (disk, data_dir) = (&*place.disk, &*place.data_dir);
+    let generation = match read_current(disk, data_dir)? {
         Current::Missing if is_new => {
-            let store = create_empty(data_dir, cluster_id)?;
+            let store = create_empty(place)?;
             return Ok(Opened::Empty { store });
         }
-        Current::Missing => return set_newest_aside(data_dir, "CURRENT is missing".to_owned()),
+        Current::Missing => {
+            return set_newest_aside(disk, data_dir, "CURRENT is missing".to_owned());
+        }
         Current::Malformed => {
-            return set_newest_aside(data_dir, "CURRENT is malformed".to_owned());
+            return set_newest_aside(disk, data_dir, "CURRENT is malformed".to_owned());
         }
         Current::Generation(generation) => generation,
     };
     let folder = data_dir.join(folder_name(generation));
-    if !folder.is_dir() {
+    if disk.kind(&folder)? != Some(Kind::Folder) {
         let why = format!("{} is gone", folder_name(generation));
         return Ok(Opened::SetAside {
             why,
             moved_to: None,
         });
     }
-    let expected = Format {
-        cluster_id: cluster_id.to_owned(),
-        generation,
-    };
-    match load_on_thread(&folder, expected, deadline) {
+    match load_on_thread(place, generation, deadline) {
         Ok(Loaded { store, rows }) => {
-            drop_generations(data_dir, Some(generation))?;
+            // A kill may have come before the flip was synced: the others may go only after it.
+            disk.sync_dir(data_dir)?;
+            drop_generations(disk, data_dir, Some(generation))?;
             Ok(match store.applied() {
                 Some(applied) => Opened::Good {
                     store,
@@ -114,7 +117,7 @@ pub(super) fn open_within(
         }
         Err(error) if is_of_the_machine(&error) => Err(error),
         Err(error) => {
-            let moved_to = set_aside(data_dir, generation)?;
+            let moved_to = set_aside(disk, data_dir, generation)?;
             Ok(Opened::SetAside {
                 why: error.to_string(),
                 moved_to: Some(moved_to),
@@ -124,9 +127,9 @@ pub(super) fn open_within(
 }
 
 /// Makes the next generation without any row and makes it current.
-pub(crate) fn create_empty(data_dir: &Path, cluster_id: &str) -> io::Result<SledStore> {
-    let (store, generation) = build(data_dir, cluster_id, |_| Ok(()))?;
-    make_current(data_dir, generation)?;
+pub(crate) fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
+    let (store, generation) = build(place, |_| Ok(()))?;
+    make_current(place, generation)?;
     Ok(store)
 }
 
@@ -139,63 +142,76 @@ pub(crate) fn create_empty(data_dir: &Path, cluster_id: &str) -> io::Result<Sled
 /// Whatever `rows` yields; [`io::ErrorKind::InvalidData`] if the rows are not those of `applied`;
 /// whatever the disk says.
 pub(crate) fn create_generation(
-    data_dir: &Path,
-    cluster_id: &str,
-    rows: impl Iterator<Item = io::Result<Row>>,
+    place: &Place,
+    mut rows: impl Iterator<Item = io::Result<Row>>,
     applied: &Checkpoint,
-) -> io::Result<SledStore> {
-    let (store, generation) = build(data_dir, cluster_id, |store| store.fill(rows, applied))?;
-    make_current(data_dir, generation)?;
+) -> io::Result<Box<dyn StateStore>> {
+    let (store, generation) = build(place, |store| store.fill(&mut rows, applied))?;
+    make_current(place, generation)?;
     Ok(store)
 }
 
 /// Builds a folder that nothing names yet.
 pub(super) fn build(
-    data_dir: &Path,
-    cluster_id: &str,
-    fill: impl FnOnce(&mut SledStore) -> io::Result<()>,
-) -> io::Result<(SledStore, u64)> {
-    let generation = next_generation(data_dir)?;
-    let folder = data_dir.join(folder_name(generation));
-    let format = Format {
-        cluster_id: cluster_id.to_owned(),
-        generation,
-    };
-    let built = SledStore::create(&folder, &format).and_then(|mut store| {
-        guarded("filling", || fill(&mut store))?;
-        Ok(store)
-    });
+    place: &Place,
+    fill: impl FnOnce(&mut dyn StateStore) -> io::Result<()>,
+) -> io::Result<(Box<dyn StateStore>, u64)> {
+    let generation = next_generation(&*place.disk, &place.data_dir)?;
+    let folder = place.data_dir.join(folder_name(generation));
+    let format = place.format(generation);
+    let built = place
+        .stores
+        .create(&place.disk, &folder, &format)
+        .and_then(|mut store| {
+            guarded("filling", || fill(&mut *store))?;
+            Ok(store)
+        });
     match built {
         Ok(store) => Ok((store, generation)),
         Err(error) => {
             // What stays if this fails is removed by the next open.
-            let _ = fs::remove_dir_all(&folder);
+            let _ = place.disk.remove_dir_all(&folder);
             Err(error)
         }
     }
 }
 
 /// Flips `CURRENT` to a folder that is complete, then drops the others.
-pub(super) fn make_current(data_dir: &Path, generation: u64) -> io::Result<()> {
-    sync_folder(data_dir)?;
-    write_durable(&data_dir.join(CURRENT), current_line(generation).as_bytes())?;
-    drop_generations(data_dir, Some(generation))
+pub(super) fn make_current(place: &Place, generation: u64) -> io::Result<()> {
+    let (disk, data_dir) = (&*place.disk, &*place.data_dir);
+    disk.sync_dir(data_dir)?;
+    let line = current_line(generation);
+    replace_file(disk, &data_dir.join(CURRENT), line.as_bytes())?;
+    drop_generations(disk, data_dir, Some(generation))
 }
 
-struct Loaded {
-    store: SledStore,
-    rows: Vec<Row>,
+impl Place {
+    fn format(&self, generation: u64) -> Format {
+        Format {
+            cluster_id: self.cluster_id.clone(),
+            generation,
+        }
+    }
+}
+
+struct Loaded<R> {
+    store: Box<dyn StateStore>,
+    rows: R,
 }
 
 /// Opens and checks a folder on a thread of its own, which is left behind at the deadline.
-fn load_on_thread(folder: &Path, expected: Format, limit: Duration) -> io::Result<Loaded> {
+fn load_on_thread<R: TakeRows>(
+    place: &Place,
+    generation: u64,
+    limit: Duration,
+) -> io::Result<Loaded<R>> {
     let (answer, answered) = mpsc::sync_channel(1);
-    let folder = folder.to_owned();
+    let place = place.clone();
     let deadline = Instant::now() + limit;
     thread::Builder::new()
         .name("checkpoint-open".to_owned())
         .spawn(move || {
-            let loaded = guarded("opening", || load(&folder, &expected, deadline));
+            let loaded = guarded("opening", || load(&place, generation, deadline));
             // Nobody listens any more if the deadline has passed.
             let _ = answer.send(loaded);
         })?;
@@ -208,20 +224,28 @@ fn load_on_thread(folder: &Path, expected: Format, limit: Duration) -> io::Resul
     }
 }
 
-fn load(folder: &Path, expected: &Format, deadline: Instant) -> io::Result<Loaded> {
-    let (store, found) = SledStore::open(folder, deadline)?;
-    let checked = if found == *expected {
-        store.checked_rows()
-    } else {
-        Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!(
-                "it belongs to cluster {:?}, generation {}",
-                found.cluster_id, found.generation
-            ),
-        ))
-    };
-    checked.map(|rows| Loaded { store, rows })
+fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::Result<Loaded<R>> {
+    let folder = place.data_dir.join(folder_name(generation));
+    let (store, found) = place.stores.open(&place.disk, &folder, deadline)?;
+    if found != place.format(generation) {
+        let why = format!(
+            "it belongs to cluster {:?}, generation {}",
+            found.cluster_id, found.generation
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    let (mut tally, mut rows) = (Tally::default(), R::default());
+    // A row that is no record is told only of rows that are what was recorded.
+    let mut not_taken = None;
+    store.stream(&mut |key, value| {
+        tally.add(key, value);
+        if not_taken.is_none() {
+            not_taken = rows.row(key, value).err();
+        }
+        Ok(())
+    })?;
+    tally.expect(store.applied().map_or(0, |recorded| recorded.digest))?;
+    not_taken.map_or(Ok(Loaded { store, rows }), Err)
 }
 
 /// Whether an error says something of the machine and nothing of the folder.
@@ -247,13 +271,17 @@ enum Current {
     Generation(u64),
 }
 
-fn read_current(data_dir: &Path) -> io::Result<Current> {
-    let bytes = match fs::read(data_dir.join(CURRENT)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Current::Missing),
-        Err(error) => return Err(error),
-    };
-    Ok(parse_current(&bytes).map_or(Current::Malformed, Current::Generation))
+fn read_current(disk: &dyn Disk, data_dir: &Path) -> io::Result<Current> {
+    Ok(
+        match read_file(disk, &data_dir.join(CURRENT), MAX_CURRENT_BYTES) {
+            Ok(None) => Current::Missing,
+            Ok(Some(bytes)) => {
+                parse_current(&bytes).map_or(Current::Malformed, Current::Generation)
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Current::Malformed,
+            Err(error) => return Err(error),
+        },
+    )
 }
 
 /// The folder's name and the CRC of that name: a flipped byte must not name another folder.
@@ -284,57 +312,51 @@ fn parse_set_aside(name: &str) -> Option<(u64, u64)> {
     Some((generation.parse().ok()?, number.parse().ok()?))
 }
 
-fn names(data_dir: &Path) -> io::Result<Vec<String>> {
-    let entries = fs::read_dir(data_dir)?.collect::<io::Result<Vec<_>>>()?;
-    Ok(entries
-        .iter()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect())
-}
-
 /// One above every generation that is here, set aside, or named by `CURRENT`.
-fn next_generation(data_dir: &Path) -> io::Result<u64> {
-    let names = names(data_dir)?;
+fn next_generation(disk: &dyn Disk, data_dir: &Path) -> io::Result<u64> {
+    let names = disk.list(data_dir)?;
     let folders = names.iter().filter_map(|name| parse_folder(name));
     let set_aside = names
         .iter()
         .filter_map(|name| parse_set_aside(name))
         .map(|(of, _)| of);
     let newest = folders.chain(set_aside).max().unwrap_or(0);
-    Ok(1 + match read_current(data_dir)? {
+    Ok(1 + match read_current(disk, data_dir)? {
         Current::Generation(current) => newest.max(current),
         Current::Missing | Current::Malformed => newest,
     })
 }
 
 /// Removes every generation but `kept`, and what an interrupted flip left.
-fn drop_generations(data_dir: &Path, kept: Option<u64>) -> io::Result<()> {
-    for name in names(data_dir)? {
+fn drop_generations(disk: &dyn Disk, data_dir: &Path, kept: Option<u64>) -> io::Result<()> {
+    for name in disk.list(data_dir)? {
         if parse_folder(&name).is_some_and(|generation| Some(generation) != kept) {
-            fs::remove_dir_all(data_dir.join(&name))?;
+            disk.remove_dir_all(&data_dir.join(&name))?;
         } else if name == CURRENT_TMP {
-            fs::remove_file(data_dir.join(&name))?;
+            disk.remove(&data_dir.join(&name))?;
         }
     }
     Ok(())
 }
 
 /// Without a `CURRENT` no folder can be believed, as it may be half built; the newest is kept.
-fn set_newest_aside(data_dir: &Path, why: String) -> io::Result<Opened> {
-    let newest = names(data_dir)?
+fn set_newest_aside<R>(disk: &dyn Disk, data_dir: &Path, why: String) -> io::Result<Opened<R>> {
+    let newest = disk
+        .list(data_dir)?
         .iter()
         .filter_map(|name| parse_folder(name))
         .max();
     let moved_to = newest
-        .map(|generation| set_aside(data_dir, generation))
+        .map(|generation| set_aside(disk, data_dir, generation))
         .transpose()?;
-    drop_generations(data_dir, None)?;
+    drop_generations(disk, data_dir, None)?;
     Ok(Opened::SetAside { why, moved_to })
 }
 
 /// Renames a generation and drops the oldest set-aside folders.
-fn set_aside(data_dir: &Path, generation: u64) -> io::Result<PathBuf> {
-    let mut kept: Vec<(u64, u64)> = names(data_dir)?
+fn set_aside(disk: &dyn Disk, data_dir: &Path, generation: u64) -> io::Result<PathBuf> {
+    let mut kept: Vec<(u64, u64)> = disk
+        .list(data_dir)?
         .iter()
         .filter_map(|name| parse_set_aside(name))
         .collect();
@@ -346,13 +368,13 @@ fn set_aside(data_dir: &Path, generation: u64) -> io::Result<PathBuf> {
     let path = |(of, number): (u64, u64)| data_dir.join(format!("state-bad-{of}-{number}"));
 
     let moved_to = path((generation, number));
-    fs::rename(data_dir.join(folder_name(generation)), &moved_to)?;
-    sync_folder(data_dir)?;
+    disk.rename(&data_dir.join(folder_name(generation)), &moved_to)?;
+    disk.sync_dir(data_dir)?;
 
     kept.push((generation, number));
     kept.sort_unstable();
     for oldest in kept.iter().rev().skip(KEPT_SET_ASIDE) {
-        fs::remove_dir_all(path(*oldest))?;
+        disk.remove_dir_all(&path(*oldest))?;
     }
     Ok(moved_to)
 }

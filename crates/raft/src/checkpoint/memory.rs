@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Change, Checkpoint, StateStore, VisitRow, check_write};
+use super::{Change, Checkpoint, RowSource, StateStore, VisitRow, check_write};
 
 /// What would be on the disk.
 #[derive(Debug, Default)]
@@ -43,6 +43,11 @@ impl StateStore for MemoryStore {
         }
         image.applied = Some(applied.clone());
         Ok(())
+    }
+
+    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()> {
+        let changes = rows.map(|row| row.map(|(key, value)| (key, Some(value))));
+        self.write(changes.collect::<io::Result<_>>()?, applied)
     }
 
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {

@@ -7,11 +7,14 @@
 //! open compares it before anything is used.
 //!
 //! This module knows rows and nothing else: log IDs and memberships are bytes to it. sled is named
-//! in `sled_store` alone; [`StateStore`] is the seam, and the in-memory store keeps it honest.
+//! in `sled_store` alone; [`StateStore`] and [`Stores`] are the seam, and two other stores keep it
+//! honest: one in memory, and one in a file of the disk that a simulation brings.
 //!
 //! It does not decide when to write, does not hold back for the log's synced index, and does not
 //! say anything to people: the caller does.
 
+#[cfg(any(test, feature = "simulation"))]
+pub(crate) mod file_store;
 mod generation;
 #[cfg(test)]
 pub(crate) mod memory;
@@ -21,9 +24,19 @@ mod sled_store;
 mod tests;
 mod witness;
 
+use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use seqd_disk::Disk;
+use seqd_state::StateLoader;
+use seqd_state::codec::CodecError;
 
 pub(crate) use generation::{Opened, create_empty, create_generation, open};
+use record::Format;
+pub(crate) use sled_store::SledStores;
 
 /// A row of the state: key and value.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
@@ -33,6 +46,9 @@ pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// Looks at one row; an error ends the walk over the rows.
 pub(crate) type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
+
+/// Rows one after the other; an error ends them.
+pub(crate) type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
 
 /// The most bytes that one row, key and value together, may have.
 ///
@@ -67,6 +83,10 @@ pub(crate) trait StateStore: Send {
     /// Writes one checkpoint: all changes and `applied`, atomically, and waits for the disk.
     fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()>;
 
+    /// Fills an empty store with all rows and `applied`, and compares what it holds then: it is
+    /// durable, but for its folder's own name, when this returns. Holds few rows at a time.
+    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()>;
+
     /// Shows all rows of the state to `visit`, in key order.
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
 
@@ -75,6 +95,65 @@ pub(crate) trait StateStore: Send {
 
     /// Bytes taken on the disk.
     fn disk_bytes(&self) -> u64;
+}
+
+impl fmt::Debug for dyn StateStore {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let index = self.applied().map(|applied| applied.index);
+        out.debug_struct("StateStore")
+            .field("index", &index)
+            .finish()
+    }
+}
+
+/// Makes and opens stores: one for each generation.
+pub(crate) trait Stores: Send + Sync {
+    /// Makes an empty store in a new folder, durable but for the folder's own name.
+    fn create(
+        &self,
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        format: &Format,
+    ) -> io::Result<Box<dyn StateStore>>;
+
+    /// Opens a store and reads its records, but not the state's rows. One whose folder another
+    /// handle still has open may be waited for until `deadline`.
+    fn open(
+        &self,
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        deadline: Instant,
+    ) -> io::Result<(Box<dyn StateStore>, Format)>;
+}
+
+/// Where the checkpoints of a node are, and what keeps them.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) cluster_id: String,
+    pub(crate) stores: Arc<dyn Stores>,
+}
+
+/// Takes in the rows of a store that is opened, before their digest is compared.
+pub(crate) trait TakeRows: Default + Send + 'static {
+    /// Takes one row.
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()>;
+}
+
+impl TakeRows for StateLoader {
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        StateLoader::row(self, key, value).map_err(|error| {
+            let kind = match &error {
+                seqd_state::RowError::Value {
+                    source: CodecError::NewerVersion { .. },
+                    ..
+                } => io::ErrorKind::Unsupported,
+                _ => io::ErrorKind::InvalidData,
+            };
+            io::Error::new(kind, error.to_string())
+        })
+    }
 }
 
 /// Refuses a checkpoint that no store may take, whatever is below it.

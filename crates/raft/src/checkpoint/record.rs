@@ -14,7 +14,7 @@ const CRC_BYTES: usize = 4;
 
 /// Whose rows these are. Written when the folder is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Format {
+pub(crate) struct Format {
     /// The cluster.
     pub(super) cluster_id: String,
     /// The number in the folder's name: a folder that was renamed by hand is not believed.

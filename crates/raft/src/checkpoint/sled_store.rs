@@ -9,19 +9,21 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use seqd_disk::{Disk, DiskFile, Kind};
+
 use super::record::{CheckpointRecord, Format, seal, unseal};
 use super::witness::Witness;
-use super::{Change, Checkpoint, Row, StateStore, Tally, VisitRow, check_row, check_write};
-use crate::folder::sync_folder;
+use super::{
+    Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row, check_write,
+};
 
 /// First byte of the keys of the state's rows.
 const STATE: u8 = b's';
@@ -43,39 +45,69 @@ const FILL_BATCH_BYTES: usize = 1 << 20;
 /// after its handle was dropped, not with it.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
+/// Stores on sled. What sled does by itself goes past the disk that these are given: only what we
+/// add, the syncs and the witness, goes through it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SledStores;
+
+impl Stores for SledStores {
+    fn create(
+        &self,
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        format: &Format,
+    ) -> io::Result<Box<dyn StateStore>> {
+        Ok(Box::new(SledStore::create(disk, folder, format)?))
+    }
+
+    fn open(
+        &self,
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        deadline: Instant,
+    ) -> io::Result<(Box<dyn StateStore>, Format)> {
+        let (store, format) = SledStore::open(disk, folder, deadline)?;
+        Ok((Box::new(store), format))
+    }
+}
+
 /// A checkpoint folder that sled has open.
-#[derive(Debug)]
-pub(crate) struct SledStore {
+struct SledStore {
     /// Taken out when the store is dropped.
     db: Option<sled::Db>,
+    disk: Arc<dyn Disk>,
     folder: PathBuf,
     /// Our own handle on sled's file, opened before the first write so that no write error of the
     /// kernel goes unseen.
-    file: File,
+    file: Arc<dyn DiskFile>,
     witness: Witness,
     /// Files in `blobs/` that were synced. sled puts what is too large for its log there.
-    synced_blobs: BTreeSet<OsString>,
+    synced_blobs: BTreeSet<String>,
     applied: Option<Checkpoint>,
     failed: bool,
 }
 
 impl SledStore {
     /// Makes an empty folder for `format`, durable but for its own name in the parent.
-    pub(super) fn create(folder: &Path, format: &Format) -> io::Result<SledStore> {
+    fn create(disk: &Arc<dyn Disk>, folder: &Path, format: &Format) -> io::Result<SledStore> {
         let format = seal(format)?;
-        let mut store = SledStore::open_folder(folder, Instant::now())?;
+        let mut store = SledStore::open_folder(disk, folder, Instant::now())?;
         let mut batch = sled::Batch::default();
         batch.insert(FORMAT_KEY, format);
         store.commit(batch)?;
-        sync_tree(folder)?;
+        sync_tree(&**disk, folder)?;
         Ok(store)
     }
 
     /// Opens a folder and reads its records, but not the state's rows.
     ///
     /// Waits for sled's lock on it until `deadline`.
-    pub(super) fn open(folder: &Path, deadline: Instant) -> io::Result<(SledStore, Format)> {
-        let mut store = SledStore::open_folder(folder, deadline)?;
+    fn open(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        deadline: Instant,
+    ) -> io::Result<(SledStore, Format)> {
+        let mut store = SledStore::open_folder(disk, folder, deadline)?;
         let records = guarded("reading its records", || {
             let format = store.db()?.get(FORMAT_KEY).map_err(io_error)?;
             Ok((format, store.db()?.get(APPLIED_KEY).map_err(io_error)?))
@@ -92,7 +124,7 @@ impl SledStore {
                 .check(applied.as_ref().map(|record| record.index()))?;
             // What is found may be in the page cache alone, also the names of sled's own snapshots.
             store.file.sync_data()?;
-            sync_folder(folder)?;
+            disk.sync_dir(folder)?;
             Ok((unseal::<Format>(&format)?, applied.map(Checkpoint::from)))
         });
         let (format, applied) = read?;
@@ -100,7 +132,11 @@ impl SledStore {
         Ok((store, format))
     }
 
-    fn open_folder(folder: &Path, deadline: Instant) -> io::Result<SledStore> {
+    fn open_folder(
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        deadline: Instant,
+    ) -> io::Result<SledStore> {
         let config = sled::Config::new()
             .path(folder)
             .mode(sled::Mode::HighThroughput)
@@ -114,10 +150,11 @@ impl SledStore {
                 other => break other?,
             }
         };
-        let file = File::open(folder.join("db"))?;
-        let witness = Witness::open(folder)?;
+        let file = disk.open(&folder.join("db"))?;
+        let witness = Witness::open(&**disk, folder)?;
         Ok(SledStore {
             db: Some(db),
+            disk: Arc::clone(disk),
             folder: folder.to_owned(),
             file,
             witness,
@@ -125,53 +162,6 @@ impl SledStore {
             applied: None,
             failed: false,
         })
-    }
-
-    /// All rows of the state, after their digest was found to be the recorded one.
-    pub(super) fn checked_rows(&self) -> io::Result<Vec<Row>> {
-        let mut rows = Vec::new();
-        self.check(&mut |key, value| {
-            rows.push((key.to_vec(), value.to_vec()));
-            Ok(())
-        })?;
-        Ok(rows)
-    }
-
-    /// Compares all rows with the applied record, showing each to `visit`.
-    fn check(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
-        let mut tally = Tally::default();
-        self.stream(&mut |key, value| {
-            tally.add(key, value);
-            visit(key, value)
-        })?;
-        tally.expect(self.applied.as_ref().map_or(0, |recorded| recorded.digest))
-    }
-
-    /// Fills an empty folder: all rows, then `applied`, and compares what sled has then.
-    pub(super) fn fill(
-        &mut self,
-        rows: impl Iterator<Item = io::Result<Row>>,
-        applied: &Checkpoint,
-    ) -> io::Result<()> {
-        let mut batch = sled::Batch::default();
-        let (mut batch_rows, mut batch_bytes) = (0, 0);
-        for row in rows {
-            let (key, value) = row?;
-            check_row(&key, &value)?;
-            batch_rows += 1;
-            batch_bytes += key.len() + value.len();
-            batch.insert(state_key(&key), value);
-            if batch_rows >= FILL_BATCH_ROWS || batch_bytes >= FILL_BATCH_BYTES {
-                self.commit(std::mem::take(&mut batch))?;
-                (batch_rows, batch_bytes) = (0, 0);
-            }
-        }
-        batch.insert(APPLIED_KEY, seal(&CheckpointRecord::from(applied))?);
-        self.commit(batch)?;
-        self.witness.note(applied.index)?;
-        self.applied = Some(applied.clone());
-        self.check(&mut |_, _| Ok(()))?;
-        sync_tree(&self.folder)
     }
 
     /// One batch, down to the disk. After a failure nothing more is written.
@@ -197,10 +187,9 @@ impl SledStore {
         let folder = self.folder.join("blobs");
         let mut found = BTreeSet::new();
         let mut fresh = false;
-        for entry in fs::read_dir(&folder)? {
-            let name = entry?.file_name();
+        for name in self.disk.list(&folder)? {
             if !self.synced_blobs.contains(&name) {
-                match File::open(folder.join(&name)) {
+                match self.disk.open_read(&folder.join(&name)) {
                     Ok(file) => file.sync_data()?,
                     // sled removes a blob as soon as its page was written again.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -211,7 +200,11 @@ impl SledStore {
             found.insert(name);
         }
         self.synced_blobs = found;
-        if fresh { sync_folder(&folder) } else { Ok(()) }
+        if fresh {
+            self.disk.sync_dir(&folder)
+        } else {
+            Ok(())
+        }
     }
 
     fn db(&self) -> io::Result<&sled::Db> {
@@ -252,6 +245,33 @@ impl StateStore for SledStore {
         self.commit(batch)?;
         self.applied = Some(applied.clone());
         self.witness.note(applied.index)
+    }
+
+    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()> {
+        let mut batch = sled::Batch::default();
+        let (mut batch_rows, mut batch_bytes) = (0, 0);
+        for row in rows {
+            let (key, value) = row?;
+            check_row(&key, &value)?;
+            batch_rows += 1;
+            batch_bytes += key.len() + value.len();
+            batch.insert(state_key(&key), value);
+            if batch_rows >= FILL_BATCH_ROWS || batch_bytes >= FILL_BATCH_BYTES {
+                self.commit(std::mem::take(&mut batch))?;
+                (batch_rows, batch_bytes) = (0, 0);
+            }
+        }
+        batch.insert(APPLIED_KEY, seal(&CheckpointRecord::from(applied))?);
+        self.commit(batch)?;
+        self.witness.note(applied.index)?;
+        self.applied = Some(applied.clone());
+        let mut tally = Tally::default();
+        self.stream(&mut |key, value| {
+            tally.add(key, value);
+            Ok(())
+        })?;
+        tally.expect(applied.digest)?;
+        sync_tree(&*self.disk, &self.folder)
     }
 
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
@@ -315,20 +335,20 @@ fn is_locked(error: &io::Error) -> bool {
 }
 
 /// Syncs each file below `folder`, and each folder after its files.
-fn sync_tree(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            sync_tree(&entry.path())?;
-        } else {
-            File::open(entry.path())?.sync_all()?;
+fn sync_tree(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    for name in disk.list(folder)? {
+        let path = folder.join(name);
+        match disk.kind(&path)? {
+            Some(Kind::Folder) => sync_tree(disk, &path)?,
+            Some(Kind::File) => disk.open_read(&path)?.sync_all()?,
+            None => {}
         }
     }
-    sync_folder(folder)
+    disk.sync_dir(folder)
 }
 
 fn folder_bytes(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else {
+    let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
     };
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::sled_store::SledStore;
+use seqd_disk::OsDisk;
+
 use super::*;
 
 mod conformance;
@@ -17,6 +18,26 @@ mod generations;
 const CLUSTER: &str = "cluster-a";
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+impl TakeRows for Rows {
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+}
+
+fn place(data_dir: &Path) -> Place {
+    place_of(data_dir, CLUSTER)
+}
+
+fn place_of(data_dir: &Path, cluster_id: &str) -> Place {
+    Place {
+        disk: Arc::new(OsDisk),
+        data_dir: data_dir.to_owned(),
+        cluster_id: cluster_id.to_owned(),
+        stores: Arc::new(SledStores),
+    }
+}
 
 fn temp() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -65,21 +86,21 @@ fn streamed(store: &dyn StateStore) -> Vec<Row> {
     rows
 }
 
-fn close(store: SledStore) {
-    Box::new(store).close().unwrap();
+fn close(store: Box<dyn StateStore>) {
+    store.close().unwrap();
 }
 
-fn opened(data_dir: &Path) -> Opened {
-    open(data_dir, CLUSTER, false).unwrap()
+fn opened(data_dir: &Path) -> Opened<Rows> {
+    open(&place(data_dir), false).unwrap()
 }
 
-fn good(data_dir: &Path) -> (SledStore, Rows, Checkpoint) {
+fn good(data_dir: &Path) -> (Box<dyn StateStore>, Rows, Checkpoint) {
     match opened(data_dir) {
         Opened::Good {
             store,
             rows,
             applied,
-        } => (store, rows.into_iter().collect(), applied),
+        } => (store, rows, applied),
         other => panic!("not good: {other:?}"),
     }
 }
@@ -94,7 +115,7 @@ fn set_aside(data_dir: &Path) -> (String, Option<PathBuf>) {
 /// A closed data folder whose generation 1 holds `rows` at index 7.
 fn written(rows: &Rows) -> TempDir {
     let dir = temp();
-    close(create_generation(dir.path(), CLUSTER, oks(rows), &applied(7, rows)).unwrap());
+    close(create_generation(&place(dir.path()), oks(rows), &applied(7, rows)).unwrap());
     dir
 }
 

@@ -6,10 +6,11 @@
 //! checkpoint is noted here after it was synced. The note itself is not synced each time: after a
 //! power cut it may be older than the store, never newer.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use seqd_disk::{Disk, DiskFile};
 
 const FILE_NAME: &str = "witness";
 
@@ -17,19 +18,19 @@ const FILE_NAME: &str = "witness";
 const NOTE_BYTES: usize = 12;
 
 /// The open file.
-#[derive(Debug)]
 pub(super) struct Witness {
-    file: File,
+    file: Arc<dyn DiskFile>,
 }
 
 impl Witness {
     /// Opens or makes the file in `folder`.
-    pub(super) fn open(folder: &Path) -> io::Result<Witness> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false);
-        Ok(Witness {
-            file: file.open(folder.join(FILE_NAME))?,
-        })
+    pub(super) fn open(disk: &dyn Disk, folder: &Path) -> io::Result<Witness> {
+        let path = folder.join(FILE_NAME);
+        let file = match disk.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
+            opened => opened?,
+        };
+        Ok(Witness { file })
     }
 
     /// Notes that the checkpoint at `index` is synced.
@@ -38,15 +39,16 @@ impl Witness {
         let (start, crc) = note.split_at_mut(size_of::<u64>());
         start.copy_from_slice(&index.to_le_bytes());
         crc.copy_from_slice(&crc32c::crc32c(start).to_le_bytes());
-        self.file.write_all_at(&note, 0)
+        self.file.write_at(&note, 0)
     }
 
     /// An error if the store holds less than was noted. A note that is damaged says nothing.
     pub(super) fn check(&self, found: Option<u64>) -> io::Result<()> {
         let mut note = [0; NOTE_BYTES];
-        if self.file.read_at(&mut note, 0)? != NOTE_BYTES {
+        if self.file.len()? < NOTE_BYTES as u64 {
             return Ok(());
         }
+        self.file.read_at(&mut note, 0)?;
         let Some((start, crc)) = note.split_first_chunk::<{ size_of::<u64>() }>() else {
             return Ok(());
         };
@@ -67,16 +69,18 @@ impl Witness {
 
 #[cfg(test)]
 mod tests {
+    use seqd_disk::OsDisk;
+
     use super::*;
 
     #[test]
     fn a_store_that_went_back_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let witness = Witness::open(dir.path()).unwrap();
+        let witness = Witness::open(&OsDisk, dir.path()).unwrap();
         witness.check(None).unwrap();
         witness.note(300).unwrap();
         witness.note(301).unwrap();
-        let again = Witness::open(dir.path()).unwrap();
+        let again = Witness::open(&OsDisk, dir.path()).unwrap();
         again.check(Some(301)).unwrap();
         again.check(Some(400)).unwrap();
         assert!(
@@ -92,7 +96,7 @@ mod tests {
     #[test]
     fn a_damaged_note_says_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let witness = Witness::open(dir.path()).unwrap();
+        let witness = Witness::open(&OsDisk, dir.path()).unwrap();
         witness.note(u64::MAX).unwrap();
         let path = dir.path().join(FILE_NAME);
         let bytes = std::fs::read(&path).unwrap();

@@ -117,20 +117,24 @@ impl FolderLock {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::folder::Folder;
 
     #[test]
     fn a_node_and_a_tool_exclude_each_other() {
         let dir = tempfile::tempdir().unwrap();
-        let node = Folder::open(dir.path()).unwrap();
+        let node = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path()).unwrap();
         let refused = FolderLock::to_look(dir.path()).unwrap_err();
         assert!(matches!(refused, LockError::InUse { .. }), "{refused}");
         node.unlock();
         let one = FolderLock::to_look(dir.path()).unwrap();
         let two = FolderLock::to_look(dir.path()).unwrap();
         assert!(one.is_held() && two.is_held());
-        let stop = Folder::open(dir.path()).err().unwrap();
+        let stop = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path())
+            .err()
+            .unwrap();
         assert_eq!(stop.code, "folder-in-use");
         assert!(FolderLock::to_change(dir.path()).is_err());
         drop((one, two));

@@ -1,12 +1,12 @@
 //! The folder of snapshots: which there are, which can be believed, which go.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use seqd_disk::Disk;
+
 use super::reader::{summary, verify};
 use super::{SnapshotFile, file_name, invalid};
-use crate::folder::sync_folder;
 
 /// Snapshots that are kept: the newest, and the one before it for the day the newest turns bad.
 const KEPT: usize = 2;
@@ -35,29 +35,30 @@ pub(crate) struct Recovered {
 /// # Errors
 /// What the disk says, and [`io::ErrorKind::Unsupported`] if a newer program wrote a snapshot:
 /// such a file is left alone.
-pub(crate) fn recover(dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
-    let leftovers = names(dir)?
+pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
+    let leftovers = disk
+        .list(dir)?
         .into_iter()
         .filter(|name| name.ends_with(".tmp"));
-    remove_all(dir, leftovers.map(|name| dir.join(name)))?;
+    remove_all(disk, dir, leftovers.map(|name| dir.join(name)))?;
 
     let mut found = Recovered::default();
-    for (index, term) in by_name(dir)? {
+    for (index, term) in by_name(disk, dir)? {
         let path = dir.join(file_name(index, term));
-        let checked = verify(&path).and_then(|file| check(file, index, term, cluster_id));
+        let checked = verify(disk, &path).and_then(|file| check(file, index, term, cluster_id));
         match checked {
             Ok(file) => found.valid.push(file),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let bad = dir.join(file_name(index, term) + BAD);
-                fs::rename(&path, &bad)?;
+                disk.rename(&path, &bad)?;
                 found.bad.push((bad, error.to_string()));
             }
             Err(error) => return Err(error),
         }
     }
     if !found.bad.is_empty() {
-        sync_folder(dir)?;
-        drop_bad(dir)?;
+        disk.sync_dir(dir)?;
+        drop_bad(disk, dir)?;
     }
     Ok(found)
 }
@@ -66,10 +67,10 @@ pub(crate) fn recover(dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
 ///
 /// Their blocks are not read: that was done when they were written, received or recovered. A file
 /// whose header is damaged is left out.
-pub(crate) fn list(dir: &Path) -> io::Result<Vec<SnapshotFile>> {
+pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     let mut listed = Vec::new();
-    for (index, term) in by_name(dir)? {
-        match summary(&dir.join(file_name(index, term))) {
+    for (index, term) in by_name(disk, dir)? {
+        match summary(disk, &dir.join(file_name(index, term))) {
             Ok(file) => listed.push(file),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
             Err(error) => return Err(error),
@@ -79,18 +80,22 @@ pub(crate) fn list(dir: &Path) -> io::Result<Vec<SnapshotFile>> {
 }
 
 /// Drops all but the two newest snapshots.
-pub(crate) fn keep_two(dir: &Path) -> io::Result<()> {
-    let dropped = by_name(dir)?.into_iter().skip(KEPT);
+pub(crate) fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let dropped = by_name(disk, dir)?.into_iter().skip(KEPT);
     remove_all(
+        disk,
         dir,
         dropped.map(|(index, term)| dir.join(file_name(index, term))),
     )
 }
 
 /// Drops all snapshots below `index`: one that was installed voids them.
-pub(crate) fn void_older(dir: &Path, index: u64) -> io::Result<()> {
-    let older = by_name(dir)?.into_iter().filter(|(of, _)| *of < index);
+pub(crate) fn void_older(disk: &dyn Disk, dir: &Path, index: u64) -> io::Result<()> {
+    let older = by_name(disk, dir)?
+        .into_iter()
+        .filter(|(of, _)| *of < index);
     remove_all(
+        disk,
         dir,
         older.map(|(index, term)| dir.join(file_name(index, term))),
     )
@@ -109,14 +114,18 @@ fn check(file: SnapshotFile, index: u64, term: u64, cluster_id: &str) -> io::Res
 }
 
 /// Index and term of all names of snapshots, newest first.
-fn by_name(dir: &Path) -> io::Result<Vec<(u64, u64)>> {
-    let mut named: Vec<_> = names(dir)?.iter().filter_map(|name| parse(name)).collect();
+fn by_name(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, u64)>> {
+    let mut named: Vec<_> = disk
+        .list(dir)?
+        .iter()
+        .filter_map(|name| parse(name))
+        .collect();
     named.sort_unstable_by(|one, other| other.cmp(one));
     Ok(named)
 }
 
-fn drop_bad(dir: &Path) -> io::Result<()> {
-    let names = names(dir)?;
+fn drop_bad(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let names = disk.list(dir)?;
     let named = names
         .iter()
         .filter_map(|name| parse(name.strip_suffix(BAD)?));
@@ -124,6 +133,7 @@ fn drop_bad(dir: &Path) -> io::Result<()> {
     bad.sort_unstable_by(|one, other| other.cmp(one));
     let dropped = bad.into_iter().skip(KEPT_BAD);
     remove_all(
+        disk,
         dir,
         dropped.map(|(index, term)| dir.join(file_name(index, term) + BAD)),
     )
@@ -135,19 +145,11 @@ fn parse(name: &str) -> Option<(u64, u64)> {
     (file_name(index, term) == name).then_some((index, term))
 }
 
-fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    Ok(entries
-        .iter()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect())
-}
-
-fn remove_all(dir: &Path, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+fn remove_all(disk: &dyn Disk, dir: &Path, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
     let mut removed = false;
     for path in paths {
-        fs::remove_file(path)?;
+        disk.remove(&path)?;
         removed = true;
     }
-    if removed { sync_folder(dir) } else { Ok(()) }
+    if removed { disk.sync_dir(dir) } else { Ok(()) }
 }

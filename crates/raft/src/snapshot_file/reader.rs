@@ -1,9 +1,9 @@
 //! Reads a snapshot, one block in memory at a time, and believes nothing unchecked.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use seqd_disk::{Disk, FileReader};
 use seqd_state::codec::{self, CodecError, Versioned};
 
 use super::{
@@ -11,12 +11,11 @@ use super::{
     MAX_BLOCK_BYTES, MAX_FOOTER_BYTES, MAX_HEADER_BYTES, ROW_PREFIX_BYTES, SnapshotFile,
     SnapshotHeader, invalid,
 };
-use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally};
+use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
 
 /// A snapshot whose header has been read and checked.
-#[derive(Debug)]
 pub(crate) struct SnapshotReader {
-    input: BufReader<File>,
+    input: BufReader<FileReader>,
     path: PathBuf,
     header: SnapshotHeader,
     crc: u32,
@@ -27,7 +26,6 @@ pub(crate) struct SnapshotReader {
 ///
 /// A row that was yielded had a right checksum, but only the end of the iterator says that the
 /// rows are complete: until `None` came without an error before it, they are not to be used.
-#[derive(Debug)]
 pub(crate) struct Rows {
     reader: SnapshotReader,
     block: Vec<u8>,
@@ -37,14 +35,10 @@ pub(crate) struct Rows {
 }
 
 /// Reads the whole file and compares every checksum, the number of rows and their digest.
-pub(super) fn verify(path: &Path) -> io::Result<SnapshotFile> {
-    let reader = SnapshotReader::open(path)?;
+pub(super) fn verify(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
+    let reader = SnapshotReader::open(disk, path)?;
     let (header, len) = (reader.header.clone(), reader.len);
-    let mut rows = reader.rows();
-    while let Some(step) = rows.advance() {
-        step?;
-    }
-    let Tally { rows, digest } = rows.tally;
+    let Tally { rows, digest } = reader.rows().visit(&mut |_, _| Ok(()))?;
     Ok(SnapshotFile::new(
         path.to_owned(),
         header,
@@ -55,8 +49,8 @@ pub(super) fn verify(path: &Path) -> io::Result<SnapshotFile> {
 
 /// Reads the header and the footer alone. Only the header is checked: what is between them, and
 /// whether the footer fits it, is [`verify`]'s to say.
-pub(super) fn summary(path: &Path) -> io::Result<SnapshotFile> {
-    let mut reader = SnapshotReader::open(path)?;
+pub(super) fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
+    let mut reader = SnapshotReader::open(disk, path)?;
     let mut footer = [0; FOOTER_BYTES];
     let from_end = (FOOTER_BYTES + CRC_BYTES) as i64;
     reader
@@ -79,9 +73,9 @@ impl SnapshotReader {
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if it is damaged or no snapshot,
     /// [`io::ErrorKind::Unsupported`] if a newer program wrote it.
-    pub(crate) fn open(path: &Path) -> io::Result<SnapshotReader> {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotReader> {
+        let file = FileReader::new(disk.open_read(path)?)?;
+        let len = file.len();
         let mut reader = SnapshotReader {
             input: BufReader::with_capacity(BLOCK_BYTES, file),
             path: path.to_owned(),
@@ -174,6 +168,15 @@ struct Place {
 }
 
 impl Rows {
+    /// Shows all rows to `visit`, copying none; at the end, how many they were and their digest.
+    pub(crate) fn visit(mut self, visit: &mut VisitRow<'_>) -> io::Result<Tally> {
+        while let Some(step) = self.advance() {
+            let Place { key, value } = step?;
+            visit(&self.block[key], &self.block[value])?;
+        }
+        Ok(self.tally)
+    }
+
     /// The next row's place, or none after a footer that is right. An error ends the iterator.
     fn advance(&mut self) -> Option<io::Result<Place>> {
         if self.done {

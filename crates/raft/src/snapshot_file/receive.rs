@@ -3,27 +3,23 @@
 //! It is verified in full before anyone hears of it, and has no final name until it is adopted:
 //! a transfer that was not installed must not look like a snapshot of this node after a crash.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use seqd_disk::{Disk, FileWriter};
 
 use super::reader::verify;
 use super::writer::TmpFile;
 use super::{SnapshotFile, file_name, invalid};
 
-/// Tells the transfers of one process apart; leftovers of an earlier one are removed at its start.
-static TRANSFERS: AtomicU64 = AtomicU64::new(0);
-
 /// A transfer that is under way. Dropped before [`Receiver::finish`], it leaves nothing.
-#[derive(Debug)]
 pub(crate) struct Receiver {
-    out: File,
+    out: FileWriter,
     tmp: TmpFile,
 }
 
 /// A snapshot that arrived whole. Dropped before [`Received::adopt`], it leaves nothing.
-#[derive(Debug)]
 pub(crate) struct Received {
     file: SnapshotFile,
     tmp: TmpFile,
@@ -31,18 +27,17 @@ pub(crate) struct Received {
 
 impl Receiver {
     /// Begins to receive a snapshot into `dir`. How many bytes may come is the caller's to bound.
-    pub(crate) fn create(dir: &Path) -> io::Result<Receiver> {
+    pub(crate) fn create(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Receiver> {
+        // One transfer comes at a time, but one before it may not be installed yet.
+        let mut number = 0;
         loop {
-            let number = TRANSFERS.fetch_add(1, Ordering::Relaxed);
             let path = dir.join(format!("received-{number}.tmp"));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(out) => {
-                    return Ok(Receiver {
-                        out,
-                        tmp: TmpFile { path, named: false },
-                    });
+            match TmpFile::create(disk, path) {
+                Ok((tmp, file)) => {
+                    let out = FileWriter::new(file);
+                    return Ok(Receiver { out, tmp });
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -55,11 +50,11 @@ impl Receiver {
 
     /// Syncs the file and verifies it in full, and that it is a snapshot of `cluster_id`.
     pub(crate) fn finish(self, cluster_id: &str) -> io::Result<Received> {
-        self.out.sync_all()?;
-        let file = verify(&self.tmp.path)?;
+        self.out.file().sync_all()?;
+        let file = verify(self.tmp.disk(), self.tmp.path())?;
         if file.cluster_id != cluster_id {
             let other = format!("it belongs to cluster {:?}", file.cluster_id);
-            return Err(invalid(&self.tmp.path, other));
+            return Err(invalid(self.tmp.path(), other));
         }
         Ok(Received {
             file,
@@ -83,7 +78,7 @@ impl Received {
     pub(crate) fn adopt(self) -> io::Result<SnapshotFile> {
         let Received { mut file, mut tmp } = self;
         let dir = tmp
-            .path
+            .path()
             .parent()
             .map(Path::to_path_buf)
             .unwrap_or_else(PathBuf::new);

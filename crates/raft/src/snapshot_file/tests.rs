@@ -5,15 +5,32 @@ use std::io;
 use std::path::Path;
 
 use proptest::prelude::*;
+use seqd_disk::OsDisk;
 use tempfile::TempDir;
 
 use super::folder::Recovered;
 use super::reader::verify;
 use super::*;
 use crate::checkpoint::memory::MemoryStore;
-use crate::checkpoint::{Checkpoint, Opened, Row, Tally, create_generation, open};
+use crate::checkpoint::{
+    Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_generation, open,
+};
 
 const CLUSTER: &str = "cluster-a";
+
+#[derive(Debug, Default)]
+struct Rows(Vec<Row>);
+
+impl TakeRows for Rows {
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.0.push((key.to_vec(), value.to_vec()));
+        Ok(())
+    }
+}
+
+fn os() -> Arc<dyn Disk> {
+    Arc::new(OsDisk)
+}
 
 fn temp() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -40,7 +57,7 @@ fn some_rows(rows: u32) -> Vec<Row> {
 }
 
 fn write(dir: &Path, index: u64, rows: &[Row]) -> SnapshotFile {
-    let mut writer = SnapshotWriter::create(dir, header(index)).unwrap();
+    let mut writer = SnapshotWriter::create(&os(), dir, header(index)).unwrap();
     for (key, value) in rows {
         writer.row(key, value).unwrap();
     }
@@ -48,7 +65,7 @@ fn write(dir: &Path, index: u64, rows: &[Row]) -> SnapshotFile {
 }
 
 fn read(path: &Path) -> io::Result<Vec<Row>> {
-    SnapshotReader::open(path)?.rows().collect()
+    SnapshotReader::open(&OsDisk, path)?.rows().collect()
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -78,7 +95,7 @@ proptest! {
         let file = write(dir.path(), 12, &rows);
         prop_assert_eq!(read(&file.path).unwrap(), rows);
         prop_assert_eq!(file.len, fs::metadata(&file.path).unwrap().len());
-        prop_assert_eq!(verify(&file.path).unwrap(), file);
+        prop_assert_eq!(verify(&OsDisk, &file.path).unwrap(), file);
     }
 }
 
@@ -100,7 +117,7 @@ fn the_file_says_what_it_is_of() {
     let mut tally = Tally::default();
     rows.iter().for_each(|(key, value)| tally.add(key, value));
     assert_eq!(file.digest, tally.digest);
-    assert_eq!(list(dir.path()).unwrap(), [file]);
+    assert_eq!(list(&OsDisk, dir.path()).unwrap(), [file]);
 }
 
 #[test]
@@ -113,7 +130,7 @@ fn golden_bytes_of_a_snapshot() {
         log_id: vec![7],
         membership: vec![8, 9],
     };
-    let mut writer = SnapshotWriter::create(dir.path(), header).unwrap();
+    let mut writer = SnapshotWriter::create(&os(), dir.path(), header).unwrap();
     writer.row(b"k", b"vw").unwrap();
     let bytes = fs::read(writer.finish().unwrap().path).unwrap();
 
@@ -154,7 +171,7 @@ fn each_flipped_byte_of_a_small_file_is_found() {
             let mut damaged = bytes.clone();
             damaged[position] ^= mask;
             fs::write(&file.path, damaged).unwrap();
-            let error = verify(&file.path).unwrap_err();
+            let error = verify(&OsDisk, &file.path).unwrap_err();
             assert_eq!(
                 error.kind(),
                 io::ErrorKind::InvalidData,
@@ -175,7 +192,7 @@ fn flipped_bytes_of_a_file_of_many_blocks_are_found() {
         let mut damaged = bytes.clone();
         damaged[position] ^= 0x10;
         fs::write(&file.path, damaged).unwrap();
-        assert!(verify(&file.path).is_err(), "byte {position}");
+        assert!(verify(&OsDisk, &file.path).is_err(), "byte {position}");
     }
 }
 
@@ -187,14 +204,14 @@ fn a_cut_or_longer_file_is_found() {
     for end in 0..bytes.len() {
         fs::write(&file.path, &bytes[..end]).unwrap();
         assert_eq!(
-            verify(&file.path).unwrap_err().kind(),
+            verify(&OsDisk, &file.path).unwrap_err().kind(),
             io::ErrorKind::InvalidData,
             "{end}"
         );
     }
     fs::write(&file.path, [bytes, vec![0]].concat()).unwrap();
     assert!(
-        verify(&file.path)
+        verify(&OsDisk, &file.path)
             .unwrap_err()
             .to_string()
             .contains("behind the footer")
@@ -220,7 +237,7 @@ fn blocks_that_were_swapped_repeated_or_left_out_are_found() {
             .iter()
             .for_each(|frame| damaged.extend(frames[*frame]));
         fs::write(&file.path, damaged).unwrap();
-        verify(&file.path).is_err()
+        verify(&OsDisk, &file.path).is_err()
     };
     let right: Vec<usize> = (0..frames.len()).collect();
     assert!(!check(&right));
@@ -246,10 +263,10 @@ fn a_newer_file_is_told_from_a_damaged_one() {
     bytes[13 + length..17 + length].copy_from_slice(&crc.to_le_bytes());
     fs::write(&file.path, bytes).unwrap();
     assert_eq!(
-        verify(&file.path).unwrap_err().kind(),
+        verify(&OsDisk, &file.path).unwrap_err().kind(),
         io::ErrorKind::Unsupported
     );
-    let error = recover(dir.path(), CLUSTER).unwrap_err();
+    let error = recover(&OsDisk, dir.path(), CLUSTER).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
     assert_eq!(names(dir.path()), ["12-3.snap"]);
 }
@@ -257,7 +274,7 @@ fn a_newer_file_is_told_from_a_damaged_one() {
 #[test]
 fn rows_and_headers_have_bounds() {
     let dir = temp();
-    let mut writer = SnapshotWriter::create(dir.path(), header(12)).unwrap();
+    let mut writer = SnapshotWriter::create(&os(), dir.path(), header(12)).unwrap();
     let error = writer.row(b"k", &vec![0; MAX_ROW_BYTES]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     let largest = (b"k".to_vec(), vec![1; MAX_ROW_BYTES - 1]);
@@ -272,7 +289,9 @@ fn rows_and_headers_have_bounds() {
         membership: vec![0; MAX_HEADER_BYTES],
         ..header(13)
     };
-    let error = SnapshotWriter::create(dir.path(), long).unwrap_err();
+    let error = SnapshotWriter::create(&os(), dir.path(), long)
+        .err()
+        .unwrap();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert_eq!(names(dir.path()), ["12-3.snap"]);
 }
@@ -280,10 +299,10 @@ fn rows_and_headers_have_bounds() {
 #[test]
 fn an_unfinished_snapshot_leaves_nothing_and_a_killed_one_is_cleaned() {
     let dir = temp();
-    let mut writer = SnapshotWriter::create(dir.path(), header(12)).unwrap();
+    let mut writer = SnapshotWriter::create(&os(), dir.path(), header(12)).unwrap();
     writer.row(b"k", b"v").unwrap();
     assert_eq!(names(dir.path()), ["12-3.snap.tmp"]);
-    assert_eq!(list(dir.path()).unwrap(), []);
+    assert_eq!(list(&OsDisk, dir.path()).unwrap(), []);
     drop(writer);
     assert_eq!(names(dir.path()), [""; 0]);
 
@@ -291,7 +310,7 @@ fn an_unfinished_snapshot_leaves_nothing_and_a_killed_one_is_cleaned() {
     fs::write(dir.path().join("12-3.snap.tmp"), b"seqd").unwrap();
     fs::write(dir.path().join("received-0.tmp"), b"seqd").unwrap();
     fs::write(dir.path().join("notes"), b"of someone").unwrap();
-    let found = recover(dir.path(), CLUSTER).unwrap();
+    let found = recover(&OsDisk, dir.path(), CLUSTER).unwrap();
     assert_eq!((indexes(&found.valid), found.bad.len()), (vec![9], 0));
     assert_eq!(names(dir.path()), ["9-3.snap", "notes"]);
 }
@@ -303,18 +322,24 @@ fn the_list_goes_by_number_and_two_are_kept() {
         write(dir.path(), index, &some_rows(1));
     }
     fs::write(dir.path().join("0100-3.snap"), b"not a name of ours").unwrap();
-    assert_eq!(indexes(&list(dir.path()).unwrap()), [100, 20, 9, 3]);
-    keep_two(dir.path()).unwrap();
-    keep_two(dir.path()).unwrap();
-    assert_eq!(indexes(&list(dir.path()).unwrap()), [100, 20]);
-    void_older(dir.path(), 100).unwrap();
+    assert_eq!(
+        indexes(&list(&OsDisk, dir.path()).unwrap()),
+        [100, 20, 9, 3]
+    );
+    keep_two(&OsDisk, dir.path()).unwrap();
+    keep_two(&OsDisk, dir.path()).unwrap();
+    assert_eq!(indexes(&list(&OsDisk, dir.path()).unwrap()), [100, 20]);
+    void_older(&OsDisk, dir.path(), 100).unwrap();
     assert_eq!(names(dir.path()), ["0100-3.snap", "100-3.snap"]);
 }
 
 #[test]
 fn a_start_keeps_what_is_valid_and_bad_ones_no_longer_count() {
     let dir = temp();
-    assert_eq!(recover(dir.path(), CLUSTER).unwrap(), Recovered::default());
+    assert_eq!(
+        recover(&OsDisk, dir.path(), CLUSTER).unwrap(),
+        Recovered::default()
+    );
     for index in [10, 20, 30, 40, 50] {
         write(dir.path(), index, &some_rows(5));
     }
@@ -325,9 +350,9 @@ fn a_start_keeps_what_is_valid_and_bad_ones_no_longer_count() {
     fs::write(newest, bytes).unwrap();
     fs::rename(dir.path().join("30-3.snap"), dir.path().join("40-3.snap")).unwrap();
     fs::write(dir.path().join("20-3.snap"), b"").unwrap();
-    assert_eq!(indexes(&list(dir.path()).unwrap()), [50, 30, 10]);
+    assert_eq!(indexes(&list(&OsDisk, dir.path()).unwrap()), [50, 30, 10]);
 
-    let found = recover(dir.path(), CLUSTER).unwrap();
+    let found = recover(&OsDisk, dir.path(), CLUSTER).unwrap();
     assert_eq!(indexes(&found.valid), [10]);
     let why: Vec<&str> = found.bad.iter().map(|(_, why)| why.as_str()).collect();
     assert_eq!(why.len(), 3);
@@ -338,9 +363,9 @@ fn a_start_keeps_what_is_valid_and_bad_ones_no_longer_count() {
         names(dir.path()),
         ["10-3.snap", "40-3.snap.bad", "50-3.snap.bad"]
     );
-    assert_eq!(recover(dir.path(), CLUSTER).unwrap().bad, []);
+    assert_eq!(recover(&OsDisk, dir.path(), CLUSTER).unwrap().bad, []);
 
-    let found = recover(dir.path(), "cluster-b").unwrap();
+    let found = recover(&OsDisk, dir.path(), "cluster-b").unwrap();
     assert_eq!((found.valid, found.bad.len()), (Vec::new(), 1));
 }
 
@@ -351,7 +376,7 @@ fn a_received_snapshot_has_its_name_only_once_adopted() {
     let sent = write(from.path(), 12, &rows);
     let bytes = fs::read(&sent.path).unwrap();
     let transfer = || {
-        let mut receiver = Receiver::create(to.path()).unwrap();
+        let mut receiver = Receiver::create(&os(), to.path()).unwrap();
         bytes
             .chunks(7_001)
             .for_each(|chunk| receiver.write(chunk).unwrap());
@@ -360,8 +385,11 @@ fn a_received_snapshot_has_its_name_only_once_adopted() {
 
     let received = transfer();
     assert_eq!(received.len(), sent.len);
-    assert_eq!(verify(received.path()).unwrap().digest, sent.digest);
-    assert_eq!(list(to.path()).unwrap(), []);
+    assert_eq!(
+        verify(&OsDisk, received.path()).unwrap().digest,
+        sent.digest
+    );
+    assert_eq!(list(&OsDisk, to.path()).unwrap(), []);
     drop(received);
     assert_eq!(names(to.path()), [""; 0]);
 
@@ -376,7 +404,7 @@ fn a_damaged_or_foreign_transfer_is_refused_and_leaves_nothing() {
     let (from, to) = (temp(), temp());
     let bytes = fs::read(write(from.path(), 12, &some_rows(50)).path).unwrap();
     let transfer = |bytes: &[u8], cluster_id: &str| -> io::Result<Received> {
-        let mut receiver = Receiver::create(to.path())?;
+        let mut receiver = Receiver::create(&os(), to.path())?;
         receiver.write(bytes)?;
         receiver.finish(cluster_id)
     };
@@ -402,26 +430,32 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
         digest: tally.digest,
     };
     let mut store = MemoryStore::default();
-    let before = take(&store, dir.path(), CLUSTER, 3).unwrap_err();
+    let before = take(&store, &os(), dir.path(), CLUSTER, 3).unwrap_err();
     assert_eq!(before.kind(), io::ErrorKind::InvalidInput);
     let puts = rows
         .iter()
         .map(|(key, value)| (key.clone(), Some(value.clone())));
     store.write(puts.collect(), &applied).unwrap();
-    let file = take(&store, dir.path(), CLUSTER, 3).unwrap();
+    let file = take(&store, &os(), dir.path(), CLUSTER, 3).unwrap();
     assert_eq!((file.index, file.term), (44, 3));
 
-    let read = SnapshotReader::open(&file.path).unwrap().rows();
-    let built = create_generation(data.path(), CLUSTER, read, &applied).unwrap();
+    let read = SnapshotReader::open(&OsDisk, &file.path).unwrap().rows();
+    let place = Place {
+        disk: os(),
+        data_dir: data.path().to_owned(),
+        cluster_id: CLUSTER.to_owned(),
+        stores: Arc::new(SledStores),
+    };
+    let built = create_generation(&place, read, &applied).unwrap();
     assert_eq!(built.applied(), Some(applied.clone()));
-    Box::new(built).close().unwrap();
-    match open(data.path(), CLUSTER, false).unwrap() {
+    built.close().unwrap();
+    match open::<Rows>(&place, false).unwrap() {
         Opened::Good {
             rows: found,
             applied: known,
             ..
         } => {
-            assert_eq!((found, known), (rows, applied.clone()));
+            assert_eq!((found.0, known), (rows, applied.clone()));
         }
         other => panic!("{other:?}"),
     }
@@ -432,7 +466,7 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     };
     store.write(Vec::new(), &wrong).unwrap();
     fs::remove_file(&file.path).unwrap();
-    let error = take(&store, dir.path(), CLUSTER, 3).unwrap_err();
+    let error = take(&store, &os(), dir.path(), CLUSTER, 3).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert_eq!(names(dir.path()), [""; 0]);
 }

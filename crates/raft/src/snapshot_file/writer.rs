@@ -1,21 +1,20 @@
 //! Writes a snapshot under a temporary name, which becomes the final one at the end.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use seqd_disk::{Disk, DiskFile, FileWriter};
 use seqd_state::codec;
 
 use super::{
     BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
 };
 use crate::checkpoint::{Tally, check_row};
-use crate::folder::sync_folder;
 
 /// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
-#[derive(Debug)]
 pub(crate) struct SnapshotWriter {
-    out: BufWriter<File>,
+    out: BufWriter<FileWriter>,
     dir: PathBuf,
     tmp: TmpFile,
     header: SnapshotHeader,
@@ -26,19 +25,41 @@ pub(crate) struct SnapshotWriter {
 }
 
 /// A file that is removed when it is dropped, unless it got its final name.
-#[derive(Debug)]
 pub(super) struct TmpFile {
-    pub(super) path: PathBuf,
-    pub(super) named: bool,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    named: bool,
 }
 
 impl TmpFile {
+    /// Makes the file, which must not be there yet.
+    pub(super) fn create(
+        disk: &Arc<dyn Disk>,
+        path: PathBuf,
+    ) -> io::Result<(TmpFile, Arc<dyn DiskFile>)> {
+        let file = disk.create(&path)?;
+        let tmp = TmpFile {
+            disk: Arc::clone(disk),
+            path,
+            named: false,
+        };
+        Ok((tmp, file))
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives a synced file its final name, durably.
     pub(super) fn rename(&mut self, dir: &Path, name: &str) -> io::Result<PathBuf> {
         let path = dir.join(name);
-        fs::rename(&self.path, &path)?;
+        self.disk.rename(&self.path, &path)?;
         self.named = true;
-        sync_folder(dir)?;
+        self.disk.sync_dir(dir)?;
         Ok(path)
     }
 }
@@ -47,21 +68,30 @@ impl Drop for TmpFile {
     fn drop(&mut self) {
         if !self.named {
             // What stays if this fails is removed at the next start.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.disk.remove(&self.path);
         }
     }
 }
 
 impl SnapshotWriter {
     /// Begins a snapshot in `dir`, which exists.
-    pub(crate) fn create(dir: &Path, header: SnapshotHeader) -> io::Result<SnapshotWriter> {
+    pub(crate) fn create(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        header: SnapshotHeader,
+    ) -> io::Result<SnapshotWriter> {
         let bytes = codec::encode(&header).map_err(too_large)?;
         let path = dir.join(file_name(header.index, header.term) + ".tmp");
-        let out = BufWriter::with_capacity(BLOCK_BYTES, File::create(&path)?);
+        if disk.kind(&path)?.is_some() {
+            // An attempt that failed, and could not remove what it had written.
+            disk.remove(&path)?;
+        }
+        let (tmp, file) = TmpFile::create(disk, path)?;
+        let out = BufWriter::with_capacity(BLOCK_BYTES, FileWriter::new(file));
         let mut writer = SnapshotWriter {
             out,
             dir: dir.to_owned(),
-            tmp: TmpFile { path, named: false },
+            tmp,
             header,
             block: Vec::with_capacity(2 * BLOCK_BYTES),
             crc: crc32c::crc32c(MAGIC),
@@ -108,7 +138,7 @@ impl SnapshotWriter {
             &codec::encode(&footer).map_err(too_large)?,
         )?;
         self.out.flush()?;
-        self.out.get_ref().sync_all()?;
+        self.out.get_ref().file().sync_all()?;
         let name = file_name(self.header.index, self.header.term);
         let path = self.tmp.rename(&self.dir, &name)?;
         Ok(SnapshotFile::new(path, self.header, footer, self.len))

@@ -137,6 +137,7 @@ async fn start(name: &str, folder: &Path, addr: &str, peers: &[Peer]) -> Result<
         max_peer_skew_ms: 500,
         version: "test".to_owned(),
         clock: Arc::new(TestClock),
+        disk: Arc::new(seqd_disk::OsDisk),
     })
     .await
 }

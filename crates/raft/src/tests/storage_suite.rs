@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicU64;
 
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
+use seqd_disk::OsDisk;
 use seqd_state::State;
 use seqd_wal::{Wal, WalOptions};
 use tempfile::TempDir;
 
-use crate::checkpoint;
+use crate::checkpoint::{self, Place, SledStores};
 use crate::checkpointer::{Checkpointer, Workshop};
 use crate::log_store::LogStore;
 use crate::machine::{Applied, Machine};
@@ -33,13 +34,18 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
             None,
             StoredMembership::default(),
         ));
+        let place = Place {
+            disk: Arc::new(OsDisk),
+            data_dir: dir.path().to_owned(),
+            cluster_id: "TEST".to_owned(),
+            stores: Arc::new(SledStores),
+        };
         let checkpointer = Checkpointer::start(Workshop {
             applied: Arc::clone(&applied),
-            store: Box::new(checkpoint::create_empty(dir.path(), "TEST").unwrap()),
+            store: checkpoint::create_empty(&place).unwrap(),
             wal,
-            data_dir: dir.path().to_owned(),
+            place,
             snapshots,
-            cluster_id: "TEST".to_owned(),
             written: None,
             on_failure: Box::new(|error| panic!("{error}")),
         })

@@ -1,8 +1,9 @@
-//! What every store must do, and that both do it.
+//! What every store must do, and that each does it.
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::checkpoint::file_store::FileStores;
 use crate::checkpoint::memory::MemoryStore;
 
 /// What every store must do. `reopen` closes the store that it is given and opens it again.
@@ -80,11 +81,23 @@ fn the_memory_store_conforms() {
 #[test]
 fn the_sled_store_conforms() {
     let dir = temp();
-    let store = create_empty(dir.path(), CLUSTER).unwrap();
-    conforms(Box::new(store), &|closed| {
+    conforms_in(&place(dir.path()));
+}
+
+#[test]
+fn the_file_store_conforms() {
+    let dir = temp();
+    conforms_in(&Place {
+        stores: Arc::new(FileStores),
+        ..place(dir.path())
+    });
+}
+
+fn conforms_in(place: &Place) {
+    conforms(create_empty(place).unwrap(), &|closed| {
         closed.close().unwrap();
-        match opened(dir.path()) {
-            Opened::Good { store, .. } | Opened::Empty { store } => Box::new(store),
+        match open::<Rows>(place, false).unwrap() {
+            Opened::Good { store, .. } | Opened::Empty { store } => store,
             aside @ Opened::SetAside { .. } => panic!("{aside:?}"),
         }
     });
@@ -103,7 +116,7 @@ proptest! {
             1..8),
     ) {
         let dir = temp();
-        let mut store = create_empty(dir.path(), CLUSTER).unwrap();
+        let mut store = create_empty(&place(dir.path())).unwrap();
         let mut rows = Rows::new();
         for (round, changes) in rounds.into_iter().enumerate() {
             // A drained state names each key once.

@@ -31,12 +31,12 @@ fn a_record_that_does_not_fit_the_rows_sets_the_folder_aside() {
 fn a_folder_of_another_cluster_or_number_is_set_aside() {
     let rows = some_rows(3, 1);
     let dir = written(&rows);
-    match open(dir.path(), "cluster-b", false).unwrap() {
+    match open::<Rows>(&place_of(dir.path(), "cluster-b"), false).unwrap() {
         Opened::SetAside { why, .. } => assert!(why.contains(CLUSTER), "{why}"),
         other => panic!("{other:?}"),
     }
     let dir = written(&rows);
-    close(create_generation(dir.path(), CLUSTER, oks(&rows), &applied(8, &rows)).unwrap());
+    close(create_generation(&place(dir.path()), oks(&rows), &applied(8, &rows)).unwrap());
     copy(
         &written(&rows).path().join("state-1"),
         &dir.path().join("older"),
@@ -53,7 +53,7 @@ fn a_deleted_folder_is_gone_and_the_next_generation_has_a_new_number() {
     fs::remove_dir_all(dir.path().join("state-1")).unwrap();
     let (why, moved_to) = set_aside(dir.path());
     assert_eq!((why.as_str(), moved_to), ("state-1 is gone", None));
-    close(create_generation(dir.path(), CLUSTER, oks(&rows), &applied(9, &rows)).unwrap());
+    close(create_generation(&place(dir.path()), oks(&rows), &applied(9, &rows)).unwrap());
     assert_eq!(names(dir.path()), ["CURRENT", "state-2"]);
     let (_store, found, found_applied) = good(dir.path());
     assert_eq!((found, found_applied.index), (rows, 9));
@@ -73,7 +73,7 @@ fn deleted_files_of_sled_never_make_an_empty_state() {
         match opened(dir.path()) {
             Opened::SetAside { .. } => {}
             Opened::Good { rows: found, .. } => {
-                assert_eq!(found.into_iter().collect::<Rows>(), rows, "without {gone}");
+                assert_eq!(found, rows, "without {gone}");
             }
             Opened::Empty { .. } => panic!("empty without {gone}"),
         }
@@ -90,7 +90,7 @@ fn without_a_current_the_folder_is_set_aside() {
     assert_eq!(moved_to, Some(dir.path().join("state-bad-1-1")));
     let (why, moved_to) = set_aside(dir.path());
     assert_eq!((why.as_str(), moved_to), ("CURRENT is missing", None));
-    close(create_generation(dir.path(), CLUSTER, oks(&rows), &applied(9, &rows)).unwrap());
+    close(create_generation(&place(dir.path()), oks(&rows), &applied(9, &rows)).unwrap());
     assert_eq!(names(dir.path()), ["CURRENT", "state-2", "state-bad-1-1"]);
 }
 
@@ -137,7 +137,7 @@ fn two_set_aside_folders_are_kept() {
             moved_to.ends_with(format!("state-bad-{generation}-1")),
             "{moved_to:?}"
         );
-        close(create_generation(dir.path(), CLUSTER, oks(&rows), &applied(8, &rows)).unwrap());
+        close(create_generation(&place(dir.path()), oks(&rows), &applied(8, &rows)).unwrap());
     }
     assert_eq!(
         names(dir.path()),
@@ -152,7 +152,7 @@ fn a_folder_that_does_not_open_in_time_is_set_aside() {
     // sled's lock on the folder is held, so that the open cannot end.
     let (held, ..) = good(dir.path());
     let limit = Duration::from_millis(300);
-    match open_within(dir.path(), CLUSTER, false, limit).unwrap() {
+    match open_within::<Rows>(&place(dir.path()), false, limit).unwrap() {
         Opened::SetAside { moved_to, .. } => assert!(moved_to.is_some()),
         other => panic!("{other:?}"),
     }
@@ -166,7 +166,7 @@ fn a_disk_that_refuses_is_an_error_and_costs_no_folder() {
     let current = dir.path().join("CURRENT");
     fs::remove_file(&current).unwrap();
     fs::create_dir(&current).unwrap();
-    assert!(open(dir.path(), CLUSTER, false).is_err());
+    assert!(open::<Rows>(&place(dir.path()), false).is_err());
     assert_eq!(names(dir.path()), ["CURRENT", "state-1"]);
 }
 
@@ -177,7 +177,7 @@ fn a_flipped_byte_is_never_believed() {
     let template = temp();
     let mut history: Vec<(Checkpoint, Rows)> = Vec::new();
     let mut rows = Rows::new();
-    let mut store = create_empty(template.path(), CLUSTER).unwrap();
+    let mut store = create_empty(&place(template.path())).unwrap();
     for round in 0..12 {
         let changed: Rows = some_rows(400, round)
             .into_iter()
@@ -208,14 +208,14 @@ fn a_flipped_byte_is_never_believed() {
             damaged[position] ^= 0x40 | (position as u8 & 1);
             fs::write(dir.path().join("state-1").join(&file), damaged).unwrap();
             let limit = Duration::from_secs(10);
-            let found = open_within(dir.path(), CLUSTER, false, limit);
+            let found = open_within::<Rows>(&place(dir.path()), false, limit);
             let outcome = match found.unwrap_or_else(|e| panic!("{file} byte {position}: {e}")) {
                 Opened::Good {
                     store,
                     rows,
                     applied,
                 } => {
-                    let found = (applied, rows.into_iter().collect());
+                    let found = (applied, rows);
                     assert!(history.contains(&found), "{file} byte {position}");
                     let last = Some(&found) == history.last();
                     drop(store);
@@ -270,7 +270,7 @@ fn after_a_failed_checkpoint_nothing_more_is_written() {
     fs::create_dir(&blobs).unwrap();
     let again = store.write(puts(&more), &applied(8, &more)).unwrap_err();
     assert_eq!(again.to_string(), "an earlier checkpoint failed");
-    assert!(Box::new(store).close().is_err());
+    assert!(store.close().is_err());
     // The failed batch may be there or not, but never in part.
     let (_store, found, record) = good(dir.path());
     let either = [

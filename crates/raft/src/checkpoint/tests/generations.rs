@@ -7,7 +7,7 @@ use crate::checkpoint::generation::build;
 fn a_new_node_begins_empty_and_stays_so_until_the_first_checkpoint() {
     let dir = temp();
     for is_new in [true, true, false] {
-        match open(dir.path(), CLUSTER, is_new).unwrap() {
+        match open::<Rows>(&place(dir.path()), is_new).unwrap() {
             Opened::Empty { store } => close(store),
             other => panic!("{other:?}"),
         }
@@ -18,9 +18,9 @@ fn a_new_node_begins_empty_and_stays_so_until_the_first_checkpoint() {
 #[test]
 fn a_first_start_that_was_interrupted_begins_again() {
     let dir = temp();
-    close(build(dir.path(), CLUSTER, |_| Ok(())).unwrap().0);
+    close(build(&place(dir.path()), |_| Ok(())).unwrap().0);
     assert!(matches!(
-        open(dir.path(), CLUSTER, true).unwrap(),
+        open::<Rows>(&place(dir.path()), true).unwrap(),
         Opened::Empty { .. }
     ));
     assert_eq!(names(dir.path()), ["CURRENT", "state-2"]);
@@ -31,7 +31,7 @@ fn a_new_generation_takes_the_place_of_the_old_one_while_that_is_open() {
     let (old, new) = (some_rows(300, 1), some_rows(200, 2));
     let dir = written(&old);
     let (before, ..) = good(dir.path());
-    let after = create_generation(dir.path(), CLUSTER, oks(&new), &applied(50, &new)).unwrap();
+    let after = create_generation(&place(dir.path()), oks(&new), &applied(50, &new)).unwrap();
     drop(before);
     close(after);
     assert_eq!(names(dir.path()), ["CURRENT", "state-2"]);
@@ -53,21 +53,21 @@ fn an_interrupted_generation_leaves_the_old_one() {
     let torn = oks(&new)
         .take(9_000)
         .chain([Err(io::Error::other("the peer went away"))]);
-    let error = create_generation(dir.path(), CLUSTER, torn, &applied(50, &new)).unwrap_err();
+    let error = create_generation(&place(dir.path()), torn, &applied(50, &new)).unwrap_err();
     assert_eq!(error.to_string(), "the peer went away");
     check(&dir);
 
-    let other = create_generation(dir.path(), CLUSTER, oks(&new).skip(1), &applied(50, &new));
+    let other = create_generation(&place(dir.path()), oks(&new).skip(1), &applied(50, &new));
     assert_eq!(other.unwrap_err().kind(), io::ErrorKind::InvalidData);
     check(&dir);
 
     let panicking = oks(&new).inspect(|_| panic!("a panic of the source"));
-    assert!(create_generation(dir.path(), CLUSTER, panicking, &applied(50, &new)).is_err());
+    assert!(create_generation(&place(dir.path()), panicking, &applied(50, &new)).is_err());
     check(&dir);
 
     // A kill before CURRENT is flipped: the folder is complete, and nothing names it.
-    let built = build(dir.path(), CLUSTER, |store| {
-        store.fill(oks(&new), &applied(50, &new))
+    let built = build(&place(dir.path()), |store| {
+        store.fill(&mut oks(&new), &applied(50, &new))
     });
     close(built.unwrap().0);
     fs::write(dir.path().join("CURRENT.tmp"), b"state-2 ").unwrap();
@@ -84,7 +84,7 @@ fn a_kill_after_the_flip_leaves_the_new_generation() {
     let dir = written(&old);
     let kept = temp();
     copy(&dir.path().join("state-1"), &kept.path().join("state-1"));
-    close(create_generation(dir.path(), CLUSTER, oks(&new), &applied(50, &new)).unwrap());
+    close(create_generation(&place(dir.path()), oks(&new), &applied(50, &new)).unwrap());
     copy(&kept.path().join("state-1"), &dir.path().join("state-1"));
     assert_eq!(good(dir.path()).1, new);
     assert_eq!(names(dir.path()), ["CURRENT", "state-2"]);
