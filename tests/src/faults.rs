@@ -62,6 +62,17 @@ impl Strace {
         Self::attach(node, &["-e", "trace=fdatasync"], folder)
     }
 
+    /// Has the next `fdatasync` of a file fail with `EIO`, once.
+    pub fn fail_fdatasync(node: &Node, file: &Path, folder: &Path) -> Self {
+        let inject = "inject=fdatasync:error=EIO:when=1";
+        let path = file.display().to_string();
+        Self::attach(
+            node,
+            &["-P", &path, "-e", "trace=fdatasync", "-e", inject],
+            folder,
+        )
+    }
+
     fn attach(node: &Node, arguments: &[&str], folder: &Path) -> Self {
         let pid = node.pid();
         let output = folder.join(format!("{}.strace", node.name()));
@@ -84,6 +95,12 @@ impl Strace {
             || all_traced(pid).then_some(()),
         );
         strace
+    }
+
+    /// Whether a call was made to fail.
+    pub fn has_bitten(&self) -> bool {
+        let text = std::fs::read(&self.output).unwrap_or_default();
+        String::from_utf8_lossy(&text).contains("(INJECTED)")
     }
 
     /// How many `fdatasync` calls were seen to end so far.

@@ -19,6 +19,7 @@ pub mod binary;
 pub mod checkers;
 pub mod clock;
 pub mod cluster;
+pub mod damage;
 pub mod faults;
 pub mod history;
 pub mod http;

@@ -75,7 +75,7 @@ impl Workload<Created> {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let url = format!("{url}/v1/sequences/{prefix}{number}");
             // Descriptions of mixed length, so that records do not all end at the same places.
-            let words = "what a sequence is for, in words ".repeat(number % 7);
+            let words = "what a sequence is for, in words ".repeat(number % 28);
             http::request("PUT", &url).json(&json!({"mode": "strict", "description": words}))
         };
         start(load, timeline, ask, read_created)

@@ -196,6 +196,11 @@ fn storage(app: &App, scrape: &mut Scrape) {
         "Checkpoints set aside and rebuilt",
         stats.checkpoint_rebuilds,
     );
+    scrape.count(
+        "snapshots_set_aside",
+        "Damaged snapshots that were set aside",
+        stats.snapshots_set_aside,
+    );
     scrape.histogram(
         "raft_fsync_duration_seconds",
         "Duration of the log's fdatasync",

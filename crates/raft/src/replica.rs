@@ -43,6 +43,7 @@ pub(crate) struct Replica {
     pub(crate) wal: Wal,
     pub(crate) commits: Latency,
     pub(crate) checkpoint_rebuilds: u64,
+    pub(crate) snapshots_set_aside: u64,
     checkpointer: Checkpointer,
     recovered: AtomicBool,
     leader_heard: Mutex<Option<Instant>>,
@@ -79,6 +80,7 @@ impl Replica {
             place,
             loaded,
             purge_floor,
+            snapshots_set_aside,
         } = storage;
         let position = loaded.position;
         let applied = Arc::new(Applied::new(loaded.state, position, loaded.membership));
@@ -119,6 +121,7 @@ impl Replica {
             wal,
             commits: Latency::default(),
             checkpoint_rebuilds: u64::from(loaded.rebuilt),
+            snapshots_set_aside,
             checkpointer,
             recovered: AtomicBool::new(false),
             leader_heard: Mutex::new(None),

@@ -132,6 +132,7 @@ pub(crate) fn storage(local: &Local) -> StorageStats {
         snapshot_bytes: snapshots.iter().map(|file| file.len).sum(),
         checkpoint_bytes: replica.checkpoint_bytes(),
         checkpoint_rebuilds: replica.checkpoint_rebuilds,
+        snapshots_set_aside: replica.snapshots_set_aside,
         commit_buckets: replica.commits.cumulative(),
         commits: replica.commits.totals(),
     }

@@ -28,6 +28,8 @@ pub(crate) struct Storage {
     pub(crate) place: Place,
     pub(crate) loaded: Loaded,
     pub(crate) purge_floor: Arc<AtomicU64>,
+    /// Snapshots that were found damaged at this open.
+    pub(crate) snapshots_set_aside: u64,
 }
 
 impl Storage {
@@ -86,7 +88,7 @@ pub(crate) fn open_storage(
     let kept = snapshot_file::recover(disk, &snapshots, &place.cluster_id)
         .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
     for (path, why) in &kept.bad {
-        tracing::warn!(path = %path.display(), %why, "a snapshot is not usable");
+        tracing::warn!(path = %path.display(), %why, "a snapshot is damaged and was set aside");
     }
     let floor = kept.valid.get(1).map_or(0, |file| file.index);
     let purge_floor = Arc::new(AtomicU64::new(floor));
@@ -125,6 +127,7 @@ pub(crate) fn open_storage(
         place,
         loaded,
         purge_floor,
+        snapshots_set_aside: kept.bad.len() as u64,
     })
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use seqd_tests::cluster::Cluster;
+use seqd_tests::damage::{flip_bit, flip_text, row};
 use seqd_tests::node::Node;
 use serde_json::json;
 
@@ -30,26 +31,13 @@ fn files_below(folder: &PathBuf) -> Vec<PathBuf> {
     files
 }
 
-/// Flips one byte of the record in every place where sled has written it down.
-fn flip_a_byte_of_the_record(node: &Node) -> usize {
-    let mut flipped = 0;
-    for file in state_folders(node).iter().flat_map(files_below) {
-        let mut bytes = std::fs::read(&file).unwrap();
-        let places: Vec<usize> = bytes
-            .windows(MARK.len())
-            .enumerate()
-            .filter(|(_, window)| *window == MARK.as_bytes())
-            .map(|(place, _)| place)
-            .collect();
-        for place in &places {
-            bytes[*place] ^= 1;
-        }
-        if !places.is_empty() {
-            std::fs::write(&file, bytes).unwrap();
-            flipped += places.len();
-        }
-    }
-    flipped
+/// Flips a bit of the record in every place where sled has written it down.
+fn flip_a_bit_of_the_record(node: &Node) -> usize {
+    let files = state_folders(node)
+        .iter()
+        .flat_map(files_below)
+        .collect::<Vec<_>>();
+    files.iter().map(|file| flip_text(file, MARK)).sum()
 }
 
 fn started_with_a_record() -> Cluster {
@@ -59,14 +47,16 @@ fn started_with_a_record() -> Cluster {
     cluster
 }
 
-fn assert_rebuilt(cluster: &mut Cluster, node: usize) {
+fn assert_rebuilt(cluster: &mut Cluster, node: usize, damage: &str) {
     let said_before = cluster.node(node).stderr().len();
     cluster.node_mut(node).start();
     cluster.wait_ready();
     let said = cluster.node(node).stderr();
+    row(damage).is_healed(&said[said_before..]);
+    let metrics = cluster.get(node, "/metrics").ok().body;
     assert!(
-        said[said_before..].contains("rebuil"),
-        "nothing is said of it: {said}"
+        metrics.contains("\nseqd_checkpoint_rebuilds_total 1\n"),
+        "{metrics}"
     );
     assert_eq!(cluster.next(node, "order", 1), (11, 11));
     cluster.wait_same_state(&[0, 1, 2]);
@@ -84,7 +74,7 @@ fn a_deleted_sled_folder_is_rebuilt() {
     folders
         .iter()
         .for_each(|folder| std::fs::remove_dir_all(folder).unwrap());
-    assert_rebuilt(&mut cluster, node);
+    assert_rebuilt(&mut cluster, node, "missing sled folder");
 }
 
 #[test]
@@ -93,10 +83,19 @@ fn a_flipped_byte_in_sled_is_found_and_the_state_rebuilt() {
     let node = cluster.follower();
     assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
     assert!(
-        flip_a_byte_of_the_record(cluster.node(node)) > 0,
+        flip_a_bit_of_the_record(cluster.node(node)) > 0,
         "the record is not in sled"
     );
-    assert_rebuilt(&mut cluster, node);
+    assert_rebuilt(&mut cluster, node, "corrupt sled folder");
+}
+
+#[test]
+fn a_damaged_pointer_to_the_checkpoint_is_no_loss() {
+    let mut cluster = started_with_a_record();
+    let node = cluster.follower();
+    assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
+    flip_bit(&cluster.node(node).data().join("CURRENT"), 3);
+    assert_rebuilt(&mut cluster, node, "damaged `CURRENT`");
 }
 
 #[test]

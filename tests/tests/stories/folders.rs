@@ -1,38 +1,16 @@
 //! Data folders that a node must not start with: emptied, foreign, or in use.
 
-use std::path::Path;
-use std::process::ExitStatus;
-use std::time::Duration;
-
 use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::{copy_folder, flip_bit, row};
+use seqd_tests::loop_disk::{FileSystem, ROOMY};
 use seqd_tests::node::Node;
 use seqd_tests::wait;
 use serde_json::json;
 
-/// The exit code of a folder that is refused: starting again does not help.
-const REFUSED: Option<i32> = Some(9);
-
-#[track_caller]
-fn assert_refused(node: &Node, status: ExitStatus, code: &str) {
-    assert_eq!(status.code(), REFUSED, "{}", node.tail());
-    let last = node.last_line();
-    assert!(last.contains(&format!("code={code}")), "{}", node.tail());
-}
+use crate::power_cuts::cannot_cut;
 
 fn wipe(node: &Node) {
     std::fs::remove_dir_all(node.data()).expect("the folder of a stopped node goes");
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().flatten() {
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 #[test]
@@ -43,10 +21,7 @@ fn an_emptied_folder_is_refused_and_the_way_out_is_said() {
     cluster.node_mut(victim).kill();
     wipe(cluster.node(victim));
     cluster.node_mut(victim).start();
-    let status = cluster.node_mut(victim).exit_within(READY);
-    assert_refused(cluster.node(victim), status, "wiped-voter");
-    let said = cluster.node(victim).stderr();
-    assert!(said.contains("member remove"), "no way out in: {said}");
+    row("empty folder of a known voter").ends(cluster.node_mut(victim));
     assert_eq!(cluster.next((victim + 1) % 3, "order", 1), (1, 1));
 }
 
@@ -61,8 +36,7 @@ fn two_emptied_folders_found_no_second_cluster() {
     wipe(cluster.node(1));
     cluster.start_all();
     for i in [0, 1] {
-        let status = cluster.node_mut(i).exit_within(READY);
-        assert_refused(cluster.node(i), status, "wiped-voter");
+        row("empty folder of a known voter").ends(cluster.node_mut(i));
     }
     let view = cluster.get(2, "/v1/cluster").ok().json();
     assert_eq!(view["cluster_id"], identity);
@@ -77,14 +51,36 @@ fn a_folder_of_another_cluster_is_refused() {
     copy_folder(&other.node(0).data(), kept.path());
     drop(other);
 
+    // The same name in another cluster: nothing on the node itself tells them apart.
     let mut cluster = Cluster::started(3);
-    let victim = cluster.follower();
+    let victim = 0;
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
     wipe(cluster.node(victim));
     copy_folder(kept.path(), &cluster.node(victim).data());
     cluster.node_mut(victim).start();
-    let status = cluster.node_mut(victim).exit_within(READY);
-    assert_refused(cluster.node(victim), status, "foreign-folder");
+    row("folder of another cluster").ends(cluster.node_mut(victim));
+}
+
+#[test]
+fn a_folder_of_another_node_is_refused() {
+    let mut cluster = Cluster::started(3);
+    for node in [0, 1] {
+        assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
+    }
+    wipe(cluster.node(0));
+    copy_folder(&cluster.node(1).data(), &cluster.node(0).data());
+    cluster.node_mut(0).start();
+    row("folder of another node").ends(cluster.node_mut(0));
+}
+
+#[test]
+fn a_folder_of_another_program_is_refused() {
+    let mut cluster = Cluster::planned(1);
+    let data = cluster.node(0).data();
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(data.join("ibdata1"), "somebody else's").unwrap();
+    cluster.node_mut(0).start();
+    row("folder of another program").ends(cluster.node_mut(0));
 }
 
 #[test]
@@ -100,10 +96,86 @@ fn a_folder_in_use_is_refused_and_its_user_serves_on() {
         &format!("{:?}", data.display().to_string()),
     );
     second.start();
-    let status = second.exit_within(Duration::from_secs(15));
-    assert_refused(&second, status, "folder-in-use");
+    row("folder in use by another process").ends(&mut second);
     assert!(cluster.node_mut(0).is_running());
     cluster.get(0, "/v1/id").ok();
+}
+
+#[test]
+fn a_folder_of_a_newer_version_is_refused() {
+    let mut cluster = Cluster::started(1);
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    std::fs::write(cluster.node(0).data().join("format"), "seqd-data 2\n").unwrap();
+    cluster.node_mut(0).start();
+    row("newer format version").ends(cluster.node_mut(0));
+}
+
+#[test]
+fn a_folder_that_this_user_may_not_use_is_left_alone() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("a folder of another user: not told, making one needs root");
+        return;
+    }
+    let mut cluster = Cluster::started(1);
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(cluster.folder(), closed).unwrap();
+    let nobody = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    cluster.node_mut(0).set_launcher(&nobody);
+    cluster.node_mut(0).start();
+    row("no permission").ends(cluster.node_mut(0));
+    cluster.node_mut(0).set_launcher(&[]);
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+}
+
+#[test]
+fn a_folder_on_a_file_system_for_reading_alone_is_left_alone() {
+    if cannot_cut(FileSystem::Ext4, "a read-only file system") {
+        return;
+    }
+    let mut cluster = Cluster::planned(1).on_disks(FileSystem::Ext4, ROOMY);
+    cluster.start_all();
+    cluster.wait_ready();
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    cluster.disk_mut(0).unmount();
+    cluster.disk_mut(0).mount_read_only();
+    cluster.node_mut(0).start();
+    row("read-only").ends(cluster.node_mut(0));
+    cluster.disk_mut(0).unmount();
+    cluster.disk_mut(0).mount();
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+}
+
+#[test]
+fn damage_in_a_small_file_is_told_by_its_name() {
+    let mut cluster = Cluster::started(1);
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    let data = cluster.node(0).data();
+    for (name, damage) in [
+        ("identity", "damaged `identity`"),
+        ("boot", "damaged `boot`"),
+        ("format", "damaged `format`"),
+    ] {
+        let path = data.join(name);
+        let good = std::fs::read(&path).unwrap();
+        flip_bit(&path, 5);
+        cluster.node_mut(0).start();
+        row(damage).ends(cluster.node_mut(0));
+        std::fs::write(&path, good).unwrap();
+    }
+    // The mark of the clock is a help and no truth.
+    flip_bit(&data.join("last-tick"), 1);
+    let said = cluster.node(0).stderr().len();
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+    row("damaged `last-tick`").is_healed(&cluster.node(0).stderr()[said..]);
 }
 
 #[test]

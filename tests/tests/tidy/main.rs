@@ -10,6 +10,7 @@
 )]
 
 mod arrows;
+mod damage;
 mod documents;
 mod files;
 mod names;

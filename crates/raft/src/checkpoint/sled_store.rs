@@ -323,10 +323,19 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 fn io_error(error: sled::Error) -> io::Error {
     match error {
-        sled::Error::Io(error) => error,
+        sled::Error::Io(error) => in_plain_words(error),
         sled::Error::Corruption { .. } => io::Error::new(io::ErrorKind::InvalidData, error),
         other => io::Error::other(other),
     }
+}
+
+/// sled keeps the first error of a failed write and hands copies of it out, with its `Debug` text
+/// as their message.
+fn in_plain_words(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let code = text.strip_prefix("Os { code: ");
+    let code = code.and_then(|rest| rest.split(',').next()?.parse().ok());
+    code.map_or(error, io::Error::from_raw_os_error)
 }
 
 /// sled has no kind for a held lock, only this text.

@@ -1,0 +1,113 @@
+//! A log that is not what was written: what is a torn write is cut off, what was synced once is
+//! missed and refused, and the machine comes back as a new member.
+
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::{copy_folder, files, flip_text, row};
+use seqd_tests::node::Node;
+use seqd_tests::{http, wait};
+use serde_json::json;
+
+/// A text that stands in a record, so that it can be found again.
+const MARK: &str = "a-description-that-the-story-finds-again";
+
+fn started_with_records(count: usize) -> Cluster {
+    let cluster = Cluster::started(count);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict", "description": MARK}));
+    assert_eq!(cluster.next(0, "order", 10), (1, 10));
+    cluster
+}
+
+fn log_of(node: &Node) -> std::path::PathBuf {
+    node.data().join("wal")
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_nothing_is_missed() {
+    let mut cluster = started_with_records(1);
+    cluster.node_mut(0).kill();
+    let segments = files(&log_of(cluster.node(0)), ".seg");
+    let segment = segments.last().expect("a segment");
+    let bytes = std::fs::read(segment).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1;
+    // Half a batch, as a power cut in the middle of a write would leave it.
+    let file = std::fs::File::options().write(true).open(segment).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0xAB; 100], end + 8).unwrap();
+    let said = cluster.node(0).stderr().len();
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+    row("torn tail").is_healed(&cluster.node(0).stderr()[said..]);
+    assert_eq!(cluster.next(0, "order", 1), (11, 11));
+}
+
+#[test]
+fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
+    let mut cluster = started_with_records(3);
+    let victim = cluster.follower();
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    let segments = files(&log_of(cluster.node(victim)), ".seg");
+    let flipped: usize = segments.iter().map(|file| flip_text(file, MARK)).sum();
+    assert_eq!(flipped, 1, "the record is not in the log");
+    cluster.node_mut(victim).start();
+    row("flipped bit in a synced record").ends(cluster.node_mut(victim));
+
+    // The way out that the message gives: removed, emptied, added again.
+    let other = (victim + 1) % 3;
+    let name = cluster.node(victim).name().to_owned();
+    let member = cluster.url(other, &format!("/v1/cluster/members/{name}"));
+    http::request("DELETE", &member).reply().ok();
+    std::fs::remove_dir_all(cluster.node(victim).data()).unwrap();
+    cluster.node_mut(victim).start();
+    let added = json!({"name": name, "peer": cluster.node(victim).peer_address()});
+    let members = cluster.url(other, "/v1/cluster/members");
+    wait::until("the machine is a member again", READY, || {
+        let reply = http::request("POST", &members).json(&added).send().ok()?;
+        (reply.status < 300).then_some(())
+    });
+    cluster.wait_ready();
+    cluster.wait_same_state(&[0, 1, 2]);
+    assert_eq!(cluster.next(victim, "order", 1), (11, 11));
+}
+
+#[test]
+fn a_missing_segment_is_refused() {
+    let mut cluster = started_with_records(1);
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    let segments = files(&log_of(cluster.node(0)), ".seg");
+    // Segments are large; one is taken for a later one, so that those in between are missing.
+    let first = segments.first().unwrap();
+    let name = first
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .replace('1', "3");
+    std::fs::copy(first, first.with_file_name(name)).unwrap();
+    cluster.node_mut(0).start();
+    row("missing segment").ends(cluster.node_mut(0));
+}
+
+#[test]
+fn a_log_that_is_gone_is_refused() {
+    let mut cluster = started_with_records(3);
+    let victim = cluster.follower();
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    std::fs::remove_dir_all(log_of(cluster.node(victim))).unwrap();
+    cluster.node_mut(victim).start();
+    row("missing log").ends(cluster.node_mut(victim));
+}
+
+#[test]
+fn a_log_that_is_older_than_the_checkpoint_is_refused() {
+    let mut cluster = started_with_records(1);
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    let log = log_of(cluster.node(0));
+    let kept = cluster.folder().join("older-log");
+    copy_folder(&log, &kept);
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+    cluster.next(0, "order", 10);
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    std::fs::remove_dir_all(&log).unwrap();
+    copy_folder(&kept, &log);
+    cluster.node_mut(0).start();
+    row("older copy of the log alone").ends(cluster.node_mut(0));
+}

@@ -1,0 +1,147 @@
+//! Snapshots that turned bad: set aside, missed by nobody as long as the state can be had from
+//! elsewhere, and refused when it cannot.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::{files, flip_bit, row};
+use seqd_tests::history::Timeline;
+use seqd_tests::node::Node;
+use seqd_tests::wait;
+use seqd_tests::workload::{Load, Route, Workload};
+use serde_json::json;
+
+/// Entries that a log keeps behind a snapshot.
+const KEPT_BEHIND: u64 = 10_000;
+
+/// The least that is purged at once.
+const PURGED_AT_ONCE: u64 = 1024;
+
+/// A minute: this many entries take some time on a busy machine with a debug build.
+const FILLED: Duration = Duration::from_secs(60);
+
+fn snapshots(node: &Node) -> Vec<PathBuf> {
+    let mut found = files(&node.data().join("snap"), ".snap");
+    // `<index>-<term>.snap`
+    found.sort_by_key(|path| {
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        name.split('-')
+            .next()
+            .and_then(|index| index.parse::<u64>().ok())
+    });
+    found
+}
+
+fn flip_in_the_middle(path: &PathBuf) {
+    let length = std::fs::metadata(path).expect("a snapshot").len();
+    flip_bit(path, length / 2);
+}
+
+/// Nodes that took two snapshots each, and have applied about `entries`.
+fn filled(count: usize, entries: u64) -> Cluster {
+    let mut cluster = Cluster::planned(count).with("raft", "snapshot_every", "200");
+    cluster.start_all();
+    cluster.wait_ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let load = Load {
+        urls: cluster.urls(),
+        clients: 4,
+        route: Route::Fixed,
+        count: 1,
+        pause: Duration::ZERO,
+    };
+    let load = Workload::next(load, Timeline::begin(), "order");
+    wait::until("snapshots and enough entries", FILLED, || {
+        let has_two = (0..count).all(|i| snapshots(cluster.node(i)).len() == 2);
+        let applied = cluster.node(0).cluster_view()?["applied"].as_u64()?;
+        (has_two && applied > entries).then_some(())
+    });
+    load.finish();
+    cluster
+}
+
+/// Stops a node, damages it, starts it again; what it says from then on.
+fn restarted(cluster: &mut Cluster, node: usize, damage: impl FnOnce(&Node)) -> usize {
+    assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
+    damage(cluster.node(node));
+    let said = cluster.node(node).stderr().len();
+    cluster.node_mut(node).start();
+    said
+}
+
+/// The metric that tells of snapshots that were set aside.
+fn set_aside(cluster: &Cluster, node: usize) -> u64 {
+    let metrics = cluster.get(node, "/metrics").ok().body;
+    let mut lines = metrics.lines();
+    let line = lines.find(|line| line.starts_with("seqd_snapshots_set_aside_total "));
+    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.expect("a count of snapshots that were set aside")
+}
+
+#[test]
+fn a_flipped_bit_in_the_newest_snapshot_is_set_aside_and_another_is_taken() {
+    let mut cluster = filled(3, 600);
+    let node = cluster.follower();
+    let said = restarted(&mut cluster, node, |node| {
+        flip_in_the_middle(snapshots(node).last().expect("a snapshot"));
+    });
+    cluster.wait_ready();
+    row("flipped bit in a snapshot").is_healed(&cluster.node(node).stderr()[said..]);
+    assert_eq!(set_aside(&cluster, node), 1);
+    cluster.wait_same_state(&[0, 1, 2]);
+    // The next ones come as ever, and there are two good ones again.
+    let again = Load {
+        urls: cluster.urls(),
+        clients: 4,
+        route: Route::Fixed,
+        count: 1,
+        pause: Duration::ZERO,
+    };
+    let load = Workload::next(again, Timeline::begin(), "order");
+    wait::until("two snapshots again", READY, || {
+        (snapshots(cluster.node(node)).len() == 2).then_some(())
+    });
+    load.finish();
+    cluster.wait_same_state(&[0, 1, 2]);
+}
+
+#[test]
+fn two_bad_snapshots_are_set_aside_and_the_checkpoint_serves() {
+    let mut cluster = filled(1, 600);
+    let said = restarted(&mut cluster, 0, |node| {
+        snapshots(node).iter().for_each(flip_in_the_middle);
+    });
+    cluster.wait_ready();
+    row("flipped bits in both snapshots").is_healed(&cluster.node(0).stderr()[said..]);
+    assert_eq!(set_aside(&cluster, 0), 2);
+    cluster.next(0, "order", 1);
+}
+
+#[test]
+fn a_bad_snapshot_and_no_checkpoint_are_rebuilt_from_the_older_snapshot_and_the_log() {
+    let mut cluster = filled(3, 600);
+    let node = cluster.follower();
+    let said = restarted(&mut cluster, node, |node| {
+        flip_in_the_middle(snapshots(node).last().expect("a snapshot"));
+        std::fs::remove_file(node.data().join("CURRENT")).unwrap();
+    });
+    cluster.wait_ready();
+    row("flipped bit in a snapshot, and no checkpoint")
+        .is_healed(&cluster.node(node).stderr()[said..]);
+    cluster.wait_same_state(&[0, 1, 2]);
+}
+
+#[test]
+fn without_snapshots_and_checkpoint_behind_a_purged_log_a_node_is_refused() {
+    let mut cluster = filled(1, KEPT_BEHIND + PURGED_AT_ONCE + 600);
+    restarted(&mut cluster, 0, |node| {
+        snapshots(node).iter().for_each(flip_in_the_middle);
+        std::fs::remove_file(node.data().join("CURRENT")).unwrap();
+    });
+    row("flipped bits in both snapshots, and no checkpoint").ends(cluster.node_mut(0));
+}

@@ -1,0 +1,174 @@
+//! Disks that fail under a live process: a sync that is refused, no room, no answer at all.
+//!
+//! A refused sync needs `strace` and the right to trace, a full or a hung disk needs a file system
+//! of its own; where that is not there a story says so on stderr and ends.
+
+use std::time::{Duration, Instant};
+
+use seqd_tests::checkers::{linearizable, lost};
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::{files, row};
+use seqd_tests::faults::{Strace, can_trace};
+use seqd_tests::history::{Timeline, Values};
+use seqd_tests::loop_disk::FileSystem;
+use seqd_tests::node::Node;
+use seqd_tests::workload::{Load, Route, Workload};
+use serde_json::json;
+
+use crate::power_cuts::cannot_cut;
+
+/// A process whose disk failed it ends within this.
+const ENDS: Duration = Duration::from_secs(1);
+
+/// Two elections of 400 to 800 ms, since the first may be split, and what a busy machine adds.
+const ELECTION: Duration = Duration::from_millis(2500);
+
+/// Room for a log of two segments, a checkpoint and some more.
+const SMALL: u64 = 96 << 20;
+
+fn cannot_trace(story: &str) -> bool {
+    let can = can_trace();
+    if !can {
+        eprintln!("{story}: not told, strace is missing or may not trace (apt-get install strace)");
+    }
+    !can
+}
+
+fn four_clients(cluster: &Cluster) -> Load {
+    Load {
+        urls: cluster.urls(),
+        clients: 4,
+        route: Route::Roaming,
+        count: 1,
+        pause: Duration::from_millis(1),
+    }
+}
+
+fn strict_load(cluster: &Cluster) -> Workload<Values> {
+    Workload::next(four_clients(cluster), Timeline::begin(), "order")
+}
+
+fn started_with_order(cluster: Cluster) -> Cluster {
+    let mut cluster = cluster;
+    cluster.start_all();
+    cluster.wait_ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster
+}
+
+/// Ends the load and checks that nothing that was acknowledged is lost.
+fn assert_nothing_lost(cluster: &Cluster, load: Workload<Values>, asked: usize) {
+    let history = load.finish();
+    linearizable::strict(&history).unwrap();
+    let (next, _) = cluster.next(asked, "order", 1);
+    lost::strict(&history, 1, next).unwrap();
+    cluster.wait_same_state(&[0, 1, 2]);
+}
+
+/// The file that a node's log is written to.
+fn live_segment(node: &Node) -> std::path::PathBuf {
+    let segments = files(&node.data().join("wal"), ".seg");
+    segments.last().expect("a segment").clone()
+}
+
+#[test]
+fn one_sync_that_fails_ends_the_leader_and_the_others_go_on() {
+    if cannot_trace("a failing sync") {
+        return;
+    }
+    let mut cluster = started_with_order(Cluster::planned(3));
+    let load = strict_load(&cluster);
+    load.wait_for(50, READY);
+    let leader = cluster.leader();
+    let segment = live_segment(cluster.node(leader));
+    let strace = Strace::fail_fdatasync(cluster.node(leader), &segment, cluster.folder());
+    let begin = Instant::now();
+    row("failing fsync").ends(cluster.node_mut(leader));
+    let took = begin.elapsed();
+    assert!(strace.has_bitten(), "the failure did not bite");
+    assert!(took <= ENDS, "it ended after {took:?}");
+    load.wait_for(20, ELECTION);
+    println!(
+        "ended after {took:?}, the others serve after {:?}",
+        begin.elapsed()
+    );
+    drop(strace);
+
+    cluster.node_mut(leader).start();
+    cluster.wait_ready();
+    load.wait_for(20, READY);
+    assert_nothing_lost(&cluster, load, leader);
+}
+
+#[test]
+fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
+    if cannot_trace("a failing sync of the checkpoint") {
+        return;
+    }
+    let mut cluster = started_with_order(Cluster::planned(1));
+    cluster.next(0, "order", 1);
+    let sled = files(&cluster.node(0).data(), "")
+        .into_iter()
+        .find(|path| path.is_dir() && path.to_string_lossy().contains("/state-"))
+        .expect("a checkpoint");
+    let strace = Strace::fail_fdatasync(cluster.node(0), &sled.join("db"), cluster.folder());
+    cluster.next(0, "order", 1);
+    row("failing fsync of the checkpoint").ends(cluster.node_mut(0));
+    assert!(strace.has_bitten(), "the failure did not bite");
+    drop(strace);
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+    assert_eq!(cluster.next(0, "order", 1), (3, 3));
+}
+
+/// Fills the disks of these nodes while the cluster works, then gives the room back.
+fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
+    if cannot_cut(FileSystem::Ext4, "a full disk") {
+        return;
+    }
+    let planned = Cluster::planned(3).on_disks(FileSystem::Ext4, SMALL);
+    let mut cluster = started_with_order(planned);
+    let load = strict_load(&cluster);
+    load.wait_for(50, READY);
+    let full = choose(&cluster);
+    let ballast: Vec<_> = full
+        .iter()
+        .map(|&node| cluster.disk_mut(node).fill())
+        .collect();
+    // What grows first is the checkpoint: sequences are made until it must.
+    let made = Workload::creates(four_clients(&cluster), Timeline::begin(), "made");
+    for &node in &full {
+        row("full disk").ends(cluster.node_mut(node));
+    }
+    let made = made.finish();
+    if full.len() == 1 {
+        load.wait_for(20, ELECTION);
+    }
+    // With the room still gone a start says the same.
+    cluster.node_mut(full[0]).start();
+    row("full disk at a start").ends(cluster.node_mut(full[0]));
+    drop(ballast);
+    for &node in &full {
+        cluster.node_mut(node).start();
+    }
+    cluster.wait_ready();
+    load.wait_for(20, READY);
+    let there = cluster.sequence_names(full[0]);
+    lost::created(&made, &there).unwrap();
+    assert_nothing_lost(&cluster, load, full[0]);
+}
+
+#[test]
+fn a_full_disk_ends_a_follower_and_room_brings_it_back() {
+    full_disks(|cluster| vec![cluster.follower()]);
+}
+
+#[test]
+fn a_full_disk_ends_the_leader_and_room_brings_it_back() {
+    full_disks(|cluster| vec![cluster.leader()]);
+}
+
+#[test]
+fn full_disks_everywhere_lose_nothing() {
+    full_disks(|_| vec![0, 1, 2]);
+}

@@ -1,0 +1,66 @@
+//! The damage table of the operator's manual is complete, and each of its rows is shown by a test
+//! that reads it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use seqd_tests::damage::{DOCUMENT, rows};
+
+use crate::sources::{assert_none, one};
+
+/// What an operator must be able to tell apart.
+const TOLD_APART: [&str; 16] = [
+    "torn tail",
+    "flipped bit in a synced record",
+    "flipped bit in a snapshot",
+    "missing segment",
+    "missing sled folder",
+    "corrupt sled folder",
+    "empty folder of a known voter",
+    "folder of another node",
+    "folder of another cluster",
+    "newer format version",
+    "folder in use by another process",
+    "no permission",
+    "read-only",
+    "full disk",
+    "failing fsync",
+    "damaged `identity`",
+];
+
+#[test]
+fn every_damage_has_a_row_and_every_row_a_test_that_reads_it() {
+    let rows = rows();
+    let mut complaints = Vec::new();
+    let mut seen = BTreeSet::new();
+    for row in &rows {
+        if !seen.insert(row.damage.as_str()) {
+            complaints.push(format!("{} has two rows", row.damage));
+        }
+        let folder = Path::new(DOCUMENT).parent().unwrap_or(Path::new(""));
+        let file = folder.join(&row.file);
+        let Some(source) = one(&file.display().to_string()) else {
+            complaints.push(format!("{}: {} is not there", row.damage, row.file));
+            continue;
+        };
+        if !source.text.contains(&format!("fn {}(", row.test)) {
+            complaints.push(format!("{}: {} has no {}", row.damage, row.file, row.test));
+        }
+        if !source.text.contains(&format!("\"{}\"", row.damage)) {
+            complaints.push(format!("{}: {} does not read it", row.damage, row.file));
+        }
+        // A node that ends says with which code, and one that serves has none.
+        if row.exit.is_some() != row.code.is_some() {
+            complaints.push(format!(
+                "{}: an exit code and a code=, or neither",
+                row.damage
+            ));
+        }
+    }
+    for damage in TOLD_APART {
+        if !seen.contains(damage) {
+            complaints.push(format!("{damage} has no row"));
+        }
+    }
+    assert_none(&complaints);
+}
