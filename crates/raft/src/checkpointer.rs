@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use seqd_disk::{Disk, FileReader};
+use seqd_disk::{Disk, DiskFile, FileReader};
 use seqd_state::{State, StateLoader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
@@ -35,9 +35,13 @@ const SYNC_WAIT: Duration = Duration::from_millis(500);
 
 enum Job {
     Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
+    Export(oneshot::Sender<io::Result<Exported>>),
     Install(SnapshotHandle, oneshot::Sender<io::Result<u64>>),
     Stop(oneshot::Sender<io::Result<()>>),
 }
+
+/// A snapshot's open file, and what it is of.
+pub(crate) type Exported = (Arc<dyn DiskFile>, SnapshotFile);
 
 /// A handle on the thread.
 #[derive(Clone)]
@@ -65,8 +69,9 @@ pub(crate) struct Workshop {
 impl Checkpointer {
     /// Starts the thread.
     pub(crate) fn start(workshop: Workshop) -> io::Result<Self> {
-        // Snapshots are built one at a time, installs wait for openraft: four is never reached.
-        let (jobs, inbox) = mpsc::sync_channel(4);
+        // Snapshots are built one at a time, installs wait for openraft, few are exported at once:
+        // eight is never reached.
+        let (jobs, inbox) = mpsc::sync_channel(8);
         let snapshots = workshop.snapshots.clone();
         let disk = Arc::clone(&workshop.place.disk);
         let disk_bytes = Arc::new(AtomicU64::new(workshop.store.disk_bytes()));
@@ -97,6 +102,11 @@ impl Checkpointer {
     pub(crate) async fn build(&self) -> io::Result<(Snapshot, u64)> {
         let (file, floor) = self.ask(Job::Build).await?;
         Ok((openraft_snapshot(file)?, floor))
+    }
+
+    /// Takes a snapshot for somebody outside of the cluster: none of the kept ones is touched.
+    pub(crate) async fn export(&self) -> io::Result<Exported> {
+        self.ask(Job::Export).await
     }
 
     /// Installs a snapshot; returns the index up to which the log is void.
@@ -183,6 +193,9 @@ impl Workshop {
                 Ok(Job::Build(answer)) => {
                     let _ = answer.send(self.build());
                 }
+                Ok(Job::Export(answer)) => {
+                    let _ = answer.send(self.export());
+                }
                 Ok(Job::Install(snapshot, answer)) => {
                     let _ = answer.send(self.install(snapshot));
                 }
@@ -245,6 +258,26 @@ impl Workshop {
             "snapshot taken"
         );
         Ok((file, floor))
+    }
+
+    /// The newest kept snapshot if nothing was applied since, else one without a name.
+    fn export(&mut self) -> io::Result<Exported> {
+        self.checkpoint()?;
+        let Some(written) = self.written else {
+            return Err(io::Error::other("nothing was applied yet"));
+        };
+        let term = **written.committed_leader_id();
+        let disk = &self.place.disk;
+        let newest = snapshot_file::list(&**disk, &self.snapshots)?
+            .into_iter()
+            .next();
+        if let Some(kept) = newest.filter(|kept| (kept.index, kept.term) == (written.index(), term))
+        {
+            // Open, it is there for as long as it is sent, also when it is dropped meanwhile.
+            return Ok((disk.open_read(&kept.path)?, kept));
+        }
+        let cluster_id = &self.place.cluster_id;
+        snapshot_file::take_unnamed(&*self.store, disk, &self.snapshots, cluster_id, term)
     }
 
     /// Takes over a snapshot of another folder, as if a leader had sent it.

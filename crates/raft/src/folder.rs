@@ -26,7 +26,7 @@ use crate::handle::Stop;
 use crate::messages::Founder;
 use crate::records;
 
-const FORMAT: &str = "seqd-data 1";
+pub(crate) const FORMAT: &str = "seqd-data 1";
 
 /// The most bytes of a small file: a membership of a hundred nodes takes a tenth of it.
 const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
@@ -53,8 +53,8 @@ impl Versioned for Identity {
 }
 
 #[derive(Serialize, Deserialize)]
-struct BootRecord {
-    boot: u64,
+pub(crate) struct BootRecord {
+    pub(crate) boot: u64,
 }
 
 impl Versioned for BootRecord {
@@ -63,9 +63,9 @@ impl Versioned for BootRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RefusedRecord {
-    code: String,
-    message: String,
+pub(crate) struct RefusedRecord {
+    pub(crate) code: String,
+    pub(crate) message: String,
 }
 
 impl Versioned for RefusedRecord {

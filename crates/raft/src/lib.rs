@@ -4,6 +4,7 @@
 
 pub use seqd_state as state;
 
+pub use crate::export::{Export, SnapshotError};
 pub use crate::handle::{
     MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status, Stop,
     StorageStats,
@@ -13,6 +14,7 @@ pub use crate::raft::Raft;
 mod checkpoint;
 mod checkpointer;
 mod duties;
+mod export;
 mod folder;
 mod founding;
 mod gatherer;

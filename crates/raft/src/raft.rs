@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use seqd_state::{Command, NodeId, Outcome, State};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::duties;
+use crate::export::{self, Export, SnapshotError};
 use crate::folder::Folder;
 use crate::founding;
 use crate::gatherer::Gatherer;
@@ -39,6 +40,7 @@ struct Inner {
     service: Arc<Service>,
     started: watch::Receiver<bool>,
     leader_changes: Arc<AtomicU64>,
+    exporting: Arc<Semaphore>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     end: watch::Sender<bool>,
 }
@@ -109,6 +111,7 @@ impl Raft {
             service,
             started,
             leader_changes,
+            exporting: Arc::new(Semaphore::new(export::AT_ONCE)),
             tasks,
             end,
         };
@@ -160,6 +163,18 @@ impl Raft {
     /// `NoQuorum` if no leader confirms it within the deadline.
     pub async fn read(&self, deadline: Instant) -> Result<(), ProposeError> {
         self.inner.service.gatherer.read(deadline).await
+    }
+
+    /// Takes a snapshot to be sent out of the cluster. It holds all that was acknowledged anywhere
+    /// before the call; with `stale`, what this node has applied.
+    ///
+    /// # Errors
+    /// See [`SnapshotError`]. The deadline is that of the agreement with the leader.
+    pub async fn snapshot(&self, stale: bool, deadline: Instant) -> Result<Export, SnapshotError> {
+        let Service {
+            local, gatherer, ..
+        } = &*self.inner.service;
+        export::export(local, gatherer, &self.inner.exporting, stale, deadline).await
     }
 
     /// Looks at the state that this node has applied. Keep it short: `apply` waits meanwhile.

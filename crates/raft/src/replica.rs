@@ -15,7 +15,7 @@ use seqd_state::ClusterMs;
 use seqd_wal::Wal;
 use tokio::time::Instant;
 
-use crate::checkpointer::{Checkpointer, Workshop};
+use crate::checkpointer::{Checkpointer, Exported, Workshop};
 use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
@@ -259,6 +259,11 @@ impl Replica {
     /// Bytes of the checkpoint on the disk.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         self.checkpointer.disk_bytes()
+    }
+
+    /// Takes a snapshot for somebody outside of the cluster.
+    pub(crate) async fn export(&self) -> io::Result<Exported> {
+        self.checkpointer.export().await
     }
 
     /// Stops openraft, writes the last checkpoint, drains the log.

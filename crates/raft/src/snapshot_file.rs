@@ -31,14 +31,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqd_disk::Disk;
+use seqd_disk::{Disk, DiskFile};
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
 
 pub(crate) use folder::{keep_two, list, recover, void_older};
-pub(crate) use reader::SnapshotReader;
+pub(crate) use reader::{SnapshotReader, summary};
 pub(crate) use receive::{Received, Receiver};
 pub(crate) use writer::SnapshotWriter;
 
@@ -172,6 +172,33 @@ pub(crate) fn take(
     cluster_id: &str,
     term: u64,
 ) -> io::Result<SnapshotFile> {
+    let (header, digest) = header(store, cluster_id, term)?;
+    let mut writer = SnapshotWriter::create(disk, dir, header)?;
+    fill(&mut writer, store, digest)?;
+    writer.finish()
+}
+
+/// As [`take`], but the file never gets a final name and has none at all when this returns: it is
+/// there as long as it is open. It is not synced.
+pub(crate) fn take_unnamed(
+    store: &dyn StateStore,
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    cluster_id: &str,
+    term: u64,
+) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
+    let (header, digest) = header(store, cluster_id, term)?;
+    let mut writer = SnapshotWriter::create_unnamed(disk, dir, header)?;
+    fill(&mut writer, store, digest)?;
+    writer.finish_unnamed()
+}
+
+/// The header of a snapshot of what the store holds, and the digest of its rows.
+fn header(
+    store: &dyn StateStore,
+    cluster_id: &str,
+    term: u64,
+) -> io::Result<(SnapshotHeader, u128)> {
     let applied = store.applied().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -185,10 +212,12 @@ pub(crate) fn take(
         log_id: applied.log_id,
         membership: applied.membership,
     };
-    let mut writer = SnapshotWriter::create(disk, dir, header)?;
+    Ok((header, applied.digest))
+}
+
+fn fill(writer: &mut SnapshotWriter, store: &dyn StateStore, digest: u128) -> io::Result<()> {
     store.stream(&mut |key, value| writer.row(key, value))?;
-    writer.tally().expect(applied.digest)?;
-    writer.finish()
+    writer.tally().expect(digest)
 }
 
 /// The final name of a snapshot.

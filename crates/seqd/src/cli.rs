@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{completions, config, decode, id, leader, member, seq, status, uuid, worker};
+use crate::commands::{
+    completions, config, data, decode, id, leader, member, seq, snapshot, status, uuid, worker,
+};
 use crate::output::Format;
 use crate::{demo, server};
 
@@ -98,6 +100,12 @@ pub(crate) enum Command {
     /// The leader of the cluster
     #[command(subcommand)]
     Leader(leader::LeaderCommand),
+    /// Backups: the state of the cluster as a file
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotCommand),
+    /// The data folder of a stopped node
+    #[command(subcommand)]
+    Data(data::DataCommand),
     /// Configuration files
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -174,6 +182,11 @@ mod tests {
             "seqd member remove n4 --wait --yes --dry-run",
             "seqd leader show",
             "seqd leader move n2",
+            "seqd snapshot save backup.snap --stale --yes",
+            "seqd snapshot inspect backup.snap -o json",
+            "seqd snapshot verify backup.snap",
+            "seqd data inspect --data-dir /var/lib/seqd",
+            "seqd data verify --data-dir /var/lib/seqd -o jsonl",
             "seqd config init --name n1 --peers n1.example,n2.example,n3.example",
             "seqd config check --config x.toml",
             "seqd config show --origin --http-max-count 5",
@@ -196,6 +209,8 @@ mod tests {
             "seqd --timeout 0s id",
             "seqd seq next",
             "seqd seq create a --mode fast",
+            "seqd snapshot save",
+            "seqd data verify",
         ];
         for line in lines {
             assert_eq!(

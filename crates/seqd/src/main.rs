@@ -1,9 +1,10 @@
 //! The `seqd` binary: server, demo cluster, client and admin tool.
 //!
 //! This file parses the command line and turns how a command ended into an exit code. The admin
-//! commands use the client crate alone, as any other program would; only `server` and `config`
-//! touch the node crate.
+//! commands use the client crate alone, as any other program would; only `server`, `config` and
+//! the commands over files (`snapshot`, `data`) touch the node crate.
 
+mod backup;
 mod cli;
 mod commands;
 mod config_flags;
@@ -11,6 +12,7 @@ mod demo;
 mod failure;
 mod logging;
 mod output;
+mod progress;
 mod server;
 mod session;
 
@@ -62,6 +64,8 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Worker(command) => commands::worker::run(command, session).await,
         Command::Member(command) => commands::member::run(command, session).await,
         Command::Leader(command) => commands::leader::run(command, session).await,
+        Command::Snapshot(command) => commands::snapshot::run(command, session).await,
+        Command::Data(command) => commands::data::run(command, session),
         Command::Status(args) => commands::status::run(args, session).await,
         // `run` has answered these without a session.
         Command::Server(_)

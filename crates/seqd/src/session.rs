@@ -47,6 +47,11 @@ impl Session {
         }
     }
 
+    /// Whether nothing but data and errors is wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Says something that only those want to know who asked for more.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {

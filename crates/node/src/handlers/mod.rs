@@ -8,6 +8,7 @@ pub(crate) mod layouts;
 pub(crate) mod next;
 pub(crate) mod segments;
 pub(crate) mod sequences;
+pub(crate) mod snapshot;
 pub(crate) mod uuids;
 pub(crate) mod workers;
 

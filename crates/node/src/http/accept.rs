@@ -13,6 +13,8 @@ pub(crate) enum Media {
     Json,
     /// Prometheus's text form.
     Metrics,
+    /// `application/octet-stream`.
+    Bytes,
 }
 
 impl Media {
@@ -20,6 +22,7 @@ impl Media {
         let (own_kind, own_sub) = match self {
             Media::Text | Media::Metrics => ("text", "plain"),
             Media::Json => ("application", "json"),
+            Media::Bytes => ("application", "octet-stream"),
         };
         // A scraper may ask for the newer form of the same thing; the text form is understood.
         let alias = self == Media::Metrics && kind == "application" && sub == "openmetrics-text";
@@ -35,6 +38,7 @@ impl Media {
         match self {
             Media::Text | Media::Metrics => "text/plain",
             Media::Json => "application/json",
+            Media::Bytes => "application/octet-stream",
         }
     }
 }

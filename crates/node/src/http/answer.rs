@@ -2,10 +2,10 @@
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderValue, Response, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
 use serde::Serialize;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -13,6 +13,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 const METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const BYTES: HeaderValue = HeaderValue::from_static(SNAPSHOT_CONTENT_TYPE);
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// What a handler answers.
@@ -20,9 +21,10 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) struct Answer {
     status: StatusCode,
     kind: HeaderValue,
-    body: Bytes,
+    body: Body,
     etag: Option<HeaderValue>,
     allow: Option<HeaderValue>,
+    more: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Answer {
@@ -30,9 +32,10 @@ impl Answer {
         Answer {
             status,
             kind,
-            body: body.into(),
+            body: Body::from(body.into()),
             etag: None,
             allow: None,
+            more: Vec::new(),
         }
     }
 
@@ -51,6 +54,13 @@ impl Answer {
     /// JSON that is written already.
     pub(crate) fn json_bytes(body: impl Into<Bytes>) -> Answer {
         Answer::new(StatusCode::OK, JSON, body)
+    }
+
+    /// Bytes that come piece by piece.
+    pub(crate) fn stream(body: Body) -> Answer {
+        let mut answer = Answer::new(StatusCode::OK, BYTES, Bytes::new());
+        answer.body = body;
+        answer
     }
 
     /// The metrics' text.
@@ -87,6 +97,14 @@ impl Answer {
         self
     }
 
+    /// The same with another header; one that cannot be a header's value is left out.
+    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Answer {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            self.more.push((HeaderName::from_static(name), value));
+        }
+        self
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
@@ -94,7 +112,7 @@ impl Answer {
     /// The response. `no-store` stands on everything: nearly all answers either allocate or are a
     /// moment's state, and a cached error would be as wrong as a cached ID.
     pub(crate) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(Body::from(self.body));
+        let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(8);
@@ -106,6 +124,7 @@ impl Answer {
         if let Some(allow) = self.allow {
             headers.insert(ALLOW, allow);
         }
+        headers.extend(self.more);
         if self.status == StatusCode::PAYLOAD_TOO_LARGE {
             // The body was not read, so the connection cannot carry another request: unsaid, a
             // client would send its next one into a closing socket.

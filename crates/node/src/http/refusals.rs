@@ -4,7 +4,7 @@
 //! words and its hint.
 
 use seqd_api::{ErrorCode, Problem};
-use seqd_raft::{MemberError, ProposeError};
+use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::Refusal;
 
 use crate::times::rfc3339;
@@ -31,6 +31,25 @@ pub(crate) fn propose(error: &ProposeError) -> Problem {
         ProposeError::NodeRemoved => {
             Problem::new(ErrorCode::NodeRemoved, detail).with_hint("ask another node")
         }
+    }
+}
+
+/// A snapshot that was not taken.
+pub(crate) fn snapshot(error: &SnapshotError) -> Problem {
+    match error {
+        SnapshotError::Propose(error) => {
+            let problem = propose(error);
+            match error {
+                ProposeError::NoQuorum { .. } => {
+                    problem.with_hint("?stale=1 gives what this node has")
+                }
+                _ => problem,
+            }
+        }
+        SnapshotError::Busy { .. } => {
+            Problem::new(ErrorCode::Overloaded, error.to_string()).with_retry_after_ms(1000)
+        }
+        SnapshotError::Disk { .. } => Problem::new(ErrorCode::Internal, error.to_string()),
     }
 }
 

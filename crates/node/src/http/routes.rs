@@ -18,13 +18,16 @@ use super::ask::Ask;
 use super::gate::{self, REQUEST_ID, SEQD_NODE};
 use super::meter::Meter;
 use crate::app::App;
-use crate::handlers::{cluster, health, ids, layouts, next, segments, sequences, uuids, workers};
+use crate::handlers::{
+    cluster, health, ids, layouts, next, segments, sequences, snapshot, uuids, workers,
+};
 
 /// Text where nothing is asked for.
 const TEXT_FIRST: &[Media] = &[Media::Text, Media::Json];
 /// JSON where nothing is asked for.
 const JSON_FIRST: &[Media] = &[Media::Json, Media::Text];
 const JSON: &[Media] = &[Media::Json];
+const BYTES: &[Media] = &[Media::Bytes];
 const METRICS: &[Media] = &[Media::Metrics];
 
 /// All paths of the clients' port, with a short way to the hottest.
@@ -141,6 +144,7 @@ fn clustered(routes: &mut Routes<'_>) {
         .at(paths::LEADER, JSON)
         .post(cluster::move_leader)
         .add();
+    routes.at(paths::SNAPSHOT, BYTES).get(snapshot::get).add();
 }
 
 /// What a node says of itself.

@@ -43,27 +43,24 @@ impl Versioned for MarkRecord {
 /// The mark that the process before this one left; `None` if there is none. One that cannot be
 /// read counts as none and is logged: order across restarts is lost, uniqueness is not.
 pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Option<StoredMark> {
-    let path = data_dir.join(FILE);
-    let bytes = match read_file(disk, &path, MAX_FILE_BYTES) {
-        Ok(bytes) => bytes?,
-        Err(error) => {
-            tracing::warn!("{}: {error}; going on without it", path.display());
-            return None;
-        }
+    look(disk, data_dir).unwrap_or_else(|why| {
+        let path = data_dir.join(FILE);
+        tracing::warn!("{}: {why}; going on without it", path.display());
+        None
+    })
+}
+
+/// The mark in a folder, or why it cannot be read.
+pub(crate) fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, String> {
+    let read = read_file(disk, &data_dir.join(FILE), MAX_FILE_BYTES);
+    let Some(bytes) = read.map_err(|error| error.to_string())? else {
+        return Ok(None);
     };
-    match codec::decode::<MarkRecord>(&bytes) {
-        Ok(MarkRecord {
-            last_minted_ms,
-            ahead_ms,
-        }) => Some(StoredMark {
-            last_minted: WallMs(last_minted_ms),
-            ahead: WallMs(ahead_ms),
-        }),
-        Err(error) => {
-            tracing::warn!("{}: {error}; going on without it", path.display());
-            None
-        }
-    }
+    let record = codec::decode::<MarkRecord>(&bytes).map_err(|error| error.to_string())?;
+    Ok(Some(StoredMark {
+        last_minted: WallMs(record.last_minted_ms),
+        ahead: WallMs(record.ahead_ms),
+    }))
 }
 
 /// Replaces the mark: a power cut leaves the old or the new one, whole. The folder is not synced:

@@ -9,12 +9,25 @@
 //!   be taken because there is none, that is said.
 //! - Of a damaged folder as much is said as can be read, and where it is damaged.
 
+mod checkpoint;
+mod inspect;
 mod lock;
+mod replay;
+mod reports;
+mod snapshot;
+mod verify;
 
 use std::io;
 use std::path::Path;
 
+pub use inspect::inspect_folder;
 pub use lock::{FolderLock, LockError};
+pub use reports::{
+    CheckpointReport, EntryId, FolderReport, IdentityReport, LogReport, MemberReport, PeerReport,
+    Problem, RefusedReport, SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
+};
+pub use snapshot::{Records, SnapshotReport, read_snapshot};
+pub use verify::{Check, Verdict, verify_folder};
 
 /// Why a tool could not do its work, with a word for programs and a way out for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

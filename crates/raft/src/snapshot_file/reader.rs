@@ -20,6 +20,9 @@ pub(crate) struct SnapshotReader {
     header: SnapshotHeader,
     crc: u32,
     len: u64,
+    /// Where the frame begins that is read, and the one behind it.
+    frame_at: u64,
+    next_at: u64,
 }
 
 /// The rows of a snapshot, in the order in which they were written.
@@ -49,7 +52,7 @@ pub(super) fn verify(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
 
 /// Reads the header and the footer alone. Only the header is checked: what is between them, and
 /// whether the footer fits it, is [`verify`]'s to say.
-pub(super) fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
+pub(crate) fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     let mut reader = SnapshotReader::open(disk, path)?;
     let mut footer = [0; FOOTER_BYTES];
     let from_end = (FOOTER_BYTES + CRC_BYTES) as i64;
@@ -88,6 +91,8 @@ impl SnapshotReader {
             },
             crc: crc32c::crc32c(MAGIC),
             len,
+            frame_at: 0,
+            next_at: MAGIC.len() as u64,
         };
         let mut magic = [0; MAGIC.len()];
         reader.fill(&mut magic)?;
@@ -100,6 +105,16 @@ impl SnapshotReader {
         }
         reader.header = reader.decode(&payload)?;
         Ok(reader)
+    }
+
+    /// What the snapshot is of.
+    pub(crate) fn header(&self) -> &SnapshotHeader {
+        &self.header
+    }
+
+    /// The size of the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
     }
 
     /// All rows, checked on the way.
@@ -115,6 +130,7 @@ impl SnapshotReader {
 
     /// Reads one frame into `payload` and compares its checksum.
     fn frame(&mut self, payload: &mut Vec<u8>) -> io::Result<FrameKind> {
+        self.frame_at = self.next_at;
         let mut start = [0; FRAME_START_BYTES];
         self.fill(&mut start)?;
         let [kind, length @ ..] = start;
@@ -122,11 +138,11 @@ impl SnapshotReader {
             1 => (FrameKind::Header, MAX_HEADER_BYTES),
             2 => (FrameKind::Block, MAX_BLOCK_BYTES),
             3 => (FrameKind::Footer, MAX_FOOTER_BYTES),
-            other => return Err(invalid(&self.path, format!("no frame has kind {other}"))),
+            other => return Err(self.wrong(format!("no frame has kind {other}"))),
         };
         let length = u32::from_le_bytes(length) as usize;
         if length > limit {
-            return Err(invalid(&self.path, format!("a frame of {length} bytes")));
+            return Err(self.wrong(format!("a frame of {length} bytes")));
         }
         payload.clear();
         payload.resize(length, 0);
@@ -135,16 +151,23 @@ impl SnapshotReader {
         self.fill(&mut crc)?;
         self.crc = crc32c::crc32c_append(crc32c::crc32c_append(self.crc, &start), payload);
         if self.crc != u32::from_le_bytes(crc) {
-            return Err(invalid(&self.path, "a checksum does not match"));
+            return Err(self.wrong("a checksum does not match"));
         }
+        self.next_at += (FRAME_START_BYTES + length + CRC_BYTES) as u64;
         Ok(kind)
+    }
+
+    /// An error that says in which frame.
+    fn wrong(&self, why: impl std::fmt::Display) -> io::Error {
+        let at = self.frame_at;
+        invalid(&self.path, format!("in the frame at byte {at}: {why}"))
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.input
             .read_exact(bytes)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => invalid(&self.path, "it ends too early"),
+                io::ErrorKind::UnexpectedEof => self.wrong("it ends too early"),
                 _ => error,
             })
     }
@@ -156,7 +179,7 @@ impl SnapshotReader {
                 io::ErrorKind::Unsupported,
                 format!("{}: {error}", self.path.display()),
             ),
-            _ => invalid(&self.path, error),
+            _ => self.wrong(error),
         })
     }
 }
@@ -193,12 +216,12 @@ impl Rows {
             match self.reader.frame(&mut self.block)? {
                 FrameKind::Block => {}
                 FrameKind::Footer => return self.end().map(|()| None),
-                FrameKind::Header => return Err(invalid(&self.reader.path, "a second header")),
+                FrameKind::Header => return Err(self.reader.wrong("a second header")),
             }
         }
         let place = self
             .place()
-            .ok_or_else(|| invalid(&self.reader.path, "a malformed block"))?;
+            .ok_or_else(|| self.reader.wrong("a malformed block"))?;
         self.at = place.value.end;
         self.tally.add(
             &self.block[place.key.clone()],

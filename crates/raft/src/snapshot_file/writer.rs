@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use seqd_disk::{Disk, DiskFile, FileWriter};
 use seqd_state::codec;
@@ -11,6 +12,10 @@ use super::{
     BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
 };
 use crate::checkpoint::{Tally, check_row};
+
+/// Tells the files of one process apart that get no name; what a kill leaves of them is removed at
+/// the next start.
+static UNNAMED: AtomicU64 = AtomicU64::new(0);
 
 /// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
 pub(crate) struct SnapshotWriter {
@@ -80,8 +85,28 @@ impl SnapshotWriter {
         dir: &Path,
         header: SnapshotHeader,
     ) -> io::Result<SnapshotWriter> {
-        let bytes = codec::encode(&header).map_err(too_large)?;
         let path = dir.join(file_name(header.index, header.term) + ".tmp");
+        Self::create_at(disk, dir, path, header)
+    }
+
+    /// Begins a snapshot that gets no name: see [`SnapshotWriter::finish_unnamed`].
+    pub(crate) fn create_unnamed(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        header: SnapshotHeader,
+    ) -> io::Result<SnapshotWriter> {
+        let number = UNNAMED.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!("unnamed-{number}.tmp"));
+        Self::create_at(disk, dir, path, header)
+    }
+
+    fn create_at(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        path: PathBuf,
+        header: SnapshotHeader,
+    ) -> io::Result<SnapshotWriter> {
+        let bytes = codec::encode(&header).map_err(too_large)?;
         if disk.kind(&path)?.is_some() {
             // An attempt that failed, and could not remove what it had written.
             disk.remove(&path)?;
@@ -128,6 +153,25 @@ impl SnapshotWriter {
 
     /// Closes the file, syncs it and gives it its final name, durably.
     pub(crate) fn finish(mut self) -> io::Result<SnapshotFile> {
+        let footer = self.close()?;
+        self.out.get_ref().file().sync_all()?;
+        let name = file_name(self.header.index, self.header.term);
+        let path = self.tmp.rename(&self.dir, &name)?;
+        Ok(SnapshotFile::new(path, self.header, footer, self.len))
+    }
+
+    /// Closes the file and takes its name away: it is there for as long as the answer is kept, and
+    /// not synced. The answered path is the one that it had.
+    pub(crate) fn finish_unnamed(mut self) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
+        let footer = self.close()?;
+        let file = Arc::clone(self.out.get_ref().file());
+        let path = self.tmp.path().to_owned();
+        drop(self.tmp);
+        let described = SnapshotFile::new(path, self.header, footer, self.len);
+        Ok((file, described))
+    }
+
+    fn close(&mut self) -> io::Result<Footer> {
         if !self.block.is_empty() {
             self.close_block()?;
         }
@@ -138,10 +182,7 @@ impl SnapshotWriter {
             &codec::encode(&footer).map_err(too_large)?,
         )?;
         self.out.flush()?;
-        self.out.get_ref().file().sync_all()?;
-        let name = file_name(self.header.index, self.header.term);
-        let path = self.tmp.rename(&self.dir, &name)?;
-        Ok(SnapshotFile::new(path, self.header, footer, self.len))
+        Ok(footer)
     }
 
     fn close_block(&mut self) -> io::Result<()> {

@@ -2,12 +2,15 @@
 
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod data;
 pub(crate) mod decode;
 pub(crate) mod id;
 pub(crate) mod leader;
 pub(crate) mod member;
 pub(crate) mod seq;
+pub(crate) mod snapshot;
 pub(crate) mod status;
+pub(crate) mod told;
 pub(crate) mod uuid;
 pub(crate) mod version;
 pub(crate) mod worker;

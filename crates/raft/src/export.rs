@@ -1,0 +1,152 @@
+//! A snapshot for somebody outside of the cluster: written for this one download, streamed, gone.
+//!
+//! Invariants:
+//! - It is none of the kept snapshots and changes nothing about them: neither what openraft sends
+//!   to a follower nor how far the log is purged depends on how often an operator asks.
+//! - Its file has no name any more when the first byte leaves, so that nothing is left of it,
+//!   whatever becomes of the process.
+//! - Who reads slowly costs two pieces of memory; who stops reading is left.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use seqd_disk::DiskFile;
+use seqd_state::Digest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
+
+use crate::gatherer::Gatherer;
+use crate::handle::ProposeError;
+use crate::local::Local;
+use crate::snapshot_file::SnapshotFile;
+
+/// Downloads at once: each takes the disk's room for one snapshot, and the checkpoint's thread while
+/// it is written.
+pub(crate) const AT_ONCE: usize = 2;
+
+/// One read of the file.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Pieces that are read ahead.
+const PIECES_AHEAD: usize = 2;
+
+/// How long a reader may take no byte.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The leader could not be asked, or this node has nothing yet.
+    #[error(transparent)]
+    Propose(#[from] ProposeError),
+    /// As many are being downloaded as may be.
+    #[error("{limit} snapshots are being downloaded from this node, which is the most")]
+    Busy {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The disk did not take it.
+    #[error("the snapshot could not be written: {detail}")]
+    Disk {
+        /// What it said.
+        detail: String,
+    },
+}
+
+/// A snapshot that is ready to be sent.
+pub struct Export {
+    /// The cluster.
+    pub cluster_id: String,
+    /// Index of the last entry that is in it.
+    pub index: u64,
+    /// Term of that entry.
+    pub term: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// The digest of its rows.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub len: u64,
+    file: Arc<dyn DiskFile>,
+    place: OwnedSemaphorePermit,
+}
+
+/// Takes a snapshot that holds whatever was acknowledged before the call; with `stale`, whatever
+/// this node has applied.
+pub(crate) async fn export(
+    local: &Local,
+    gatherer: &Gatherer,
+    places: &Arc<Semaphore>,
+    stale: bool,
+    deadline: Instant,
+) -> Result<Export, SnapshotError> {
+    let place = Arc::clone(places).try_acquire_owned();
+    let place = place.map_err(|_| SnapshotError::Busy { limit: AT_ONCE })?;
+    if !stale {
+        gatherer.read(deadline).await?;
+    }
+    let Some(replica) = local.replica.get() else {
+        let detail = "this node has no state yet".to_owned();
+        return Err(ProposeError::NoQuorum { detail }.into());
+    };
+    let taken = replica.export().await;
+    let (file, described) = taken.map_err(|error| SnapshotError::Disk {
+        detail: error.to_string(),
+    })?;
+    let SnapshotFile {
+        cluster_id,
+        index,
+        term,
+        rows,
+        digest,
+        len,
+        ..
+    } = described;
+    Ok(Export {
+        cluster_id,
+        index,
+        term,
+        rows,
+        digest: Digest(digest),
+        len,
+        file,
+        place,
+    })
+}
+
+impl Export {
+    /// Reads it piece by piece for as long as somebody takes the pieces; they end early after an
+    /// error, or where nobody took one for a minute.
+    #[must_use]
+    pub fn stream(self) -> mpsc::Receiver<io::Result<Bytes>> {
+        let (pieces, reader) = mpsc::channel(PIECES_AHEAD);
+        tokio::spawn(self.send(pieces));
+        reader
+    }
+
+    async fn send(self, pieces: mpsc::Sender<io::Result<Bytes>>) {
+        let mut at = 0;
+        while at < self.len {
+            let take = PIECE_BYTES.min(self.len - at);
+            let file = Arc::clone(&self.file);
+            let read = tokio::task::spawn_blocking(move || {
+                let mut piece = vec![0; usize::try_from(take).unwrap_or_default()];
+                file.read_at(&mut piece, at)?;
+                Ok(Bytes::from(piece))
+            });
+            let piece = read.await.unwrap_or_else(|e| Err(io::Error::other(e)));
+            let failed = piece.is_err();
+            match timeout(STALLED, pieces.send(piece)).await {
+                Ok(Ok(())) if !failed => at += take,
+                Ok(_) => return,
+                Err(_) => {
+                    tracing::warn!(at, of = self.len, "nobody reads a snapshot any more");
+                    return;
+                }
+            }
+        }
+        drop(self.place);
+    }
+}

@@ -1,0 +1,102 @@
+//! A checkpoint, looked at in a copy of its folder: sled cannot open one without writing to it.
+//!
+//! The copy is opened as a start opens a checkpoint, with every row against the recorded digest.
+//! It lies in the system's folder for temporary files (`TMPDIR`) and goes when it was looked at.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use seqd_disk::OsDisk;
+
+use super::reports::{CheckpointReport, EntryId, Problem, members};
+use crate::checkpoint::{self, Opened, Place, SledStores, TakeRows};
+use crate::checkpointer::restore_position;
+
+const CURRENT: &str = "CURRENT";
+
+/// How many rows there are; that they are records is what the digest of the state says.
+#[derive(Default)]
+struct Rows(u64);
+
+impl TakeRows for Rows {
+    fn row(&mut self, _: &[u8], _: &[u8]) -> io::Result<()> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+/// The checkpoint that a start would find; none before the first.
+pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointReport>, Problem> {
+    let problem = |file: &str, why: String| Problem {
+        file: file.to_owned(),
+        detail: why,
+    };
+    let line = match fs::read_to_string(root.join(CURRENT)) {
+        Ok(line) => line,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(problem(CURRENT, "it is missing".to_owned()));
+        }
+        Err(e) => return Err(problem(CURRENT, e.to_string())),
+    };
+    // Whether the line is right is for the opening to say, which reads it again.
+    let folder = line.split(' ').next().unwrap_or_default().to_owned();
+    let is_name = folder.starts_with("state-") && !folder.contains(['/', '.']);
+    let blamed = if is_name { folder.as_str() } else { CURRENT };
+    let failed = |e: io::Error| problem(blamed, e.to_string());
+    let copy = tempfile::Builder::new()
+        .prefix("seqd-look-")
+        .tempdir()
+        .map_err(failed)?;
+    fs::copy(root.join(CURRENT), copy.path().join(CURRENT)).map_err(failed)?;
+    if is_name && root.join(&folder).is_dir() {
+        copy_tree(&root.join(&folder), &copy.path().join(&folder)).map_err(failed)?;
+    }
+    let place = Place {
+        disk: Arc::new(OsDisk),
+        data_dir: copy.path().to_owned(),
+        cluster_id: cluster_id.to_owned(),
+        stores: Arc::new(SledStores),
+    };
+    match checkpoint::open::<Rows>(&place, false).map_err(failed)? {
+        Opened::Good {
+            store,
+            rows,
+            applied,
+        } => {
+            drop(store);
+            let (id, membership) =
+                restore_position(&applied.log_id, &applied.membership).map_err(failed)?;
+            Ok(Some(CheckpointReport {
+                folder,
+                applied: id.map(EntryId::of),
+                rows: rows.0,
+                digest: seqd_state::Digest(applied.digest).to_string(),
+                members: members(&membership),
+            }))
+        }
+        Opened::Empty { .. } => Ok(None),
+        Opened::SetAside { why, .. } => Err(problem(blamed, why)),
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_tree(&source, &target)?;
+        } else {
+            copy_file(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes alone: the copy of a file that may only be read has to be writable.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let (mut source, mut target) = (fs::File::open(from)?, fs::File::create(to)?);
+    io::copy(&mut source, &mut target).map(|_| ())
+}

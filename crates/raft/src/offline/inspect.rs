@@ -1,0 +1,295 @@
+//! What lies in a stopped node's folder, file by file, as far as it can be read.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use seqd_disk::{Disk, OsDisk, ReadOnly, read_file};
+use seqd_state::codec::Versioned;
+use seqd_wal::Inspection;
+
+use super::reports::{
+    EntryId, FolderReport, IdentityReport, LogReport, Problem, RefusedReport, SegmentSummary,
+    Sizes, SnapshotSummary, Torn, VoteReport,
+};
+use super::{FolderLock, OfflineError, checkpoint};
+use crate::folder::{BootRecord, Identity, RefusedRecord};
+use crate::records::{self, LogIdRecord, VoteRecord};
+use crate::snapshot_file::{self, SnapshotFile};
+use crate::types::{LogId, Vote};
+
+/// The most bytes of a small file.
+const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
+
+/// Everything here goes through this disk, which cannot write.
+pub(super) const DISK: ReadOnly<OsDisk> = ReadOnly(OsDisk);
+
+/// Looks at a folder and writes nothing to it.
+///
+/// # Errors
+/// The folder is in use or is none; what cannot be read in it is told in the report.
+pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
+    let lock = FolderLock::to_look(root)?;
+    let mut report = FolderReport {
+        path: root.to_owned(),
+        unlocked: lock.why_not().map(str::to_owned),
+        ..FolderReport::default()
+    };
+    report.small_files(root);
+    match seqd_wal::inspect(&DISK, &root.join("wal")) {
+        Ok(log) => {
+            report.leftovers = names_below(root, &log.leftovers);
+            report.log = log_report(root, &log, &mut report.problems);
+        }
+        Err(error) => report.problem("wal", error),
+    }
+    report.snapshots(root);
+    report.checkpoint(root);
+    report.names(root);
+    report.sizes = sizes(root);
+    drop(lock);
+    Ok(report)
+}
+
+impl FolderReport {
+    fn problem(&mut self, file: &str, detail: impl ToString) {
+        self.problems.push(Problem {
+            file: file.to_owned(),
+            detail: detail.to_string(),
+        });
+    }
+
+    /// The value, or nothing and a problem.
+    fn read<T>(&mut self, file: &str, read: Result<Option<T>, String>) -> Option<T> {
+        read.unwrap_or_else(|why| {
+            self.problem(file, why);
+            None
+        })
+    }
+
+    fn small_files(&mut self, root: &Path) {
+        let format = format_of(root);
+        self.format = self.read("format", format);
+        let identity = small_file::<Identity>(root, "identity");
+        self.identity = self.read("identity", identity).map(Into::into);
+        let boot = small_file::<BootRecord>(root, "boot");
+        self.boot = self.read("boot", boot).map(|record| record.boot);
+        let refused = small_file::<RefusedRecord>(root, "refused");
+        self.refused = self.read("refused", refused).map(|record| RefusedReport {
+            code: record.code,
+            message: record.message,
+        });
+    }
+
+    fn snapshots(&mut self, root: &Path) {
+        let folder = root.join("snap");
+        for name in names(&folder) {
+            let file = format!("snap/{name}");
+            if name.ends_with(".tmp") {
+                self.leftovers.push(file);
+            } else if name.ends_with(".bad") {
+                self.set_aside.push(file);
+            } else if name.ends_with(".snap") {
+                match snapshot_file::summary(&DISK, &folder.join(&name)) {
+                    Ok(found) => self.snapshots.push(summary(file, &found)),
+                    Err(error) => self.problem(&file, error),
+                }
+            }
+        }
+        self.snapshots
+            .sort_by_key(|one| std::cmp::Reverse((one.index, one.term)));
+    }
+
+    fn checkpoint(&mut self, root: &Path) {
+        let Some(identity) = &self.identity else {
+            return;
+        };
+        match checkpoint::look(root, &identity.cluster_id) {
+            Ok(found) => self.checkpoint = found,
+            // A node that has not applied anything yet has made none.
+            Err(problem) if problem.file == "CURRENT" && self.log.last.is_none() => {}
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+
+    fn names(&mut self, root: &Path) {
+        for name in names(root) {
+            if name.ends_with(".tmp") {
+                self.leftovers.push(name);
+            } else if name.starts_with("state-bad-") {
+                self.set_aside.push(name);
+            }
+        }
+    }
+}
+
+impl From<Identity> for IdentityReport {
+    fn from(identity: Identity) -> Self {
+        let members = identity.members.iter();
+        Self {
+            cluster_id: identity.cluster_id,
+            node: identity.node,
+            name: identity.name,
+            joined: identity.joined,
+            founding: identity.founder,
+            members: members
+                .map(|member| format!("{} {}", member.node, member.name))
+                .collect(),
+            ancestors: identity.ancestors,
+        }
+    }
+}
+
+/// The first line of `format`.
+pub(super) fn format_of(root: &Path) -> Result<Option<String>, String> {
+    let bytes = read_file(&DISK, &root.join("format"), MAX_SMALL_FILE_BYTES);
+    let bytes = bytes.map_err(|e| e.to_string())?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
+}
+
+/// A small file that ends in its checksum.
+pub(super) fn small_file<T: Versioned>(root: &Path, name: &str) -> Result<Option<T>, String> {
+    let bytes = read_file(&DISK, &root.join(name), MAX_SMALL_FILE_BYTES);
+    let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
+        return Ok(None);
+    };
+    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+        return Err(format!("{} bytes are too few", bytes.len()));
+    };
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err("its checksum does not match".to_owned());
+    }
+    records::decode(body).map(Some).map_err(|e| e.to_string())
+}
+
+/// The log, with what in it cannot be decoded as a problem.
+pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Problem>) -> LogReport {
+    let mut record = |what: &str, why: String| {
+        problems.push(Problem {
+            file: "wal".to_owned(),
+            detail: format!("{what}: {why}"),
+        });
+    };
+    let mut mark = |what: &str, bytes: Option<&Vec<u8>>| -> Option<EntryId> {
+        match records::decode::<LogIdRecord>(bytes?) {
+            Ok(id) => Some(EntryId::of(LogId::from(id))),
+            Err(error) => {
+                record(what, error.to_string());
+                None
+            }
+        }
+    };
+    let committed = mark("the committed mark", log.committed.as_ref());
+    let purged = mark("the purged mark", log.purged.as_ref().map(|(_, meta)| meta));
+    let vote = log.vote.as_ref().and_then(|bytes| {
+        let decoded = records::decode::<VoteRecord>(bytes);
+        let vote = decoded.map_err(|error| record("the vote", error.to_string()));
+        vote.ok().map(|vote| VoteReport::of(Vote::from(vote)))
+    });
+    let mut entry = |index: u64| -> Option<EntryId> {
+        let read = log
+            .entry(index)
+            .and_then(|bytes| bytes.map(|bytes| records::decode_entry(&bytes)).transpose());
+        match read {
+            Ok(entry) => entry.map(|entry| entry_id(&entry)),
+            Err(error) => {
+                record(&format!("entry {index}"), error.to_string());
+                None
+            }
+        }
+    };
+    let first = entry(log.first_index());
+    let last = log.next_index().checked_sub(1).and_then(&mut entry);
+    LogReport {
+        segments: log
+            .segments
+            .iter()
+            .map(|segment| SegmentSummary {
+                file: below(root, &segment.path),
+                bytes: segment.bytes,
+                used: segment.used,
+                batches: segment.batches,
+                first: segment.entries.map(|(first, _)| first),
+                last: segment.entries.map(|(_, last)| last),
+            })
+            .collect(),
+        first,
+        last,
+        vote,
+        committed,
+        purged,
+        torn: log.torn.as_ref().map(|torn| Torn {
+            file: below(root, &torn.path),
+            offset: torn.offset,
+            bytes: torn.bytes,
+        }),
+        damage: log.damage.as_ref().map(ToString::to_string),
+    }
+}
+
+/// The place of an entry.
+pub(super) fn entry_id(entry: &crate::types::Entry) -> EntryId {
+    use openraft::entry::RaftEntry;
+    EntryId::of(entry.log_id())
+}
+
+fn summary(file: String, found: &SnapshotFile) -> SnapshotSummary {
+    SnapshotSummary {
+        file,
+        index: found.index,
+        term: found.term,
+        rows: found.rows,
+        bytes: found.len,
+        digest: seqd_state::Digest(found.digest).to_string(),
+    }
+}
+
+/// The names in a folder, in order; none if it is not there.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let mut names = DISK.list(folder).unwrap_or_default();
+    names.sort_unstable();
+    names
+}
+
+/// A path as it is called below the data folder.
+pub(super) fn below(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root)
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
+
+fn names_below(root: &Path, paths: &[std::path::PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| below(root, path)).collect()
+}
+
+/// Bytes on the disk: what is taken, not how long files are.
+fn sizes(root: &Path) -> Sizes {
+    let mut sizes = Sizes::default();
+    for name in names(root) {
+        let bytes = taken(&root.join(&name)).unwrap_or(0);
+        let part = match name.as_str() {
+            "wal" => &mut sizes.log,
+            "snap" => &mut sizes.snapshots,
+            name if name.starts_with("state-") && !name.starts_with("state-bad-") => {
+                &mut sizes.checkpoint
+            }
+            _ => &mut sizes.other,
+        };
+        *part += bytes;
+        sizes.total += bytes;
+    }
+    sizes
+}
+
+fn taken(path: &Path) -> io::Result<u64> {
+    let known = fs::symlink_metadata(path)?;
+    let mut bytes = known.blocks() * 512;
+    if known.is_dir() {
+        for entry in fs::read_dir(path)? {
+            bytes += taken(&entry?.path())?;
+        }
+    }
+    Ok(bytes)
+}

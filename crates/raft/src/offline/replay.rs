@@ -1,0 +1,167 @@
+//! The state, applied once more from the oldest kept snapshot and the log, and its digest compared
+//! wherever something else recorded one.
+
+use openraft::entry::RaftEntry;
+use seqd_state::{State, StateLoader};
+use seqd_wal::Inspection;
+
+use super::inspect::DISK;
+use super::reports::{CheckpointReport, LogReport};
+use super::snapshot::SnapshotReport;
+use super::verify::Check;
+use crate::checkpoint::TakeRows;
+use crate::records;
+use crate::snapshot_file::SnapshotReader;
+use crate::types::Payload;
+
+/// A recorded digest to compare with.
+struct Milestone {
+    index: u64,
+    digest: String,
+    what: String,
+}
+
+/// Applies and compares; what was found, in order.
+pub(super) fn replay(
+    log: &Inspection,
+    report: &LogReport,
+    snapshots: &[SnapshotReport],
+    checkpoint: Option<&CheckpointReport>,
+) -> Vec<Check> {
+    let mut ahead = milestones(snapshots, checkpoint);
+    let Some(last) = ahead.last().map(|milestone| milestone.index) else {
+        return vec![Check::note(
+            "state",
+            "nothing recorded a digest to compare with",
+        )];
+    };
+    let started = start(log, report, snapshots);
+    let (mut state, mut next) = match started {
+        Ok(Some(started)) => started,
+        Ok(None) => {
+            let what = "the log does not reach back to a snapshot: the digests stand alone";
+            return vec![Check::note("state", what)];
+        }
+        Err(why) => return vec![Check::bad("state", why)],
+    };
+    let mut checks = Vec::new();
+    let from = next;
+    loop {
+        while ahead
+            .first()
+            .is_some_and(|milestone| milestone.index < next)
+        {
+            let Milestone {
+                index,
+                digest,
+                what,
+            } = ahead.remove(0);
+            // What it began with is compared too: the rows were read twice then.
+            let found = state.digest().to_string();
+            checks.push(if index + 1 != next {
+                Check::note(
+                    "state",
+                    format!("{what} is older than what was applied from"),
+                )
+            } else if found == digest {
+                let applied = next - from;
+                Check::ok(
+                    "state",
+                    format!("{applied} entries applied again up to {index}: the digest of {what}"),
+                )
+            } else {
+                Check::bad(
+                    "state",
+                    format!("at entry {index} {what} has digest {digest}, applied is {found}"),
+                )
+            });
+        }
+        if next > last {
+            return checks;
+        }
+        match apply(log, next, &mut state) {
+            Ok(true) => next += 1,
+            Ok(false) => {
+                let what = format!("the log ends before entry {next}, the rest is not compared");
+                checks.push(Check::note("state", what));
+                return checks;
+            }
+            Err(why) => {
+                checks.push(Check::bad("state", format!("entry {next}: {why}")));
+                return checks;
+            }
+        }
+    }
+}
+
+fn milestones(
+    snapshots: &[SnapshotReport],
+    checkpoint: Option<&CheckpointReport>,
+) -> Vec<Milestone> {
+    let mut milestones: Vec<Milestone> = snapshots
+        .iter()
+        .map(|found| Milestone {
+            index: found.index,
+            digest: found.digest.clone(),
+            what: format!("snap/{}-{}.snap", found.index, found.term),
+        })
+        .collect();
+    if let Some(found) = checkpoint
+        && let Some(applied) = found.applied
+    {
+        milestones.push(Milestone {
+            index: applied.index,
+            digest: found.digest.clone(),
+            what: found.folder.clone(),
+        });
+    }
+    milestones.sort_by_key(|milestone| milestone.index);
+    milestones
+}
+
+/// Where applying begins: the oldest snapshot that the log reaches back to, else the first entry.
+/// The state and the index of the next entry.
+fn start(
+    log: &Inspection,
+    report: &LogReport,
+    snapshots: &[SnapshotReport],
+) -> Result<Option<(State, u64)>, String> {
+    let reaches = |index: u64| log.first_index() <= index + 1;
+    if report.purged.is_none() && report.first.is_some_and(|first| first.index == 0) {
+        return Ok(Some((State::new(), 0)));
+    }
+    let Some(found) = snapshots.iter().find(|found| reaches(found.index)) else {
+        // A snapshot alone still says that its rows are a state.
+        return match snapshots.last() {
+            Some(found) => load(found).map(|state| Some((state, found.index + 1))),
+            None => Ok(None),
+        };
+    };
+    load(found).map(|state| Some((state, found.index + 1)))
+}
+
+fn load(found: &SnapshotReport) -> Result<State, String> {
+    let reader = SnapshotReader::open(&DISK, &found.file).map_err(|e| e.to_string())?;
+    let mut loader = StateLoader::default();
+    let rows = reader
+        .rows()
+        .visit(&mut |key, value| TakeRows::row(&mut loader, key, value));
+    rows.map_err(|e| e.to_string())?;
+    Ok(loader.finish())
+}
+
+/// Applies an entry as the node does; `false` if the log does not hold it.
+fn apply(log: &Inspection, index: u64, state: &mut State) -> Result<bool, String> {
+    let bytes = log.entry(index).map_err(|e| e.to_string())?;
+    let Some(bytes) = bytes else {
+        return Ok(false);
+    };
+    let entry = records::decode_entry(&bytes).map_err(|e| e.to_string())?;
+    if entry.index() != index {
+        return Err(format!("it is entry {}", entry.index()));
+    }
+    if let Payload::Normal(proposal) = &entry.payload {
+        state.apply(&proposal.0);
+    }
+    Ok(true)
+}

@@ -1,0 +1,137 @@
+//! A snapshot file, read in full: header, membership, every row, footer.
+//!
+//! Rows are counted and checked one block at a time, so that the largest snapshot takes no more
+//! memory than a small one.
+
+use std::path::{Path, PathBuf};
+
+use seqd_state::{Census, Counts};
+use serde::Serialize;
+
+use super::OfflineError;
+use super::inspect::DISK;
+use super::reports::{MemberReport, members};
+use crate::checkpointer::restore_position;
+use crate::snapshot_file::SnapshotReader;
+
+/// What a snapshot file holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotReport {
+    /// The file.
+    pub file: PathBuf,
+    /// The cluster.
+    pub cluster_id: String,
+    /// Index of the last entry that is in it.
+    pub index: u64,
+    /// Term of that entry.
+    pub term: u64,
+    /// Rows, all of them read.
+    pub rows: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// The digest of the rows, as a node shows it that has applied `index`.
+    pub digest: String,
+    /// The highest wall clock of any entry in it, in Unix milliseconds.
+    pub wall_ms: u64,
+    /// The members at that entry.
+    pub members: Vec<MemberReport>,
+    /// How many records there are of each kind.
+    pub records: Records,
+    /// The replicated window, in milliseconds.
+    pub window_ms: Option<u64>,
+    /// The replicated limit of the peers' skew, in milliseconds.
+    pub max_peer_skew_ms: Option<u64>,
+    /// The highest token, lease ID or node ID that was given, as text: it may pass 2^53.
+    pub last_token: String,
+}
+
+/// How many records there are of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Records {
+    /// Sequences that can be used.
+    pub sequences: u64,
+    /// Sequences that were deleted.
+    pub deleted_sequences: u64,
+    /// Workers that were ever leased.
+    pub workers: u64,
+    /// Members and nodes that were given an ID.
+    pub nodes: u64,
+    /// Members that were removed.
+    pub removed_nodes: u64,
+}
+
+impl From<Counts> for Records {
+    fn from(counts: Counts) -> Self {
+        let Counts {
+            sequences,
+            deleted_sequences,
+            workers,
+            nodes,
+            removed_nodes,
+        } = counts;
+        Self {
+            sequences,
+            deleted_sequences,
+            workers,
+            nodes,
+            removed_nodes,
+        }
+    }
+}
+
+/// Reads a snapshot and compares every checksum, the number of its rows and their digest, and that
+/// each row is a record. `progress` is told how many bytes of rows were read.
+///
+/// # Errors
+/// `corrupt` with the place of the first damage, `newer-format`, or what the disk says.
+pub fn read_snapshot(
+    path: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<SnapshotReport, OfflineError> {
+    let failed = |error: std::io::Error| OfflineError::io(path, &error);
+    let corrupt = |why: String| OfflineError::new("corrupt", format!("{}: {why}", path.display()));
+    let reader = SnapshotReader::open(&DISK, path).map_err(failed)?;
+    let (header, bytes) = (reader.header().clone(), reader.len());
+    let (id, membership) = restore_position(&header.log_id, &header.membership)
+        .map_err(|e| corrupt(format!("its header: {e}")))?;
+    let named = id.map(|id| (id.index(), **id.committed_leader_id()));
+    if named.unwrap_or_default() != (header.index, header.term) {
+        return Err(corrupt(format!(
+            "its header says entry {} of term {} and names another",
+            header.index, header.term
+        )));
+    }
+    let mut census = Census::default();
+    let mut read = 0;
+    let mut unknown = None;
+    let rows = reader.rows().visit(&mut |key, value| {
+        read += (key.len() + value.len()) as u64;
+        progress(read);
+        // Damage of the file is told before a record that cannot be read.
+        if unknown.is_none() {
+            unknown = census.row(key, value).err();
+        }
+        Ok(())
+    });
+    let tally = rows.map_err(failed)?;
+    if let Some(error) = unknown {
+        return Err(corrupt(error.to_string()));
+    }
+    let counted = census.finish().map_err(|e| corrupt(e.to_string()))?;
+    let settings = counted.settings.as_ref();
+    Ok(SnapshotReport {
+        file: path.to_owned(),
+        cluster_id: header.cluster_id,
+        index: header.index,
+        term: header.term,
+        rows: tally.rows,
+        bytes,
+        digest: seqd_state::Digest(tally.digest).to_string(),
+        wall_ms: counted.wall_ms.0,
+        members: members(&membership),
+        records: counted.counts.into(),
+        window_ms: settings.map(|settings| settings.window_ms),
+        max_peer_skew_ms: settings.map(|settings| settings.max_peer_skew_ms),
+        last_token: counted.last_token.to_string(),
+    })
+}

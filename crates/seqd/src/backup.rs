@@ -1,0 +1,165 @@
+//! A snapshot on its way into a file: beside it first, checked in full, synced, then named.
+//!
+//! Invariant: the file that the user named is the old one or the new one, whole and verified,
+//! whatever breaks off: the connection, the disk, the command itself.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use seqd_client::api::SnapshotQuery;
+use seqd_node::offline::{SnapshotReport, read_snapshot};
+use sha2::{Digest as _, Sha256};
+use tempfile::{NamedTempFile, TempPath};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::{snapshot, told};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// What was saved.
+pub(crate) struct Saved {
+    /// What the file holds.
+    pub(crate) report: SnapshotReport,
+    /// The node that it came from.
+    pub(crate) node: String,
+    /// The checksum of the file's bytes.
+    pub(crate) sha256: String,
+}
+
+/// Whether a file can be written there; the size of the one that would be replaced.
+pub(crate) fn check_target(file: &Path) -> Result<Option<u64>, Failure> {
+    let shown = file.display();
+    let folder = folder_of(file);
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("{} is no folder", folder.display())));
+    }
+    match fs::metadata(file) {
+        Ok(known) if known.is_file() => Ok(Some(known.len())),
+        Ok(_) => Err(Failure::usage(format!("{shown} is there and is no file"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && file.file_name().is_some() => {
+            Ok(None)
+        }
+        Err(error) => Err(Failure::usage(format!("{shown}: {error}"))),
+    }
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Downloads, verifies, syncs and names. Ctrl-C and SIGTERM leave nothing behind.
+pub(crate) async fn save(
+    file: &Path,
+    replace: bool,
+    query: &SnapshotQuery,
+    session: &Session,
+) -> Result<Saved, Failure> {
+    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
+    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+    let stopped = || Failure::failed("stopped; nothing was saved");
+    let (fresh, saved) = tokio::select! {
+        done = download(file, query, session) => done?,
+        _ = tokio::signal::ctrl_c() => return Err(stopped()),
+        _ = terminated.recv() => return Err(stopped()),
+    };
+    let named = if replace {
+        fresh.persist(file)
+    } else {
+        // What came there meanwhile was not asked about.
+        fresh.persist_noclobber(file)
+    };
+    named.map_err(|error| failed(error.error))?;
+    let folder = File::open(folder_of(file)).and_then(|folder| folder.sync_all());
+    folder.map_err(failed)?;
+    Ok(saved)
+}
+
+async fn download(
+    file: &Path,
+    query: &SnapshotQuery,
+    session: &Session,
+) -> Result<(TempPath, Saved), Failure> {
+    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
+    let download = session.client.snapshot(query).await?;
+    let (head, node) = (download.head().clone(), download.node().to_owned());
+    session.detail(&format!("{node} sends {} bytes", head.bytes));
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let fresh = tempfile::Builder::new()
+        .prefix(&format!(".{name}."))
+        .suffix(".tmp")
+        .tempfile_in(folder_of(file))
+        .map_err(failed)?;
+    let (out, fresh) = NamedTempFile::into_parts(fresh);
+    let bar = Progress::new(head.bytes, session.is_quiet());
+    let mut out = tokio::fs::File::from_std(out);
+    download.save(&mut out, |written| bar.at(written)).await?;
+    drop(bar);
+    out.sync_all().await.map_err(failed)?;
+    drop(out);
+    // Read back from where it lies: what is checked is what is kept.
+    let report = read_snapshot(&fresh, &mut |_| {}).map_err(|mut error| {
+        let shown = file.display().to_string();
+        error.message = error.message.replace(&fresh.display().to_string(), &shown);
+        error.message = format!(
+            "what arrived is not sound, nothing was saved: {}",
+            error.message
+        );
+        told::offline(error)
+    })?;
+    let found = snapshot::head(&report);
+    if found != head {
+        let detail = format!(
+            "what arrived is not what {node} announced, nothing was saved: entry {} of term {}, {} \
+             rows, digest {}",
+            found.index, found.term, found.rows, found.digest
+        );
+        return Err(Failure::failed(detail));
+    }
+    let sha256 = sha256_of(&fresh).map_err(failed)?;
+    Ok((
+        fresh,
+        Saved {
+            report,
+            node,
+            sha256,
+        },
+    ))
+}
+
+/// The checksum that `sha256sum` shows.
+pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut hash)?;
+    Ok(format!("{:x}", hash.finalize()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_that_of_sha256sum() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("abc");
+        fs::write(&path, "abc").unwrap();
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_of(&path).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_target_is_a_file_or_nothing_in_a_folder_that_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b.snap");
+        assert_eq!(check_target(&path).unwrap(), None);
+        fs::write(&path, "four").unwrap();
+        assert_eq!(check_target(&path).unwrap(), Some(4));
+        assert_eq!(check_target(dir.path()).unwrap_err().exit, 2);
+        let nowhere = dir.path().join("no/where");
+        assert_eq!(check_target(&nowhere).unwrap_err().exit, 2);
+    }
+}

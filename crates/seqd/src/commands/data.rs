@@ -1,0 +1,242 @@
+//! `seqd data`: a stopped node's folder, looked at without a node.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use seqd_client::api::exit;
+use seqd_node::offline::{Check, EntryId, FolderReport, Verdict, inspect_folder, verify_folder};
+use serde_json::{Value, json};
+
+use crate::commands::told;
+use crate::failure::Failure;
+use crate::output::{Format, Report, write_stdout};
+use crate::session::Session;
+
+/// What to do with a data folder.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    /// Show what lies in a stopped node's folder
+    ///
+    /// Writes nothing to it, and takes its lock so that no node starts meanwhile. The checkpoint is
+    /// opened in a copy, under TMPDIR.
+    Inspect {
+        /// The folder
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
+    /// Check every checksum, record and digest in a stopped node's folder
+    ///
+    /// Writes nothing to it. The state is applied again from the snapshots and the log and compared
+    /// with the checkpoint, which is opened in a copy, under TMPDIR. Exit code 0 if all is sound, 1
+    /// if anything is not.
+    Verify {
+        /// The folder
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+    },
+}
+
+pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure> {
+    match command {
+        DataCommand::Inspect { data_dir } => inspect(&data_dir, session),
+        DataCommand::Verify { data_dir } => verify(&data_dir, session),
+    }
+}
+
+fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
+    let report = inspect_folder(folder).map_err(told::offline)?;
+    if let Some(why) = &report.unlocked {
+        session.talk(&format!("looked at without a lock: {why}"));
+    }
+    let facts = facts(&report);
+    let mut shown = Report::new(&report)?.with_columns(&["what", "value"]);
+    for (what, value) in &facts {
+        shown.row(vec![(*what).to_owned(), value.clone()]);
+    }
+    shown
+        .with_people(told::facts(&facts))
+        .print(session.format)?;
+    match report.problems.first() {
+        None => Ok(exit::OK),
+        Some(first) => {
+            let detail = format!("{}: {}", first.file, first.detail);
+            Err(Failure::of(exit::FAILURE, "corrupt", detail)
+                .with_hint(format!("seqd data verify --data-dir {}", folder.display())))
+        }
+    }
+}
+
+fn entry(id: EntryId) -> String {
+    format!("{} of term {}", id.index, id.term)
+}
+
+fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
+    let dash = || "-".to_owned();
+    let mut facts = vec![
+        ("folder", report.path.display().to_string()),
+        ("format", report.format.clone().unwrap_or_else(dash)),
+    ];
+    identity(report, &mut facts);
+    log(report, &mut facts);
+    for found in &report.snapshots {
+        let id = EntryId {
+            index: found.index,
+            term: found.term,
+        };
+        let (rows, bytes) = (found.rows, told::bytes(found.bytes));
+        let text = format!("{}: entry {}, {rows} rows, {bytes}", found.file, entry(id));
+        facts.push(("snapshot", text));
+    }
+    if let Some(found) = &report.checkpoint {
+        let applied = found.applied.map_or_else(dash, entry);
+        let (folder, rows, digest) = (&found.folder, found.rows, &found.digest);
+        let text = format!("{folder}: entry {applied}, {rows} rows, digest {digest}");
+        facts.push(("checkpoint", text));
+        for member in &found.members {
+            facts.push(("member", told::member(member)));
+        }
+    }
+    if let Some(ms) = report.last_minted_ms {
+        facts.push(("last minted", told::time(ms)));
+    }
+    for peer in &report.peers {
+        facts.push(("peer", format!("node {}: {}", peer.id, peer.synced)));
+    }
+    for name in &report.set_aside {
+        facts.push(("set aside", name.clone()));
+    }
+    for name in &report.leftovers {
+        facts.push(("left over", name.clone()));
+    }
+    let sizes = report.sizes;
+    let text = format!(
+        "log {}, snapshots {}, checkpoint {}, other {}, total {}",
+        told::bytes(sizes.log),
+        told::bytes(sizes.snapshots),
+        told::bytes(sizes.checkpoint),
+        told::bytes(sizes.other),
+        told::bytes(sizes.total),
+    );
+    facts.push(("on the disk", text));
+    for problem in &report.problems {
+        facts.push(("PROBLEM", format!("{}: {}", problem.file, problem.detail)));
+    }
+    facts
+}
+
+fn identity(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
+    match &report.identity {
+        Some(own) => {
+            facts.push(("node", format!("{}, ID {}", own.name, own.node)));
+            facts.push(("cluster", own.cluster_id.clone()));
+            let what = if own.joined { "joined" } else { "founded by" };
+            facts.push((what, own.members.join(", ")));
+            if own.founding {
+                facts.push(("founding", "begun and not finished".to_owned()));
+            }
+            if !own.ancestors.is_empty() {
+                facts.push(("ancestors", own.ancestors.join(", ")));
+            }
+        }
+        None => facts.push(("node", "none yet: it is no member of a cluster".to_owned())),
+    }
+    if let Some(boot) = report.boot {
+        facts.push(("starts", boot.to_string()));
+    }
+    if let Some(refused) = &report.refused {
+        facts.push(("refused", format!("{}: {}", refused.code, refused.message)));
+    }
+}
+
+fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
+    let log = &report.log;
+    let entries = match (log.first, log.last) {
+        (Some(first), Some(last)) => format!("entries {} to {}", entry(first), entry(last)),
+        _ => "no entry".to_owned(),
+    };
+    facts.push(("log", entries));
+    if let Some(vote) = log.vote {
+        let won = if vote.committed { ", which leads" } else { "" };
+        facts.push((
+            "vote",
+            format!("term {} for node {}{won}", vote.term, vote.node),
+        ));
+    }
+    if let Some(committed) = log.committed {
+        facts.push(("committed", format!("{} at least", entry(committed))));
+    }
+    if let Some(purged) = log.purged {
+        facts.push(("purged", format!("up to {}", entry(purged))));
+    }
+    for segment in &log.segments {
+        let entries = match (segment.first, segment.last) {
+            (Some(first), Some(last)) => format!("entries {first} to {last}"),
+            _ => "no entry of use".to_owned(),
+        };
+        let used = told::bytes(segment.used);
+        facts.push((
+            "segment",
+            format!("{}: {entries}, {used} used", segment.file),
+        ));
+    }
+    if let Some(torn) = &log.torn {
+        let text = format!(
+            "{} at byte {}, {} bytes",
+            torn.file, torn.offset, torn.bytes
+        );
+        facts.push(("torn tail", text));
+    }
+    if let Some(damage) = &log.damage {
+        facts.push(("DAMAGE", damage.clone()));
+    }
+}
+
+fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
+    let mut checks: Vec<Check> = Vec::new();
+    let live = session.format == Format::Table;
+    let mut failed = None;
+    let verified = verify_folder(folder, &mut |check| {
+        if live {
+            // As they come: a large folder takes its time.
+            let line = format!(
+                "{:<4}  {}  {}\n",
+                check.verdict.as_str(),
+                check.what,
+                check.detail
+            );
+            failed = failed.take().or(write_stdout(&line).err());
+        }
+        checks.push(check.clone());
+    });
+    verified.map_err(told::offline)?;
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad);
+    let bad: Vec<&Check> = bad.collect();
+    let (count, of) = (bad.len(), checks.len());
+    let verdict = match count {
+        0 => format!("sound: {of} checks\n"),
+        _ => format!("DAMAGED: {count} of {of} checks failed\n"),
+    };
+    let items: Result<Vec<Value>, _> = checks.iter().map(serde_json::to_value).collect();
+    let items = items.map_err(|e| Failure::failed(e.to_string()))?;
+    let mut shown = Report::new(&json!({
+        "folder": folder, "sound": count == 0, "checks": items,
+    }))?
+    .with_items(items)
+    .with_columns(&["verdict", "what", "detail"])
+    .with_people(verdict);
+    for check in &checks {
+        let verdict = check.verdict.as_str().to_owned();
+        shown.row(vec![verdict, check.what.clone(), check.detail.clone()]);
+    }
+    shown.print(session.format)?;
+    match bad.first() {
+        None => Ok(exit::OK),
+        Some(first) => {
+            let detail = format!("{}: {}", first.what, first.detail);
+            Err(Failure::of(exit::FAILURE, "corrupt", detail))
+        }
+    }
+}

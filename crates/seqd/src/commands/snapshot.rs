@@ -1,0 +1,215 @@
+//! `seqd snapshot`: the state as a file, to keep somewhere else.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use seqd_client::api::SnapshotQuery;
+use seqd_client::api::{SnapshotHead, exit};
+use seqd_node::offline::{OfflineError, SnapshotReport, read_snapshot};
+use serde_json::{Value, json};
+
+use crate::backup::{self, Saved};
+use crate::commands::told;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// What to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Save the state of the cluster into a file, from any node, and check the file in full
+    ///
+    /// Everything that was acknowledged before the command is in it. The bytes go to a temporary
+    /// file beside FILE, which gets its name once it is complete, verified and on the disk. The
+    /// sha256 of the last line is that of `sha256sum FILE`.
+    Save {
+        /// Where to; a file that is there is replaced only with --yes
+        file: PathBuf,
+        /// What the answering node has, also without a quorum; the latest writes may be missing
+        #[arg(long)]
+        stale: bool,
+    },
+    /// Show what a snapshot file holds
+    Inspect {
+        /// The file
+        file: PathBuf,
+    },
+    /// Check every checksum, record and digest of a snapshot file
+    ///
+    /// Exit code 0 if it is sound, 1 if it is not; the message says where.
+    Verify {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+pub(crate) async fn run(command: SnapshotCommand, session: &Session) -> Result<u8, Failure> {
+    match command {
+        SnapshotCommand::Save { file, stale } => save(&file, stale, session).await,
+        SnapshotCommand::Inspect { file } => inspect(&file, session),
+        SnapshotCommand::Verify { file } => verify(&file, session),
+    }
+}
+
+async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure> {
+    let replaces = backup::check_target(file)?;
+    if let Some(bytes) = replaces {
+        let effect = format!("replaces {} ({bytes} bytes)", file.display());
+        if !session.may_go_on(&effect)? {
+            return Ok(exit::OK);
+        }
+    }
+    let query = SnapshotQuery {
+        stale: stale.then_some(true),
+    };
+    let Saved {
+        report,
+        node,
+        sha256,
+    } = backup::save(file, replaces.is_some(), &query, session).await?;
+    let SnapshotHead {
+        index,
+        term,
+        cluster_id,
+        rows,
+        digest,
+        bytes,
+    } = head(&report);
+    let people = format!(
+        "saved {} from {node}: index {index}, term {term}, cluster {cluster_id}, {rows} rows, \
+         {bytes} bytes, digest {digest}, sha256 {sha256}\n",
+        file.display()
+    );
+    let columns = [
+        "file", "node", "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
+    ];
+    let mut shown = Report::new(&json!({
+        "file": file, "node": node, "index": index, "term": term, "cluster_id": cluster_id,
+        "rows": rows, "bytes": bytes, "digest": digest, "sha256": sha256,
+        "time": told::time(report.wall_ms), "stale": stale,
+    }))?
+    .with_columns(&columns)
+    .with_people(people);
+    shown.row(vec![
+        file.display().to_string(),
+        node,
+        index.to_string(),
+        term.to_string(),
+        cluster_id,
+        rows.to_string(),
+        bytes.to_string(),
+        digest,
+        sha256,
+    ]);
+    shown.print(session.format)?;
+    Ok(exit::OK)
+}
+
+/// What a file holds, in the words of the node that sent it.
+pub(crate) fn head(report: &SnapshotReport) -> SnapshotHead {
+    SnapshotHead {
+        index: report.index,
+        term: report.term,
+        cluster_id: report.cluster_id.clone(),
+        rows: report.rows,
+        digest: report.digest.clone(),
+        bytes: report.bytes,
+    }
+}
+
+/// Reads a file with a bar on a terminal.
+fn read(file: &Path, session: &Session) -> Result<SnapshotReport, Failure> {
+    let len = std::fs::metadata(file).map_or(0, |known| known.len());
+    let bar = Progress::new(len, session.is_quiet());
+    let report = read_snapshot(file, &mut |read| bar.at(read));
+    drop(bar);
+    report.map_err(told::offline)
+}
+
+fn inspect(file: &Path, session: &Session) -> Result<u8, Failure> {
+    let report = read(file, session)?;
+    let mut value = serde_json::to_value(&report).map_err(|e| Failure::failed(e.to_string()))?;
+    if let Value::Object(fields) = &mut value {
+        fields.insert("time".to_owned(), json!(told::time(report.wall_ms)));
+    }
+    let mut shown = Report::new(&value)?.with_columns(&["what", "value"]);
+    for (what, value) in facts(&report) {
+        shown.row(vec![what.to_owned(), value]);
+    }
+    let people = told::facts(&facts(&report));
+    shown.with_people(people).print(session.format)?;
+    Ok(exit::OK)
+}
+
+fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
+    let records = report.records;
+    let mut facts = vec![
+        ("cluster", report.cluster_id.clone()),
+        ("entry", format!("{} of term {}", report.index, report.term)),
+        ("time", told::time(report.wall_ms)),
+        ("size", told::bytes(report.bytes)),
+        ("rows", report.rows.to_string()),
+        ("digest", report.digest.clone()),
+        (
+            "sequences",
+            format!(
+                "{}, {} deleted",
+                records.sequences, records.deleted_sequences
+            ),
+        ),
+        ("workers", records.workers.to_string()),
+        (
+            "nodes",
+            format!("{}, {} removed", records.nodes, records.removed_nodes),
+        ),
+        ("last token", report.last_token.clone()),
+    ];
+    for member in &report.members {
+        facts.push(("member", told::member(member)));
+    }
+    facts
+}
+
+fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
+    let report = read(file, session)?;
+    let sha256 = backup::sha256_of(file).map_err(|error| {
+        told::offline(OfflineError::new(
+            "failure",
+            format!("{}: {error}", file.display()),
+        ))
+    })?;
+    let people = format!(
+        "{} is sound: index {}, term {}, cluster {}, {} rows, {} bytes, digest {}, sha256 {sha256}\n",
+        file.display(),
+        report.index,
+        report.term,
+        report.cluster_id,
+        report.rows,
+        report.bytes,
+        report.digest,
+    );
+    let columns = [
+        "file", "sound", "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
+    ];
+    let mut shown = Report::new(&json!({
+        "file": file, "sound": true, "index": report.index, "term": report.term,
+        "cluster_id": report.cluster_id, "rows": report.rows, "bytes": report.bytes,
+        "digest": report.digest, "sha256": sha256,
+    }))?
+    .with_columns(&columns)
+    .with_people(people);
+    shown.row(vec![
+        file.display().to_string(),
+        "true".to_owned(),
+        report.index.to_string(),
+        report.term.to_string(),
+        report.cluster_id.clone(),
+        report.rows.to_string(),
+        report.bytes.to_string(),
+        report.digest.clone(),
+        sha256,
+    ]);
+    shown.print(session.format)?;
+    Ok(exit::OK)
+}
