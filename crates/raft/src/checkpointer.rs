@@ -5,8 +5,9 @@
 //!   that a quorum has before this node's disk has it.
 //! - At most one batch is in flight, and each ends in our own `fdatasync` (sled 0.34 does none,
 //!   and can deadlock on many unflushed batches).
-//! - While a snapshot is streamed from sled no checkpoint runs, so its rows are those of the index
-//!   that it names.
+//! - While a snapshot is streamed from sled no checkpoint is written, so its rows are those of the
+//!   index that it names. What is applied meanwhile is taken every 50 ms all the same, and waits in
+//!   a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,17 +15,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seqd_disk::{Disk, DiskFile, FileReader};
 use seqd_state::{State, StateLoader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
-use crate::checkpoint::{self, Checkpoint, Place, StateStore, TakeRows};
+use crate::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
 use crate::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::snapshot_file::{self, SnapshotFile, SnapshotReader};
+use crate::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
+use crate::staging::Staging;
 use crate::types::{LogId, SnapshotMeta, StoredMembership};
 
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.
@@ -32,6 +34,49 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// How long a checkpoint waits for the own log to sync what was applied.
 const SYNC_WAIT: Duration = Duration::from_millis(500);
+
+/// What a checkpoint asks of the log.
+pub(crate) trait SyncedLog: Send {
+    /// Returns when entry `index` is durable. What the log does not hold came from a snapshot:
+    /// there is nothing to wait for.
+    fn wait_until_synced(&self, index: u64) -> io::Result<()>;
+}
+
+impl SyncedLog for Wal {
+    fn wait_until_synced(&self, index: u64) -> io::Result<()> {
+        while index < self.next_index() && !self.wait_synced(index, SYNC_WAIT)? {
+            tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
+        }
+        Ok(())
+    }
+}
+
+/// Says, between any two rows of a snapshot, whether it is time to take what was applied.
+pub(crate) type Pace = Box<dyn FnMut() -> bool + Send>;
+
+/// Every 50 ms.
+pub(crate) fn every_50_ms() -> Pace {
+    let (mut last, mut asked) = (Instant::now(), 0_u32);
+    Box::new(move || {
+        asked = asked.wrapping_add(1);
+        // A look at the clock for every row would be half of what a row costs.
+        let is_time = asked % 64 == 0 && last.elapsed() >= EVERY;
+        if is_time {
+            last = Instant::now();
+        }
+        is_time
+    })
+}
+
+/// How a snapshot is taken of a store: with a call between any two rows.
+type Take<T> = fn(
+    &dyn StateStore,
+    &Arc<dyn Disk>,
+    &Path,
+    &str,
+    u64,
+    &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<T>;
 
 enum Job {
     Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
@@ -43,10 +88,19 @@ enum Job {
 /// A snapshot's open file, and what it is of.
 pub(crate) type Exported = (Arc<dyn DiskFile>, SnapshotFile);
 
+/// Who carries out the jobs.
+#[derive(Clone)]
+enum Jobs {
+    Thread(mpsc::SyncSender<Job>),
+    /// The caller, at once: so that a simulation repeats itself.
+    #[cfg(any(test, feature = "simulation"))]
+    Inline(Arc<Mutex<Option<Workshop>>>),
+}
+
 /// A handle on the thread.
 #[derive(Clone)]
 pub(crate) struct Checkpointer {
-    jobs: mpsc::SyncSender<Job>,
+    jobs: Jobs,
     disk: Arc<dyn Disk>,
     snapshots: PathBuf,
     disk_bytes: Arc<AtomicU64>,
@@ -57,11 +111,15 @@ pub(crate) struct Checkpointer {
 pub(crate) struct Workshop {
     pub(crate) applied: Arc<Applied>,
     pub(crate) store: Box<dyn StateStore>,
-    pub(crate) wal: Wal,
+    pub(crate) log: Box<dyn SyncedLog>,
     pub(crate) place: Place,
+    pub(crate) mark: Arc<InstalledMark>,
+    pub(crate) pace: Pace,
     pub(crate) snapshots: PathBuf,
     /// The index that `store` holds.
     pub(crate) written: Option<LogId>,
+    /// Changes were taken from the state and did not reach the store.
+    pub(crate) lost: bool,
     /// Told once, when a checkpoint could not be written.
     pub(crate) on_failure: Box<dyn Fn(io::Error) + Send>,
 }
@@ -81,7 +139,7 @@ impl Checkpointer {
             .spawn(move || workshop.run(&inbox, &size))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         Ok(Self {
-            jobs,
+            jobs: Jobs::Thread(jobs),
             disk,
             snapshots,
             disk_bytes,
@@ -89,12 +147,48 @@ impl Checkpointer {
         })
     }
 
+    /// Starts no thread: jobs are done by whoever asks, checkpoints by [`Checkpointer::tick`].
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn inline(workshop: Workshop) -> Self {
+        Self {
+            disk: Arc::clone(&workshop.place.disk),
+            snapshots: workshop.snapshots.clone(),
+            jobs: Jobs::Inline(Arc::new(Mutex::new(Some(workshop)))),
+            disk_bytes: Arc::default(),
+            thread: Arc::default(),
+        }
+    }
+
+    /// What the thread does every 50 ms; says up to where the store has the state.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn tick(&self) -> io::Result<Option<LogId>> {
+        let Jobs::Inline(workshop) = &self.jobs else {
+            return Err(ended());
+        };
+        let mut workshop = workshop.lock().unwrap_or_else(PoisonError::into_inner);
+        let workshop = workshop.as_mut().ok_or_else(ended)?;
+        workshop.checkpoint()?;
+        Ok(workshop.written)
+    }
+
     async fn ask<T>(
         &self,
         job: impl FnOnce(oneshot::Sender<io::Result<T>>) -> Job,
     ) -> io::Result<T> {
         let (answer, wait) = oneshot::channel();
-        self.jobs.try_send(job(answer)).map_err(|_| ended())?;
+        match &self.jobs {
+            Jobs::Thread(jobs) => jobs.try_send(job(answer)).map_err(|_| ended())?,
+            #[cfg(any(test, feature = "simulation"))]
+            Jobs::Inline(workshop) => {
+                let mut held = workshop.lock().unwrap_or_else(PoisonError::into_inner);
+                let stop = held.as_mut().ok_or_else(ended)?.perform(job(answer));
+                if let Some(answer) = stop
+                    && let Some(workshop) = held.take()
+                {
+                    let _ = answer.send(workshop.stop());
+                }
+            }
+        }
         wait.await.unwrap_or_else(|_| Err(ended()))
     }
 
@@ -190,67 +284,69 @@ impl Workshop {
                         return;
                     }
                 }
-                Ok(Job::Build(answer)) => {
-                    let _ = answer.send(self.build());
-                }
-                Ok(Job::Export(answer)) => {
-                    let _ = answer.send(self.export());
-                }
-                Ok(Job::Install(snapshot, answer)) => {
-                    let _ = answer.send(self.install(snapshot));
-                }
-                Ok(Job::Stop(answer)) => {
-                    let written = self.checkpoint().and_then(|()| self.store.close());
-                    let _ = answer.send(written);
-                    return;
+                Ok(job) => {
+                    if let Some(answer) = self.perform(job) {
+                        let _ = answer.send(self.stop());
+                        return;
+                    }
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Carries what was applied since the last checkpoint to the store.
-    fn checkpoint(&mut self) -> io::Result<()> {
-        let (id, membership, changes) = {
-            let mut core = self.applied.write();
-            if core.applied == self.written && self.store.applied().is_some() {
-                return Ok(());
+    /// Does a job; of the one that ends the work, returns who waits for that.
+    fn perform(&mut self, job: Job) -> Option<oneshot::Sender<io::Result<()>>> {
+        match job {
+            Job::Build(answer) => {
+                let _ = answer.send(self.build());
             }
-            (
-                core.applied,
-                core.membership.clone(),
-                core.state.drain_changes(),
-            )
-        };
-        let index = id.map_or(0, |id| id.index());
-        // What the log does not hold came from a snapshot: there is nothing to wait for.
-        while index < self.wal.next_index() && !self.wal.wait_synced(index, SYNC_WAIT)? {
-            tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
+            Job::Export(answer) => {
+                let _ = answer.send(self.export());
+            }
+            Job::Install(snapshot, answer) => {
+                let _ = answer.send(self.install(snapshot));
+            }
+            Job::Stop(answer) => return Some(answer),
         }
-        let log_id = id
-            .map(|id| records::encode(&LogIdRecord::from(&id)))
-            .transpose()?;
-        self.store.write(
-            changes.rows,
-            &Checkpoint {
-                index,
-                log_id: log_id.unwrap_or_default(),
-                membership: records::encode(&StoredMembershipRecord::from(&membership))?,
-                digest: changes.digest.0,
-            },
-        )?;
-        self.written = id;
+        None
+    }
+
+    fn stop(mut self) -> io::Result<()> {
+        self.checkpoint()?;
+        self.store.close()
+    }
+
+    /// Carries what was applied since the last checkpoint to the store.
+    pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
+        if self.lost {
+            return Err(io::Error::other("an earlier checkpoint failed"));
+        }
+        if self.applied.read().applied == self.written && self.store.applied().is_some() {
+            return Ok(());
+        }
+        let (changes, position) = self.applied.take_changes()?;
+        self.write(changes, &position)
+    }
+
+    fn write(&mut self, changes: Vec<Change>, position: &Checkpoint) -> io::Result<()> {
+        let written = self
+            .log
+            .wait_until_synced(position.index)
+            .and_then(|()| self.store.write(changes, position));
+        self.lost = written.is_err();
+        written?;
+        self.written = restore_position(&position.log_id, &position.membership)?.0;
         Ok(())
     }
 
-    fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
+    /// Builds a snapshot of the store; also says the index of the older kept one.
+    pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
-        let term = self.written.map_or(0, |id| **id.committed_leader_id());
-        let disk = &self.place.disk;
-        let cluster_id = &self.place.cluster_id;
-        let file = snapshot_file::take(&*self.store, disk, &self.snapshots, cluster_id, term)?;
-        snapshot_file::keep_two(&**disk, &self.snapshots)?;
-        let floor = older_kept(&**disk, &self.snapshots)?;
+        let file = self.while_staging(snapshot_file::take)?;
+        let disk = &*self.place.disk;
+        snapshot_file::keep_two(disk, &self.snapshots)?;
+        let floor = older_kept(disk, &self.snapshots)?;
         tracing::info!(
             index = file.index,
             rows = file.rows,
@@ -276,8 +372,44 @@ impl Workshop {
             // Open, it is there for as long as it is sent, also when it is dropped meanwhile.
             return Ok((disk.open_read(&kept.path)?, kept));
         }
-        let cluster_id = &self.place.cluster_id;
-        snapshot_file::take_unnamed(&*self.store, disk, &self.snapshots, cluster_id, term)
+        self.while_staging(snapshot_file::take_unnamed)
+    }
+
+    /// Streams the store into a file, then writes to the store what was applied meanwhile.
+    fn while_staging<T>(&mut self, take: Take<T>) -> io::Result<T> {
+        let term = self.written.map_or(0, |id| **id.committed_leader_id());
+        let mut staging = Staging::new(&self.place.disk, &self.snapshots, self.written);
+        let (applied, pace) = (&self.applied, &mut self.pace);
+        let taken = take(
+            &*self.store,
+            &self.place.disk,
+            &self.snapshots,
+            &self.place.cluster_id,
+            term,
+            &mut || {
+                if pace() {
+                    staging.stage(applied)
+                } else {
+                    Ok(())
+                }
+            },
+        );
+        let caught_up = self.catch_up(staging);
+        self.lost = caught_up.is_err();
+        caught_up.and(taken)
+    }
+
+    /// Writes what was staged. More is staged meanwhile, so that `apply` is never held up for long;
+    /// the last of it is left to the next checkpoint.
+    fn catch_up(&mut self, mut staging: Staging) -> io::Result<()> {
+        while let Some((changes, position)) = staging.pop()? {
+            let is_last = staging.is_empty();
+            self.write(changes, &position)?;
+            if !is_last {
+                staging.stage(&self.applied)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes over a snapshot of another folder, as if a leader had sent it.
@@ -294,9 +426,12 @@ impl Workshop {
         }
     }
 
-    /// Replaces the state by a snapshot's: file into place, new generation of the store whole,
-    /// then memory. What is found after a crash in between is one or the other.
-    fn install(&mut self, snapshot: SnapshotHandle) -> io::Result<u64> {
+    /// Replaces the state by a snapshot's: the mark that the log may end before it, the file into
+    /// place, a new generation of the store whole, then memory. What is found after a crash in
+    /// between is one or the other.
+    pub(crate) fn install(&mut self, snapshot: SnapshotHandle) -> io::Result<u64> {
+        let (index, term) = snapshot.position();
+        self.mark.set(index, term)?;
         let file = match snapshot {
             SnapshotHandle::Kept(file) if file.path.parent() == Some(&self.snapshots) => file,
             SnapshotHandle::Kept(file) => self.copy(&file)?,

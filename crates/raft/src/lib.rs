@@ -35,6 +35,7 @@ mod raft;
 mod records;
 mod replica;
 mod snapshot_file;
+mod staging;
 mod stamping;
 mod status;
 mod storage;

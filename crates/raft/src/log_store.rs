@@ -12,7 +12,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use openraft::OptionalSend;
 use openraft::entry::RaftEntry;
@@ -21,6 +21,7 @@ use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
 use crate::records::{self, LogIdRecord, VoteRecord};
+use crate::snapshot_file::InstalledMark;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
 /// Decoded entries kept in memory: enough that a follower that lags by seconds is served from
@@ -44,6 +45,8 @@ struct Shared {
     memory: Mutex<Memory>,
     /// Index of the older kept snapshot: purges stop there.
     purge_floor: Arc<AtomicU64>,
+    /// Removed once the log is purged up to it.
+    installed: OnceLock<Arc<InstalledMark>>,
 }
 
 #[derive(Default)]
@@ -151,8 +154,14 @@ impl LogStore {
             shared: Arc::new(Shared {
                 memory: Mutex::new(memory),
                 purge_floor,
+                installed: OnceLock::new(),
             }),
         })
+    }
+
+    /// Names the mark that goes once the log is purged up to it.
+    pub(crate) fn watch_mark(&self, mark: &Arc<InstalledMark>) {
+        let _ = self.shared.installed.set(Arc::clone(mark));
     }
 
     /// The last entry's ID, the purged one's where the log is empty.
@@ -357,7 +366,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             upto
         };
         let meta = records::encode(&LogIdRecord::from(&purged))?;
-        durable(|done| self.wal.purge(purged.index(), meta, done)).await
+        durable(|done| self.wal.purge(purged.index(), meta, done)).await?;
+        match self.shared.installed.get() {
+            Some(mark) => mark.clear_upto(purged.index()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -17,7 +17,9 @@ use seqd_state::{ClusterMs, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::checkpoint::{Change, Checkpoint};
 use crate::checkpointer::Checkpointer;
+use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::snapshot_file::{Received, SnapshotFile};
 use crate::types::{Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
 
@@ -38,6 +40,14 @@ impl SnapshotHandle {
         match self {
             Self::Kept(file) => &file.path,
             Self::Received(file) => file.path(),
+        }
+    }
+
+    /// Index and term of the last entry that is in it.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        match self {
+            Self::Kept(file) => (file.index, file.term),
+            Self::Received(file) => file.position(),
         }
     }
 
@@ -116,7 +126,30 @@ impl Applied {
         self.membership_changed.notified().await;
     }
 
-    fn apply(&self, entry: &crate::types::Entry) -> Answer {
+    /// Takes what changed since this was last called, and the position that it leads to.
+    pub(crate) fn take_changes(&self) -> io::Result<(Vec<Change>, Checkpoint)> {
+        let (id, membership, changes) = {
+            let mut core = self.write();
+            (
+                core.applied,
+                core.membership.clone(),
+                core.state.drain_changes(),
+            )
+        };
+        let log_id = id
+            .map(|id| records::encode(&LogIdRecord::from(&id)))
+            .transpose()?;
+        let position = Checkpoint {
+            index: id.map_or(0, |id| id.index()),
+            log_id: log_id.unwrap_or_default(),
+            membership: records::encode(&StoredMembershipRecord::from(&membership))?,
+            digest: changes.digest.0,
+        };
+        Ok((changes.rows, position))
+    }
+
+    /// Applies one entry.
+    pub(crate) fn apply(&self, entry: &crate::types::Entry) -> Answer {
         let mut core = self.write();
         let answer = match &entry.payload {
             Payload::Blank => {

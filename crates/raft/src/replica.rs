@@ -15,7 +15,7 @@ use seqd_state::ClusterMs;
 use seqd_wal::Wal;
 use tokio::time::Instant;
 
-use crate::checkpointer::{Checkpointer, Exported, Workshop};
+use crate::checkpointer::{Checkpointer, Exported, Workshop, every_50_ms};
 use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
@@ -79,6 +79,7 @@ impl Replica {
             log,
             place,
             loaded,
+            mark,
             purge_floor,
             snapshots_set_aside,
         } = storage;
@@ -88,8 +89,11 @@ impl Replica {
         let checkpointer = Checkpointer::start(Workshop {
             applied: Arc::clone(&applied),
             store: loaded.store,
-            wal: wal.clone(),
+            log: Box::new(wal.clone()),
             place,
+            mark,
+            pace: every_50_ms(),
+            lost: false,
             snapshots: local.folder.snapshots(),
             written: position,
             on_failure: Box::new(move |error| {

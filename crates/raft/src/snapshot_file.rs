@@ -21,6 +21,7 @@
 //! snapshot is taken, sent or dropped.
 
 mod folder;
+mod installed;
 mod reader;
 mod receive;
 #[cfg(test)]
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
 
 pub(crate) use folder::{keep_two, list, recover, void_older};
+pub(crate) use installed::InstalledMark;
 pub(crate) use reader::{SnapshotReader, summary};
 pub(crate) use receive::{Received, Receiver};
 pub(crate) use writer::SnapshotWriter;
@@ -160,7 +162,7 @@ impl SnapshotFile {
 /// Takes a snapshot of a checkpoint store, at the index and with the digest of its own record.
 ///
 /// The caller sees to it that no checkpoint is written meanwhile; `term` is that of the record's
-/// log ID, which is bytes here.
+/// log ID, which is bytes here. `meanwhile` is called between any two rows: it must be brief.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] before the first checkpoint, [`io::ErrorKind::InvalidData`] if
@@ -171,10 +173,11 @@ pub(crate) fn take(
     dir: &Path,
     cluster_id: &str,
     term: u64,
+    meanwhile: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<SnapshotFile> {
     let (header, digest) = header(store, cluster_id, term)?;
     let mut writer = SnapshotWriter::create(disk, dir, header)?;
-    fill(&mut writer, store, digest)?;
+    fill(&mut writer, store, digest, meanwhile)?;
     writer.finish()
 }
 
@@ -186,10 +189,11 @@ pub(crate) fn take_unnamed(
     dir: &Path,
     cluster_id: &str,
     term: u64,
+    meanwhile: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
     let (header, digest) = header(store, cluster_id, term)?;
     let mut writer = SnapshotWriter::create_unnamed(disk, dir, header)?;
-    fill(&mut writer, store, digest)?;
+    fill(&mut writer, store, digest, meanwhile)?;
     writer.finish_unnamed()
 }
 
@@ -215,8 +219,16 @@ fn header(
     Ok((header, applied.digest))
 }
 
-fn fill(writer: &mut SnapshotWriter, store: &dyn StateStore, digest: u128) -> io::Result<()> {
-    store.stream(&mut |key, value| writer.row(key, value))?;
+fn fill(
+    writer: &mut SnapshotWriter,
+    store: &dyn StateStore,
+    digest: u128,
+    meanwhile: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    store.stream(&mut |key, value| {
+        meanwhile()?;
+        writer.row(key, value)
+    })?;
     writer.tally().expect(digest)
 }
 

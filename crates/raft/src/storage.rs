@@ -5,10 +5,11 @@
 //! corruption, and refused.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seqd_disk::create_dir_durable;
+use seqd_disk::{Disk, create_dir_durable};
 use seqd_state::{State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
@@ -18,7 +19,7 @@ use crate::folder::{self, Folder, Identity};
 use crate::handle::Stop;
 use crate::local::Local;
 use crate::log_store::LogStore;
-use crate::snapshot_file::{self, SnapshotFile};
+use crate::snapshot_file::{self, InstalledMark, SnapshotFile};
 use crate::types::{self, LogId, StoredMembership};
 
 /// The folder's log and state, open, before openraft runs on them.
@@ -27,6 +28,7 @@ pub(crate) struct Storage {
     pub(crate) log: LogStore,
     pub(crate) place: Place,
     pub(crate) loaded: Loaded,
+    pub(crate) mark: Arc<InstalledMark>,
     pub(crate) purge_floor: Arc<AtomicU64>,
     /// Snapshots that were found damaged at this open.
     pub(crate) snapshots_set_aside: u64,
@@ -94,13 +96,11 @@ pub(crate) fn open_storage(
     let purge_floor = Arc::new(AtomicU64::new(floor));
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
         .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
+    let mark = open_mark(&place.disk, &snapshots, &kept.valid, &log)?;
     let loaded = load(&place, &log, &kept.valid)?;
-    let newest = kept
-        .valid
-        .first()
-        .map(|file| types::log_id(file.term, file.index));
     if loaded.position > log.last() {
-        if newest < loaded.position {
+        let at = |id: Option<LogId>| id.map(|id| (id.index(), **id.committed_leader_id()));
+        if at(loaded.position) != mark.get() {
             return Err(corrupt(format!(
                 "the checkpoint holds entry {} and the log ends at {}: the log was lost or is \
                  older",
@@ -126,9 +126,33 @@ pub(crate) fn open_storage(
         log,
         place,
         loaded,
+        mark,
         purge_floor,
         snapshots_set_aside: kept.bad.len() as u64,
     })
+}
+
+/// The mark of a snapshot that is being installed, unless the log is past it or the snapshot never
+/// got its name.
+fn open_mark(
+    disk: &Arc<dyn Disk>,
+    snapshots: &Path,
+    kept: &[SnapshotFile],
+    log: &LogStore,
+) -> Result<Arc<InstalledMark>, Stop> {
+    let failed = |e: io::Error| folder::disk_failure("cannot read `snap/installed`", &e);
+    let mark = InstalledMark::open(disk, snapshots).map_err(failed)?;
+    if let Some((index, term)) = mark.get() {
+        let is_here = kept
+            .iter()
+            .any(|file| (file.index, file.term) == (index, term));
+        if !is_here || Some(types::log_id(term, index)) <= log.last() {
+            mark.clear_upto(index).map_err(failed)?;
+        }
+    }
+    let mark = Arc::new(mark);
+    log.watch_mark(&mark);
+    Ok(mark)
 }
 
 /// The state as found: sled's, else the newest valid snapshot's, else that of the whole log.

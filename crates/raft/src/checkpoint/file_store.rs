@@ -17,7 +17,8 @@ use std::time::Instant;
 
 use seqd_disk::{Disk, DiskFile};
 
-use super::record::{CheckpointRecord, Format, seal, unseal};
+use super::batch;
+use super::record::{Format, seal, unseal};
 use super::{
     Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row, check_write,
 };
@@ -123,19 +124,16 @@ impl FileStore {
         Ok(())
     }
 
-    /// Enters a checkpoint's frame: the record, then each row with a byte that says if it is gone.
+    /// Enters a checkpoint's frame.
     fn enter(&mut self, frame: &[u8]) -> io::Result<()> {
-        let mut rest = frame;
-        let record = take_bytes(&mut rest)?;
-        while !rest.is_empty() {
-            let key = take_bytes(&mut rest)?.to_vec();
-            let value = take_bytes(&mut rest)?;
-            match value.split_first() {
-                Some((1, value)) => self.rows.insert(key, value.to_vec()),
-                _ => self.rows.remove(&key),
+        let rows = &mut self.rows;
+        let applied = batch::decode(frame, &mut |key, value| {
+            match value {
+                Some(value) => rows.insert(key, value),
+                None => rows.remove(&key),
             };
-        }
-        self.applied = Some(unseal::<CheckpointRecord>(record)?.into());
+        })?;
+        self.applied = Some(applied);
         Ok(())
     }
 }
@@ -147,15 +145,7 @@ impl StateStore for FileStore {
 
     fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()> {
         check_write(self.applied.as_ref(), &changes, applied)?;
-        let mut frame = Vec::new();
-        put_bytes(&mut frame, &[&seal(&CheckpointRecord::from(applied))?]);
-        for (key, value) in &changes {
-            put_bytes(&mut frame, &[key]);
-            match value {
-                Some(value) => put_bytes(&mut frame, &[&[1], value]),
-                None => put_bytes(&mut frame, &[&[0]]),
-            }
-        }
+        let frame = batch::encode(&changes, applied)?;
         self.append(&frame)?;
         self.enter(&frame)
     }
@@ -189,22 +179,6 @@ impl StateStore for FileStore {
     fn disk_bytes(&self) -> u64 {
         self.end
     }
-}
-
-fn put_bytes(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    // A row has at most 1 MiB.
-    out.extend_from_slice(&(length as u32).to_le_bytes());
-    parts.iter().for_each(|part| out.extend_from_slice(part));
-}
-
-fn take_bytes<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
-    let taken = rest.split_first_chunk::<4>().and_then(|(length, behind)| {
-        behind.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
-    });
-    let (bytes, behind) = taken.ok_or_else(|| malformed("a frame that ends too early"))?;
-    *rest = behind;
-    Ok(bytes)
 }
 
 /// The payload of the first frame, its CRC, and what comes behind it; nothing if it is not intact.

@@ -13,6 +13,7 @@
 //! It does not decide when to write, does not hold back for the log's synced index, and does not
 //! say anything to people: the caller does.
 
+pub(crate) mod batch;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) mod file_store;
 mod generation;

@@ -69,6 +69,11 @@ impl Received {
         &self.file.path
     }
 
+    /// Index and term of the last entry that is in it.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        (self.file.index, self.file.term)
+    }
+
     /// Its size in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.file.len

@@ -430,13 +430,13 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
         digest: tally.digest,
     };
     let mut store = MemoryStore::default();
-    let before = take(&store, &os(), dir.path(), CLUSTER, 3).unwrap_err();
+    let before = take(&store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
     assert_eq!(before.kind(), io::ErrorKind::InvalidInput);
     let puts = rows
         .iter()
         .map(|(key, value)| (key.clone(), Some(value.clone())));
     store.write(puts.collect(), &applied).unwrap();
-    let file = take(&store, &os(), dir.path(), CLUSTER, 3).unwrap();
+    let file = take(&store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap();
     assert_eq!((file.index, file.term), (44, 3));
 
     let read = SnapshotReader::open(&OsDisk, &file.path).unwrap().rows();
@@ -466,7 +466,7 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     };
     store.write(Vec::new(), &wrong).unwrap();
     fs::remove_file(&file.path).unwrap();
-    let error = take(&store, &os(), dir.path(), CLUSTER, 3).unwrap_err();
+    let error = take(&store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert_eq!(names(dir.path()), [""; 0]);
 }

@@ -17,6 +17,10 @@ use crate::checkpoint::{Tally, check_row};
 /// the next start.
 static UNNAMED: AtomicU64 = AtomicU64::new(0);
 
+/// After so many bytes the file is synced on the way: the sync at its end must not take seconds,
+/// and the log's own syncs must not wait behind so much that is written back.
+const SYNC_EVERY_BYTES: u64 = 4 << 20;
+
 /// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
 pub(crate) struct SnapshotWriter {
     out: BufWriter<FileWriter>,
@@ -26,6 +30,7 @@ pub(crate) struct SnapshotWriter {
     block: Vec<u8>,
     crc: u32,
     len: u64,
+    synced: u64,
     tally: Tally,
 }
 
@@ -121,6 +126,7 @@ impl SnapshotWriter {
             block: Vec::with_capacity(2 * BLOCK_BYTES),
             crc: crc32c::crc32c(MAGIC),
             len: MAGIC.len() as u64,
+            synced: 0,
             tally: Tally::default(),
         };
         writer.out.write_all(MAGIC)?;
@@ -190,6 +196,11 @@ impl SnapshotWriter {
         self.frame(FrameKind::Block, &block)?;
         block.clear();
         self.block = block;
+        if self.len - self.synced >= SYNC_EVERY_BYTES {
+            self.out.flush()?;
+            self.out.get_ref().file().sync_data()?;
+            self.synced = self.len;
+        }
         Ok(())
     }
 

@@ -11,9 +11,10 @@ use seqd_wal::{Wal, WalOptions};
 use tempfile::TempDir;
 
 use crate::checkpoint::{self, Place, SledStores};
-use crate::checkpointer::{Checkpointer, Workshop};
+use crate::checkpointer::{Checkpointer, Workshop, every_50_ms};
 use crate::log_store::LogStore;
 use crate::machine::{Applied, Machine};
+use crate::snapshot_file::InstalledMark;
 use crate::types::{StoredMembership, TypeConfig};
 
 struct Builder;
@@ -43,8 +44,11 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
         let checkpointer = Checkpointer::start(Workshop {
             applied: Arc::clone(&applied),
             store: checkpoint::create_empty(&place).unwrap(),
-            wal,
+            log: Box::new(wal),
+            mark: Arc::new(InstalledMark::open(&place.disk, &snapshots).unwrap()),
             place,
+            pace: every_50_ms(),
+            lost: false,
             snapshots,
             written: None,
             on_failure: Box::new(|error| panic!("{error}")),

@@ -1,0 +1,178 @@
+//! What is applied while a snapshot is streamed from the store: kept aside, in order, until the
+//! store may be written again.
+//!
+//! While a snapshot is written no checkpoint may change the rows that it reads. If the changes
+//! stayed in the state meanwhile, taking them all at its end would hold up `apply` for as long as
+//! that takes. So they are taken every 50 ms as ever, each time a checkpoint of its own, and go to
+//! a file: memory holds one of them at a time, however long the snapshot takes. The file is not
+//! synced, for the log has what is in it; a start removes it with the other leftovers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seqd_disk::{Disk, DiskFile};
+
+use crate::checkpoint::{Change, Checkpoint, batch};
+use crate::checkpointer::restore_position;
+use crate::machine::Applied;
+use crate::types::LogId;
+
+/// A name that a start removes.
+const FILE_NAME: &str = "staged.tmp";
+
+/// Staged checkpoints are written to the store several at a time, up to about this many bytes:
+/// a row that changed in each of them is written once.
+const MERGED_BYTES: usize = 2 << 20;
+
+/// Checkpoints that wait. Dropped, it removes its file.
+pub(crate) struct Staging {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    file: Option<Arc<dyn DiskFile>>,
+    waiting: VecDeque<(u64, usize)>,
+    end: u64,
+    /// Up to where changes were taken from the state.
+    taken: Option<LogId>,
+    /// Changes were taken and could not be kept.
+    lost: bool,
+}
+
+impl Staging {
+    /// Nothing waits; the file is made with the first checkpoint.
+    pub(crate) fn new(disk: &Arc<dyn Disk>, dir: &Path, taken: Option<LogId>) -> Self {
+        Self {
+            disk: Arc::clone(disk),
+            path: dir.join(FILE_NAME),
+            file: None,
+            waiting: VecDeque::new(),
+            end: 0,
+            taken,
+            lost: false,
+        }
+    }
+
+    /// Takes what was applied since the last time.
+    pub(crate) fn stage(&mut self, applied: &Applied) -> io::Result<()> {
+        if applied.read().applied == self.taken {
+            return Ok(());
+        }
+        let (changes, position) = applied.take_changes()?;
+        self.lost = true;
+        self.taken = restore_position(&position.log_id, &position.membership)?.0;
+        self.push(&changes, &position)?;
+        self.lost = false;
+        Ok(())
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Puts a checkpoint behind those that wait.
+    fn push(&mut self, changes: &[Change], applied: &Checkpoint) -> io::Result<()> {
+        let bytes = batch::encode(changes, applied)?;
+        let file = match &self.file {
+            Some(file) => file,
+            None => {
+                if self.disk.kind(&self.path)?.is_some() {
+                    self.disk.remove(&self.path)?;
+                }
+                self.file.insert(self.disk.create(&self.path)?)
+            }
+        };
+        file.write_at(&bytes, self.end)?;
+        self.waiting.push_back((self.end, bytes.len()));
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Takes the first of those that wait, or several of them as one.
+    pub(crate) fn pop(&mut self) -> io::Result<Option<(Vec<Change>, Checkpoint)>> {
+        if self.lost {
+            return Err(io::Error::other("what was applied could not be staged"));
+        }
+        let Some(file) = &self.file else {
+            return Ok(None);
+        };
+        let (mut merged, mut position, mut taken) = (BTreeMap::new(), None, 0);
+        while let Some((offset, len)) = self.waiting.front().copied() {
+            if position.is_some() && taken + len > MERGED_BYTES {
+                break;
+            }
+            let mut bytes = vec![0; len];
+            file.read_at(&mut bytes, offset)?;
+            position = Some(batch::decode(&bytes, &mut |key, value| {
+                merged.insert(key, value);
+            })?);
+            taken += len;
+            self.waiting.pop_front();
+        }
+        Ok(position.map(|position| (merged.into_iter().collect(), position)))
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // What stays if this fails is removed at the next start.
+            let _ = self.disk.remove(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_disk::OsDisk;
+
+    use super::*;
+
+    fn position(index: u64) -> Checkpoint {
+        Checkpoint {
+            index,
+            log_id: vec![1],
+            membership: vec![2],
+            digest: u128::from(index),
+        }
+    }
+
+    #[test]
+    fn what_waits_comes_back_in_order_and_merged() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+        std::fs::write(dir.path().join(FILE_NAME), "left over").unwrap();
+        let mut staging = Staging::new(&disk, dir.path(), None);
+        assert!(staging.pop().unwrap().is_none());
+        let row = |key: &[u8], value: Option<&[u8]>| (key.to_vec(), value.map(<[u8]>::to_vec));
+        let first = [row(b"a", Some(b"1")), row(b"b", Some(b"1"))];
+        staging.push(&first, &position(5)).unwrap();
+        let second = [row(b"b", None), row(b"c", Some(b""))];
+        staging.push(&second, &position(9)).unwrap();
+        let (changes, at) = staging.pop().unwrap().unwrap();
+        assert_eq!(at, position(9));
+        let merged = [row(b"a", Some(b"1")), row(b"b", None), row(b"c", Some(b""))];
+        assert_eq!(changes, merged);
+        assert!(staging.pop().unwrap().is_none());
+        staging.push(&first, &position(10)).unwrap();
+        assert_eq!(staging.pop().unwrap().unwrap().1, position(10));
+        drop(staging);
+        assert!(!dir.path().join(FILE_NAME).exists());
+    }
+
+    #[test]
+    fn large_checkpoints_are_written_one_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+        let mut staging = Staging::new(&disk, dir.path(), None);
+        for index in 1..=3 {
+            let large = vec![(vec![7], Some(vec![0; MERGED_BYTES * 2 / 3]))];
+            staging.push(&large, &position(index)).unwrap();
+        }
+        for index in 1..=3 {
+            assert_eq!(staging.pop().unwrap().unwrap().1, position(index));
+        }
+        assert!(staging.pop().unwrap().is_none());
+    }
+}
