@@ -14,7 +14,7 @@ use seqd_disk::{Disk, DiskFile};
 use crate::error::WalError;
 use crate::index::{LogIndex, Marks};
 use crate::read::read_slot;
-use crate::scan::{Loaded, Scan};
+use crate::scan::{Loaded, Scan, split_at_gap};
 use crate::segment::SegmentNumber;
 use crate::wal::TornTail;
 
@@ -22,7 +22,7 @@ use crate::wal::TornTail;
 pub struct Inspection {
     /// The segments that were read, ascending.
     pub segments: Vec<SegmentReport>,
-    /// Files that were never named: the next open removes them.
+    /// Files that were never named, or were purged and not removed: the next open removes them.
     pub leftovers: Vec<PathBuf>,
     /// Where an open would refuse the log; what else is told here is from before that place.
     pub damage: Option<WalError>,
@@ -105,14 +105,12 @@ impl Inspection {
         numbers: &[SegmentNumber],
         scan: &mut Scan,
     ) -> Result<(), WalError> {
-        let mut before: Option<SegmentNumber> = None;
+        let Some((newest, older)) = numbers.split_last() else {
+            return Ok(());
+        };
+        let (purged, older) = split_at_gap(older, *newest);
         let mut last = None;
-        for number in numbers {
-            if let Some(missing) = before.map(SegmentNumber::next).filter(|n| n != number) {
-                let what = format!("this segment is missing, segment {number} is there");
-                return Err(WalError::corrupt(&missing.path(dir), 0, what));
-            }
-            before = Some(*number);
+        for number in older.iter().chain([newest]) {
             let loaded = Loaded::read(disk, dir, *number)?;
             let bytes = loaded.file.len();
             let bytes = bytes.map_err(|e| WalError::io(&loaded.path, "read", e))?;
@@ -126,12 +124,15 @@ impl Inspection {
             });
             last = Some(end);
         }
-        let (Some(end), Some(first)) = (last, numbers.first()) else {
+        let Some(end) = last else {
             return Ok(());
         };
         scan.judge_tail(&end)?;
         self.torn = end.torn();
-        scan.check_complete(dir, first)
+        scan.check_complete(dir, purged, *older.first().unwrap_or(newest))?;
+        let purged = purged.iter().map(|number| number.path(dir));
+        self.leftovers.extend(purged);
+        Ok(())
     }
 
     fn take(&mut self, scan: Scan) {

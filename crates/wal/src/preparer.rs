@@ -21,9 +21,15 @@ pub(crate) struct Preparer {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     seeds: Seeds,
-    /// `None`: the caller does it all itself, see [`crate::Pump`].
-    helper: Option<Helper>,
+    worker: Worker,
     stage: Stage,
+}
+
+/// Who does the work.
+enum Worker {
+    Thread(Helper),
+    /// The caller itself, see [`crate::Pump`].
+    Caller(Remover),
 }
 
 struct Helper {
@@ -41,11 +47,16 @@ enum Stage {
 impl Preparer {
     /// One that works on its caller's thread.
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
+        let remover = Remover {
+            disk: Arc::clone(&disk),
+            dir: dir.clone(),
+            failed: false,
+        };
         Self {
             disk,
             dir,
             seeds,
-            helper: None,
+            worker: Worker::Caller(remover),
             stage: Stage::Idle,
         }
     }
@@ -55,6 +66,11 @@ impl Preparer {
         let (jobs, todo) = mpsc::channel();
         let (made, ready) = mpsc::channel();
         let (on, at, from) = (Arc::clone(&disk), dir.clone(), Arc::clone(&seeds));
+        let mut remover = Remover {
+            disk: Arc::clone(&disk),
+            dir: dir.clone(),
+            failed: false,
+        };
         let thread = thread::Builder::new()
             .name("seqd-wal-prepare".into())
             .spawn(move || {
@@ -66,17 +82,21 @@ impl Preparer {
                                 return;
                             }
                         }
-                        Job::Remove(numbers) => remove(&*on, &at, &numbers),
+                        Job::Remove(numbers) => remover.remove(&numbers),
                     }
                 }
             })?;
-        let mut preparer = Self::inline(disk, dir, seeds);
-        preparer.helper = Some(Helper {
-            jobs: Some(jobs),
-            ready,
-            thread: Some(thread),
-        });
-        Ok(preparer)
+        Ok(Self {
+            disk,
+            dir,
+            seeds,
+            worker: Worker::Thread(Helper {
+                jobs: Some(jobs),
+                ready,
+                thread: Some(thread),
+            }),
+            stage: Stage::Idle,
+        })
     }
 
     /// Has the segment made, unless one was asked for already.
@@ -84,13 +104,13 @@ impl Preparer {
         if !matches!(self.stage, Stage::Idle) {
             return;
         }
-        match &self.helper {
-            Some(helper) => {
+        match &self.worker {
+            Worker::Thread(helper) => {
                 if helper.send(Job::Prepare { number, len }) {
                     self.stage = Stage::Asked;
                 }
             }
-            None => {
+            Worker::Caller(_) => {
                 let made = self.create(number, len);
                 self.hold(made);
             }
@@ -101,7 +121,7 @@ impl Preparer {
     /// made ahead is too short or could not be made (the disk may have room again: the failed
     /// file was thrown away whole, so no sync is repeated).
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
-        if let (Stage::Asked, Some(helper)) = (&self.stage, &self.helper) {
+        if let (Stage::Asked, Worker::Thread(helper)) = (&self.stage, &self.worker) {
             let made = helper.recv(number);
             self.stage = Stage::Idle;
             self.hold(made);
@@ -111,18 +131,20 @@ impl Preparer {
             Stage::Ready(unfit) => unfit.discard(&*self.disk),
             _ => {}
         }
-        match &self.helper {
-            Some(helper) if helper.send(Job::Prepare { number, len }) => helper.recv(number),
-            Some(_) => Err(gone(number)),
-            None => self.create(number, len),
+        match &self.worker {
+            Worker::Thread(helper) if helper.send(Job::Prepare { number, len }) => {
+                helper.recv(number)
+            }
+            Worker::Thread(_) => Err(gone(number)),
+            Worker::Caller(_) => self.create(number, len),
         }
     }
 
     /// Has segments removed, oldest first.
     pub(crate) fn remove(&mut self, numbers: Vec<SegmentNumber>) {
-        match &self.helper {
-            Some(helper) => drop(helper.send(Job::Remove(numbers))),
-            None => remove(&*self.disk, &self.dir, &numbers),
+        match &mut self.worker {
+            Worker::Thread(helper) => drop(helper.send(Job::Remove(numbers))),
+            Worker::Caller(remover) => remover.remove(&numbers),
         }
     }
 
@@ -156,7 +178,7 @@ impl Drop for Preparer {
         if let Stage::Ready(prepared) = mem::replace(&mut self.stage, Stage::Idle) {
             prepared.discard(&*self.disk);
         }
-        let Some(mut helper) = self.helper.take() else {
+        let Worker::Thread(helper) = &mut self.worker else {
             return;
         };
         helper.jobs = None;
@@ -170,14 +192,31 @@ impl Drop for Preparer {
     }
 }
 
-/// Each removal is durable before the next one: after a power cut, what is left must begin
-/// somewhere and have no holes. A failure is only told: the next open removes the rest.
-fn remove(disk: &dyn Disk, dir: &std::path::Path, numbers: &[SegmentNumber]) {
-    for number in numbers {
-        let path = number.path(dir);
-        if let Err(error) = disk.remove(&path).and_then(|()| disk.sync_dir(dir)) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove a purged segment");
-            return;
+/// Removes purged segments.
+struct Remover {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    failed: bool,
+}
+
+impl Remover {
+    /// Each removal is durable before the next one, so that what a power cut leaves has no hole.
+    /// After a failure nothing more is removed: a later segment must not go before an earlier
+    /// one, and a sync that failed is not tried again. The next open removes the rest.
+    fn remove(&mut self, numbers: &[SegmentNumber]) {
+        for number in numbers {
+            if self.failed {
+                return;
+            }
+            let path = number.path(&self.dir);
+            let removed = self.disk.remove(&path);
+            if let Err(error) = removed.and_then(|()| self.disk.sync_dir(&self.dir)) {
+                tracing::warn!(
+                    path = %path.display(), %error,
+                    "cannot remove a purged segment; none is removed until the next start"
+                );
+                self.failed = true;
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{SYNC, WalError};
 use crate::format::BatchBuffer;
 use crate::index::{Holdings, LogIndex, Marks};
 use crate::read::read_slot;
-use crate::scan::{End, Loaded, Scan};
+use crate::scan::{End, Loaded, Scan, split_at_gap};
 use crate::segment::{Prepared, Seeds, Segment, SegmentNumber, write_zeroes};
 use crate::wal::{Recovered, TornTail};
 use crate::writer::encode_opening;
@@ -49,13 +49,17 @@ pub(crate) fn open(
     let Some((last, older)) = numbers.split_last() else {
         return found(disk, dir, segment_bytes, seeds);
     };
+    let (purged, older) = split_at_gap(older, *last);
     let mut scan = Scan::default();
     for number in older {
         scan.read(Loaded::read(disk, dir, *number)?)?;
     }
     let end = scan.read(Loaded::read(disk, dir, *last)?)?;
     scan.judge_tail(&end)?;
-    scan.check_complete(dir, older.first().unwrap_or(last))?;
+    scan.check_complete(dir, purged, *older.first().unwrap_or(last))?;
+    // The writer removes them, as any others that were purged.
+    let leftovers = purged.iter().map(|number| (*number, 0));
+    scan.older.splice(0..0, leftovers);
 
     let torn = repair(&end)?;
     sync_folders(disk, dir)?;
@@ -77,13 +81,6 @@ fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentNumber>, WalE
         }
     }
     numbers.sort_unstable();
-    for pair in numbers.windows(2) {
-        if pair[0].next() != pair[1] {
-            let missing = pair[0].next().path(dir);
-            let what = format!("this segment is missing, segment {} is there", pair[1]);
-            return Err(WalError::corrupt(&missing, 0, what));
-        }
-    }
     Ok(numbers)
 }
 

@@ -257,10 +257,21 @@ impl Scan {
         }
     }
 
-    /// All live entries are there: none was in a segment before the first.
-    pub(crate) fn check_complete(&self, dir: &Path, first: &SegmentNumber) -> Result<(), WalError> {
+    /// All live entries are there: none was in a segment before the first. `before` are the
+    /// segments on the other side of a gap.
+    pub(crate) fn check_complete(
+        &self,
+        dir: &Path,
+        before: &[SegmentNumber],
+        first: SegmentNumber,
+    ) -> Result<(), WalError> {
         if self.marks.first == self.marks.next || self.marks.first == self.index.first() {
             return Ok(());
+        }
+        if let Some(last_before) = before.last() {
+            let missing = last_before.next().path(dir);
+            let what = format!("this segment is missing, segment {first} is there");
+            return Err(WalError::corrupt(&missing, 0, what));
         }
         let what = format!(
             "entries {} to {} are missing: they were in segments before this one",
@@ -269,4 +280,23 @@ impl Scan {
         );
         Err(WalError::corrupt(&first.path(dir), 0, what))
     }
+}
+
+/// Splits ascending segments, `last` behind them, at the last gap in their numbers.
+///
+/// Segments go oldest first, but a removal that failed, or one that a power cut undid, leaves some
+/// behind. They are nobody's if those behind the gap are complete: these begin with all that a
+/// log carries beside its entries. Else the one in the gap is missing.
+pub(crate) fn split_at_gap(
+    older: &[SegmentNumber],
+    last: SegmentNumber,
+) -> (&[SegmentNumber], &[SegmentNumber]) {
+    let mut next = last;
+    let follows = |number: &&SegmentNumber| {
+        let follows = number.next() == next;
+        next = **number;
+        follows
+    };
+    let behind = older.iter().rev().take_while(follows).count();
+    older.split_at(older.len() - behind)
 }

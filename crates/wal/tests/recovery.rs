@@ -468,3 +468,33 @@ fn the_real_disk_keeps_a_log() {
     assert_eq!(entries(&wal), some_entries(100)[80..]);
     assert!(!dir.join(SEGMENT_1).exists());
 }
+
+#[test]
+fn purged_segments_that_were_left_behind_a_gap_are_removed() {
+    let (disk, index) = long_log();
+    let left = contents(&disk, SEGMENT_1);
+    let (wal, _) = open(&disk);
+    wait(|done| wal.purge(index - 2, Vec::new(), done)).unwrap();
+    wal.close().unwrap();
+    // Its removal had failed, those of later ones had not.
+    let disk = disk.kept();
+    disk.put(SEGMENT_1, &left);
+    assert_eq!(files(&disk), [SEGMENT_1, "/data/wal/0000000004.seg"]);
+    let (wal, recovered) = open(&disk);
+    assert_eq!(recovered.first_index, index - 1);
+    wal.close().unwrap();
+    assert_eq!(files(&disk), ["/data/wal/0000000004.seg"]);
+}
+
+#[test]
+fn after_a_removal_that_failed_none_is_removed_before_the_next_start() {
+    let (disk, index) = long_log();
+    let (wal, _) = open(&disk);
+    disk.plant(Fault::on(Call::Remove, Failure::InputOutput));
+    wait(|done| wal.purge(index - 2, Vec::new(), done)).unwrap();
+    wal.close().unwrap();
+    assert_eq!(files(&disk).len(), 4);
+    let (wal, _) = open(&disk);
+    wal.close().unwrap();
+    assert_eq!(files(&disk).len(), 1);
+}

@@ -64,7 +64,9 @@ impl SimulatedDisk {
     /// what was not synced can still be lost.
     #[must_use]
     pub fn killed(&self) -> Self {
-        self.copy(Content::clone, Names::clone)
+        let left = self.copy(Content::clone, Names::clone);
+        left.lock().read_only = self.lock().read_only;
+        left
     }
 
     fn copy(
@@ -92,6 +94,12 @@ impl SimulatedDisk {
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.lock().power_is_off
+    }
+
+    /// Whether a failed sync of a folder has made it read-only.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.lock().read_only
     }
 
     /// Plants an error.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::MutexGuard;
 
 use super::names::NodeId;
-use super::operation::{Call, Failure, Operation, digest};
+use super::operation::{Call, Failure, Operation, Outcome, digest};
 use super::{SimulatedDisk, State};
 use crate::DiskFile;
 
@@ -53,13 +53,17 @@ impl DiskFile for SimulatedFile {
             offset,
             len: buf.len() as u64,
             digest: digest(buf),
+            zeroes: buf.iter().all(|byte| *byte == 0),
             ..self.operation(&state, Call::Write)
         };
         if let Some(short) = state.short_write(&operation) {
-            state.record(operation)?;
+            state.record(Operation {
+                outcome: Outcome::Failed,
+                ..operation
+            })?;
             let written = &buf[..short.min(buf.len())];
             state.content(self.node)?.write(written, offset);
-            return state.failed(Failure::NoSpace.error());
+            return Err(Failure::NoSpace.error());
         }
         let to_len = offset.saturating_add(buf.len() as u64);
         state.change_content(self.node, operation, to_len, |content| {

@@ -11,8 +11,10 @@
 //!   old or the new.
 //! - `fdatasync` and `fsync` make bytes and length durable, not the name; [`Disk::sync_dir`] makes
 //!   the names in one folder durable, not the name of that folder.
-//! - After a sync that failed, what it should have written counts as clean: the next sync says
-//!   `Ok`, and the disk has it or not. So it is with Linux and `fsync`.
+//! - After a sync of a file that failed, what it should have written counts as clean: the next
+//!   sync says `Ok`, and the disk has it or not. So it is with Linux and `fsync`.
+//! - After a sync of a folder that failed with `EIO` the journal has aborted: nothing is changed or
+//!   synced any more until the machine starts again. So it is with ext4 and xfs.
 //!
 //! [`SimulatedDisk::cut_at`] cuts in the middle of running code. Faults ([`Fault`]) make chosen
 //! calls fail; lies ([`SimulatedDisk::set_lie`]) swallow them. Every operation is recorded.
@@ -64,6 +66,8 @@ struct State {
     numbered: u64,
     power_fails_at: Option<u64>,
     power_is_off: bool,
+    /// The journal has aborted: every change is refused.
+    read_only: bool,
     faults: Vec<Fault>,
     full: bool,
     lie: Option<Lie>,
@@ -90,6 +94,7 @@ impl SimulatedDisk {
             numbered: 0,
             power_fails_at: None,
             power_is_off: false,
+            read_only: false,
             faults: Vec::new(),
             full: false,
             lie,
@@ -162,6 +167,9 @@ impl State {
         if self.power_is_off {
             return Err(power_is_off());
         }
+        if self.read_only {
+            return Err(rustix::io::Errno::ROFS.into());
+        }
         self.numbered += 1;
         operation.number = self.numbered;
         self.operations.push(operation);
@@ -197,9 +205,9 @@ impl State {
         Verdict::Go
     }
 
-    fn failed<T>(&mut self, error: io::Error) -> io::Result<T> {
+    fn refused<T>(&mut self, error: io::Error) -> io::Result<T> {
         if let Some(operation) = self.operations.last_mut() {
-            operation.outcome = Outcome::Failed;
+            operation.outcome = Outcome::Refused;
         }
         Err(error)
     }
@@ -230,7 +238,7 @@ impl State {
             Verdict::Fail(failure) => Err(failure.error()),
             Verdict::Go => match change(&mut self.tree) {
                 Ok(()) => Ok(()),
-                Err(error) => self.failed(error),
+                Err(error) => self.refused(error),
             },
             Verdict::PowerFails => {
                 // It may have got as far as the cache, and from there to the disk.
@@ -261,7 +269,7 @@ impl State {
             Verdict::Go | Verdict::PowerFails => {}
         }
         if self.full && to_len > self.content(node)?.len() {
-            return self.failed(Failure::NoSpace.error());
+            return self.refused(Failure::NoSpace.error());
         }
         change(self.content(node)?);
         if self.power_is_off {
@@ -270,7 +278,7 @@ impl State {
         Ok(())
     }
 
-    /// A sync that was recorded: `done` makes durable, `failed` makes clean.
+    /// A sync that was recorded.
     fn sync(&mut self, node: NodeId) -> io::Result<()> {
         let verdict = if self.power_is_off {
             Verdict::PowerFails
@@ -287,7 +295,9 @@ impl State {
             Some(Node::File(content)) if made => content.sync(),
             Some(Node::File(content)) => content.fail_sync(),
             Some(Node::Folder(names)) if made => names.sync(),
-            Some(Node::Folder(names)) => names.fail_sync(),
+            Some(Node::Folder(_)) => {
+                self.read_only = matches!(verdict, Verdict::Fail(Failure::InputOutput))
+            }
             None => {}
         }
         match verdict {
@@ -387,7 +397,7 @@ impl Disk for SimulatedDisk {
         state.record(Operation::new(Call::SyncDir, path))?;
         match folder {
             Ok(folder) => state.sync(folder),
-            Err(error) => state.failed(error),
+            Err(error) => state.refused(error),
         }
     }
 }

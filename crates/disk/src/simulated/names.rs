@@ -21,8 +21,6 @@ enum Action {
 struct Unsynced {
     name: String,
     action: Action,
-    /// The next sync writes it. Not so after a failed one.
-    dirty: bool,
 }
 
 /// A folder.
@@ -56,33 +54,13 @@ impl Names {
         self.unsynced.push(Unsynced {
             name: name.to_owned(),
             action,
-            dirty: true,
         });
     }
 
     /// Makes the changes since the last sync durable.
     pub(super) fn sync(&mut self) {
-        if self.unsynced.iter().all(|change| change.dirty) {
-            self.durable.clone_from(&self.cached);
-            self.unsynced.clear();
-            return;
-        }
-        let (dirty, stuck): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unsynced)
-            .into_iter()
-            .partition(|change| change.dirty);
-        for change in &dirty {
-            apply(&mut self.durable, &change.name, &change.action);
-        }
-        // What became durable settles what an earlier, failed sync left open of the same name.
-        let settled = |stuck: &Unsynced| dirty.iter().any(|change| change.name == stuck.name);
-        self.unsynced = stuck.into_iter().filter(|stuck| !settled(stuck)).collect();
-    }
-
-    /// A sync that failed: the changes count as written, and who knows what the disk has of them.
-    pub(super) fn fail_sync(&mut self) {
-        for change in &mut self.unsynced {
-            change.dirty = false;
-        }
+        self.durable.clone_from(&self.cached);
+        self.unsynced.clear();
     }
 
     /// What a power cut leaves: of the unsynced changes any.

@@ -63,6 +63,8 @@ pub struct Operation {
     pub len: u64,
     /// A hash of the bytes that are written.
     pub digest: u64,
+    /// Whether they are zeroes alone.
+    pub zeroes: bool,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -77,6 +79,7 @@ impl Operation {
             offset: 0,
             len: 0,
             digest: 0,
+            zeroes: false,
             outcome: Outcome::Done,
         }
     }
@@ -103,8 +106,10 @@ impl Operation {
 pub enum Outcome {
     /// It was done.
     Done,
-    /// It was refused, or failed as planted.
+    /// It failed as planted.
     Failed,
+    /// It was not possible: nothing of that name, something of that name, no room.
+    Refused,
     /// Its caller was told that it was done, and it was not.
     Lied,
     /// The power failed under it.
@@ -133,6 +138,7 @@ impl fmt::Display for Operation {
         match self.outcome {
             Outcome::Done => Ok(()),
             Outcome::Failed => write!(f, ": failed"),
+            Outcome::Refused => write!(f, ": refused"),
             Outcome::Lied => write!(f, ": a lie"),
             Outcome::PowerFailed => write!(f, ": the power failed"),
         }

@@ -237,14 +237,21 @@ fn after_a_failed_sync_the_next_one_says_ok_and_saves_nothing() {
 }
 
 #[test]
-fn after_a_failed_sync_of_a_folder_the_next_one_saves_later_names_alone() {
+fn after_a_failed_sync_of_a_folder_nothing_changes_until_the_machine_starts_again() {
     let disk = disk();
-    disk.create(&path("a")).unwrap();
+    let file = file(&disk, "old", b"0");
+    disk.create(&path("new")).unwrap();
     disk.plant(Fault::on(Call::SyncDir, Failure::InputOutput));
     assert!(disk.sync_dir(Path::new("/data")).is_err());
-    disk.create(&path("b")).unwrap();
-    disk.sync_dir(Path::new("/data")).unwrap();
-    assert_eq!(after_cuts(&disk, names), set(["b", "a b"]));
+    for disk in [&disk, &disk.killed()] {
+        let error = disk.sync_dir(Path::new("/data")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        assert!(disk.create(&path("b")).is_err());
+        assert_eq!(names(disk), "new old");
+    }
+    assert!(file.write_at(b"1", 0).is_err());
+    assert_eq!(after_cuts(&disk, names), set(["old", "new old"]));
+    disk.lost().create(&path("b")).unwrap();
 }
 
 #[test]

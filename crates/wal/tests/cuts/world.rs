@@ -1,0 +1,444 @@
+//! One world: a disk, a log on it, and life after life of it, all from one seed.
+//!
+//! A life opens the log, judges what it finds, makes calls, and ends by a power cut under some
+//! operation, by a kill, by an error of the disk, or by a close. The next one goes on with what
+//! is left. Cuts fall into openings, rolls and removals as into anything else.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seqd_disk::Disk;
+use seqd_disk::simulated::{Call, Dice, Failure, Fault, Operation, SimulatedDisk};
+use seqd_wal::{Pump, Record, Wal, WalOptions};
+
+use crate::model::{Model, Notes};
+
+/// What a world is made of. The planted faults of the tests are put in here.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    /// Lives of each world.
+    pub(crate) lives: u64,
+    /// Lengths of entries are drawn from these; most often from the first ones.
+    pub(crate) lens: &'static [u64],
+    /// The most calls of one life.
+    pub(crate) calls: u64,
+    /// The most entries of one call.
+    pub(crate) records: u64,
+    /// Every call is an append, written at once.
+    pub(crate) appends_alone: bool,
+    /// The power fails, if it fails, within one of these stretches of a life's operations.
+    pub(crate) cut_within: &'static [(u64, u64)],
+    /// Whether calls meet errors of the disk.
+    pub(crate) errors: bool,
+    /// Swallows operations; sees what the batch carries that is written.
+    pub(crate) lie: Option<fn(&Operation, &Carried) -> bool>,
+    /// Stands between the log and the disk.
+    pub(crate) seam: fn(SimulatedDisk) -> Arc<dyn Disk>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            lives: 20,
+            lens: &[40, 700, 8, 1500, 200, 0, 5000],
+            calls: 40,
+            records: 3,
+            appends_alone: false,
+            cut_within: &[(1, 8), (7, 12), (1, 40), (1, 80)],
+            errors: true,
+            lie: None,
+            seam: |disk| Arc::new(disk),
+        }
+    }
+}
+
+/// What is in the queue when a batch is written.
+#[derive(Default)]
+pub(crate) struct Carried {
+    pub(crate) vote: AtomicBool,
+    pub(crate) truncate: AtomicBool,
+}
+
+/// What was seen: a simulation that never meets what it is for proves nothing.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) cuts: u64,
+    pub(crate) cuts_in_open: u64,
+    pub(crate) kills: u64,
+    pub(crate) closes: u64,
+    pub(crate) errors: u64,
+    pub(crate) torn: u64,
+    pub(crate) batches: u64,
+    pub(crate) rolls: u64,
+    pub(crate) removals: u64,
+    pub(crate) answered: u64,
+    /// Of all operations of all lives.
+    pub(crate) fingerprint: u64,
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.cuts += other.cuts;
+        self.cuts_in_open += other.cuts_in_open;
+        self.kills += other.kills;
+        self.closes += other.closes;
+        self.errors += other.errors;
+        self.torn += other.torn;
+        self.batches += other.batches;
+        self.rolls += other.rolls;
+        self.removals += other.removals;
+        self.answered += other.answered;
+        self.fingerprint = self.fingerprint.rotate_left(7) ^ other.fingerprint;
+    }
+}
+
+struct World<'a> {
+    plan: &'a Plan,
+    dice: Dice,
+    disk: SimulatedDisk,
+    segment_bytes: u64,
+    notes: Notes,
+    carried: Arc<Carried>,
+    /// Numbers each value, so that no two are equal.
+    unique: u64,
+    seen: Seen,
+    story: Vec<Told>,
+}
+
+/// A piece of the story that a failure is told with; put into words only then.
+enum Told {
+    Words(String),
+    Operations(Vec<Operation>),
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Words(words) => writeln!(f, "{words}"),
+            Self::Operations(operations) => operations
+                .iter()
+                .try_for_each(|operation| writeln!(f, "{operation}")),
+        }
+    }
+}
+
+/// Runs a world; an error says what broke, with the seed and the operations that led there.
+pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
+    let mut dice = Dice::new(seed);
+    let segment_bytes = [1024, 4096, 16384][dice.below(3) as usize];
+    let mut world = World {
+        plan,
+        dice,
+        disk: SimulatedDisk::holding("/data"),
+        segment_bytes,
+        notes: Notes::of(Model::default(), 0..=0),
+        carried: Arc::default(),
+        unique: 0,
+        seen: Seen::default(),
+        story: Vec::new(),
+    };
+    if let Some(lie) = plan.lie {
+        let carried = Arc::clone(&world.carried);
+        world
+            .disk
+            .set_lie(move |operation| lie(operation, &carried));
+    }
+    for life in 0..plan.lives {
+        world.tell(format!("--- life {life}"));
+        if let Err(what) = world.life() {
+            world.story.push(Told::Operations(world.disk.operations()));
+            let story: String = world.story.iter().map(ToString::to_string).collect();
+            return Err(format!("seed {seed}: {what}\n{story}"));
+        }
+        // What led to a failure is in the lives just before it.
+        let old = world.story.len().saturating_sub(300);
+        world.story.drain(..old);
+    }
+    Ok(world.seen)
+}
+
+impl World<'_> {
+    fn life(&mut self) -> Result<(), String> {
+        if self.dice.chance(12) {
+            let within = self.plan.cut_within;
+            let (first, last) = within[self.dice.below(within.len() as u64) as usize];
+            let at = first + self.dice.below(last + 1 - first);
+            self.disk.cut_at(at);
+        }
+        if self.plan.errors && self.dice.chance(3) {
+            self.plant_error();
+        }
+        let seeds = Dice::new(self.dice.roll());
+        let options = WalOptions {
+            segment_bytes: self.segment_bytes,
+            max_batch_bytes: 3000,
+            disk: (self.plan.seam)(self.disk.clone()),
+            segment_seeds: seeds_of(seeds),
+            ..WalOptions::new("/data/wal")
+        };
+        match Wal::open_manual(options) {
+            Err(error) => self.refused(&error)?,
+            // The power failed while it dropped old segments: there is nothing to read from.
+            Ok(_) if self.disk.is_off() => self.leave(),
+            Ok((wal, recovered, pump)) => {
+                self.notes = self.notes.judge(&wal, &recovered)?;
+                self.seen.torn += u64::from(recovered.torn.is_some());
+                for _ in 0..self.dice.below(self.plan.calls) {
+                    self.call(&wal, &pump)?;
+                    if wal.failed().is_some() {
+                        break;
+                    }
+                }
+                self.end(wal, &pump)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An open that failed: only a disk that failed excuses it.
+    fn refused(&mut self, error: &seqd_wal::WalError) -> Result<(), String> {
+        let excused = matches!(error, seqd_wal::WalError::Io { .. });
+        if !excused || !self.disk_failed() {
+            return Err(format!("a log that only crashed is refused: {error}"));
+        }
+        self.seen.cuts_in_open += u64::from(self.disk.is_off());
+        self.leave();
+        Ok(())
+    }
+
+    fn disk_failed(&self) -> bool {
+        let failed = |operation: &Operation| {
+            use seqd_disk::simulated::Outcome;
+            operation.outcome == Outcome::Failed
+        };
+        self.disk.is_off() || self.disk.is_read_only() || self.disk.operations().iter().any(failed)
+    }
+
+    fn plant_error(&mut self) {
+        let (call, failure) = [
+            (Call::SyncData, Failure::InputOutput),
+            (Call::SyncAll, Failure::InputOutput),
+            (Call::SyncDir, Failure::InputOutput),
+            (Call::Write, Failure::InputOutput),
+            (Call::Write, Failure::NoSpace),
+            (
+                Call::Write,
+                Failure::ShortWrite(self.dice.below(700) as usize),
+            ),
+            (Call::Reserve, Failure::NoSpace),
+            (Call::Rename, Failure::InputOutput),
+            (Call::Remove, Failure::InputOutput),
+        ][self.dice.below(9) as usize];
+        let after = self.dice.below(12);
+        self.disk.plant(Fault::on(call, failure).after(after));
+        self.tell(format!("planted: {call:?} {failure:?} after {after}"));
+    }
+
+    fn call(&mut self, wal: &Wal, pump: &Pump) -> Result<(), String> {
+        if self.plan.appends_alone {
+            self.append(wal);
+            self.step(wal, pump);
+            return Ok(());
+        }
+        match self.dice.below(32) {
+            0..=11 => self.append(wal),
+            12..=13 => self.vote(wal),
+            14 => {
+                let last = self.notes.committed.end() + 1;
+                self.notes.committed = *self.notes.committed.start()..=last;
+                wal.save_committed(last.to_le_bytes().to_vec());
+                self.tell(format!("committed {last}"));
+            }
+            15..=16 => self.truncate(wal),
+            17..=18 => self.purge(wal),
+            19 => {
+                pump.write_witness();
+                if wal.failed().is_none() {
+                    self.notes.committed =
+                        *self.notes.committed.end()..=*self.notes.committed.end();
+                }
+            }
+            20..=21 => self.read(wal)?,
+            _ => self.step(wal, pump),
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let lens = self.plan.lens;
+        let most = 1 + self.dice.below(lens.len() as u64);
+        let len = lens[self.dice.below(most) as usize] as usize;
+        self.unique += 1;
+        // The number is last: values of one length begin alike, and so do their sectors.
+        let mut bytes = vec![0x2e; len];
+        let number = self.unique.to_le_bytes();
+        match len.checked_sub(number.len()) {
+            Some(at) => bytes[at..].copy_from_slice(&number),
+            None => bytes = number.to_vec(),
+        }
+        bytes
+    }
+
+    fn append(&mut self, wal: &Wal) {
+        let mut model = self.notes.last().clone();
+        let mut records = Vec::new();
+        for _ in 0..1 + self.dice.below(self.plan.records) {
+            let bytes = self.bytes();
+            let index = model.next;
+            model.append(&bytes);
+            records.push(Record { index, bytes });
+        }
+        self.tell(format!(
+            "append {} entries from {}",
+            records.len(),
+            records[0].index
+        ));
+        wal.append(records, self.notes.add(model));
+    }
+
+    fn vote(&mut self, wal: &Wal) {
+        let vote = self.bytes();
+        let mut model = self.notes.last().clone();
+        model.vote = Some(vote.clone());
+        self.carried.vote.store(true, Ordering::Relaxed);
+        self.tell(format!("vote #{}", self.unique));
+        wal.save_vote(vote, self.notes.add(model));
+    }
+
+    fn truncate(&mut self, wal: &Wal) {
+        let mut model = self.notes.last().clone();
+        let from = model
+            .next
+            .saturating_sub(self.dice.below(8))
+            .max(model.first());
+        model.truncate(from);
+        self.carried.truncate.store(true, Ordering::Relaxed);
+        self.tell(format!("truncate from {from}"));
+        wal.truncate_after(from.checked_sub(1), self.notes.add(model));
+    }
+
+    fn purge(&mut self, wal: &Wal) {
+        let mut model = self.notes.last().clone();
+        // Now and then beyond the end, as after an installed snapshot.
+        let reach = if self.dice.chance(2) { 60 } else { 12 };
+        let upto = model.first() + self.dice.below(reach);
+        let meta = self.bytes();
+        model.purge(upto, meta.clone());
+        self.tell(format!("purge {upto}"));
+        wal.purge(upto, meta, self.notes.add(model));
+    }
+
+    /// Queued entries are read as synced ones are.
+    fn read(&mut self, wal: &Wal) -> Result<(), String> {
+        let model = self.notes.last();
+        let from = model.first() + self.dice.below(20);
+        let records = match wal.read(from..u64::MAX, usize::MAX) {
+            Ok(records) => records,
+            Err(_) if self.disk.is_off() => return Ok(()),
+            Err(error) => return Err(format!("a read from {from} on failed: {error}")),
+        };
+        let expected = model.entries.range(from..);
+        let found = records
+            .iter()
+            .map(|record| (&record.index, &record.bytes[..]));
+        if expected.map(|(index, bytes)| (index, &bytes[..])).eq(found) {
+            Ok(())
+        } else {
+            Err(format!("a read from {from} on answers {records:?}"))
+        }
+    }
+
+    fn step(&mut self, wal: &Wal, pump: &Pump) {
+        let answered = self.notes.answered();
+        if pump.step() {
+            self.tell(format!("step, {} answered", self.notes.answered()));
+        }
+        if self.notes.answered() > answered {
+            // The mark went along with the batch.
+            let last = *self.notes.committed.end();
+            self.notes.committed = last..=last;
+        }
+        if wal.stats().queued_bytes == 0 {
+            self.carried.vote.store(false, Ordering::Relaxed);
+            self.carried.truncate.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn end(&mut self, wal: Wal, pump: &Pump) -> Result<(), String> {
+        if wal.failed().is_none() && self.dice.chance(4) {
+            let closed = wal.close();
+            if closed.is_ok() {
+                if !self.notes.all_answered() {
+                    return Err("a close left calls unanswered".into());
+                }
+                let last = *self.notes.committed.end();
+                self.notes.committed = last..=last;
+                self.seen.closes += 1;
+            }
+            self.tell(format!("close: {closed:?}"));
+        } else if self.dice.chance(8) {
+            pump.run();
+        }
+        if wal.failed().is_some() && !self.disk_failed() {
+            return Err(format!(
+                "the log stopped without a cause: {:?}",
+                wal.failed()
+            ));
+        }
+        let stats = wal.stats();
+        self.seen.batches += stats.batches;
+        self.leave();
+        // The process is dead: what the handle does when it goes reaches nothing.
+        drop(wal);
+        Ok(())
+    }
+
+    /// The end of a process: of the machine with it, or alone.
+    fn leave(&mut self) {
+        let operations = self.disk.operations();
+        let count = |call| {
+            operations
+                .iter()
+                .filter(|operation| operation.call == call)
+                .count() as u64
+        };
+        self.seen.rolls += count(Call::Rename);
+        self.seen.removals += count(Call::Remove);
+        self.seen.answered += self.notes.answered() as u64;
+        self.seen.errors += u64::from(self.disk_failed() && !self.disk.is_off());
+        self.seen.fingerprint = self.seen.fingerprint.rotate_left(7) ^ self.disk.fingerprint();
+        self.story.push(Told::Operations(operations));
+        let machine_died = self.disk.is_off() || self.disk.is_read_only();
+        let old = if machine_died || self.dice.chance(10) {
+            self.seen.cuts += 1;
+            self.tell("the power is cut");
+            let left = self.disk.cut(&mut self.dice);
+            std::mem::replace(&mut self.disk, left)
+        } else {
+            self.seen.kills += 1;
+            self.tell("the process is killed");
+            let left = self.disk.killed();
+            std::mem::replace(&mut self.disk, left)
+        };
+        old.switch_off();
+        self.carried.vote.store(false, Ordering::Relaxed);
+        self.carried.truncate.store(false, Ordering::Relaxed);
+    }
+
+    fn tell(&mut self, words: impl Into<String>) {
+        self.story.push(Told::Words(words.into()));
+    }
+}
+
+/// Seeds of segments that repeat themselves with the world.
+fn seeds_of(dice: Dice) -> Arc<dyn Fn() -> io::Result<u32> + Send + Sync> {
+    let dice = std::sync::Mutex::new(dice);
+    Arc::new(move || {
+        let mut dice = dice
+            .lock()
+            .map_err(|_| io::Error::other("a seed drawn after a panic"))?;
+        Ok(dice.roll() as u32)
+    })
+}
