@@ -13,6 +13,7 @@ mod arguments;
 mod bare;
 mod bench;
 mod chaos;
+mod endurance;
 mod failover;
 mod fsync_delay;
 mod group_commit;
@@ -37,6 +38,7 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
+  endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "power-cuts" => power_cuts::run(&arguments),
+        "endurance" => endurance::run(arguments.number("--minutes", 10)),
         "scale" => scale::run(arguments.number("--records", 2_000_000)),
         "bare-axum" => bare::serve(),
         _ => {

@@ -1,0 +1,202 @@
+//! Minutes of full write load: disk use and memory level off.
+//!
+//! Strict values as fast as they come, segments, and sequences that are created, moved and deleted
+//! again under a bounded number of names, so that the state itself does not grow. What each node
+//! has on its disk, by kind, and in memory is sampled; the most in the last third of the run may
+//! not lie above the most in the middle third by more than what comes and goes anyway.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::load::{Pace, Target, run as load};
+use seqd_tests::seed::Random;
+use seqd_tests::{http, memory};
+use serde_json::json;
+
+/// Names that are created, moved and deleted over and over.
+const NAMES: u64 = 2000;
+
+/// Clients that do that.
+const CHURNERS: usize = 4;
+
+/// Connections that ask for strict values, and those that ask for segments of one value.
+const STRICT: usize = 64;
+const GRANTS: usize = 8;
+
+/// Time between two samples.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// A line a minute is printed.
+const MINUTE: Duration = Duration::from_secs(60);
+
+const MIB: u64 = 1 << 20;
+
+/// What may come and go, by kind: a share, and bytes on top.
+///
+/// The log goes in whole segments of 16 MiB, up to the older of two snapshots: when it is looked
+/// at, up to two more may be there or not. Snapshots are three while one is being taken. sled
+/// collects its own garbage when it likes. The folder is all of that and whatever no metric knows.
+/// Memory comes and goes with a snapshot's blocks and with what the allocator keeps.
+const MARGINS: [(&str, f64, u64); 5] = [
+    ("wal", 0.1, 32 * MIB),
+    ("snapshot", 0.6, MIB),
+    ("checkpoint", 0.2, 16 * MIB),
+    ("folder", 0.1, 48 * MIB),
+    ("memory", 0.1, 16 * MIB),
+];
+
+/// Bytes by kind, of one node at one time.
+type Sample = BTreeMap<&'static str, u64>;
+
+pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
+    let cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster.create_sequence(0, "range", &json!({}));
+    let length = MINUTE * u32::try_from(minutes).expect("some minutes");
+    let over = Arc::new(AtomicBool::new(false));
+    let moved = Arc::new(AtomicU64::new(0));
+    let churners: Vec<_> = (0..CHURNERS)
+        .map(|number| {
+            let (urls, over, moved) = (cluster.urls(), Arc::clone(&over), Arc::clone(&moved));
+            std::thread::spawn(move || churn(&urls, number, &over, &moved))
+        })
+        .collect();
+    let posts = |path: &str, connections| {
+        let urls = cluster.urls();
+        let target = Target {
+            addresses: urls.iter().map(|url| url.replace("http://", "")).collect(),
+            method: "POST",
+            path: path.to_owned(),
+        };
+        std::thread::spawn(move || load(&target, connections, Pace::Closed, length))
+    };
+    let strict = posts("/v1/sequences/order/next", STRICT);
+    let grants = posts("/v1/sequences/range/segments?size=1", GRANTS);
+
+    let samples = watch(&cluster, length);
+    over.store(true, Ordering::Relaxed);
+    churners
+        .into_iter()
+        .for_each(|churner| churner.join().expect("a client that ends"));
+    let (strict, grants) = (
+        strict.join().expect("figures"),
+        grants.join().expect("figures"),
+    );
+    println!(
+        "{} strict values ({:.0}/s), {} segments ({:.0}/s), {} creations, moves and deletions",
+        strict.answers,
+        strict.rate(),
+        grants.answers,
+        grants.rate(),
+        moved.load(Ordering::Relaxed)
+    );
+    cluster.wait_same_state(&[0, 1, 2]);
+    (0..3).try_for_each(|node| judge(node, &samples[node]))
+}
+
+/// Creates, moves and deletes sequences until told to stop; refusals are part of it.
+fn churn(urls: &[String], number: usize, over: &AtomicBool, moved: &AtomicU64) {
+    let mut random = Random::seeded(number as u64);
+    let words = "what a sequence is for, in words ".repeat(8);
+    while !over.load(Ordering::Relaxed) {
+        let url = &urls[random.below(urls.len() as u64) as usize];
+        let sequence = format!("{url}/v1/sequences/made{}", random.below(NAMES));
+        let sent = match random.below(4) {
+            0 => http::request("DELETE", &sequence).send(),
+            1 => http::post(&format!("{sequence}/next?count=3")).send(),
+            _ => http::request("PUT", &sequence)
+                .json(&json!({"mode": "strict", "description": words}))
+                .send(),
+        };
+        if sent.is_ok_and(|reply| reply.status < 300) {
+            moved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Samples every node until `length` has passed; prints the most of each kind once a minute.
+fn watch(cluster: &Cluster, length: Duration) -> Vec<Vec<Sample>> {
+    let begin = Instant::now();
+    let mut samples = vec![Vec::new(); 3];
+    let mut said = 0;
+    while begin.elapsed() < length {
+        std::thread::sleep(EVERY.min(length.saturating_sub(begin.elapsed())));
+        for (node, samples) in samples.iter_mut().enumerate() {
+            samples.push(sample(cluster, node));
+        }
+        let minutes = begin.elapsed().as_secs() / MINUTE.as_secs();
+        if minutes > said {
+            said = minutes;
+            let last = |kind: &str| {
+                let of_node = |all: &Vec<Sample>| all.last().map_or(0, |one| one[kind]) / MIB;
+                samples.iter().map(of_node).collect::<Vec<_>>()
+            };
+            let kinds = MARGINS.map(|(kind, ..)| format!("{kind} {:?}", last(kind)));
+            println!("minute {minutes}: MiB by node: {}", kinds.join(", "));
+        }
+    }
+    samples
+}
+
+fn sample(cluster: &Cluster, node: usize) -> Sample {
+    let metrics = cluster.get(node, "/metrics").ok().body;
+    let mut sample = Sample::new();
+    for (kind, ..) in MARGINS {
+        let head = format!("seqd_storage_bytes{{kind=\"{kind}\"}} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&head));
+        if let Some(value) = value {
+            sample.insert(kind, value.parse::<f64>().expect("bytes") as u64);
+        }
+    }
+    sample.insert("folder", bytes_below(&cluster.node(node).data()));
+    sample.insert("memory", memory::resident(cluster.node(node).pid()));
+    assert_eq!(
+        sample.len(),
+        MARGINS.len(),
+        "a kind is not measured: {metrics}"
+    );
+    sample
+}
+
+/// What a folder takes on the disk. Files come and go meanwhile.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(data) if data.is_dir() => bytes_below(&entry.path()),
+        Ok(data) => data.blocks() * 512,
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
+/// Compares the last third of a node's samples with the middle one.
+fn judge(node: usize, samples: &[Sample]) -> Result<(), Violation> {
+    let third = samples.len() / 3;
+    for (kind, share, on_top) in MARGINS {
+        let most = |part: &[Sample]| part.iter().map(|sample| sample[kind]).max().unwrap_or(0);
+        let middle = most(&samples[third..2 * third]);
+        let last = most(&samples[2 * third..]);
+        let allowed = (middle as f64 * (1.0 + share)) as u64 + on_top;
+        let line = format!(
+            "n{}: {kind}: most in the middle third {:.1} MiB, in the last {:.1} MiB, allowed {:.1} MiB",
+            node + 1,
+            middle as f64 / MIB as f64,
+            last as f64 / MIB as f64,
+            allowed as f64 / MIB as f64
+        );
+        println!("{line}");
+        if last > allowed {
+            return Err(Violation {
+                invariant: "disk use and memory level off",
+                detail: line,
+            });
+        }
+    }
+    Ok(())
+}
