@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
-use crate::cluster::{Cluster, READY};
+use crate::cluster::{Cluster, READY, integer};
 use crate::history::{At, Created, History, Ids, Timeline, Values, doubt, tally};
 use crate::http;
 use crate::loop_disk::{FileSystem, Loss, ROOMY};
@@ -353,7 +353,16 @@ impl PowerRun {
         self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
         self.figures.ids = unique::ids(&self.ids)?;
         increasing::ids_per_worker(&self.ids)?;
-        let (next, _) = self.cluster.next(0, "order", 1);
+        let url = self.cluster.url(0, "/v1/sequences/order/next");
+        let reply = http::post(&url).reply();
+        if reply.status != 200 {
+            let detail = format!(
+                "the sequence does not go on: {} {}",
+                reply.status, reply.body
+            );
+            return Err(violation("no lost acknowledgement", detail));
+        }
+        let next = integer(&reply.json()["first"]);
         lost::strict(&self.order, 1 + self.judged, next)?;
         self.judged += 1;
         let there = self.cluster.sequence_names(0);

@@ -201,6 +201,11 @@ fn storage(app: &App, scrape: &mut Scrape) {
         "Damaged snapshots that were set aside",
         stats.snapshots_set_aside,
     );
+    scrape.count(
+        "log_torn_tails",
+        "Interrupted writes of the log that were cut off",
+        stats.torn_tails,
+    );
     scrape.histogram(
         "raft_fsync_duration_seconds",
         "Duration of the log's fdatasync",

@@ -272,6 +272,8 @@ pub struct StorageStats {
     pub checkpoint_rebuilds: u64,
     /// Snapshots that were found damaged and set aside at the start.
     pub snapshots_set_aside: u64,
+    /// Torn tails of the log that were cut off at the start.
+    pub torn_tails: u64,
     /// Cumulative counts of commit durations: (upper bound in seconds, count).
     pub commit_buckets: Vec<(f64, u64)>,
     /// Commits measured and the sum of their durations, seconds.

@@ -22,7 +22,7 @@ use crate::latency::Latency;
 use crate::local::Local;
 use crate::machine::{Applied, Machine};
 use crate::network::Network;
-use crate::storage::Storage;
+use crate::storage::{Healed, Storage};
 use crate::types::{Member, TypeConfig, Vote};
 
 /// openraft's handle.
@@ -42,8 +42,7 @@ pub(crate) struct Replica {
     pub(crate) applied: Arc<Applied>,
     pub(crate) wal: Wal,
     pub(crate) commits: Latency,
-    pub(crate) checkpoint_rebuilds: u64,
-    pub(crate) snapshots_set_aside: u64,
+    pub(crate) healed: Healed,
     checkpointer: Checkpointer,
     recovered: AtomicBool,
     leader_heard: Mutex<Option<Instant>>,
@@ -81,7 +80,7 @@ impl Replica {
             loaded,
             mark,
             purge_floor,
-            snapshots_set_aside,
+            healed,
         } = storage;
         let position = loaded.position;
         let applied = Arc::new(Applied::new(loaded.state, position, loaded.membership));
@@ -124,8 +123,7 @@ impl Replica {
             applied,
             wal,
             commits: Latency::default(),
-            checkpoint_rebuilds: u64::from(loaded.rebuilt),
-            snapshots_set_aside,
+            healed,
             checkpointer,
             recovered: AtomicBool::new(false),
             leader_heard: Mutex::new(None),

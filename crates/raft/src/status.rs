@@ -131,8 +131,9 @@ pub(crate) fn storage(local: &Local) -> StorageStats {
         wal_bytes: wal.disk_bytes,
         snapshot_bytes: snapshots.iter().map(|file| file.len).sum(),
         checkpoint_bytes: replica.checkpoint_bytes(),
-        checkpoint_rebuilds: replica.checkpoint_rebuilds,
-        snapshots_set_aside: replica.snapshots_set_aside,
+        checkpoint_rebuilds: u64::from(replica.healed.rebuilt),
+        snapshots_set_aside: replica.healed.snapshots_set_aside,
+        torn_tails: u64::from(replica.healed.torn_tail),
         commit_buckets: replica.commits.cumulative(),
         commits: replica.commits.totals(),
     }

@@ -30,8 +30,18 @@ pub(crate) struct Storage {
     pub(crate) loaded: Loaded,
     pub(crate) mark: Arc<InstalledMark>,
     pub(crate) purge_floor: Arc<AtomicU64>,
-    /// Snapshots that were found damaged at this open.
+    pub(crate) healed: Healed,
+}
+
+/// What was wrong with the folder and could be made good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Healed {
+    /// The remains of a write that was interrupted were cut off.
+    pub(crate) torn_tail: bool,
+    /// Snapshots that were found damaged.
     pub(crate) snapshots_set_aside: u64,
+    /// The checkpoint was rebuilt.
+    pub(crate) rebuilt: bool,
 }
 
 impl Storage {
@@ -125,10 +135,14 @@ pub(crate) fn open_storage(
         wal,
         log,
         place,
+        healed: Healed {
+            torn_tail: recovered.torn.is_some(),
+            snapshots_set_aside: kept.bad.len() as u64,
+            rebuilt: loaded.rebuilt,
+        },
         loaded,
         mark,
         purge_floor,
-        snapshots_set_aside: kept.bad.len() as u64,
     })
 }
 

@@ -36,6 +36,11 @@ fn a_torn_tail_is_cut_off_and_nothing_is_missed() {
     cluster.node_mut(0).start();
     cluster.wait_ready();
     row("torn tail").is_healed(&cluster.node(0).stderr()[said..]);
+    let metrics = cluster.get(0, "/metrics").ok().body;
+    assert!(
+        metrics.contains("\nseqd_log_torn_tails_total 1\n"),
+        "{metrics}"
+    );
     assert_eq!(cluster.next(0, "order", 1), (11, 11));
 }
 
