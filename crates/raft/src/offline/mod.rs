@@ -15,6 +15,8 @@ mod lock;
 mod replay;
 mod reports;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::io;

@@ -92,7 +92,7 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
     }
     let mut checks = Checks { root, tell };
     let identity = checks.small_files();
-    let log = checks.log();
+    let log = checks.log(identity.as_ref());
     let snapshots = checks.snapshots(identity.as_ref());
     let checkpoint = checks.checkpoint(identity.as_ref(), log.as_ref());
     if let Some((log, report)) = &log {
@@ -176,7 +176,7 @@ impl Checks<'_> {
         identity
     }
 
-    fn log(&mut self) -> Option<(Inspection, LogReport)> {
+    fn log(&mut self, identity: Option<&Identity>) -> Option<(Inspection, LogReport)> {
         let root = self.root;
         let log = match seqd_wal::inspect(&DISK, &root.join("wal")) {
             Ok(log) => log,
@@ -210,6 +210,11 @@ impl Checks<'_> {
         }
         if let Some(damage) = &log.damage {
             self.tell(&Check::bad(damaged_file(root, damage), damage.to_string()));
+        }
+        if let Some(own) = identity.filter(|_| log.segments.is_empty()) {
+            // The first segment is made before the identity is.
+            let detail = format!("no segment: the log of {} is lost", own.name);
+            self.tell(&Check::bad("wal", detail));
         }
         for Problem { file, detail } in problems {
             self.tell(&Check::bad(file, detail));

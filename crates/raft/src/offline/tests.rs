@@ -1,0 +1,295 @@
+//! What the tools say of a sound folder and of damaged ones, and that they leave both as they were.
+
+mod fixture;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, Plan, SNAPSHOTS};
+
+use super::*;
+use crate::folder::Folder;
+
+fn checks(root: &Path) -> Vec<Check> {
+    let mut checks = Vec::new();
+    verify_folder(root, &mut |check| checks.push(check.clone())).unwrap();
+    checks
+}
+
+/// What is wrong, as `what: detail`.
+fn bad(root: &Path) -> Vec<String> {
+    let bad = checks(root).into_iter();
+    bad.filter(|check| check.verdict == Verdict::Bad)
+        .map(|check| format!("{}: {}", check.what, check.detail))
+        .collect()
+}
+
+#[track_caller]
+fn assert_bad(root: &Path, parts: &[&str]) {
+    let found = bad(root);
+    let is_told = |line: &&String| parts.iter().all(|part| line.contains(part));
+    assert!(
+        found.iter().any(|line| is_told(&line)),
+        "{parts:?} in {found:#?}"
+    );
+}
+
+fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(root).unwrap().flatten() {
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path()));
+        } else {
+            found.insert(entry.path(), fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_sound_folder_is_told_in_full_and_left_as_it_was() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let before = files(&root);
+    let report = inspect_folder(&root).unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!(report.unlocked, None);
+    assert_eq!(report.format.as_deref(), Some("seqd-data 1"));
+    let identity = report.identity.unwrap();
+    assert_eq!((identity.cluster_id.as_str(), identity.node), (CLUSTER, 1));
+    assert_eq!(report.boot, Some(1));
+    let log = &report.log;
+    assert_eq!(log.first, Some(EntryId { index: 0, term: 1 }));
+    assert_eq!(
+        log.last,
+        Some(EntryId {
+            index: ENTRIES - 1,
+            term: 2
+        })
+    );
+    assert_eq!(
+        log.committed,
+        Some(EntryId {
+            index: APPLIED,
+            term: 2
+        })
+    );
+    assert_eq!(log.vote.map(|vote| (vote.term, vote.node)), Some((2, 1)));
+    assert!(log.segments.len() > 2, "{:?}", log.segments);
+    let snapshots: Vec<u64> = report.snapshots.iter().map(|found| found.index).collect();
+    assert_eq!(snapshots, [SNAPSHOTS[1], SNAPSHOTS[0]]);
+    let checkpoint = report.checkpoint.unwrap();
+    assert_eq!(checkpoint.digest, fixture.digest);
+    assert_eq!(checkpoint.members.len(), 1);
+    assert!(report.sizes.log > 0 && report.sizes.checkpoint > 0);
+
+    let checks = checks(&root);
+    assert!(
+        checks.iter().all(|check| check.verdict == Verdict::Ok),
+        "{checks:#?}"
+    );
+    let replayed = checks.iter().filter(|check| check.what == "state");
+    assert_eq!(replayed.count(), 3, "both snapshots and the checkpoint");
+    assert_eq!(files(&root), before);
+}
+
+#[test]
+fn a_purged_log_is_applied_from_the_snapshot_that_it_reaches_back_to() {
+    let purged = Some(SNAPSHOTS[0]);
+    let fixture = Fixture::of(Plan {
+        purged,
+        ..Plan::default()
+    });
+    let checks = checks(&fixture.root());
+    assert!(
+        checks.iter().all(|check| check.verdict == Verdict::Ok),
+        "{checks:#?}"
+    );
+    let line = checks.iter().rfind(|check| check.what == "state").unwrap();
+    let applied = APPLIED - SNAPSHOTS[0];
+    assert!(
+        line.detail.starts_with(&format!("{applied} entries")),
+        "{line:?}"
+    );
+}
+
+#[test]
+fn a_flipped_byte_in_any_file_is_told_with_the_file() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let sound = files(&root);
+    let mut tried = 0;
+    for (path, bytes) in &sound {
+        let name = path.strip_prefix(&root).unwrap().display().to_string();
+        // The lock holds nothing; sled's own files have a test of their own.
+        if name == "LOCK" || name.starts_with("state-") || bytes.is_empty() {
+            continue;
+        }
+        let intact = match name.strip_prefix("wal/") {
+            // Behind its batches a segment is zeroes, of which none is read but in the last one.
+            Some(_) => bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1,
+            None => bytes.len(),
+        };
+        for at in [0, intact / 3, intact / 2, intact - 1] {
+            flip(path, at);
+            let told = checks(&root).into_iter().find(|check| {
+                let file = check.what == name || check.detail.contains(&name);
+                check.verdict != Verdict::Ok && file
+            });
+            assert!(told.is_some(), "{name} byte {at}: {:#?}", checks(&root));
+            fs::write(path, bytes).unwrap();
+            tried += 1;
+        }
+    }
+    assert!(tried >= 4 * 8, "{tried}");
+    assert_eq!(bad(&root), [""; 0]);
+}
+
+#[test]
+fn a_flipped_byte_in_sled_is_told_and_sled_not_written_to() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let db = root.join("state-1/db");
+    let bytes = fs::read(&db).unwrap();
+    let mark = b"a description of some length";
+    let at = bytes.windows(mark.len()).position(|window| window == mark);
+    flip(&db, at.unwrap());
+    let before = files(&root);
+    assert_bad(&root, &["state-1"]);
+    let report = inspect_folder(&root).unwrap();
+    assert!(report.checkpoint.is_none());
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    assert_eq!(files(&root), before);
+}
+
+#[test]
+fn a_torn_tail_is_worth_a_note_and_no_damage() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let last = fs::read_dir(root.join("wal")).unwrap().flatten();
+    let last = last.map(|entry| entry.path()).max().unwrap();
+    let len = fs::metadata(&last).unwrap().len();
+    fs::File::options()
+        .write(true)
+        .open(&last)
+        .unwrap()
+        .set_len(len - 8)
+        .unwrap();
+    let checks = checks(&root);
+    assert!(
+        checks.iter().all(|check| check.verdict != Verdict::Bad),
+        "{checks:#?}"
+    );
+    let noted =
+        |check: &&Check| check.verdict == Verdict::Note && check.detail.contains("torn tail");
+    assert_eq!(checks.iter().filter(noted).count(), 1);
+    assert!(inspect_folder(&root).unwrap().log.torn.is_some());
+}
+
+#[test]
+fn parts_that_do_not_fit_each_other_are_told() {
+    let older = Plan {
+        last: Some(APPLIED - 10),
+        ..Plan::default()
+    };
+    assert_bad(
+        &Fixture::of(older).root(),
+        &["log and checkpoint", "was lost or is older"],
+    );
+
+    let behind = Plan {
+        behind: true,
+        ..Plan::default()
+    };
+    assert_bad(
+        &Fixture::of(behind).root(),
+        &["state: at entry 80", "state-1 has digest"],
+    );
+
+    let foreign = Plan {
+        foreign: true,
+        ..Plan::default()
+    };
+    assert_bad(
+        &Fixture::of(foreign).root(),
+        &["snap/30-1.snap", "cluster 01OTHER"],
+    );
+
+    let purged = Some(SNAPSHOTS[1]);
+    let fixture = Fixture::of(Plan {
+        purged,
+        ..Plan::default()
+    });
+    let root = fixture.root();
+    fs::remove_dir_all(root.join("snap")).unwrap();
+    fs::remove_dir_all(root.join("state-1")).unwrap();
+    assert_bad(
+        &root,
+        &["log and snapshots", "nothing holds what came before"],
+    );
+    assert_bad(&root, &["state-1", "gone"]);
+}
+
+#[test]
+fn missing_files_are_told() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    fs::remove_file(root.join("wal/0000000002.seg")).unwrap();
+    assert_bad(&root, &["wal/0000000002.seg", "missing"]);
+    fs::remove_dir_all(root.join("wal")).unwrap();
+    assert_bad(&root, &["wal: no segment", "lost"]);
+    assert_bad(&root, &["log and checkpoint"]);
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    fs::remove_file(root.join("CURRENT")).unwrap();
+    assert_bad(&root, &["CURRENT", "missing"]);
+    fs::remove_file(root.join("format")).unwrap();
+    assert_bad(&root, &["format"]);
+}
+
+#[test]
+fn a_folder_in_use_is_not_looked_at() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let node = Folder::open(std::sync::Arc::new(seqd_disk::OsDisk), &root).unwrap();
+    assert_eq!(inspect_folder(&root).unwrap_err().code, "folder-in-use");
+    let refused = verify_folder(&root, &mut |_| {}).unwrap_err();
+    assert_eq!(refused.code, "folder-in-use");
+    drop(node);
+    inspect_folder(&root).unwrap();
+    let nowhere = inspect_folder(&root.join("nowhere")).unwrap_err();
+    assert_eq!(nowhere.code, "not-found");
+}
+
+#[test]
+fn a_snapshot_is_read_in_full_and_its_damage_has_a_place() {
+    let fixture = Fixture::new();
+    let path = fixture.root().join("snap/60-2.snap");
+    let report = read_snapshot(&path, &mut |_| {}).unwrap();
+    assert_eq!((report.index, report.term), (60, 2));
+    assert_eq!(report.cluster_id, CLUSTER);
+    assert_eq!(report.records.sequences, 29);
+    assert_eq!(report.wall_ms, 1_800_000_000_060);
+    assert_eq!(report.members.len(), 1);
+    let len = fs::metadata(&path).unwrap().len() as usize;
+    for at in [0, 9, 20, len / 2, len - 1] {
+        flip(&path, at);
+        let error = read_snapshot(&path, &mut |_| {}).unwrap_err();
+        assert_eq!(error.code, "corrupt", "byte {at}");
+        assert!(error.message.contains("60-2.snap"), "{error}");
+        assert!(
+            at == 0 || error.message.contains("in the frame at byte"),
+            "{error}"
+        );
+        flip(&path, at);
+    }
+    let missing = read_snapshot(Path::new("/no/such.snap"), &mut |_| {}).unwrap_err();
+    assert_eq!(missing.code, "not-found");
+}
