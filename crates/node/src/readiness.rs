@@ -90,7 +90,17 @@ fn consensus(app: &App) -> Vec<Check> {
     };
     let behind = (!status.caught_up).then_some(ErrorCode::NoQuorum);
     let applied = format!("applied {} of {} entries", status.applied, status.last_log);
-    vec![leader, check("caught-up", behind, applied)]
+    let hangs = status.disk_hangs.then_some(ErrorCode::Overloaded);
+    let disk = if status.disk_hangs {
+        "the disk hangs: a write of the log has not returned; this node does not lead meanwhile"
+    } else {
+        "the disk answers"
+    };
+    vec![
+        leader,
+        check("caught-up", behind, applied),
+        check("disk", hangs, disk),
+    ]
 }
 
 fn ids(app: &App) -> (Check, Option<String>, Option<Trouble>) {

@@ -191,6 +191,11 @@ fn storage(app: &App, scrape: &mut Scrape) {
         (kind("checkpoint"), stats.checkpoint_bytes as f64),
     ];
     scrape.by_label("storage_bytes", "Bytes on disk", bytes);
+    scrape.one(
+        "raft_disk_stalled_seconds",
+        "For how long the write of the log that is under way has been",
+        stats.stalled_seconds,
+    );
     scrape.count(
         "checkpoint_rebuilds",
         "Checkpoints set aside and rebuilt",

@@ -56,7 +56,18 @@ pub(crate) fn own_ping(local: &Local) -> Ping {
             .unwrap_or_else(PoisonError::into_inner)
             .clone(),
         wall_ms: local.settings.clock.wall().0,
+        acknowledged: local.peers.rows().0,
+        disk_hangs: local.disk.hangs(),
     }
+}
+
+/// Takes in what a peer tells about itself and about the others.
+pub(crate) fn hear_ping(local: &Local, from: u64, mut ping: Ping) {
+    let rows = std::mem::take(&mut ping.acknowledged);
+    if let Some(own) = local.with_identity(|own| own.node) {
+        local.peers.merge(own, rows);
+    }
+    local.heard(from, Some(ping));
 }
 
 /// Pings all members each second, and notices that this node is not one any more.
@@ -147,7 +158,7 @@ async fn ping(local: Arc<Local>, node: u64, addr: String) {
     if let Ok(ping) = answer {
         let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
         local.saw_clock(node, offset);
-        local.heard(node, Some(ping));
+        hear_ping(&local, node, ping);
     }
 }
 
@@ -168,8 +179,8 @@ pub(crate) async fn register_start(
             let node = NodeId(replica.node);
             let command = Command::RegisterStart {
                 node,
-                boot: local.boot,
-                nonce: local.nonce,
+                boot: local.start.boot,
+                nonce: local.start.nonce,
             };
             let deadline = Instant::now() + Duration::from_secs(3);
             match gatherer.propose(vec![command], deadline).await.as_deref() {

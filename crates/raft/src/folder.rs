@@ -5,6 +5,7 @@
 //! format    "seqd-data 1"
 //! identity  cluster ID, node ID, name, founding members
 //! boot      how often the folder was started
+//! peers     what the other nodes have acknowledged
 //! refused   why the folder must never be started again
 //! ```
 //!
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
 use crate::messages::Founder;
+use crate::peers::file::PeersRecord;
 use crate::records;
 
 pub(crate) const FORMAT: &str = "seqd-data 1";
@@ -236,6 +238,16 @@ impl Folder {
         records::decode(body)
             .map(Some)
             .map_err(|e| damaged(path, &e.to_string()))
+    }
+
+    /// The stored table of what the peers have acknowledged.
+    pub(crate) fn peers(&self) -> Result<Option<PeersRecord>, Stop> {
+        self.read_checked(&self.root.join("peers"))
+    }
+
+    /// Stores that table.
+    pub(crate) fn write_peers(&self, record: &PeersRecord) -> io::Result<()> {
+        self.write_checked(&self.root.join("peers"), record)
     }
 
     /// Whether the log's folder holds a segment.

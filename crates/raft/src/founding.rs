@@ -8,21 +8,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
-use crate::hello::{self, Round, peer_list};
+use crate::hello::{self, HELLO_LIMIT, Round, peer_list};
 use crate::identity;
-use crate::local::{self, Local};
-use crate::messages::{Founder, HelloReply, Prepare, Standing, Taken, Verdict};
+use crate::local::Local;
+use crate::messages::{Founder, HelloReply, Prepare, Standing, Taken};
 use crate::paths;
+use crate::peers::showing::{self, Audience, ROUND};
 use crate::replica::Replica;
 use crate::storage::Storage;
-use crate::types::{Member, StoredMembership};
-
-/// Pause between two rounds of hellos.
-const ROUND: Duration = Duration::from_millis(200);
+use crate::types::Member;
 
 /// Brings the node to the point where its replica runs; ends it where it must not run.
 pub(crate) async fn bring_up(local: Arc<Local>) {
@@ -30,7 +27,7 @@ pub(crate) async fn bring_up(local: Arc<Local>) {
         let identity = become_someone(&local).await?;
         let storage = Storage::open(&local, &identity).await?;
         let pristine = storage.is_pristine();
-        local.found_history(!pristine);
+        local.found_history(!pristine, storage.began());
         let founds = identity.founder && pristine;
         if founds {
             prepare_all(&local, &identity).await?;
@@ -38,7 +35,8 @@ pub(crate) async fn bring_up(local: Arc<Local>) {
             if identity.founder {
                 finish_founding(&local)?;
             }
-            show_up(&local, &identity, storage.membership()).await?;
+            let audience = Audience::of(&local, &identity, &storage.loaded);
+            showing::show_up(&local, &identity, audience).await?;
         }
         let replica = Replica::start(&local, &identity, storage).await?;
         if local.replica.set(Arc::clone(&replica)).is_err() {
@@ -68,7 +66,7 @@ async fn become_someone(local: &Arc<Local>) -> Result<Identity, Stop> {
         if let Some(identity) = local.identity() {
             return Ok(identity);
         }
-        let round = hello::hello_all(local, &BTreeMap::new()).await;
+        let round = hello::hello_all(local, &BTreeMap::new(), HELLO_LIMIT).await;
         if let Some(identity) = local.identity() {
             return Ok(identity);
         }
@@ -225,83 +223,6 @@ fn wiped(local: &Local, cluster_id: &str, what: &str) -> Stop {
             local.settings.peer_advertise
         ),
     )
-}
-
-/// Shows this start to the peers: one of them must know the cluster, and none must know a reason
-/// against this start. A cluster of one voter has nobody to ask.
-async fn show_up(
-    local: &Local,
-    identity: &Identity,
-    membership: &StoredMembership,
-) -> Result<(), Stop> {
-    let mut others: BTreeMap<String, String> = membership
-        .nodes()
-        .map(|(_, member)| (member.name.clone(), member.peer.clone()))
-        .collect();
-    if others.is_empty() {
-        let given = identity
-            .members
-            .iter()
-            .map(|m| (m.name.clone(), m.peer.clone()));
-        others = given.collect();
-    }
-    let alone = membership.voter_ids().eq([identity.node]);
-    loop {
-        let round = hello::hello_all(local, &others).await;
-        if round.is_empty() {
-            return Ok(());
-        }
-        let mut welcome = false;
-        let mut foreign = BTreeMap::<&str, usize>::new();
-        for (_, answer) in round.values() {
-            let Ok(reply) = answer else { continue };
-            match &reply.verdict {
-                Verdict::Removed => return Err(local::removed(&local.settings.name)),
-                Verdict::Stale { seen_boot } => {
-                    let detail = format!("start {seen_boot} was seen, this is {}", local.boot);
-                    return Err(local::stale(&local.settings.name, &detail));
-                }
-                Verdict::Foreign | Verdict::Welcome => {}
-            }
-            match &reply.standing {
-                Standing::Empty => {}
-                Standing::Prepared { cluster_id, .. } | Standing::Member { cluster_id, .. }
-                    if *cluster_id == identity.cluster_id =>
-                {
-                    welcome = true;
-                }
-                Standing::Prepared { .. } => {}
-                Standing::Member {
-                    cluster_id, leader, ..
-                } => {
-                    // A peer that has a leader speaks for a quorum of its cluster.
-                    let weight = if leader.is_some() { round.len() } else { 1 };
-                    *foreign.entry(cluster_id).or_default() += weight;
-                }
-            }
-        }
-        let other = foreign
-            .iter()
-            .find(|(_, weight)| **weight * 2 > round.len() + 1);
-        if let Some((cluster_id, _)) = other {
-            return Err(folder::refusal(
-                "foreign-folder",
-                format!(
-                    "{} belongs to cluster {}, and the peers are of cluster {cluster_id}; give \
-                     this node its own folder, or remove it there, empty this one and add it again",
-                    local.folder.root().display(),
-                    identity.cluster_id
-                ),
-            ));
-        }
-        if welcome || alone {
-            return Ok(());
-        }
-        let reason = hello::missing(&round)
-            .unwrap_or_else(|| "waiting for quorum: no peer is of this cluster".to_owned());
-        local.set_phase(Phase::Waiting { reason });
-        tokio::time::sleep(ROUND).await;
-    }
 }
 
 /// The founder's first phase; repeated from the start after a crash.

@@ -208,6 +208,8 @@ pub struct Status {
     pub leader: Option<NodeId>,
     /// Whether this node hears its leader, or, leading, is heard by a quorum, within an election.
     pub has_quorum_contact: bool,
+    /// Whether this node's disk hangs: it does not lead meanwhile.
+    pub disk_hangs: bool,
     /// Whether this node has applied all that was committed when it started.
     pub caught_up: bool,
     /// Index of the last applied entry of this node; 0 before any.
@@ -268,6 +270,8 @@ pub struct StorageStats {
     pub snapshot_bytes: u64,
     /// Bytes of the checkpoint folder.
     pub checkpoint_bytes: u64,
+    /// For how long the write of the log that is under way has been, seconds; 0 while none is.
+    pub stalled_seconds: f64,
     /// Times that the checkpoint was set aside and rebuilt since the start.
     pub checkpoint_rebuilds: u64,
     /// Snapshots that were found damaged and set aside at the start.

@@ -10,40 +10,56 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::local::Local;
+use crate::members;
 use crate::messages::{Hello, HelloIdentity, HelloReply, Open, Standing, Verdict};
 use crate::paths;
+use crate::peers::introduction;
 use crate::records;
 use crate::transport::{CallError, Link};
 
 /// How long one peer may take to say who it is.
-const HELLO_LIMIT: Duration = Duration::from_secs(1);
+pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(1);
 
 /// One round of hellos: by peer's name, its address and its answer or why there is none.
 pub(crate) type Round = BTreeMap<String, (String, Result<HelloReply, String>)>;
 
+/// What this node says of itself: its identity only once it knows what it began with.
+pub(crate) fn own_hello(local: &Local) -> Hello {
+    Hello {
+        name: local.settings.name.clone(),
+        peers: peer_list(local),
+        http: local.settings.http_advertise.clone(),
+        identity: own_identity(local),
+    }
+}
+
+fn own_identity(local: &Local) -> Option<HelloIdentity> {
+    let began = local.began.get()?.shown;
+    local.with_identity(|own| HelloIdentity {
+        cluster_id: own.cluster_id.clone(),
+        ancestors: own.ancestors.clone(),
+        node: own.node,
+        start: local.start,
+        began,
+    })
+}
+
 /// Says hello to every peer that the configuration names, and to `others` by name.
-pub(crate) async fn hello_all(local: &Local, others: &BTreeMap<String, String>) -> Round {
+pub(crate) async fn hello_all(
+    local: &Local,
+    others: &BTreeMap<String, String>,
+    limit: Duration,
+) -> Round {
     let mut peers = peer_list(local);
-    let identity = local.identity();
     for (name, addr) in others {
         peers.entry(name.clone()).or_insert_with(|| addr.clone());
     }
     peers.remove(&local.settings.name);
-    let hello = Hello {
-        name: local.settings.name.clone(),
-        peers: peer_list(local),
-        http: local.settings.http_advertise.clone(),
-        identity: identity.map(|identity| HelloIdentity {
-            cluster_id: identity.cluster_id,
-            node: identity.node,
-            boot: local.boot,
-            nonce: local.nonce,
-        }),
-    };
+    let hello = own_hello(local);
     let asked = peers.into_iter().map(|(name, addr)| {
         let hello = hello.clone();
         async move {
-            let answer = ask(local, &addr, paths::HELLO, hello, HELLO_LIMIT).await;
+            let answer = ask(local, &addr, paths::HELLO, hello, limit).await;
             (name, (addr, answer.map_err(|e| e.to_string())))
         }
     });
@@ -124,28 +140,42 @@ pub(crate) fn answer_hello(local: &Local, hello: &Hello) -> Option<HelloReply> {
             }
         }
     };
-    let verdict = match (&identity, &hello.identity) {
-        (Some(own), Some(theirs)) if own.cluster_id != theirs.cluster_id => Verdict::Foreign,
-        (Some(_), Some(theirs)) => {
-            let removed = local
-                .replica
-                .get()
-                .is_some_and(|replica| replica.is_removed(theirs.node));
-            match local.superseded_by(theirs.node, theirs.boot, theirs.nonce) {
-                _ if removed => Verdict::Removed,
-                Some(seen_boot) => Verdict::Stale { seen_boot },
-                None => Verdict::Welcome,
+    let verdict = match &hello.identity {
+        Some(theirs) => match introduction::meet(local, theirs) {
+            Ok(verdict) => verdict,
+            Err(stop) => {
+                local.stop(stop);
+                Verdict::Foreign
             }
-        }
-        _ => Verdict::Welcome,
+        },
+        None => Verdict::Welcome,
     };
     Some(HelloReply {
         name: local.settings.name.clone(),
         peers: peer_list(local),
         http: local.settings.http_advertise.clone(),
         standing,
+        votes: votes(local),
+        identity: own_identity(local),
         verdict,
     })
+}
+
+/// Whether this node votes, as far as it knows.
+fn votes(local: &Local) -> bool {
+    let Some(node) = local.with_identity(|own| own.node) else {
+        return false;
+    };
+    if let Some(replica) = local.replica.get()
+        && replica.has_history()
+    {
+        return members::is_voter(replica, node);
+    }
+    match local.began.get() {
+        Some(began) if !began.voters.is_empty() => began.voters.contains(&node),
+        // It was prepared as a founder, and founders vote.
+        _ => local.with_identity(|own| !own.joined) == Some(true),
+    }
 }
 
 /// Who has not answered, as a sentence; `None` if all have.

@@ -13,6 +13,7 @@ pub use crate::raft::Raft;
 
 mod checkpoint;
 mod checkpointer;
+mod disk_watch;
 mod duties;
 mod export;
 mod folder;
@@ -31,6 +32,7 @@ mod network;
 pub mod offline;
 mod paths;
 mod peer_server;
+mod peers;
 mod raft;
 mod records;
 mod replica;

@@ -1,27 +1,22 @@
 //! What a node knows of itself and of its peers, shared by everything that sends or receives.
-//!
-//! Invariants:
-//! - A message leaves in an envelope that names this start (boot and nonce).
-//! - A message is taken only from this cluster, for this node, from the latest start of its
-//!   sender that was seen, and never from a removed member.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use seqd_state::idgen::WallClock;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::disk_watch::DiskWatch;
 use crate::folder::{self, Folder, Identity};
 use crate::handle::{Peer, Phase, Report, Stop};
-use crate::messages::{self, Envelope, Ping, Sealed};
-use crate::records;
+use crate::messages::Ping;
+use crate::peers::Peers;
+use crate::peers::table::{Shown, Start};
 use crate::replica::Replica;
 use crate::stamping::ClockOffset;
-use crate::transport::{CallError, Link, Rejection, RejectionCode, Transport};
+use crate::transport::Transport;
 
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
@@ -45,9 +40,14 @@ pub(crate) struct Settings {
 pub(crate) struct Local {
     pub(crate) settings: Settings,
     pub(crate) folder: Folder,
-    pub(crate) boot: u64,
-    pub(crate) nonce: u64,
+    pub(crate) start: Start,
     pub(crate) transport: Transport,
+    /// What is known of the others' starts.
+    pub(crate) peers: Peers,
+    /// How the log's disk is.
+    pub(crate) disk: DiskWatch,
+    /// What this start began with; unknown until its log is open.
+    pub(crate) began: OnceLock<Began>,
     pub(crate) replica: OnceLock<Arc<Replica>>,
     pub(crate) report: Mutex<Report>,
     /// Answered whenever this node takes an identity.
@@ -61,11 +61,18 @@ pub(crate) struct Local {
     phase: watch::Sender<Phase>,
 }
 
-/// What is known of another node.
+/// What a start found in its folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Began {
+    /// The vote and the last log ID.
+    pub(crate) shown: Shown,
+    /// The voters, as far as its checkpoint knows.
+    pub(crate) voters: BTreeSet<u64>,
+}
+
+/// What is known of another node's process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    boot: u64,
-    nonce: u64,
     heard: Option<Instant>,
     refused: bool,
     pub(crate) ping: Option<Ping>,
@@ -83,6 +90,11 @@ impl Known {
         self.clock
             .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
     }
+
+    /// Whether it could take over: it answers, and so does its disk.
+    pub(crate) fn may_lead(&self) -> bool {
+        self.is_reachable() && !self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
+    }
 }
 
 impl Local {
@@ -90,9 +102,9 @@ impl Local {
         settings: Settings,
         folder: Folder,
         identity: Option<Identity>,
-        boot: u64,
-        nonce: u64,
+        start: Start,
         transport: Transport,
+        peers: Peers,
     ) -> Self {
         let (history, _) = watch::channel(None);
         let (phase, _) = watch::channel(Phase::Waiting {
@@ -101,9 +113,11 @@ impl Local {
         Self {
             settings,
             folder,
-            boot,
-            nonce,
+            start,
             transport,
+            peers,
+            disk: DiskWatch::default(),
+            began: OnceLock::new(),
             replica: OnceLock::new(),
             report: Mutex::default(),
             identity_taken: tokio::sync::Notify::new(),
@@ -133,7 +147,7 @@ impl Local {
 
     /// Ends this node. A folder that must not be used again is marked.
     pub(crate) fn stop(&self, stop: Stop) {
-        if matches!(stop.code, "node-removed" | "stale-folder")
+        if matches!(stop.code, "node-removed" | "stale-folder" | "superseded")
             && let Err(error) = self.folder.mark_refused(&stop)
         {
             tracing::error!(%error, "the folder could not be marked as refused");
@@ -152,6 +166,14 @@ impl Local {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Looks at the identity, if this node has one.
+    pub(crate) fn with_identity<R>(&self, look: impl FnOnce(&Identity) -> R) -> Option<R> {
+        let own = self.identity.read();
+        own.unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(look)
     }
 
     /// Stores an identity, on the disk first, unless this node has one already: returns the one
@@ -185,7 +207,9 @@ impl Local {
     }
 
     /// Records what the opened log holds.
-    pub(crate) fn found_history(&self, any: bool) {
+    pub(crate) fn found_history(&self, any: bool, began: Began) {
+        // Set once: a start opens its log once.
+        let _ = self.began.set(began);
         self.history.send_replace(Some(any));
     }
 
@@ -213,33 +237,6 @@ impl Local {
         self.known().get(&node).cloned().unwrap_or_default()
     }
 
-    /// The greatest boot number seen of a node, where a start with these numbers is not the latest.
-    pub(crate) fn superseded_by(&self, node: u64, boot: u64, nonce: u64) -> Option<u64> {
-        let known = self.known();
-        let seen = known.get(&node)?;
-        let latest = boot > seen.boot || (boot, nonce) == (seen.boot, seen.nonce);
-        (!latest).then_some(seen.boot)
-    }
-
-    /// Remembers a start of a member.
-    fn note_start(&self, envelope: &Envelope) {
-        let node = envelope.from;
-        let is_member = self
-            .replica
-            .get()
-            .is_some_and(|replica| replica.member(node).is_some())
-            || self
-                .identity()
-                .is_some_and(|own| own.members.iter().any(|member| member.node == node));
-        if is_member {
-            let mut known = self.known();
-            let seen = known.entry(node).or_default();
-            if envelope.boot > seen.boot {
-                (seen.boot, seen.nonce) = (envelope.boot, envelope.nonce);
-            }
-        }
-    }
-
     /// Records that a node answered.
     pub(crate) fn heard(&self, node: u64, ping: Option<Ping>) {
         let mut known = self.known();
@@ -260,126 +257,6 @@ impl Local {
     pub(crate) fn found_closed(&self, node: u64) {
         self.known().entry(node).or_default().refused = true;
     }
-
-    /// The envelope for a message to `to`; `None` before this node has an identity.
-    pub(crate) fn envelope(&self, to: u64) -> Option<Envelope> {
-        let identity = self.identity.read().unwrap_or_else(PoisonError::into_inner);
-        identity.as_ref().map(|identity| Envelope {
-            protocol: messages::PROTOCOL,
-            cluster_id: identity.cluster_id.clone(),
-            from: identity.node,
-            to,
-            boot: self.boot,
-            nonce: self.nonce,
-        })
-    }
-
-    /// Checks the envelope of a message that came in.
-    pub(crate) fn accept(&self, envelope: &Envelope) -> Result<(), Rejection> {
-        let refuse = |code, detail: String| Err(Rejection::new(code, detail));
-        if self.is_stopped() {
-            return refuse(RejectionCode::NotRunning, "this node is stopping".into());
-        }
-        let Some(own) = self.envelope(envelope.from) else {
-            return refuse(
-                RejectionCode::NotRunning,
-                "this node has no identity yet".into(),
-            );
-        };
-        if envelope.protocol != messages::PROTOCOL {
-            let detail = format!("peers' protocol {} is not known here", envelope.protocol);
-            return refuse(RejectionCode::Malformed, detail);
-        }
-        if envelope.cluster_id != own.cluster_id {
-            let detail = format!("this node is of cluster {}", own.cluster_id);
-            return refuse(RejectionCode::WrongCluster, detail);
-        }
-        if envelope.to != own.from {
-            let detail = format!("this is node {}, not {}", own.from, envelope.to);
-            return refuse(RejectionCode::WrongTarget, detail);
-        }
-        if self
-            .replica
-            .get()
-            .is_some_and(|replica| replica.is_removed(envelope.from))
-        {
-            let detail = format!("node {} was removed from the cluster", envelope.from);
-            return refuse(RejectionCode::Removed, detail);
-        }
-        if let Some(boot) = self.superseded_by(envelope.from, envelope.boot, envelope.nonce) {
-            let detail = format!("start {boot} of node {} was seen", envelope.from);
-            return refuse(RejectionCode::StaleBoot, detail);
-        }
-        if self.peer(envelope.from).boot < envelope.boot {
-            self.note_start(envelope);
-        }
-        Ok(())
-    }
-
-    /// Sends a message to a node and reads its answer; both envelopes are checked.
-    pub(crate) async fn call<M, R>(
-        &self,
-        link: Link,
-        (to, addr): (u64, &str),
-        path: &str,
-        message: M,
-        timeout: Duration,
-    ) -> Result<R, CallError>
-    where
-        M: Serialize + DeserializeOwned,
-        R: Serialize + DeserializeOwned,
-    {
-        let Some(envelope) = self.envelope(to) else {
-            return Err(CallError::Unsent(
-                "this node has no identity yet".to_owned(),
-            ));
-        };
-        let body = records::encode(&Sealed { envelope, message })
-            .map_err(|e| CallError::Unsent(e.to_string()))?;
-        let answer = self.transport.post(link, addr, path, body, timeout).await;
-        self.open(to, answer)
-    }
-
-    /// Opens an answer, and draws the consequences of a rejection.
-    pub(crate) fn open<R: Serialize + DeserializeOwned>(
-        &self,
-        to: u64,
-        answer: Result<bytes::Bytes, CallError>,
-    ) -> Result<R, CallError> {
-        match answer {
-            Ok(bytes) => {
-                let sealed: Sealed<R> =
-                    records::decode(&bytes).map_err(|e| CallError::Broken(e.to_string()))?;
-                if sealed.envelope.from != to {
-                    let detail = format!("node {} answered for {to}", sealed.envelope.from);
-                    return Err(CallError::Broken(detail));
-                }
-                // The peer did take the message: a reply that is not taken here leaves it open what
-                // came of that.
-                self.accept(&sealed.envelope)
-                    .map_err(|e| CallError::Broken(e.to_string()))?;
-                self.heard(to, None);
-                Ok(sealed.message)
-            }
-            Err(error) => {
-                match &error {
-                    CallError::Refused => self.found_closed(to),
-                    CallError::Rejected(rejection) => self.consider(rejection),
-                    CallError::Unsent(_) | CallError::Broken(_) => {}
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// A rejection that says that this node is over ends it.
-    fn consider(&self, rejection: &Rejection) {
-        match rejection.code {
-            RejectionCode::Removed => self.stop(removed(&self.settings.name)),
-            RejectionCode::StaleBoot => self.stop(stale(&self.settings.name, &rejection.detail)),
-            _ => {}
-        }
-    }
 }
 
 /// The end of a node that was removed.
@@ -394,14 +271,15 @@ pub(crate) fn removed(name: &str) -> Stop {
     )
 }
 
-/// The end of a node whose folder is an older copy, or that has a twin.
-pub(crate) fn stale(name: &str, detail: &str) -> Stop {
+/// The end of a node whose folder is not the latest one of this node.
+pub(crate) fn stale(name: &str, why: &str) -> Stop {
     folder::refusal(
         "stale-folder",
         format!(
-            "this folder is a copy of one that was started later ({detail}); it must not vote. \
-             Use the latest folder of this node; if it is lost, run `seqd member remove {name}`, \
-             empty this folder and add the node again"
+            "this is not the latest folder of this node ({why}): a disk that lost its memory must \
+             not vote. Use the latest folder of this node; if it is lost, run `seqd member remove \
+             {name}` on another node, empty this folder, start seqd, and run `seqd member add \
+             {name} HOST:PORT`"
         ),
     )
 }

@@ -20,6 +20,7 @@ use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
+use crate::peers::synced::Synced;
 use crate::records::{self, LogIdRecord, VoteRecord};
 use crate::snapshot_file::InstalledMark;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
@@ -47,6 +48,7 @@ struct Shared {
     purge_floor: Arc<AtomicU64>,
     /// Removed once the log is purged up to it.
     installed: OnceLock<Arc<InstalledMark>>,
+    synced: Arc<Synced>,
 }
 
 #[derive(Default)]
@@ -155,6 +157,7 @@ impl LogStore {
                 memory: Mutex::new(memory),
                 purge_floor,
                 installed: OnceLock::new(),
+                synced: Arc::new(Synced::new(vote, last)),
             }),
         })
     }
@@ -162,6 +165,11 @@ impl LogStore {
     /// Names the mark that goes once the log is purged up to it.
     pub(crate) fn watch_mark(&self, mark: &Arc<InstalledMark>) {
         let _ = self.shared.installed.set(Arc::clone(mark));
+    }
+
+    /// What is on the disk of it.
+    pub(crate) fn synced(&self) -> Arc<Synced> {
+        Arc::clone(&self.shared.synced)
     }
 
     /// The last entry's ID, the purged one's where the log is empty.
@@ -282,6 +290,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let bytes = records::encode(&VoteRecord::from(vote))?;
         durable(|done| self.wal.save_vote(bytes, done)).await?;
         self.memory().vote = Some(*vote);
+        self.shared.synced.voted(*vote);
         Ok(())
     }
 
@@ -304,7 +313,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I::IntoIter: OptionalSend,
     {
         let mut batch = Vec::new();
-        {
+        let last = {
             let mut memory = self.memory();
             for entry in entries {
                 let bytes = records::encode_entry(&entry)?;
@@ -318,9 +327,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 memory.push(entry, bytes.len());
                 batch.push(Record { index, bytes });
             }
-        }
-        self.wal
-            .append(batch, Box::new(move |result| callback.io_completed(result)));
+            memory.last
+        };
+        let synced = self.synced();
+        let done = move |result: io::Result<()>| {
+            if let (Ok(()), Some(last)) = (&result, last) {
+                synced.appended(last);
+            }
+            callback.io_completed(result);
+        };
+        self.wal.append(batch, Box::new(done));
         Ok(())
     }
 
@@ -330,7 +346,9 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         }
         self.memory().truncate_after(last_log_id);
         let index = last_log_id.map(|id| id.index());
-        durable(|done| self.wal.truncate_after(index, done)).await
+        durable(|done| self.wal.truncate_after(index, done)).await?;
+        self.shared.synced.cut(last_log_id);
+        Ok(())
     }
 
     async fn purge(&mut self, log_id: LogId) -> io::Result<()> {
@@ -367,6 +385,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         };
         let meta = records::encode(&LogIdRecord::from(&purged))?;
         durable(|done| self.wal.purge(purged.index(), meta, done)).await?;
+        self.shared.synced.purged(purged);
         match self.shared.installed.get() {
             Some(mark) => mark.clear_upto(purged.index()),
             None => Ok(()),

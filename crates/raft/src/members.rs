@@ -397,7 +397,7 @@ pub(crate) fn best_heir(local: &Local, replica: &Replica) -> Option<u64> {
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
     voters
         .into_iter()
-        .filter(|id| *id != replica.node && local.peer(*id).is_reachable())
+        .filter(|id| *id != replica.node && local.peer(*id).may_lead())
         .max_by_key(|id| status::matched_index(replica, *id))
 }
 
@@ -450,7 +450,8 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
     }
 }
 
-fn is_voter(replica: &Replica, node: u64) -> bool {
+/// Whether a node votes by the membership that is applied.
+pub(crate) fn is_voter(replica: &Replica, node: u64) -> bool {
     replica
         .applied
         .read()

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
+use crate::peers::table::{Row, Shown, Start};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
 /// The version of the peers' protocol; a message of another one is refused.
@@ -25,10 +26,9 @@ pub(crate) struct Envelope {
     pub(crate) cluster_id: String,
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// How often the sender's folder was started.
-    pub(crate) boot: u64,
-    /// Drawn at that start: two copies of one folder differ in it.
-    pub(crate) nonce: u64,
+    /// The sender's start: how often its folder was started, and the number drawn at that start,
+    /// in which two copies of one folder differ.
+    pub(crate) start: Start,
 }
 
 /// A message in its envelope.
@@ -58,6 +58,10 @@ pub(crate) struct AppendRequest {
     pub(crate) prev: Option<LogIdRecord>,
     pub(crate) entries: Vec<EntryRecord>,
     pub(crate) commit: Option<LogIdRecord>,
+    /// The last entry that the sender itself has synced, once its vote is.
+    pub(crate) synced: Option<LogIdRecord>,
+    /// What the sender knows that the nodes have acknowledged; with heartbeats only.
+    pub(crate) acknowledged: Vec<Row>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -193,6 +197,10 @@ pub(crate) struct Ping {
     pub(crate) report: Report,
     /// The sender's wall clock as it wrote this, Unix milliseconds.
     pub(crate) wall_ms: u64,
+    /// What the sender knows that the nodes have acknowledged.
+    pub(crate) acknowledged: Vec<Row>,
+    /// Whether its disk hangs: it must not lead.
+    pub(crate) disk_hangs: bool,
 }
 
 /// Asks a peer who it is; said by every start to every configured peer.
@@ -210,9 +218,12 @@ pub(crate) struct Hello {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HelloIdentity {
     pub(crate) cluster_id: String,
+    /// Clusters that this one was restored from.
+    pub(crate) ancestors: Vec<String>,
     pub(crate) node: u64,
-    pub(crate) boot: u64,
-    pub(crate) nonce: u64,
+    pub(crate) start: Start,
+    /// What was on the disk when this start began.
+    pub(crate) began: Shown,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -221,6 +232,10 @@ pub(crate) struct HelloReply {
     pub(crate) peers: BTreeMap<String, String>,
     pub(crate) http: String,
     pub(crate) standing: Standing,
+    /// Whether the answering node votes, as far as it knows.
+    pub(crate) votes: bool,
+    /// The answering node's own start: one hello introduces both.
+    pub(crate) identity: Option<HelloIdentity>,
     pub(crate) verdict: Verdict,
 }
 
@@ -247,10 +262,13 @@ pub(crate) enum Verdict {
     Welcome,
     /// Its identity is of another cluster.
     Foreign,
-    /// A later start of its folder, or a twin of this one, was seen.
-    Stale { seen_boot: u64 },
+    /// A later start of its folder, or a twin of this one, was seen, or it shows less than it has
+    /// acknowledged.
+    Stale { why: String },
     /// It was removed from the cluster.
     Removed,
+    /// Its cluster was restored into this one, whose ID this is.
+    Superseded { by: String },
 }
 
 /// The founder's first phase: take this identity, sync it, answer.

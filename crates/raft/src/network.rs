@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::OptionalSend;
+use openraft::entry::RaftEntry;
 use openraft::errors::{
     NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable,
 };
@@ -22,13 +23,15 @@ use seqd_state::codec;
 use crate::local::Local;
 use crate::machine::{Snapshot, SnapshotHandle};
 use crate::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, Sealed, SnapshotHead, SnapshotReply,
-    TransferReply, TransferRequest,
+    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Sealed, SnapshotHead,
+    SnapshotReply, TransferReply, TransferRequest,
 };
 use crate::paths;
+use crate::peers::synced::Synced;
+use crate::peers::table::Shown;
 use crate::records::{self, EntryRecord};
 use crate::transport::{CallError, Link};
-use crate::types::{Member, TypeConfig, Vote};
+use crate::types::{LogId, Member, TypeConfig, Vote};
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
@@ -40,6 +43,8 @@ const CHUNK: usize = 64 << 10;
 /// Makes openraft's clients.
 pub(crate) struct Network {
     pub(crate) local: Arc<Local>,
+    /// What this node's own log has synced.
+    pub(crate) synced: Arc<Synced>,
 }
 
 impl Network {
@@ -50,6 +55,7 @@ impl Network {
             target,
             addr: node.peer.clone(),
             link,
+            synced: Arc::clone(&self.synced),
         }
     }
 }
@@ -76,6 +82,7 @@ pub(crate) struct PeerClient {
     target: u64,
     addr: String,
     link: Link,
+    synced: Arc<Synced>,
 }
 
 impl PeerClient {
@@ -85,15 +92,34 @@ impl PeerClient {
         message: M,
         option: &RPCOption,
         action: RPCTypes,
-    ) -> Result<R, RPCError<TypeConfig>>
+    ) -> Result<Sealed<R>, RPCError<TypeConfig>>
     where
         M: serde::Serialize + serde::de::DeserializeOwned,
         R: serde::Serialize + serde::de::DeserializeOwned,
     {
         let limit = option.soft_ttl();
         let to = (self.target, self.addr.as_str());
-        let answer = self.local.call(self.link, to, path, message, limit).await;
+        let answer = self
+            .local
+            .call_sealed(self.link, to, path, message, limit)
+            .await;
         answer.map_err(|error| self.describe(&error, action, limit))
+    }
+
+    /// A node whose disk hangs neither leads nor runs for leader: it says nothing.
+    fn speaks(&self) -> Result<(), RPCError<TypeConfig>> {
+        if self.local.disk.is_silent() {
+            let why = CallError::Unsent("this node's disk hangs".to_owned());
+            return Err(RPCError::Unreachable(Unreachable::new(&why)));
+        }
+        Ok(())
+    }
+
+    /// Records what the target said that it has synced.
+    fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
+        let Envelope { from, start, .. } = reply.envelope;
+        let shown = Shown::new(Some(vote), last.as_ref());
+        self.local.peers.record(from, start, shown);
     }
 
     fn describe(
@@ -121,19 +147,14 @@ impl PeerClient {
         path: &str,
         rpc: VoteRequest<TypeConfig>,
         option: &RPCOption,
-    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+    ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
+        self.speaks()?;
         let message = BallotRequest {
             vote: (&rpc.vote).into(),
             last: rpc.last_log_id.as_ref().map(Into::into),
             leadership_transfer: rpc.leadership_transfer,
         };
-        let reply: BallotReply = self.call(path, message, option, RPCTypes::Vote).await?;
-        let vote: Vote = reply.vote.into();
-        Ok(VoteResponse::new(
-            vote,
-            reply.last.map(Into::into),
-            reply.granted,
-        ))
+        self.call(path, message, option, RPCTypes::Vote).await
     }
 
     async fn send_snapshot(
@@ -160,12 +181,22 @@ impl PeerClient {
         })
         .map_err(unsent)?;
         let body = stream(sealed, &snapshot.snapshot).await.map_err(unsent)?;
+        if self.speaks().is_err() {
+            return Err(CallError::Unsent("this node's disk hangs".to_owned()));
+        }
         let transport = &self.local.transport;
         let answer = transport
             .post(self.link, &self.addr, paths::SNAPSHOT, body, limit)
             .await;
-        let reply: SnapshotReply = self.local.open(self.target, answer)?;
-        Ok(SnapshotResponse::new(reply.vote.into()))
+        let to = (self.target, self.addr.as_str());
+        let reply: Sealed<SnapshotReply> = self.local.open(to, answer).await?;
+        let their_vote: Vote = reply.message.vote.into();
+        if their_vote == vote {
+            // The vote alone: of a snapshot that the peer did not need it says nothing here, and it
+            // acknowledges the entry with the next message.
+            self.record(&reply, &vote, None);
+        }
+        Ok(SnapshotResponse::new(their_vote))
     }
 }
 
@@ -189,6 +220,11 @@ async fn stream(head: Vec<u8>, snapshot: &SnapshotHandle) -> io::Result<Body> {
     )))
 }
 
+fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {
+    let vote: Vote = reply.vote.into();
+    VoteResponse::new(vote, reply.last.map(Into::into), reply.granted)
+}
+
 impl RaftNetworkV2<TypeConfig> for PeerClient {
     type SnapshotData = SnapshotHandle;
 
@@ -197,23 +233,35 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.speaks()?;
+        let acknowledged = match self.link {
+            Link::Heartbeats => self.local.peers.rows().0,
+            Link::Calls | Link::Snapshots => Vec::new(),
+        };
         let message = AppendRequest {
             vote: (&rpc.vote).into(),
             prev: rpc.prev_log_id.as_ref().map(Into::into),
             entries: rpc.entries.iter().map(EntryRecord::from).collect(),
             commit: rpc.leader_commit.as_ref().map(Into::into),
+            synced: self.synced.last_under(&rpc.vote),
+            acknowledged,
         };
+        let sent = rpc.entries.last().map(|entry| entry.log_id());
         let action = RPCTypes::AppendEntries;
-        Ok(
-            match self.call(paths::APPEND, message, &option, action).await? {
-                AppendReply::Success => AppendEntriesResponse::Success,
-                AppendReply::Partial(id) => {
-                    AppendEntriesResponse::PartialSuccess(id.map(Into::into))
-                }
-                AppendReply::Conflict => AppendEntriesResponse::Conflict,
-                AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.into()),
-            },
-        )
+        let reply = self.call(paths::APPEND, message, &option, action).await?;
+        Ok(match reply.message {
+            AppendReply::Success => {
+                self.record(&reply, &rpc.vote, sent.max(rpc.prev_log_id));
+                AppendEntriesResponse::Success
+            }
+            AppendReply::Partial(id) => {
+                let id: Option<LogId> = id.map(Into::into);
+                self.record(&reply, &rpc.vote, id);
+                AppendEntriesResponse::PartialSuccess(id)
+            }
+            AppendReply::Conflict => AppendEntriesResponse::Conflict,
+            AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.into()),
+        })
     }
 
     async fn vote(
@@ -221,7 +269,13 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ballot(paths::VOTE, rpc, &option).await
+        let asked = rpc.vote;
+        let reply = self.ballot(paths::VOTE, rpc, &option).await?;
+        let answer = ballot_answer(&reply.message);
+        if answer.vote_granted && answer.vote == asked {
+            self.record(&reply, &asked, None);
+        }
+        Ok(answer)
     }
 
     async fn pre_vote(
@@ -229,7 +283,9 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.ballot(paths::PRE_VOTE, rpc, &option).await
+        // Nothing is stored for a pre-vote, so nothing of it is recorded.
+        let reply = self.ballot(paths::PRE_VOTE, rpc, &option).await?;
+        Ok(ballot_answer(&reply.message))
     }
 
     async fn full_snapshot(
@@ -260,7 +316,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         let reply = self
             .call(paths::TRANSFER, message, &option, RPCTypes::TransferLeader)
             .await?;
-        Ok(match reply {
+        Ok(match reply.message {
             TransferReply::Accepted => Ok(()),
             TransferReply::VoteChanged { expected, actual } => {
                 Err(TransferLeaderError::VoteChanged {

@@ -34,15 +34,17 @@ use crate::local::Local;
 use crate::machine::{Snapshot, SnapshotHandle};
 use crate::members;
 use crate::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, ChangeReply, ChangeRequest, Forward,
-    Open, Ping, ReadIndex, Sealed, SnapshotHead, SnapshotReply, TransferReply, TransferRequest,
+    AppendReply, AppendRequest, BallotReply, BallotRequest, ChangeReply, ChangeRequest, Envelope,
+    Forward, Open, Ping, ReadIndex, Sealed, SnapshotHead, SnapshotReply, TransferReply,
+    TransferRequest,
 };
 use crate::paths;
+use crate::peers::table::Shown;
 use crate::records;
 use crate::replica::Replica;
 use crate::snapshot_file;
 use crate::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
-use crate::types::{SnapshotMeta, TypeConfig};
+use crate::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// Connections at once: 64 members with three links of a few connections each.
 const CONNECTIONS: usize = 1024;
@@ -104,7 +106,10 @@ impl IntoResponse for Rejection {
             RejectionCode::WrongCluster | RejectionCode::WrongTarget => {
                 StatusCode::MISDIRECTED_REQUEST
             }
-            RejectionCode::StaleBoot | RejectionCode::Removed => StatusCode::FORBIDDEN,
+            RejectionCode::StaleBoot | RejectionCode::Superseded | RejectionCode::Removed => {
+                StatusCode::FORBIDDEN
+            }
+            RejectionCode::Unintroduced => StatusCode::PRECONDITION_REQUIRED,
             RejectionCode::NotRunning => StatusCode::SERVICE_UNAVAILABLE,
         };
         (status, self.to_string()).into_response()
@@ -123,7 +128,7 @@ fn not_running(error: impl std::fmt::Display) -> Rejection {
 async fn sealed<M, R, F>(
     service: &Service,
     body: &[u8],
-    answer: impl FnOnce(u64, M) -> F,
+    answer: impl FnOnce(Envelope, M) -> F,
 ) -> Result<Bytes, Rejection>
 where
     M: Serialize + DeserializeOwned,
@@ -132,8 +137,9 @@ where
 {
     let Sealed { envelope, message }: Sealed<M> = records::decode(body).map_err(malformed)?;
     service.local.accept(&envelope)?;
-    let reply = answer(envelope.from, message).await?;
-    seal(service, envelope.from, reply)
+    let from = envelope.from;
+    let reply = answer(envelope, message).await?;
+    seal(service, from, reply)
 }
 
 fn seal<R: Serialize + DeserializeOwned>(
@@ -160,36 +166,47 @@ fn replica(service: &Service) -> Result<&Arc<Replica>, Rejection> {
 
 async fn append(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
     let service = &*service;
-    sealed(service, &body, |_, message: AppendRequest| async move {
-        let replica = replica(service)?;
-        let entries: Result<Vec<_>, _> = message
-            .entries
-            .into_iter()
-            .map(records::EntryRecord::restore)
-            .collect();
-        let request = AppendEntriesRequest::<TypeConfig> {
-            vote: message.vote.into(),
-            prev_log_id: message.prev.map(Into::into),
-            entries: entries.map_err(malformed)?,
-            leader_commit: message.commit.map(Into::into),
-        };
-        let reply = replica
-            .raft
-            .append_entries(request)
-            .await
-            .map_err(not_running)?;
-        if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
-            replica.hear_leader();
-        }
-        Ok(match reply {
-            AppendEntriesResponse::Success => AppendReply::Success,
-            AppendEntriesResponse::PartialSuccess(id) => {
-                AppendReply::Partial(id.as_ref().map(Into::into))
+    sealed(
+        service,
+        &body,
+        |envelope, message: AppendRequest| async move {
+            let local = &service.local;
+            if let Some(synced) = message.synced {
+                let vote: Vote = message.vote.into();
+                let shown = Shown::new(Some(&vote), Some(&synced.into()));
+                local.peers.record(envelope.from, envelope.start, shown);
             }
-            AppendEntriesResponse::Conflict => AppendReply::Conflict,
-            AppendEntriesResponse::HigherVote(vote) => AppendReply::HigherVote((&vote).into()),
-        })
-    })
+            local.peers.merge(envelope.to, message.acknowledged);
+            let replica = replica(service)?;
+            let entries: Result<Vec<_>, _> = message
+                .entries
+                .into_iter()
+                .map(records::EntryRecord::restore)
+                .collect();
+            let request = AppendEntriesRequest::<TypeConfig> {
+                vote: message.vote.into(),
+                prev_log_id: message.prev.map(Into::into),
+                entries: entries.map_err(malformed)?,
+                leader_commit: message.commit.map(Into::into),
+            };
+            let reply = replica
+                .raft
+                .append_entries(request)
+                .await
+                .map_err(not_running)?;
+            if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
+                replica.hear_leader();
+            }
+            Ok(match reply {
+                AppendEntriesResponse::Success => AppendReply::Success,
+                AppendEntriesResponse::PartialSuccess(id) => {
+                    AppendReply::Partial(id.as_ref().map(Into::into))
+                }
+                AppendEntriesResponse::Conflict => AppendReply::Conflict,
+                AppendEntriesResponse::HigherVote(vote) => AppendReply::HigherVote((&vote).into()),
+            })
+        },
+    )
     .await
 }
 
@@ -291,8 +308,8 @@ async fn change_members(State(service): State<Shared>, body: Bytes) -> Result<By
 
 async fn ping(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
     let service = &*service;
-    sealed(service, &body, |from, message: Ping| async move {
-        service.local.heard(from, Some(message));
+    sealed(service, &body, |envelope, message: Ping| async move {
+        crate::duties::hear_ping(&service.local, envelope.from, message);
         Ok(crate::duties::own_ping(&service.local))
     })
     .await

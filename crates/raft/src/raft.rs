@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::disk_watch;
 use crate::duties;
 use crate::export::{self, Export, SnapshotError};
 use crate::folder::Folder;
@@ -23,6 +24,8 @@ use crate::local::{Local, Settings};
 use crate::members;
 use crate::messages::{Changed, MemberChange};
 use crate::peer_server::{self, Service};
+use crate::peers::table::Start;
+use crate::peers::{self, Peers};
 use crate::status;
 use crate::succession;
 use crate::transport::Transport;
@@ -72,8 +75,11 @@ impl Raft {
             clock: options.clock,
         };
         let nonce = u64::from_be_bytes(nonce);
+        let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
+        let peers = Peers::new(peers::file::load(&folder, cluster_id));
+        let start = Start { boot, nonce };
         let local = Arc::new(Local::new(
-            settings, folder, identity, boot, nonce, transport,
+            settings, folder, identity, start, transport, peers,
         ));
         let gatherer = Arc::new(Gatherer::start(Arc::clone(&local)));
         let service = Arc::new(Service {
@@ -101,6 +107,8 @@ impl Raft {
                 register,
             )),
             tokio::spawn(succession::watch_leaders(Arc::clone(&local))),
+            tokio::spawn(peers::file::keep(Arc::clone(&local))),
+            tokio::spawn(disk_watch::watch(Arc::clone(&local))),
             tokio::spawn(count_leader_changes(
                 Arc::clone(&local),
                 Arc::clone(&leader_changes),
@@ -118,6 +126,12 @@ impl Raft {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// What the tests look at.
+    #[cfg(test)]
+    pub(crate) fn local(&self) -> &Local {
+        &self.inner.service.local
     }
 
     /// Where this node is in its life.
@@ -138,7 +152,7 @@ impl Raft {
         let local = &self.inner.service.local;
         local
             .identity()
-            .map(|identity| (NodeId(identity.node), local.boot))
+            .map(|identity| (NodeId(identity.node), local.start.boot))
     }
 
     /// Proposes commands; returns an outcome for each, in order, once they are applied.
@@ -291,6 +305,9 @@ impl Raft {
             }
             if let Err(error) = replica.stop().await {
                 tracing::error!(%error, "the disk did not take the last checkpoint");
+            }
+            if let Err(error) = peers::file::write(local) {
+                tracing::warn!(%error, "the file `peers` was not written");
             }
         }
         local.set_phase(Phase::Stopped(Stop {

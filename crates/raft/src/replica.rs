@@ -81,6 +81,7 @@ impl Replica {
             mark,
             purge_floor,
             healed,
+            ..
         } = storage;
         let position = loaded.position;
         let applied = Arc::new(Applied::new(loaded.state, position, loaded.membership));
@@ -112,6 +113,7 @@ impl Replica {
         };
         let network = Network {
             local: Arc::clone(local),
+            synced: log.synced(),
         };
         let config = Arc::new(config(local).map_err(folder::invariant)?);
         let raft = OpenRaft::new(identity.node, config, network, log, machine)

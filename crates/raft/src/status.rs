@@ -24,6 +24,7 @@ pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usiz
         term: 0,
         leader: None,
         has_quorum_contact: false,
+        disk_hangs: local.disk.hangs(),
         caught_up: false,
         applied: 0,
         digest: seqd_state::Digest(0),
@@ -134,6 +135,10 @@ pub(crate) fn storage(local: &Local) -> StorageStats {
         checkpoint_rebuilds: u64::from(replica.healed.rebuilt),
         snapshots_set_aside: replica.healed.snapshots_set_aside,
         torn_tails: u64::from(replica.healed.torn_tail),
+        stalled_seconds: replica
+            .wal
+            .stalled_for()
+            .map_or(0.0, |since| since.as_secs_f64()),
         commit_buckets: replica.commits.cumulative(),
         commits: replica.commits.totals(),
     }

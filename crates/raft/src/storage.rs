@@ -17,8 +17,9 @@ use crate::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
 use crate::checkpointer;
 use crate::folder::{self, Folder, Identity};
 use crate::handle::Stop;
-use crate::local::Local;
+use crate::local::{Began, Local};
 use crate::log_store::LogStore;
+use crate::peers::table::Shown;
 use crate::snapshot_file::{self, InstalledMark, SnapshotFile};
 use crate::types::{self, LogId, StoredMembership};
 
@@ -31,6 +32,8 @@ pub(crate) struct Storage {
     pub(crate) mark: Arc<InstalledMark>,
     pub(crate) purge_floor: Arc<AtomicU64>,
     pub(crate) healed: Healed,
+    /// The last entry that the newest snapshot holds.
+    snapshot: Option<LogId>,
 }
 
 /// What was wrong with the folder and could be made good.
@@ -55,9 +58,13 @@ impl Storage {
             .map_err(|e| folder::invariant(format!("opening the storage panicked: {e}")))?
     }
 
-    /// The membership as of the checkpoint.
-    pub(crate) fn membership(&self) -> &StoredMembership {
-        &self.loaded.membership
+    /// What this start began with: the stored vote, and the higher end of log and snapshot.
+    pub(crate) fn began(&self) -> Began {
+        let last = self.log.last().max(self.snapshot);
+        Began {
+            shown: Shown::new(self.log.vote().as_ref(), last.as_ref()),
+            voters: self.loaded.membership.voter_ids().collect(),
+        }
     }
 
     /// Whether neither a vote nor an entry was ever stored.
@@ -131,6 +138,8 @@ pub(crate) fn open_storage(
             "the log begins after what the checkpoint and the snapshots hold".to_owned(),
         ));
     }
+    let newest = kept.valid.first();
+    let newest = newest.map(|file| types::log_id(file.term, file.index));
     Ok(Storage {
         wal,
         log,
@@ -143,6 +152,7 @@ pub(crate) fn open_storage(
         loaded,
         mark,
         purge_floor,
+        snapshot: newest,
     })
 }
 

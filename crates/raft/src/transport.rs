@@ -56,17 +56,23 @@ pub(crate) enum RejectionCode {
     WrongTarget,
     /// A later start of the sender, or a twin of it, was seen.
     StaleBoot,
+    /// The sender must say hello first.
+    Unintroduced,
+    /// The sender's cluster was restored into this one, whose ID is the detail.
+    Superseded,
     /// The sender was removed from the cluster.
     Removed,
     /// The receiver's Raft does not run yet, or no more.
     NotRunning,
 }
 
-const CODES: [(RejectionCode, &str); 6] = [
+const CODES: [(RejectionCode, &str); 8] = [
     (RejectionCode::Malformed, "malformed"),
     (RejectionCode::WrongCluster, "wrong-cluster"),
     (RejectionCode::WrongTarget, "wrong-target"),
     (RejectionCode::StaleBoot, "stale-boot"),
+    (RejectionCode::Unintroduced, "unintroduced"),
+    (RejectionCode::Superseded, "superseded"),
     (RejectionCode::Removed, "removed"),
     (RejectionCode::NotRunning, "not-running"),
 ];

@@ -1,4 +1,8 @@
-//! Tests of the parts together: openraft's own storage suite, and whole replicas in one process.
+//! What only holds when the parts work together.
 
 mod cluster;
+mod copies;
+mod harness;
+mod hung_disk;
 mod storage_suite;
+mod superseded;

@@ -32,7 +32,11 @@ fn run_until(cuts: u64, plan: &Plan) -> Result<Seen, String> {
 
 #[test]
 fn no_power_cut_loses_what_was_acknowledged_or_brings_back_what_was_truncated() {
-    let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.parse().ok())
+    };
     let plan = Plan::default();
     if let Some(seed) = number("SEQD_LOG_SEED") {
         println!("{:?}", run(seed, &plan).unwrap_or_else(|e| panic!("{e}")));

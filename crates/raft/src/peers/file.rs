@@ -1,0 +1,154 @@
+//! The file `peers`: the table as of a second ago at most, so that a cluster that was stopped
+//! altogether still knows who acknowledged what.
+//!
+//! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_state::codec::Versioned;
+use serde::{Deserialize, Serialize};
+
+use super::table::{Row, Table};
+use crate::folder::Folder;
+use crate::local::Local;
+
+/// Time between two looks at whether the table has changed.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// The table as stored.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PeersRecord {
+    /// Whose nodes these are: a restored cluster numbers its nodes anew.
+    pub(crate) cluster_id: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Versioned for PeersRecord {
+    const KIND: u8 = 103;
+    const VERSION: u8 = 1;
+}
+
+/// The table as it was stored for this cluster; an empty one where there is none that can be read.
+pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Table {
+    match folder.peers() {
+        Ok(Some(record)) if Some(record.cluster_id.as_str()) == cluster_id => {
+            Table::from_rows(record.rows)
+        }
+        Ok(_) => Table::default(),
+        Err(stop) => {
+            tracing::warn!(
+                why = %stop.message,
+                "what the other nodes have acknowledged is not known any more; this node learns it \
+                 again, and until then it may not know an old copy of another node's folder"
+            );
+            Table::default()
+        }
+    }
+}
+
+/// Writes the table whenever it has changed, each second, as long as the node lives.
+pub(crate) async fn keep(local: Arc<Local>) {
+    let mut written = 0;
+    let mut failed = false;
+    while !local.is_stopped() {
+        tokio::time::sleep(WRITE_EVERY).await;
+        if let Some(replica) = local.replica.get() {
+            local.peers.retain(|node| !replica.is_removed(node));
+        }
+        let version = local.peers.version();
+        if version == written {
+            continue;
+        }
+        let writer = Arc::clone(&local);
+        let result = tokio::task::spawn_blocking(move || write(&writer)).await;
+        match result.map_err(io::Error::other).and_then(|result| result) {
+            Ok(()) => {
+                written = version;
+                failed = false;
+            }
+            Err(error) if !failed => {
+                tracing::warn!(%error, "the file `peers` was not written; it is tried again");
+                failed = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Writes the table.
+pub(crate) fn write(local: &Local) -> io::Result<()> {
+    let Some(identity) = local.identity() else {
+        return Ok(());
+    };
+    let (rows, _) = local.peers.rows();
+    local.folder.write_peers(&PeersRecord {
+        cluster_id: identity.cluster_id,
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::table::{Shown, Start};
+    use crate::types;
+
+    fn table() -> Table {
+        let mut table = Table::default();
+        let vote = types::vote(5, 2, true);
+        let last = types::log_id(5, 100);
+        let start = Start { boot: 3, nonce: 7 };
+        table.record(1, start, Shown::new(Some(&vote), Some(&last)));
+        table
+    }
+
+    fn stored(folder: &Folder) {
+        let record = PeersRecord {
+            cluster_id: "C".to_owned(),
+            rows: table().rows(),
+        };
+        folder.write_peers(&record).unwrap();
+    }
+
+    #[test]
+    fn a_table_comes_back_to_its_own_cluster_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path()).unwrap();
+        assert_eq!(load(&folder, Some("C")).rows(), []);
+        stored(&folder);
+        assert_eq!(load(&folder, Some("C")).rows(), table().rows());
+        assert_eq!(load(&folder, Some("D")).rows(), []);
+        assert_eq!(load(&folder, None).rows(), []);
+    }
+
+    #[test]
+    fn a_damaged_table_is_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path()).unwrap();
+        stored(&folder);
+        let path = dir.path().join("peers");
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            std::fs::write(&path, bad).unwrap();
+            assert_eq!(load(&folder, Some("C")).rows(), [], "byte {at}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_table_are_fixed() {
+        let record = PeersRecord {
+            cluster_id: "C".to_owned(),
+            rows: table().rows(),
+        };
+        let bytes = crate::records::encode(&record).unwrap();
+        let hex = data_encoding::HEXLOWER.encode(&bytes);
+        assert_eq!(
+            hex,
+            "6701010000000000000043010000000000000001000000000000000300000000000000070000000000000001050000000000000001020000000000000001050000000000000064000000000000000000"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! A start shows itself before its Raft runs: what it has on its disk, to everybody it knows of.
+//!
+//! It needs one answer of another voter of its cluster, and gives the rest one election time to
+//! answer. None may know a reason against this start. Peers answer while they themselves still
+//! wait for an answer, so a whole cluster can start at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::introduction::consider;
+use crate::folder::{self, Identity};
+use crate::handle::{Phase, Stop};
+use crate::hello::{self, HELLO_LIMIT, Round};
+use crate::local::Local;
+use crate::messages::{HelloReply, Standing};
+use crate::storage::Loaded;
+
+/// Pause between two rounds of hellos.
+pub(crate) const ROUND: Duration = Duration::from_millis(200);
+
+/// Pause between two rounds while only the rest is waited for.
+const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);
+
+/// Whom a start shows itself to, as its folder has it.
+pub(crate) struct Audience {
+    /// Addresses by name, beside the configured peers.
+    others: BTreeMap<String, String>,
+    /// Whether another voter must have answered.
+    needs_answer: bool,
+}
+
+impl Audience {
+    /// By identity, checkpoint and configuration.
+    pub(crate) fn of(local: &Local, identity: &Identity, loaded: &Loaded) -> Self {
+        Self {
+            others: addresses(identity, loaded),
+            needs_answer: another_may_vote(local, identity, loaded),
+        }
+    }
+}
+
+/// Shows this start to the peers; returns when it may take part.
+pub(crate) async fn show_up(
+    local: &Local,
+    identity: &Identity,
+    audience: Audience,
+) -> Result<(), Stop> {
+    let Audience {
+        others,
+        needs_answer,
+    } = audience;
+    let patience = local.settings.election.1;
+    let limit = HELLO_LIMIT.min(patience);
+    let mut welcome_since = (!needs_answer).then(Instant::now);
+    loop {
+        let began = Instant::now();
+        let round = hello::hello_all(local, &others, limit).await;
+        let mut silent = 0;
+        for (_, answer) in round.values() {
+            let Ok(reply) = answer else {
+                silent += 1;
+                continue;
+            };
+            if consider(local, reply)?.is_some() && reply.votes {
+                welcome_since.get_or_insert(began);
+            }
+        }
+        refuse_foreign(local, identity, &round)?;
+        match welcome_since {
+            Some(since) if silent == 0 || since.elapsed() >= patience => return Ok(()),
+            Some(_) => tokio::time::sleep(ROUND_FOR_THE_REST).await,
+            None => {
+                let reason = hello::missing(&round).unwrap_or_else(|| {
+                    "waiting for quorum: no voter of this cluster has answered".to_owned()
+                });
+                local.set_phase(Phase::Waiting { reason });
+                tokio::time::sleep(ROUND).await;
+            }
+        }
+    }
+}
+
+/// Who else may know something: the members as of the checkpoint, and those that the identity
+/// names, which for a restored cluster may be at the addresses of its ancestor.
+fn addresses(identity: &Identity, loaded: &Loaded) -> BTreeMap<String, String> {
+    let mut others: BTreeMap<String, String> = loaded
+        .membership
+        .nodes()
+        .map(|(_, member)| (member.name.clone(), member.peer.clone()))
+        .collect();
+    for member in &identity.members {
+        others
+            .entry(member.name.clone())
+            .or_insert_with(|| member.peer.clone());
+    }
+    others
+}
+
+/// Whether there may be another voter: by the membership, or because the configuration names a
+/// peer that this folder knows nothing of. A copy from the time when this node was alone must not
+/// go on alone. A restored cluster begins with the members that it was given.
+fn another_may_vote(local: &Local, identity: &Identity, loaded: &Loaded) -> bool {
+    let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
+    if voters.is_empty() {
+        voters = identity.members.iter().map(|member| member.node).collect();
+    }
+    if voters.iter().any(|voter| *voter != identity.node) {
+        return true;
+    }
+    let is_known = |name: &str| {
+        name == local.settings.name || loaded.state.nodes().any(|(_, known)| known.name == name)
+    };
+    let configured = &local.settings.peers;
+    identity.ancestors.is_empty() && configured.iter().any(|peer| !is_known(&peer.name))
+}
+
+/// A folder whose peers are of another cluster is in the wrong place.
+fn refuse_foreign(local: &Local, identity: &Identity, round: &Round) -> Result<(), Stop> {
+    let mut foreign = BTreeMap::<&str, usize>::new();
+    for (_, answer) in round.values() {
+        let Ok(HelloReply {
+            standing: Standing::Member {
+                cluster_id, leader, ..
+            },
+            ..
+        }) = answer
+        else {
+            continue;
+        };
+        if *cluster_id != identity.cluster_id && !identity.ancestors.contains(cluster_id) {
+            // A peer that has a leader speaks for a quorum of its cluster.
+            let weight = if leader.is_some() { round.len() } else { 1 };
+            *foreign.entry(cluster_id).or_default() += weight;
+        }
+    }
+    let other = foreign
+        .iter()
+        .find(|(_, weight)| **weight * 2 > round.len() + 1);
+    let Some((cluster_id, _)) = other else {
+        return Ok(());
+    };
+    Err(folder::refusal(
+        "foreign-folder",
+        format!(
+            "{} belongs to cluster {}, and the peers are of cluster {cluster_id}; give this node \
+             its own folder, or remove it there, empty this one and add it again",
+            local.folder.root().display(),
+            identity.cluster_id
+        ),
+    ))
+}

@@ -1,0 +1,257 @@
+//! What each other node has acknowledged: the table by which a disk that lost its memory is known.
+//!
+//! A node may not come back with less than it has shown. What it has shown, at least, is in the
+//! tables of its peers: for each node the highest (vote, last log ID) of which it said that it is
+//! on its disk, by acknowledging it or, leading, by naming it.
+//!
+//! Invariants of [`Table`]:
+//! - Only what was synced before it was said is recorded; so a start of an honest disk shows at
+//!   least all that was recorded of the starts before it.
+//! - What is recorded of a node never falls, and a merge loses nothing of either table.
+//! - What a start acknowledged is never held against that start itself, but against all later
+//!   ones; what earlier starts acknowledged is held against it for as long as it runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::records::LogIdRecord;
+use crate::types::{LogId, Vote};
+
+/// More nodes than a cluster has members: what a table holds is bounded, whoever talks to it.
+const NODES: usize = 256;
+
+/// A vote, in the order in which one node's votes may follow each other: a term gets one vote, and
+/// then the leader that won the term, who may be somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+pub(crate) struct Ballot {
+    pub(crate) term: u64,
+    pub(crate) committed: bool,
+    pub(crate) node: u64,
+}
+
+impl From<&Vote> for Ballot {
+    fn from(vote: &Vote) -> Self {
+        Self {
+            term: vote.leader_id.term,
+            committed: vote.committed,
+            node: vote.leader_id.voted_for,
+        }
+    }
+}
+
+/// What a node has on its disk, for certain: compared by the vote first. Under a higher vote the
+/// last log ID may be lower, for a new leader may cut off what was never committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+pub(crate) struct Shown {
+    pub(crate) vote: Option<Ballot>,
+    pub(crate) last: Option<LogIdRecord>,
+}
+
+impl Shown {
+    /// A vote and a last log ID.
+    pub(crate) fn new(vote: Option<&Vote>, last: Option<&LogId>) -> Self {
+        Self {
+            vote: vote.map(Into::into),
+            last: last.map(Into::into),
+        }
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vote {
+            Some(vote) if vote.committed => {
+                write!(f, "term {} led by node {}", vote.term, vote.node)
+            }
+            Some(vote) => write!(f, "term {} and a vote for node {}", vote.term, vote.node),
+            None => f.write_str("no term"),
+        }?;
+        match self.last {
+            Some(last) => write!(f, ", entry {} of term {}", last.index, last.term),
+            None => f.write_str(", no entry"),
+        }
+    }
+}
+
+/// One start of a node: how often its folder was started, and the number drawn at that start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    pub(crate) boot: u64,
+    pub(crate) nonce: u64,
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The latest start that was seen of it.
+    pub(crate) start: Start,
+    /// The most that this start has shown.
+    pub(crate) shown: Shown,
+    /// The most that the starts before it have shown.
+    pub(crate) before: Shown,
+}
+
+/// The same with the node's ID, as tables are stored and passed on.
+pub(crate) type Row = (u64, Record);
+
+/// Why a start must not take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// A later start of this node was seen.
+    Later { seen: u64, this: u64 },
+    /// Another start of the same number was seen: another copy of the folder runs, or ran.
+    Twin { boot: u64 },
+    /// The node has acknowledged more than this start has.
+    Less { acknowledged: Shown, has: Shown },
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Later { seen, this } => {
+                write!(f, "start {seen} of it was seen, and this is start {this}")
+            }
+            Self::Twin { boot } => write!(
+                f,
+                "another start {boot} of it was seen: two processes were started with copies of it"
+            ),
+            Self::Less { acknowledged, has } => write!(
+                f,
+                "it has acknowledged {acknowledged}, and this folder was started with {has}"
+            ),
+        }
+    }
+}
+
+/// What this node knows that the others have acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    records: BTreeMap<u64, Record>,
+    /// Raised by every change.
+    version: u64,
+}
+
+impl Table {
+    /// A table as it was stored.
+    pub(crate) fn from_rows(rows: impl IntoIterator<Item = Row>) -> Self {
+        let mut table = Self::default();
+        table.merge(rows);
+        table
+    }
+
+    /// All of it.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        self.records
+            .iter()
+            .map(|(node, record)| (*node, *record))
+            .collect()
+    }
+
+    /// Raised by every change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Whether a start of a node that shows this much may take part.
+    pub(crate) fn judge(&self, node: u64, start: Start, shows: Shown) -> Result<(), Stale> {
+        let Some(record) = self.records.get(&node) else {
+            return Ok(());
+        };
+        self.is_latest(node, start)?;
+        let acknowledged = if start == record.start {
+            record.before
+        } else {
+            record.before.max(record.shown)
+        };
+        if shows < acknowledged {
+            let has = shows;
+            return Err(Stale::Less { acknowledged, has });
+        }
+        Ok(())
+    }
+
+    /// Whether no later start of a node was seen, and no twin of this one.
+    pub(crate) fn is_latest(&self, node: u64, start: Start) -> Result<(), Stale> {
+        match self.records.get(&node) {
+            Some(record) if record.start.boot > start.boot => Err(Stale::Later {
+                seen: record.start.boot,
+                this: start.boot,
+            }),
+            Some(record) if record.start.boot == start.boot && record.start != start => {
+                Err(Stale::Twin { boot: start.boot })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes a start that was judged well.
+    pub(crate) fn note_start(&mut self, node: u64, start: Start) {
+        self.record(node, start, Shown::default());
+    }
+
+    /// Notes what a start said that it has synced.
+    pub(crate) fn record(&mut self, node: u64, start: Start, shown: Shown) {
+        let before = Shown::default();
+        let record = Record {
+            start,
+            shown,
+            before,
+        };
+        self.merge([(node, record)]);
+    }
+
+    /// Takes in what another table holds.
+    pub(crate) fn merge(&mut self, rows: impl IntoIterator<Item = Row>) {
+        for (node, theirs) in rows {
+            let Some(own) = self.records.get_mut(&node) else {
+                if self.records.len() < NODES {
+                    self.records.insert(node, theirs);
+                    self.version += 1;
+                }
+                continue;
+            };
+            let merged = own.merged(&theirs);
+            if *own != merged {
+                *own = merged;
+                self.version += 1;
+            }
+        }
+    }
+
+    /// Forgets nodes that are gone for good.
+    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
+        let before = self.records.len();
+        self.records.retain(|node, _| keeps(*node));
+        self.version += u64::from(self.records.len() != before);
+    }
+}
+
+impl Record {
+    fn merged(&self, other: &Self) -> Self {
+        let (earlier, later) = if self.start.boot <= other.start.boot {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        let before = earlier.before.max(later.before);
+        if earlier.start.boot < later.start.boot {
+            return Self {
+                start: later.start,
+                shown: later.shown,
+                before: before.max(earlier.shown),
+            };
+        }
+        // Of twins the one that was seen first stays; what either has shown, no later start may
+        // lack.
+        Self {
+            start: self.start,
+            shown: self.shown.max(other.shown),
+            before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

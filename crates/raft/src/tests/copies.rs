@@ -1,0 +1,264 @@
+//! Old copies of a node's folder: put back, started beside it, or honest after all.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::harness::{Cluster, create, deadline, free_addr, next, start, stopped, wait};
+use crate::{Phase, Raft, Role};
+
+/// Copies a folder, the log last: a checkpoint that is ahead of the log is another story.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(from)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    for name in names {
+        let (source, target) = (from.join(&name), to.join(&name));
+        if source.is_dir() {
+            copy(&source, &target);
+        } else if let Err(error) = std::fs::copy(&source, &target) {
+            // A running node replaces its small files.
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{name:?}");
+        }
+    }
+}
+
+fn put_back(kept: &Path, folder: &Path) {
+    std::fs::remove_dir_all(folder).unwrap();
+    copy(kept, folder);
+}
+
+async fn work(raft: &Raft) {
+    for _ in 0..20 {
+        assert!(next(raft, "orders").await.is_some());
+    }
+}
+
+/// Three nodes that have worked; the index of one that follows.
+async fn worked() -> (Cluster, usize) {
+    let cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    let created = cluster
+        .raft(0)
+        .propose(vec![create("orders")], deadline())
+        .await;
+    created.unwrap();
+    work(cluster.raft(1)).await;
+    let follower = (0..3)
+        .find(|at| cluster.raft(*at).status().role == Role::Follower)
+        .unwrap();
+    (cluster, follower)
+}
+
+fn kept(cluster: &Cluster, at: usize) -> PathBuf {
+    let to = cluster.dir.path().join("kept");
+    copy(&cluster.spots[at].folder, &to);
+    to
+}
+
+/// Waits until one node knows that another has acknowledged all that it has.
+async fn knows(cluster: &Cluster, at: usize, of: usize) {
+    let node = cluster.raft(of).status().node_id.unwrap().0;
+    let last = cluster.raft(of).status().last_log;
+    wait("what was acknowledged is known", || async {
+        let (rows, _) = cluster.raft(at).local().peers.rows();
+        rows.iter().any(|(id, record)| {
+            *id == node && record.shown.last.is_some_and(|shown| shown.index >= last)
+        })
+    })
+    .await;
+}
+
+async fn assert_stale(raft: &Raft) {
+    let stop = stopped(raft).await;
+    assert_eq!(
+        (stop.exit, stop.code),
+        (9, "stale-folder"),
+        "{}",
+        stop.message
+    );
+}
+
+/// The copy is refused, and a later start does not even ask.
+async fn assert_refused_for_good(cluster: &mut Cluster, at: usize) {
+    cluster.start(at).await.unwrap();
+    assert_stale(cluster.raft(at)).await;
+    cluster.stop(at).await;
+    let again = cluster.start(at).await.unwrap_err();
+    assert_eq!((again.exit, again.code), (9, "stale-folder"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_stopped_node_is_refused_and_the_machine_comes_back_as_a_new_node() {
+    let (mut cluster, victim) = worked().await;
+    cluster.stop(victim).await;
+    let kept = kept(&cluster, victim);
+    cluster.start(victim).await.unwrap();
+    cluster.ready().await;
+    work(cluster.raft(victim)).await;
+    cluster.stop(victim).await;
+    put_back(&kept, &cluster.spots[victim].folder);
+    assert_refused_for_good(&mut cluster, victim).await;
+
+    let name = cluster.spots[victim].name.clone();
+    let helper = (victim + 1) % 3;
+    let removed = cluster
+        .raft(helper)
+        .member_remove(name.clone(), deadline())
+        .await;
+    removed.unwrap();
+    std::fs::remove_dir_all(&cluster.spots[victim].folder).unwrap();
+    cluster.start(victim).await.unwrap();
+    let addr = cluster.spots[victim].addr.clone();
+    wait("it is added again", || async {
+        let added = cluster
+            .raft(helper)
+            .member_add(name.clone(), addr.clone(), None, deadline());
+        added.await.is_ok()
+    })
+    .await;
+    cluster.ready().await;
+    assert!(next(cluster.raft(victim), "orders").await.is_some());
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_of_a_running_node_is_refused_also_by_one_peer_alone() {
+    let (mut cluster, victim) = worked().await;
+    let kept = kept(&cluster, victim);
+    work(cluster.raft(victim)).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let other = 3 - victim - leader;
+    // The other follower never exchanged an entry with the victim: it knows by the tables.
+    knows(&cluster, other, victim).await;
+    cluster.stop(victim).await;
+    cluster.stop(leader).await;
+    put_back(&kept, &cluster.spots[victim].folder);
+    assert_refused_for_good(&mut cluster, victim).await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn peers_that_were_stopped_meanwhile_know_it_from_their_disks() {
+    let (mut cluster, follower) = worked().await;
+    let leader = cluster.leader().expect("there is a leader");
+    for victim in [leader, follower] {
+        let kept = kept(&cluster, victim);
+        work(cluster.raft(victim)).await;
+        let others: Vec<usize> = (0..3).filter(|at| *at != victim).collect();
+        for other in &others {
+            knows(&cluster, *other, victim).await;
+        }
+        let spare = cluster.dir.path().join("spare");
+        cluster.stop_all().await;
+        std::fs::rename(&cluster.spots[victim].folder, &spare).unwrap();
+        copy(&kept, &cluster.spots[victim].folder);
+        // One of them is enough, and it still waits for an answer itself.
+        cluster.start(others[0]).await.unwrap();
+        assert_refused_for_good(&mut cluster, victim).await;
+        std::fs::remove_dir_all(&cluster.spots[victim].folder).unwrap();
+        std::fs::remove_dir_all(&kept).unwrap();
+        std::fs::rename(&spare, &cluster.spots[victim].folder).unwrap();
+        cluster.start(others[1]).await.unwrap();
+        // Its true folder is welcome.
+        cluster.start(victim).await.unwrap();
+        cluster.ready().await;
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_nobody_knew_better_stops_when_the_one_who_does_comes_up() {
+    let (mut cluster, victim) = worked().await;
+    let (away, witness) = ((victim + 1) % 3, (victim + 2) % 3);
+    cluster.stop(away).await;
+    wait("the two have a leader", || async {
+        next(cluster.raft(victim), "orders").await.is_some()
+    })
+    .await;
+    let kept = kept(&cluster, victim);
+    work(cluster.raft(victim)).await;
+    knows(&cluster, witness, victim).await;
+    cluster.stop(victim).await;
+    cluster.stop(witness).await;
+    put_back(&kept, &cluster.spots[victim].folder);
+    cluster.start(away).await.unwrap();
+    cluster.start(victim).await.unwrap();
+    // Nothing that is up knows it better.
+    wait("both run", || async {
+        let runs = |at: usize| cluster.raft(at).phase().borrow().is_running();
+        runs(away) && runs(victim)
+    })
+    .await;
+    cluster.start(witness).await.unwrap();
+    assert_stale(cluster.raft(victim)).await;
+    cluster.stop_all().await;
+}
+
+/// How many of these nodes run after they have had the time to find each other out.
+async fn that_run(nodes: &[&Raft]) -> usize {
+    let settled = Instant::now() + Duration::from_secs(3);
+    let is_over = |raft: &&&Raft| matches!(*raft.phase().borrow(), Phase::Stopped(_));
+    while Instant::now() < settled && nodes.iter().filter(is_over).count() < nodes.len() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    for node in nodes.iter().filter(is_over) {
+        assert_stale(node).await;
+    }
+    nodes.len() - nodes.iter().filter(is_over).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_copies_of_one_folder_at_most_one_serves() {
+    let (mut cluster, victim) = worked().await;
+    cluster.stop(victim).await;
+    let twin_folder = kept(&cluster, victim);
+    let name = cluster.spots[victim].name.clone();
+    let twin = start(&name, &twin_folder, &free_addr(), &cluster.peers)
+        .await
+        .unwrap();
+    cluster.start(victim).await.unwrap();
+    assert!(that_run(&[cluster.raft(victim), &twin]).await <= 1);
+    twin.stop().await;
+    let other = (victim + 1) % 3;
+    assert!(next(cluster.raft(other), "orders").await.is_some());
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_beside_the_running_node_never_serves_with_it() {
+    let (mut cluster, victim) = worked().await;
+    let twin_folder = kept(&cluster, victim);
+    work(cluster.raft(victim)).await;
+    for other in (0..3).filter(|at| *at != victim) {
+        knows(&cluster, other, victim).await;
+    }
+    let name = cluster.spots[victim].name.clone();
+    let twin = start(&name, &twin_folder, &free_addr(), &cluster.peers)
+        .await
+        .unwrap();
+    assert_stale(&twin).await;
+    twin.stop().await;
+    // The true one was never disturbed.
+    assert!(next(cluster.raft(victim), "orders").await.is_some());
+    assert!(cluster.raft(victim).phase().borrow().is_running());
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_start_all_at_once_from_their_own_folders_are_welcome() {
+    let (mut cluster, _) = worked().await;
+    for round in 0..4 {
+        cluster.stop_all().await;
+        for at in 0..3 {
+            cluster.start((at + round) % 3).await.unwrap();
+        }
+        cluster.ready().await;
+        work(cluster.raft(round % 3)).await;
+    }
+    cluster.stop_all().await;
+}

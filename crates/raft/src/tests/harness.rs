@@ -1,0 +1,232 @@
+//! Whole replicas in one process, over loopback, each with its folder.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_disk::{Disk, OsDisk};
+use seqd_state::idgen::{Progression, WallClock, WallMs};
+use seqd_state::{
+    Command, NextRequest, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName,
+};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Options, Peer, Phase, Raft, Role, Stop};
+
+struct TestClock;
+
+impl WallClock for TestClock {
+    fn wall(&self) -> WallMs {
+        // Any clock after the layouts' epochs will do: no test here reads dates.
+        WallMs(1_800_000_000_000)
+    }
+}
+
+/// One node of a cluster; it runs while `raft` is there.
+pub(super) struct Spot {
+    pub(super) name: String,
+    pub(super) folder: PathBuf,
+    pub(super) addr: String,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) raft: Option<Raft>,
+}
+
+/// Replicas in this process that name each other as founders.
+pub(super) struct Cluster {
+    pub(super) dir: TempDir,
+    pub(super) spots: Vec<Spot>,
+    pub(super) peers: Vec<Peer>,
+}
+
+pub(super) fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+pub(super) fn free_addr() -> String {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string()
+}
+
+impl Cluster {
+    pub(super) async fn new(size: usize) -> Self {
+        let mut cluster = Self::planned(size);
+        for at in 0..size {
+            cluster.start(at).await.unwrap();
+        }
+        cluster
+    }
+
+    /// As `new`, with nothing started yet.
+    pub(super) fn planned(size: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let peers: Vec<Peer> = (1..=size)
+            .map(|n| Peer {
+                name: format!("n{n}"),
+                addr: free_addr(),
+            })
+            .collect();
+        let spots = peers
+            .iter()
+            .map(|peer| Spot {
+                name: peer.name.clone(),
+                folder: dir.path().join(&peer.name),
+                addr: peer.addr.clone(),
+                disk: Arc::new(OsDisk),
+                raft: None,
+            })
+            .collect();
+        Self { dir, spots, peers }
+    }
+
+    pub(super) async fn start(&mut self, at: usize) -> Result<(), Stop> {
+        let spot = &mut self.spots[at];
+        spot.raft = Some(
+            start_on(
+                Arc::clone(&spot.disk),
+                &spot.name,
+                &spot.folder,
+                &spot.addr,
+                &self.peers,
+            )
+            .await?,
+        );
+        Ok(())
+    }
+
+    pub(super) fn raft(&self, at: usize) -> &Raft {
+        self.spots[at].raft.as_ref().unwrap()
+    }
+
+    pub(super) async fn stop(&mut self, at: usize) {
+        self.spots[at].raft.take().unwrap().stop().await;
+    }
+
+    pub(super) async fn ready(&self) {
+        for spot in &self.spots {
+            if let Some(raft) = &spot.raft {
+                wait("a node is running and started", || async {
+                    *raft.started().borrow()
+                })
+                .await;
+            }
+        }
+    }
+
+    pub(super) fn leader(&self) -> Option<usize> {
+        self.spots.iter().position(|spot| {
+            spot.raft
+                .as_ref()
+                .is_some_and(|raft| raft.status().role == Role::Leader)
+        })
+    }
+
+    pub(super) async fn stop_all(&mut self) {
+        for spot in &mut self.spots {
+            if let Some(raft) = spot.raft.take() {
+                raft.stop().await;
+            }
+        }
+    }
+}
+
+pub(super) async fn start(
+    name: &str,
+    folder: &Path,
+    addr: &str,
+    peers: &[Peer],
+) -> Result<Raft, Stop> {
+    start_on(Arc::new(OsDisk), name, folder, addr, peers).await
+}
+
+/// Starts a node on a disk.
+pub(super) async fn start_on(
+    disk: Arc<dyn Disk>,
+    name: &str,
+    folder: &Path,
+    addr: &str,
+    peers: &[Peer],
+) -> Result<Raft, Stop> {
+    let mut bound = TcpListener::bind(addr);
+    let until = deadline();
+    while bound.is_err() && Instant::now() < until {
+        sleep(Duration::from_millis(20)).await;
+        bound = TcpListener::bind(addr);
+    }
+    Raft::start(Options {
+        name: name.to_owned(),
+        data_dir: folder.to_owned(),
+        listener: bound.unwrap(),
+        peer_advertise: addr.to_owned(),
+        http_advertise: format!("http://{name}.invalid:7400"),
+        peers: peers.to_vec(),
+        heartbeat: Duration::from_millis(100),
+        election: (Duration::from_millis(400), Duration::from_millis(800)),
+        snapshot_every: 20_000,
+        window_ms: 30_000,
+        max_peer_skew_ms: 500,
+        version: "test".to_owned(),
+        clock: Arc::new(TestClock),
+        disk,
+    })
+    .await
+}
+
+pub(super) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds().await {
+        assert!(Instant::now() < until, "within 20 s: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(super) fn name(text: &str) -> SequenceName {
+    text.parse().unwrap()
+}
+
+pub(super) fn create(text: &str) -> Command {
+    Command::CreateSequence {
+        name: name(text),
+        definition: SequenceDefinition {
+            mode: SequenceMode::Strict,
+            progression: Progression::with_defaults(None, None, None, None, false).unwrap(),
+            segment: SegmentSizes {
+                target_ms: 60_000,
+                min: 1000,
+                max: 1_000_000,
+            },
+            description: String::new(),
+        },
+    }
+}
+
+pub(super) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
+    let request = NextRequest {
+        name: name(sequence),
+        count: 1,
+    };
+    let command = Command::StrictNext {
+        requests: vec![request],
+    };
+    match raft.propose(vec![command], deadline()).await.ok()?.pop()? {
+        Outcome::StrictNext(mut grants) => Some(grants.pop()?.ok()?.ranges[0].first),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) async fn stopped(raft: &Raft) -> Stop {
+    let mut phase = raft.phase();
+    let over = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
+    match &*timeout(Duration::from_secs(20), over)
+        .await
+        .expect("the node ends")
+        .unwrap()
+    {
+        Phase::Stopped(stop) => stop.clone(),
+        _ => unreachable!("wait_for returned"),
+    }
+}

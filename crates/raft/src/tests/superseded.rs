@@ -1,0 +1,60 @@
+//! A cluster that was restored into another one: its nodes stop for good when the two meet.
+
+use std::sync::Arc;
+
+use super::harness::{Cluster, stopped, wait};
+use crate::folder::Folder;
+use crate::{Peer, Raft};
+
+/// Makes a stopped node one of a cluster that was restored from another.
+fn descend(cluster: &Cluster, at: usize, ancestor: &str) {
+    let folder = Folder::open(Arc::new(seqd_disk::OsDisk), &cluster.spots[at].folder).unwrap();
+    let mut identity = folder.identity().unwrap().unwrap();
+    identity.ancestors = vec![ancestor.to_owned()];
+    folder.write_identity(&identity).unwrap();
+}
+
+async fn assert_superseded(raft: &Raft) {
+    let stop = stopped(raft).await;
+    assert_eq!(
+        (stop.exit, stop.code),
+        (9, "superseded"),
+        "{}",
+        stop.message
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
+    let mut old = Cluster::new(3).await;
+    old.ready().await;
+    let ancestor = old.raft(0).status().cluster_id.unwrap();
+    let mut new = Cluster::new(1).await;
+    new.ready().await;
+    new.stop(0).await;
+    descend(&new, 0, &ancestor);
+    // The new node takes the first one's place; the third is down for now.
+    old.stop(0).await;
+    old.stop(2).await;
+    new.spots[0].addr = old.spots[0].addr.clone();
+    let renamed = |peer: &Peer| Peer {
+        name: format!("old-{}", peer.name),
+        addr: peer.addr.clone(),
+    };
+    new.peers.extend(old.peers.iter().skip(1).map(renamed));
+    new.start(0).await.unwrap();
+    assert_superseded(old.raft(1)).await;
+    // One that starts later meets it at the address that it knows.
+    old.start(2).await.unwrap();
+    assert_superseded(old.raft(2)).await;
+    for at in [1, 2] {
+        old.stop(at).await;
+        let again = old.start(at).await.unwrap_err();
+        assert_eq!((again.exit, again.code), (9, "superseded"));
+    }
+    wait("the new one runs", || async {
+        new.raft(0).phase().borrow().is_running()
+    })
+    .await;
+    new.stop_all().await;
+}
