@@ -193,6 +193,12 @@ impl Folder {
         self.write_checked(&self.root.join("refused"), &record)
     }
 
+    /// Takes the mark away again: only for the tool that set it.
+    pub(crate) fn unmark_refused(&self) -> io::Result<()> {
+        self.disk.remove(&self.root.join("refused"))?;
+        self.disk.sync_dir(&self.root)
+    }
+
     /// The identity, where there is one.
     pub(crate) fn identity(&self) -> Result<Option<Identity>, Stop> {
         self.read_checked(&self.root.join("identity"))
@@ -221,23 +227,7 @@ impl Folder {
     }
 
     fn read_checked<T: Versioned>(&self, path: &Path) -> Result<Option<T>, Stop> {
-        let bytes = match read_file(&*self.disk, path, MAX_SMALL_FILE_BYTES) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(None),
-            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-                return Err(damaged(path, &e.to_string()));
-            }
-            Err(e) => return Err(unusable(path, &e)),
-        };
-        let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-            return Err(damaged(path, "too short"));
-        };
-        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-            return Err(damaged(path, "its checksum does not match"));
-        }
-        records::decode(body)
-            .map(Some)
-            .map_err(|e| damaged(path, &e.to_string()))
+        read_checked(&*self.disk, path)
     }
 
     /// The stored table of what the peers have acknowledged.
@@ -275,6 +265,33 @@ impl Folder {
     pub(crate) fn snapshots(&self) -> PathBuf {
         self.root.join("snap")
     }
+}
+
+/// The word in the mark of a folder that must not be started, if it has one.
+pub(crate) fn refused_code(disk: &dyn Disk, root: &Path) -> Result<Option<String>, Stop> {
+    let record: Option<RefusedRecord> = read_checked(disk, &root.join("refused"))?;
+    Ok(record.map(|record| record.code))
+}
+
+/// A small file whose checksum is right; `None` if there is none.
+fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> Result<Option<T>, Stop> {
+    let bytes = match read_file(disk, path, MAX_SMALL_FILE_BYTES) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+            return Err(damaged(path, &e.to_string()));
+        }
+        Err(e) => return Err(unusable(path, &e)),
+    };
+    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+        return Err(damaged(path, "too short"));
+    };
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err(damaged(path, "its checksum does not match"));
+    }
+    records::decode(body)
+        .map(Some)
+        .map_err(|e| damaged(path, &e.to_string()))
 }
 
 /// Stops a node whose folder must not be used: starting again does not help.

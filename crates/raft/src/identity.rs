@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_state::idgen::WallMs;
 use seqd_wal::{Wal, WalOptions};
 
 use crate::folder::Identity;
@@ -17,13 +18,29 @@ use crate::messages::{Adopt, Prepare, Taken};
 /// How long a peer may take to sync the identity that it is given, and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
 
+/// The digits of a cluster's ID.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// The ID of a cluster that begins now.
+pub(crate) fn new_cluster_id(local: &Local) -> Result<String, Stop> {
+    cluster_id_at(local.settings.clock.wall())
+}
+
+/// The time in a cluster's ID, Unix milliseconds; `None` if it is none that was drawn here.
+pub(crate) fn time_of_id(id: &str) -> Option<u64> {
+    let digits = id.as_bytes().get(..10).filter(|_| id.len() == 26)?;
+    digits.iter().try_fold(0, |time: u64, digit| {
+        let value = ALPHABET.iter().position(|one| one == digit)?;
+        Some((time << 5) | u64::try_from(value).ok()?)
+    })
+}
+
 /// A new cluster's ID: 48 bits of time and 80 random bits, as 26 characters of Crockford's
 /// base 32 (the form of a ULID).
-pub(crate) fn new_cluster_id(local: &Local) -> Result<String, Stop> {
-    const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+pub(crate) fn cluster_id_at(wall: WallMs) -> Result<String, Stop> {
     let mut random = [0; 16];
     fill_random(&mut random)?;
-    let time = u128::from(local.settings.clock.wall().0) & ((1 << 48) - 1);
+    let time = u128::from(wall.0) & ((1 << 48) - 1);
     let number = (u128::from_be_bytes(random) & ((1 << 80) - 1)) | (time << 80);
     let digit = |place: u32| {
         let at = (number >> (5 * place)) & 31;

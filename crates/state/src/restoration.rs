@@ -277,10 +277,10 @@ impl State {
         self.restoration.get(&())
     }
 
-    /// Whether a sequence of this name was ever there, deleted or not.
+    /// A sequence, also if it was deleted.
     #[must_use]
-    pub fn knows_sequence(&self, name: &SequenceName) -> bool {
-        self.sequences.table.get(name).is_some()
+    pub fn sequence_or_deleted(&self, name: &SequenceName) -> Option<&SequenceRecord> {
+        self.sequences.table.get(name)
     }
 
     /// Refuses what draws from the counter while its new beginning is not known.

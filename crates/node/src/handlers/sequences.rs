@@ -212,7 +212,7 @@ async fn demand_start(app: &App, ask: &Ask, name: &SequenceName) -> Result<(), P
     }
     let is_needed = app
         .raft
-        .state(|state| state.restoration().is_some() && !state.knows_sequence(name));
+        .state(|state| state.restoration().is_some() && state.sequence_or_deleted(name).is_none());
     if !is_needed {
         return Ok(());
     }

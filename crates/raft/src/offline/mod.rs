@@ -12,9 +12,12 @@
 mod checkpoint;
 mod inspect;
 mod lock;
+mod recover;
 mod replay;
 mod reports;
+mod restore;
 mod snapshot;
+mod takeover;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -30,6 +33,9 @@ pub use reports::{
 };
 pub use snapshot::{Records, SnapshotReport, read_snapshot};
 pub use verify::{Check, Verdict, verify_folder};
+pub use recover::{Recovering, Recovery, RecoveryOptions, Unfinished};
+pub use restore::{Restore, RestoreOptions};
+pub use takeover::{NewMember, SequenceTakeover, Takeover, Wishes};
 
 /// Why a tool could not do its work, with a word for programs and a way out for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

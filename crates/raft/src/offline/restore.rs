@@ -1,0 +1,175 @@
+//! `snapshot restore`: a snapshot file becomes the folder of a new cluster of one node.
+//!
+//! The folder is marked as refused before anything is in it, and the mark goes last: what an
+//! interrupted restore leaves is never started, and is replaced when the restore is repeated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seqd_disk::{Disk, OsDisk};
+use seqd_state::StateLoader;
+
+use super::takeover::{
+    NewMember, Source, Successor, Takeover, Wishes, from_io, from_stop, take_over,
+};
+use super::{FolderLock, OfflineError};
+use crate::checkpoint::TakeRows;
+use crate::checkpointer::restore_position;
+use crate::folder::{self, Folder, refusal};
+use crate::snapshot_file::SnapshotReader;
+
+/// The word in the mark of a folder that a restore has not finished.
+const UNFINISHED: &str = "restore-unfinished";
+
+/// What is restored, and where to.
+#[derive(Clone, Debug)]
+pub struct RestoreOptions {
+    /// The snapshot.
+    pub file: PathBuf,
+    /// A folder that is empty or not there yet.
+    pub data_dir: PathBuf,
+    /// The only member of the new cluster.
+    pub member: NewMember,
+    /// What else the operator says.
+    pub wishes: Wishes,
+}
+
+/// A restore that can be carried out.
+pub struct Restore {
+    takeover: Takeover,
+    successor: Successor,
+    data_dir: PathBuf,
+}
+
+impl Restore {
+    /// Reads the whole snapshot and checks it; writes nothing.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the file, the folder or the wishes.
+    pub fn plan(options: RestoreOptions) -> Result<Self, OfflineError> {
+        let RestoreOptions {
+            file,
+            data_dir,
+            member,
+            wishes,
+        } = options;
+        check_empty(&data_dir)?;
+        let source = read(&file)?;
+        let (successor, takeover) = take_over(source, member, &wishes)?;
+        Ok(Self {
+            takeover,
+            successor,
+            data_dir,
+        })
+    }
+
+    /// What will be done.
+    #[must_use]
+    pub fn takeover(&self) -> &Takeover {
+        &self.takeover
+    }
+
+    /// Writes the folder; it is whole and on the disk when this returns.
+    ///
+    /// # Errors
+    /// What the disk says. The folder is not usable then, and a repeated restore replaces it.
+    pub fn carry_out(self) -> Result<(), OfflineError> {
+        let root = &self.data_dir;
+        clear_unfinished(root)?;
+        let folder = Folder::open(Arc::new(OsDisk), root).map_err(from_stop)?;
+        let mark = refusal(
+            UNFINISHED,
+            "a restore into this folder was interrupted: repeat it, or empty the folder".to_owned(),
+        );
+        folder.mark_refused(&mark).map_err(from_io(root))?;
+        self.successor.write(&folder).map_err(from_io(root))?;
+        folder.unmark_refused().map_err(from_io(root))
+    }
+}
+
+/// Reads a snapshot in full.
+pub(super) fn read(file: &Path) -> Result<Source, OfflineError> {
+    let failed = from_io(file);
+    let reader = SnapshotReader::open(&OsDisk, file).map_err(&failed)?;
+    let header = reader.header().clone();
+    let mut loader = StateLoader::default();
+    reader
+        .rows()
+        .visit(&mut |key, value| TakeRows::row(&mut loader, key, value))
+        .map_err(&failed)?;
+    let (position, membership) =
+        restore_position(&header.log_id, &header.membership).map_err(&failed)?;
+    let position = position.ok_or_else(|| {
+        OfflineError::new("corrupt", format!("{}: it names no entry", file.display()))
+    })?;
+    let state = loader.finish();
+    if state.settings().map(|settings| &settings.cluster_id) != Some(&header.cluster_id) {
+        let other = format!("{}: its rows are not those of its cluster", file.display());
+        return Err(OfflineError::new("corrupt", other));
+    }
+    Ok(Source {
+        path: file.to_owned(),
+        state,
+        position,
+        membership,
+        unproven_entries: 0,
+        ancestors: Vec::new(),
+    })
+}
+
+/// Refuses a folder in which anything is, unless an unfinished restore left it.
+fn check_empty(root: &Path) -> Result<(), OfflineError> {
+    match OsDisk.kind(root).map_err(from_io(root))? {
+        None => return Ok(()),
+        Some(seqd_disk::Kind::File) => {
+            let text = format!("{} is a file", root.display());
+            return Err(OfflineError::new("invalid-argument", text));
+        }
+        Some(seqd_disk::Kind::Folder) => {}
+    }
+    if is_unfinished(root)? {
+        return Ok(());
+    }
+    let names = OsDisk.list(root).map_err(from_io(root))?;
+    let kept = ["LOCK", "lost+found", "format"];
+    match names.iter().find(|name| !kept.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(OfflineError::new(
+            "already-exists",
+            format!("{} is not empty: it holds {name}", root.display()),
+        )
+        .with_hint("give the new node a folder that is empty or not there yet")),
+    }
+}
+
+fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
+    let code = folder::refused_code(&OsDisk, root).map_err(from_stop)?;
+    Ok(code.as_deref() == Some(UNFINISHED))
+}
+
+/// Removes what an unfinished restore left, its mark last.
+fn clear_unfinished(root: &Path) -> Result<(), OfflineError> {
+    if OsDisk.kind(root).map_err(from_io(root))?.is_none() || !is_unfinished(root)? {
+        return Ok(());
+    }
+    let failed = from_io(root);
+    let lock = FolderLock::to_change(root)?;
+    for name in OsDisk.list(root).map_err(&failed)? {
+        if matches!(name.as_str(), "LOCK" | "lost+found" | "format" | "refused") {
+            continue;
+        }
+        let path = root.join(name);
+        let removed = if path.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+        removed.map_err(&failed)?;
+    }
+    OsDisk.sync_dir(root).map_err(&failed)?;
+    fs::remove_file(root.join("refused")).map_err(&failed)?;
+    OsDisk.sync_dir(root).map_err(&failed)?;
+    drop(lock);
+    Ok(())
+}

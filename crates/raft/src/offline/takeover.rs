@@ -1,0 +1,422 @@
+//! A new cluster of one node that takes the place of another: its state, its folder, and what is
+//! said of both before anything is written.
+//!
+//! Both tools that make one end here: restoring a backup, and recovering a lost majority. They
+//! differ in where the state comes from and where the folder goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+
+use seqd_disk::create_dir_durable;
+use seqd_state::idgen::WallMs;
+use seqd_state::{
+    Raise, RaisedSequence, Restoration, RestorationError, SequenceName, SequenceRecord, State,
+};
+use seqd_wal::{Done, Wal, WalOptions};
+use serde::Serialize;
+
+use super::OfflineError;
+use crate::checkpoint::{self, Checkpoint, Place, SledStores};
+use crate::folder::{Folder, Identity};
+use crate::identity;
+use crate::messages::Founder;
+use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
+use crate::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
+use crate::types::{self, LogId, Member, Membership, StoredMembership};
+
+/// What the operator says.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// For each named sequence, the first value that may be granted.
+    pub floors: Vec<(String, i64)>,
+    /// How many values of every other sequence are passed over.
+    pub margin: Option<u64>,
+    /// A rehearsal: no node of the old cluster is told to stop.
+    pub drill: bool,
+    /// This machine's wall clock, Unix milliseconds.
+    pub now_ms: u64,
+}
+
+/// The only member of the new cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NewMember {
+    /// Its name.
+    pub name: String,
+    /// Its peer address, `HOST:PORT`.
+    pub peer: String,
+    /// Its client address, `http://HOST:PORT`.
+    pub http: String,
+}
+
+/// What a takeover makes of what, to be read before it is carried out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Takeover {
+    /// Where the state was read.
+    pub source: PathBuf,
+    /// The cluster whose state it is.
+    pub from_cluster: String,
+    /// Its members, by name.
+    pub former_members: Vec<String>,
+    /// The new cluster.
+    pub cluster_id: String,
+    /// Its only member.
+    pub member: NewMember,
+    /// The clusters whose nodes are told that they are superseded; none for a rehearsal.
+    pub ancestors: Vec<String>,
+    /// The last entry that is in the state.
+    pub index: u64,
+    /// Its term.
+    pub term: u64,
+    /// The latest time that any of its entries carries, Unix milliseconds.
+    pub wall_ms: u64,
+    /// This machine's clock less that; negative if it is behind.
+    pub age_ms: i64,
+    /// Entries that this node alone may have had: nobody may have been told of them.
+    pub unproven_entries: u64,
+    /// The agreed window.
+    pub window_ms: u64,
+    /// The agreed skew.
+    pub max_peer_skew_ms: u64,
+    /// How long after its first leader has begun the new cluster mints its first ID.
+    pub ids_after_ms: u64,
+    /// Each sequence before and after.
+    pub sequences: Vec<SequenceTakeover>,
+}
+
+/// A sequence before and after. Values are texts: they may pass 2^53.
+#[derive(Clone, Debug, Serialize)]
+pub struct SequenceTakeover {
+    /// Its name.
+    pub name: String,
+    /// How it is served.
+    pub mode: String,
+    /// Whether it was deleted; its mark is kept.
+    pub deleted: bool,
+    /// The value that would have been granted next; nothing if none was left.
+    pub next_before: Option<String>,
+    /// The value that is granted next; nothing if none is left.
+    pub next_after: Option<String>,
+    /// How many values are passed over.
+    pub passed_over: u64,
+    /// The floor, if one was given.
+    pub floor: Option<String>,
+    /// The margin, if that is what moved it.
+    pub margin: Option<u64>,
+    /// How many values would have been granted since, at its average rate since the cluster
+    /// began; nothing if that is not known.
+    pub expected: Option<u64>,
+}
+
+/// What is taken over.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) state: State,
+    pub(super) position: LogId,
+    pub(super) membership: StoredMembership,
+    pub(super) unproven_entries: u64,
+    /// Ancestors that are recorded beside the state.
+    pub(super) ancestors: Vec<String>,
+}
+
+/// The new cluster, in memory.
+pub(super) struct Successor {
+    state: State,
+    position: LogId,
+    identity: Identity,
+    membership: StoredMembership,
+}
+
+/// Makes the new cluster, and says what it is.
+pub(super) fn take_over(
+    source: Source,
+    member: NewMember,
+    wishes: &Wishes,
+) -> Result<(Successor, Takeover), OfflineError> {
+    let Source {
+        path,
+        mut state,
+        position,
+        membership,
+        unproven_entries,
+        ancestors,
+    } = source;
+    let Some(settings) = state.settings().cloned() else {
+        return Err(refused(&state, RestorationError::NotFounded));
+    };
+    let mut lineage = vec![settings.cluster_id.clone()];
+    lineage.extend(ancestors);
+    lineage.extend(
+        state
+            .restoration()
+            .into_iter()
+            .flat_map(|record| record.ancestors.clone()),
+    );
+    let mut seen = BTreeSet::new();
+    lineage.retain(|cluster| seen.insert(cluster.clone()));
+    let began_ms = lineage
+        .iter()
+        .filter_map(|id| identity::time_of_id(id))
+        .min();
+    let wall_ms = state.last_wall_ms().0;
+    let cluster_id = identity::cluster_id_at(WallMs(wishes.now_ms))
+        .map_err(|stop| OfflineError::new("failure", stop.message))?;
+    let restoration = Restoration {
+        cluster_id: cluster_id.clone(),
+        founder: member.name.clone(),
+        ancestors: if wishes.drill { Vec::new() } else { lineage },
+        floors: floors(&wishes.floors)?,
+        margin: wishes.margin,
+    };
+    let (node, raised) = match state.restore(&restoration) {
+        Ok(done) => done,
+        Err(error) => return Err(refused(&state, error)),
+    };
+    let age_ms = i64::try_from(wishes.now_ms)
+        .unwrap_or(i64::MAX)
+        .saturating_sub_unsigned(wall_ms);
+    let since = Since {
+        began_ms,
+        wall_ms,
+        age_ms: u64::try_from(age_ms).unwrap_or(0),
+    };
+    let takeover = Takeover {
+        source: path,
+        from_cluster: settings.cluster_id,
+        former_members: membership
+            .nodes()
+            .map(|(_, member)| member.name.clone())
+            .collect(),
+        cluster_id: cluster_id.clone(),
+        member: member.clone(),
+        ancestors: restoration.ancestors.clone(),
+        index: position.index(),
+        term: **position.committed_leader_id(),
+        wall_ms,
+        age_ms,
+        unproven_entries,
+        window_ms: settings.window_ms,
+        max_peer_skew_ms: settings.max_peer_skew_ms,
+        ids_after_ms: settings.window_ms + 4 * settings.max_peer_skew_ms,
+        sequences: raised.iter().map(|raised| since.told(raised)).collect(),
+    };
+    let NewMember { name, peer, http } = member;
+    let identity = Identity {
+        cluster_id,
+        node: node.0,
+        name: name.clone(),
+        members: vec![Founder {
+            node: node.0,
+            name: name.clone(),
+            peer: peer.clone(),
+            http: http.clone(),
+        }],
+        founder: false,
+        joined: false,
+        ancestors: restoration.ancestors,
+    };
+    let nodes = BTreeMap::from([(node.0, Member { name, peer, http })]);
+    let membership = Membership::new(vec![[node.0].into()], nodes)
+        .map_err(|error| OfflineError::new("failure", error.to_string()))?;
+    let successor = Successor {
+        state,
+        position,
+        identity,
+        membership: StoredMembership::new(Some(position), membership),
+    };
+    Ok((successor, takeover))
+}
+
+fn floors(given: &[(String, i64)]) -> Result<BTreeMap<SequenceName, i64>, OfflineError> {
+    let mut floors = BTreeMap::new();
+    for (name, floor) in given {
+        let name = SequenceName::new(name.clone())
+            .map_err(|error| OfflineError::new("invalid-argument", format!("{name}: {error}")))?;
+        if floors.insert(name.clone(), *floor).is_some() {
+            let twice = format!("two floors for {name}");
+            return Err(OfflineError::new("invalid-argument", twice));
+        }
+    }
+    Ok(floors)
+}
+
+/// Says what is missing, with where each sequence stands.
+fn refused(state: &State, error: RestorationError) -> OfflineError {
+    let next = |record: &SequenceRecord| {
+        record
+            .next_value()
+            .map_or("no value left".to_owned(), |next| {
+                format!("next value {next}")
+            })
+    };
+    let lines = |names: &[SequenceName]| -> String {
+        names
+            .iter()
+            .filter_map(|name| {
+                let record = state.sequence_or_deleted(name)?;
+                let deleted = if record.deleted { ", deleted" } else { "" };
+                let cycles = record.definition.progression.cycle();
+                let cycles = if cycles { ", cycles" } else { "" };
+                let mode = record.definition.mode;
+                Some(format!(
+                    "\n  {name}: {mode}{cycles}{deleted}, {}",
+                    next(record)
+                ))
+            })
+            .collect()
+    };
+    match error {
+        RestorationError::NotFounded => OfflineError::new(
+            "not-found",
+            "there is no cluster in it: it was never founded",
+        ),
+        RestorationError::NothingSaid(names) => OfflineError::new(
+            "invalid-argument",
+            format!(
+                "the state ends before what was granted last, and nobody but you can know how far \
+                 these sequences came:{}",
+                lines(&names)
+            ),
+        )
+        .with_hint(
+            "--floor NAME=VALUE for each (the first value that was certainly never granted), or \
+             --margin N to pass over N values of each other one; --margin 0 says that nothing was \
+             granted since",
+        ),
+        RestorationError::FloorOfCycling(names) => OfflineError::new(
+            "invalid-argument",
+            format!(
+                "a value does not say in which pass of a cycling sequence it is:{}",
+                lines(&names)
+            ),
+        )
+        .with_hint("--margin N passes over N values of each sequence that has no floor"),
+        RestorationError::PastEnd(names) => OfflineError::new(
+            "invalid-argument",
+            format!("the floor or the margin is past the end:{}", lines(&names)),
+        )
+        .with_hint("--floor NAME=VALUE within its bounds"),
+        other => OfflineError::new("invalid-argument", other.to_string()),
+    }
+}
+
+/// What an average rate is worked out from.
+struct Since {
+    began_ms: Option<u64>,
+    wall_ms: u64,
+    age_ms: u64,
+}
+
+impl Since {
+    fn told(&self, raised: &RaisedSequence) -> SequenceTakeover {
+        let RaisedSequence {
+            name,
+            mode,
+            deleted,
+            raise,
+            index_before,
+            index_after,
+            next_before,
+            next_after,
+        } = raised;
+        let (floor, margin) = match raise {
+            Raise::Floor(floor) => (Some(floor.to_string()), None),
+            Raise::Margin(margin) => (None, Some(*margin)),
+        };
+        SequenceTakeover {
+            name: name.to_string(),
+            mode: mode.to_string(),
+            deleted: *deleted,
+            next_before: next_before.map(|value| value.to_string()),
+            next_after: next_after.map(|value| value.to_string()),
+            passed_over: index_after - index_before,
+            floor,
+            margin,
+            expected: self.expected(*index_before),
+        }
+    }
+
+    fn expected(&self, index: u64) -> Option<u64> {
+        let lived_ms = self.wall_ms.checked_sub(self.began_ms?)?.max(1);
+        let expected = u128::from(index) * u128::from(self.age_ms) / u128::from(lived_ms);
+        Some(u64::try_from(expected).unwrap_or(u64::MAX))
+    }
+}
+
+impl Successor {
+    /// Writes everything that a start needs into a folder that holds nothing yet, the identity
+    /// last. All of it is on the disk when this returns.
+    pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
+        let disk = folder.disk();
+        let cluster_id = self.identity.cluster_id.clone();
+        let log_id = records::encode(&LogIdRecord::from(&self.position))?;
+        let membership = records::encode(&StoredMembershipRecord::from(&self.membership))?;
+        let snapshots = folder.snapshots();
+        create_dir_durable(&**disk, &snapshots)?;
+        let header = SnapshotHeader {
+            cluster_id: cluster_id.clone(),
+            index: self.position.index(),
+            term: **self.position.committed_leader_id(),
+            log_id: log_id.clone(),
+            membership: membership.clone(),
+        };
+        let mut writer = SnapshotWriter::create(disk, &snapshots, header)?;
+        for (key, value) in self.state.rows() {
+            writer.row(&key, &value)?;
+        }
+        let file = writer.finish()?;
+        self.write_log(folder, &log_id)?;
+        let place = Place {
+            disk: Arc::clone(disk),
+            data_dir: folder.root().to_owned(),
+            cluster_id,
+            stores: Arc::new(SledStores),
+        };
+        let applied = Checkpoint {
+            index: file.index,
+            log_id,
+            membership,
+            digest: file.digest,
+        };
+        let rows = SnapshotReader::open(&**disk, &file.path)?.rows();
+        checkpoint::create_generation(&place, rows, &applied)?.close()?;
+        folder.write_identity(&self.identity)
+    }
+
+    /// A log that begins behind the snapshot, with a vote of its term: the next is a later one.
+    fn write_log(&self, folder: &Folder, log_id: &[u8]) -> io::Result<()> {
+        let options = WalOptions {
+            disk: Arc::clone(folder.disk()),
+            ..WalOptions::new(folder.wal())
+        };
+        let (wal, _) = Wal::open(options).map_err(io::Error::other)?;
+        let term = **self.position.committed_leader_id();
+        let vote = VoteRecord::from(&types::vote(term, self.identity.node, false));
+        let vote = records::encode(&vote)?;
+        durable(|done| wal.save_vote(vote, done))?;
+        wal.save_committed(log_id.to_vec());
+        durable(|done| wal.purge(self.position.index(), log_id.to_vec(), done))?;
+        wal.close()
+    }
+}
+
+/// Waits for a callback of the log's writer thread.
+fn durable(start: impl FnOnce(Done)) -> io::Result<()> {
+    let (done, wait) = mpsc::sync_channel(1);
+    start(Box::new(move |result| {
+        let _ = done.send(result);
+    }));
+    wait.recv()
+        .unwrap_or_else(|_| Err(io::Error::other("the log's writer thread has ended")))
+}
+
+/// A start's or a disk's refusal, as a tool says it.
+pub(super) fn from_stop(stop: crate::handle::Stop) -> OfflineError {
+    OfflineError::new(stop.code, stop.message)
+}
+
+/// What the disk said while a folder was written.
+pub(super) fn from_io(path: &Path) -> impl Fn(io::Error) -> OfflineError + '_ {
+    move |error| OfflineError::io(path, &error)
+}
