@@ -187,6 +187,8 @@ mod tests {
             "seqd snapshot verify backup.snap",
             "seqd data inspect --data-dir /var/lib/seqd",
             "seqd data verify --data-dir /var/lib/seqd -o jsonl",
+            "seqd snapshot restore x.snap --data-dir /d --name n1 --peer n1:7401 --floor a=5 --margin 0",
+            "seqd data recover-quorum --data-dir /d --floor a=-5 --floor b=7 --drill --yes",
             "seqd config init --name n1 --peers n1.example,n2.example,n3.example",
             "seqd config check --config x.toml",
             "seqd config show --origin --http-max-count 5",

@@ -27,15 +27,15 @@ use std::path::Path;
 
 pub use inspect::inspect_folder;
 pub use lock::{FolderLock, LockError};
+pub use recover::{Recovering, Recovery, RecoveryOptions, Unfinished};
 pub use reports::{
     CheckpointReport, EntryId, FolderReport, IdentityReport, LogReport, MemberReport, PeerReport,
     Problem, RefusedReport, SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
-pub use snapshot::{Records, SnapshotReport, read_snapshot};
-pub use verify::{Check, Verdict, verify_folder};
-pub use recover::{Recovering, Recovery, RecoveryOptions, Unfinished};
 pub use restore::{Restore, RestoreOptions};
+pub use snapshot::{Records, SnapshotReport, read_snapshot};
 pub use takeover::{NewMember, SequenceTakeover, Takeover, Wishes};
+pub use verify::{Check, Verdict, verify_folder};
 
 /// Why a tool could not do its work, with a word for programs and a way out for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

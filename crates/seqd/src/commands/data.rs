@@ -7,6 +7,7 @@ use seqd_client::api::exit;
 use seqd_node::offline::{Check, EntryId, FolderReport, Verdict, inspect_folder, verify_folder};
 use serde_json::{Value, json};
 
+use crate::commands::takeover::{self, RecoverArgs};
 use crate::commands::told;
 use crate::failure::Failure;
 use crate::output::{Format, Report, write_stdout};
@@ -24,6 +25,11 @@ pub(crate) enum DataCommand {
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
     },
+    /// Make a new cluster of one node from the folder of one that lost its majority
+    ///
+    /// The last resort: whatever the other nodes had and this one had not is given up. Every
+    /// process of the old cluster must have ended.
+    RecoverQuorum(RecoverArgs),
     /// Check every checksum, record and digest in a stopped node's folder
     ///
     /// Writes nothing to it. The state is applied again from the snapshots and the log and compared
@@ -39,6 +45,7 @@ pub(crate) enum DataCommand {
 pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure> {
     match command {
         DataCommand::Inspect { data_dir } => inspect(&data_dir, session),
+        DataCommand::RecoverQuorum(args) => takeover::recover(args, session),
         DataCommand::Verify { data_dir } => verify(&data_dir, session),
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod member;
 pub(crate) mod seq;
 pub(crate) mod snapshot;
 pub(crate) mod status;
+pub(crate) mod takeover;
 pub(crate) mod told;
 pub(crate) mod uuid;
 pub(crate) mod version;

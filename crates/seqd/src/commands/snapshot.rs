@@ -9,6 +9,7 @@ use seqd_node::offline::{OfflineError, SnapshotReport, read_snapshot};
 use serde_json::{Value, json};
 
 use crate::backup::{self, Saved};
+use crate::commands::takeover::{self, RestoreArgs};
 use crate::commands::told;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -35,6 +36,11 @@ pub(crate) enum SnapshotCommand {
         /// The file
         file: PathBuf,
     },
+    /// Make a new cluster of one node from a snapshot
+    ///
+    /// Every process of the old cluster must have ended. The new node starts with `seqd server` on
+    /// the folder; other machines join it with empty folders.
+    Restore(RestoreArgs),
     /// Check every checksum, record and digest of a snapshot file
     ///
     /// Exit code 0 if it is sound, 1 if it is not; the message says where.
@@ -48,6 +54,7 @@ pub(crate) async fn run(command: SnapshotCommand, session: &Session) -> Result<u
     match command {
         SnapshotCommand::Save { file, stale } => save(&file, stale, session).await,
         SnapshotCommand::Inspect { file } => inspect(&file, session),
+        SnapshotCommand::Restore(args) => takeover::restore(args, session),
         SnapshotCommand::Verify { file } => verify(&file, session),
     }
 }

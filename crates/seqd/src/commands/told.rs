@@ -11,6 +11,8 @@ use crate::output;
 pub(crate) fn offline(error: OfflineError) -> Failure {
     let exit = match error.code {
         "not-found" => exit::NOT_FOUND,
+        "invalid-argument" => exit::USAGE,
+        "already-exists" => exit::CONFLICT,
         _ => exit::FAILURE,
     };
     let failure = Failure::of(exit, error.code, error.message);

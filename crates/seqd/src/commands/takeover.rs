@@ -1,0 +1,397 @@
+//! A new cluster of one node in the place of another: from a snapshot, or from what one node of a
+//! lost majority still has. What that costs is said before anything is written.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use seqd_client::api::{exit, validate_name};
+use seqd_node::offline::{
+    NewMember, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
+    Wishes,
+};
+
+use crate::commands::told;
+use crate::failure::Failure;
+use crate::output::{Report, table};
+use crate::session::Session;
+
+/// A snapshot, a folder, and who the node will be.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The snapshot
+    file: PathBuf,
+    /// The new node's folder: empty, or not there yet
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// The new node's name
+    #[arg(long)]
+    name: String,
+    /// Where other nodes will reach it, HOST:7401
+    #[arg(long, value_name = "HOST:PORT")]
+    peer: String,
+    /// Where clients will reach it [default: port 7400 of that host]
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    #[command(flatten)]
+    wishes: WishArgs,
+}
+
+/// The folder of a node that is left over.
+#[derive(Debug, Args)]
+pub(crate) struct RecoverArgs {
+    /// The stopped node's folder; what is in it now is kept aside there
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Another name for the node
+    #[arg(long)]
+    name: Option<String>,
+    /// Another peer address, HOST:7401
+    #[arg(long, value_name = "HOST:PORT")]
+    peer: Option<String>,
+    /// Another client address
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    #[command(flatten)]
+    wishes: WishArgs,
+}
+
+/// How far the sequences came that nobody else can know about.
+#[derive(Debug, Args)]
+struct WishArgs {
+    /// The first value of a sequence that was certainly never granted; repeatable
+    #[arg(long = "floor", value_name = "NAME=VALUE", value_parser = floor)]
+    floors: Vec<(String, i64)>,
+    /// Values to pass over of every sequence without a floor; not a guarantee. 0: nothing was
+    /// granted since
+    #[arg(long, value_name = "COUNT")]
+    margin: Option<u64>,
+    /// A rehearsal: nodes of the old cluster are not told to stop
+    #[arg(long)]
+    drill: bool,
+}
+
+impl WishArgs {
+    fn wishes(self) -> Wishes {
+        let now_ms = jiff::Timestamp::now().as_millisecond();
+        Wishes {
+            floors: self.floors,
+            margin: self.margin,
+            drill: self.drill,
+            now_ms: u64::try_from(now_ms).unwrap_or(0),
+        }
+    }
+}
+
+fn floor(text: &str) -> Result<(String, i64), String> {
+    let (name, value) = text.rsplit_once('=').ok_or("a floor is NAME=VALUE")?;
+    let value = value
+        .parse()
+        .map_err(|_| format!("{value:?} is no value of a sequence"))?;
+    Ok((name.to_owned(), value))
+}
+
+pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failure> {
+    let RestoreArgs {
+        file,
+        data_dir,
+        name,
+        peer,
+        http,
+        wishes,
+    } = args;
+    let host = check(Some(&name), Some(&peer))?;
+    let http = http.unwrap_or_else(|| format!("http://{host}:7400"));
+    let restore = Restore::plan(RestoreOptions {
+        file: file.clone(),
+        data_dir: data_dir.clone(),
+        member: NewMember { name, peer, http },
+        wishes: wishes.wishes(),
+    })
+    .map_err(told::offline)?;
+    let takeover = restore.takeover().clone();
+    let what = format!(
+        "restores {} into {} as a new cluster of one node",
+        file.display(),
+        data_dir.display()
+    );
+    if !session.may_go_on(&effect(&what, &takeover))? {
+        report(&takeover, false, None)?.print(session.format)?;
+        return Ok(exit::OK);
+    }
+    restore.carry_out().map_err(told::offline)?;
+    report(&takeover, true, None)?.print(session.format)?;
+    session.talk(&next_steps(&takeover, &data_dir));
+    Ok(exit::OK)
+}
+
+pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failure> {
+    let RecoverArgs {
+        data_dir,
+        name,
+        peer,
+        http,
+        wishes,
+    } = args;
+    check(name.as_deref(), peer.as_deref())?;
+    let recovery = Recovery::plan(RecoveryOptions {
+        data_dir: data_dir.clone(),
+        name,
+        peer,
+        http,
+        wishes: wishes.wishes(),
+    })
+    .map_err(told::offline)?;
+    let recovering = match recovery {
+        Recovery::Planned(recovering) => recovering,
+        Recovery::Unfinished(unfinished) => {
+            let effect = format!(
+                "finishes the recovery of {} that was interrupted: its new content is whole, and \
+                 takes the place of the old one, which is kept aside",
+                data_dir.display()
+            );
+            if session.may_go_on(&effect)? {
+                let kept = unfinished.finish().map_err(told::offline)?;
+                session.talk(&format!("the old content is in {}", kept.display()));
+            }
+            return Ok(exit::OK);
+        }
+    };
+    let takeover = recovering.takeover().clone();
+    let what = format!(
+        "makes what {} still has a new cluster of one node",
+        data_dir.display()
+    );
+    if !session.may_go_on(&effect(&what, &takeover))? {
+        report(&takeover, false, None)?.print(session.format)?;
+        return Ok(exit::OK);
+    }
+    let kept = recovering.carry_out().map_err(told::offline)?;
+    report(&takeover, true, Some(&kept))?.print(session.format)?;
+    session.talk(&next_steps(&takeover, &data_dir));
+    Ok(exit::OK)
+}
+
+/// Checks the name and the address; what is answered is the address's host.
+fn check(name: Option<&str>, peer: Option<&str>) -> Result<String, Failure> {
+    if let Some(name) = name {
+        validate_name(name).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    let Some(peer) = peer else {
+        return Ok(String::new());
+    };
+    match peer.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+            Ok(host.to_owned())
+        }
+        _ => Err(Failure::usage(format!("--peer {peer}: it is HOST:PORT"))),
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    humantime::format_duration(Duration::from_secs(ms.div_ceil(1000))).to_string()
+}
+
+/// Everything that a person answers for who says yes.
+fn effect(what: &str, takeover: &Takeover) -> String {
+    let Takeover {
+        from_cluster,
+        former_members,
+        cluster_id,
+        member,
+        ancestors,
+        index,
+        term,
+        wall_ms,
+        age_ms,
+        unproven_entries,
+        max_peer_skew_ms,
+        ids_after_ms,
+        sequences,
+        ..
+    } = takeover;
+    let age = match u64::try_from(*age_ms) {
+        Ok(age_ms) => format!("{} ago", seconds(age_ms)),
+        Err(_) => format!(
+            "{} ahead of this clock: nothing is granted before it has come",
+            seconds(age_ms.unsigned_abs())
+        ),
+    };
+    let names = former_members.join(", ");
+    let mut lines = vec![
+        (
+            "new cluster",
+            format!(
+                "{cluster_id}: {} at {}, {}",
+                member.name, member.peer, member.http
+            ),
+        ),
+        ("old cluster", format!("{from_cluster}: {names}")),
+    ];
+    lines.push((
+        "its nodes",
+        match ancestors.as_slice() {
+            [] => "are left alone: a rehearsal".to_owned(),
+            [_] => "are told that they are superseded, and stop for good".to_owned(),
+            more => format!(
+                "are told that they are superseded, and stop for good; so are those of {}",
+                more[1..].join(", ")
+            ),
+        },
+    ));
+    lines.push((
+        "state",
+        format!(
+            "entry {index} of term {term}, {}, {age}",
+            told::time(*wall_ms)
+        ),
+    ));
+    lines.push((
+        "may be lost",
+        "what was acknowledged after that: sequences that were made, changed or deleted, members"
+            .to_owned(),
+    ));
+    if *unproven_entries > 0 {
+        lines.push((
+            "may be more",
+            format!(
+                "its last {unproven_entries} entries are not known to be committed; they count"
+            ),
+        ));
+    }
+    lines.push((
+        "IDs",
+        format!(
+            "unique, if every process of the old cluster has ended and this machine's clock is \
+             right within {max_peer_skew_ms} ms; the first comes {} after the start",
+            seconds(*ids_after_ms)
+        ),
+    ));
+    lines.push((
+        "tokens",
+        "leases and grants get tokens above all earlier ones; earlier leases and grants are void"
+            .to_owned(),
+    ));
+    lines.push(("sequences", guarantee(sequences)));
+    let mut text = format!("{what}\n");
+    for (key, value) in lines {
+        let _ = writeln!(text, "  {key:<12} {value}");
+    }
+    if !sequences.is_empty() {
+        for line in table(rows(sequences)).lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    text.pop();
+    text
+}
+
+/// What is promised of the sequences, in a sentence.
+fn guarantee(sequences: &[SequenceTakeover]) -> String {
+    let by_margin = sequences.iter().any(|sequence| sequence.margin.is_some());
+    match (sequences.is_empty(), by_margin) {
+        (true, _) => "there are none; one that was made since must be made with its --start",
+        (false, false) => "none repeats a value before its floor, NEXT below; beyond it they may",
+        (false, true) => {
+            "none repeats a value before NEXT below; beyond it they may. A margin is NOT a \
+             guarantee: EXPECTED is what the average rate since the cluster began gives for the \
+             time since"
+        }
+    }
+    .to_owned()
+}
+
+fn rows(sequences: &[SequenceTakeover]) -> impl Iterator<Item = Vec<String>> + '_ {
+    let header = [
+        "NAME",
+        "MODE",
+        "WAS",
+        "NEXT",
+        "BY",
+        "PASSED OVER",
+        "EXPECTED",
+    ];
+    let header = header.map(str::to_owned).to_vec();
+    std::iter::once(header).chain(sequences.iter().map(cells))
+}
+
+fn cells(sequence: &SequenceTakeover) -> Vec<String> {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none left".to_owned());
+    let deleted = if sequence.deleted { " (deleted)" } else { "" };
+    let by = match (&sequence.floor, sequence.margin) {
+        (Some(floor), _) => format!("floor {floor}"),
+        (None, margin) => format!("margin {}", margin.unwrap_or(0)),
+    };
+    let expected = sequence.expected.map(|count| count.to_string());
+    vec![
+        format!("{}{deleted}", sequence.name),
+        sequence.mode.clone(),
+        value(&sequence.next_before),
+        value(&sequence.next_after),
+        by,
+        sequence.passed_over.to_string(),
+        expected.unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+/// What was done, for programs; people have read it already.
+fn report(takeover: &Takeover, done: bool, kept: Option<&Path>) -> Result<Report, Failure> {
+    let mut json = serde_json::to_value(takeover)
+        .map_err(|error| Failure::failed(format!("cannot write it: {error}")))?;
+    json["done"] = done.into();
+    json["kept_aside"] = kept.map(|path| path.display().to_string()).into();
+    let people = match (done, kept) {
+        (false, _) => String::new(),
+        (true, None) => format!("cluster {}\n", takeover.cluster_id),
+        (true, Some(kept)) => format!(
+            "cluster {}; the old content is in {}\n",
+            takeover.cluster_id,
+            kept.display()
+        ),
+    };
+    let mut report = Report::new(&json)?
+        .with_columns(&[
+            "name",
+            "mode",
+            "was",
+            "next",
+            "by",
+            "passed_over",
+            "expected",
+        ])
+        .with_people(people);
+    for sequence in &takeover.sequences {
+        report.row(cells(sequence));
+    }
+    Ok(report)
+}
+
+fn next_steps(takeover: &Takeover, data_dir: &Path) -> String {
+    let name = &takeover.member.name;
+    format!(
+        "next: start seqd server as {name} on {}; on each other machine empty the folder, start \
+         seqd, and run `seqd member add NAME HOST:PORT --wait` and `seqd member promote NAME`",
+        data_dir.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_is_a_name_and_a_value() {
+        assert_eq!(floor("order=-5"), Ok(("order".to_owned(), -5)));
+        assert!(floor("order").is_err());
+        assert!(floor("order=x").is_err());
+    }
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        assert_eq!(check(Some("n1"), Some("[::1]:7401")).unwrap(), "[::1]");
+        for peer in ["n1", ":7401", "n1:port"] {
+            assert_eq!(check(None, Some(peer)).unwrap_err().exit, 2, "{peer}");
+        }
+    }
+}
