@@ -25,3 +25,4 @@ mod power_cuts;
 mod quorum;
 mod segments;
 mod strict;
+mod takeover;
