@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -80,8 +81,6 @@ pub(crate) struct State {
     /// Open files of the log, for readers.
     pub(crate) files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
     pub(crate) synced: Option<u64>,
-    /// When the write that is under way began.
-    writing_since: Option<Instant>,
     pub(crate) failure: Option<WalFailure>,
     closing: bool,
     pub(crate) stats: WalStats,
@@ -95,6 +94,10 @@ pub(crate) struct Shared {
     /// Room in the queue, a higher synced index, or a failure.
     progress: Condvar,
     max_queue_bytes: usize,
+    opened: Instant,
+    /// When the write that is under way began, in nanoseconds since the open; 0 is none. Not
+    /// behind the lock: that would be one more for each batch.
+    writing_since: AtomicU64,
 }
 
 /// Each call counts for at least this much, so that empty ones cannot pile up without bound.
@@ -121,7 +124,6 @@ impl Shared {
             next_ticket: 0,
             files,
             synced,
-            writing_since: None,
             failure: None,
             closing: false,
             stats: WalStats::default(),
@@ -131,6 +133,8 @@ impl Shared {
             wake_writer: Condvar::new(),
             progress: Condvar::new(),
             max_queue_bytes,
+            opened: Instant::now(),
+            writing_since: AtomicU64::new(0),
         }
     }
 
@@ -216,12 +220,25 @@ impl Shared {
     /// The writer begins to write: until the batch is durable, or the log failed, it is at the
     /// disk's mercy.
     pub(crate) fn write_begins(&self) {
-        self.lock().writing_since = Some(Instant::now());
+        // 2^64 nanoseconds are five centuries.
+        let now = self.opened.elapsed().as_nanos() as u64;
+        self.writing_since.store(now.max(1), Ordering::Relaxed);
+    }
+
+    fn write_ended(&self) {
+        self.writing_since.store(0, Ordering::Relaxed);
     }
 
     /// For how long the write that is under way has been.
     pub(crate) fn stalled_for(&self) -> Option<Duration> {
-        self.lock().writing_since.map(|since| since.elapsed())
+        match self.writing_since.load(Ordering::Relaxed) {
+            0 => None,
+            since => Some(
+                self.opened
+                    .elapsed()
+                    .saturating_sub(Duration::from_nanos(since)),
+            ),
+        }
     }
 
     /// A batch is durable: its entries are on disk from here on, and room is made.
@@ -232,6 +249,7 @@ impl Shared {
         synced: Option<u64>,
         count: impl FnOnce(&mut WalStats),
     ) {
+        self.write_ended();
         let mut state = self.lock();
         for (index, ticket, slot) in placed {
             if state
@@ -244,7 +262,6 @@ impl Shared {
             }
         }
         state.synced = synced;
-        state.writing_since = None;
         state.queued_bytes -= calls.iter().map(|call| call.bytes).sum::<usize>();
         count(&mut state.stats);
         drop(state);
@@ -253,10 +270,8 @@ impl Shared {
 
     /// The log stops here; the first failure is the one that is told.
     pub(crate) fn fail(&self, failure: WalFailure) {
-        let mut state = self.lock();
-        state.failure.get_or_insert(failure);
-        state.writing_since = None;
-        drop(state);
+        self.write_ended();
+        self.lock().failure.get_or_insert(failure);
         self.progress.notify_all();
     }
 
