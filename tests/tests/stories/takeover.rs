@@ -254,7 +254,7 @@ fn nothing_is_given_out_again_after_a_restore() {
     cluster.node_mut(first).start();
     let sequence = cluster.url(first, "/v1/sequences/invoice");
     let bare = wait::until("the new node to answer", READY, || {
-        let reply = http::put(&sequence)
+        let reply = http::request("PUT", &sequence)
             .json(&json!({"mode": "strict"}))
             .reply();
         (!reply.retryable()).then_some(reply)
