@@ -106,11 +106,21 @@ impl Folder {
         Self::checked(disk, root, Some(lock))
     }
 
+    /// As `open`, on a disk that no other process can see and that has no locks.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn open_unlocked(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
+        create_root(&*disk, root).map_err(|e| unusable(root, &e))?;
+        Self::checked(disk, root, None)
+    }
+
     fn checked(disk: Arc<dyn Disk>, root: &Path, lock: Option<File>) -> Result<Self, Stop> {
         let root = root.to_owned();
         let folder = Self { disk, root, lock };
         folder.check_format()?;
         folder.check_refused()?;
+        folder
+            .remove_leftovers()
+            .map_err(|e| unusable(&folder.root, &e))?;
         Ok(folder)
     }
 
@@ -151,6 +161,16 @@ impl Folder {
                     .map_err(|e| unusable(&path, &e))
             }
         }
+    }
+
+    /// Removes what interrupted writes of small files left.
+    fn remove_leftovers(&self) -> io::Result<()> {
+        for name in self.disk.list(&self.root)? {
+            if name.ends_with(".tmp") {
+                self.disk.remove(&self.root.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     /// The name of something in the folder that an empty one would not hold.

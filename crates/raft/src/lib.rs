@@ -36,6 +36,8 @@ mod peers;
 mod raft;
 mod records;
 mod replica;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod snapshot_file;
 mod staging;
 mod stamping;

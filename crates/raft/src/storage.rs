@@ -127,6 +127,9 @@ pub(crate) fn open_storage(
         }
         // A snapshot was installed, and the log before it not purged yet: openraft does that now.
         let installed = loaded.position.map_or(0, |id| id.index());
+        // Older snapshots do not fit the log that follows, if they are still here.
+        snapshot_file::void_older(disk, &snapshots, installed)
+            .map_err(|e| folder::disk_failure("cannot drop older snapshots", &e))?;
         purge_floor.store(installed.max(floor), Ordering::Release);
     }
     let covered = loaded

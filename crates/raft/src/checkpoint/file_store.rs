@@ -43,6 +43,10 @@ struct FileStore {
 }
 
 impl Stores for FileStores {
+    fn may_hang(&self) -> bool {
+        false
+    }
+
     fn create(
         &self,
         disk: &Arc<dyn Disk>,

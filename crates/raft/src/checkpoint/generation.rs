@@ -199,15 +199,19 @@ struct Loaded<R> {
     rows: R,
 }
 
-/// Opens and checks a folder on a thread of its own, which is left behind at the deadline.
+/// Opens and checks a folder, on a thread of its own if that may hang: it is left behind at the
+/// deadline then.
 fn load_on_thread<R: TakeRows>(
     place: &Place,
     generation: u64,
     limit: Duration,
 ) -> io::Result<Loaded<R>> {
+    let deadline = Instant::now() + limit;
+    if !place.stores.may_hang() {
+        return load(place, generation, deadline);
+    }
     let (answer, answered) = mpsc::sync_channel(1);
     let place = place.clone();
-    let deadline = Instant::now() + limit;
     thread::Builder::new()
         .name("checkpoint-open".to_owned())
         .spawn(move || {

@@ -109,6 +109,9 @@ impl fmt::Debug for dyn StateStore {
 
 /// Makes and opens stores: one for each generation.
 pub(crate) trait Stores: Send + Sync {
+    /// Whether an open may hang, or end the thread that it is on.
+    fn may_hang(&self) -> bool;
+
     /// Makes an empty store in a new folder, durable but for the folder's own name.
     fn create(
         &self,

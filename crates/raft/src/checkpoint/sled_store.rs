@@ -51,6 +51,10 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 pub(crate) struct SledStores;
 
 impl Stores for SledStores {
+    fn may_hang(&self) -> bool {
+        true
+    }
+
     fn create(
         &self,
         disk: &Arc<dyn Disk>,

@@ -19,6 +19,7 @@ mod fsync_delay;
 mod group_commit;
 mod ids;
 mod power_cuts;
+mod power_cuts_simulated;
 mod sample;
 mod scale;
 mod strict;
@@ -38,6 +39,8 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
+  power-cuts-simulated [--cuts 200000] [--seed 1]
+                                power cuts of whole folders on a simulated disk
   endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
@@ -54,6 +57,10 @@ fn main() -> ExitCode {
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "power-cuts" => power_cuts::run(&arguments),
+        "power-cuts-simulated" => power_cuts_simulated::run(
+            arguments.number("--cuts", 200_000),
+            arguments.number("--seed", 1),
+        ),
         "endurance" => endurance::run(arguments.number("--minutes", 10)),
         "scale" => scale::run(arguments.number("--records", 2_000_000)),
         "bare-axum" => bare::serve(),
