@@ -254,9 +254,8 @@ fn nothing_is_given_out_again_after_a_restore() {
     cluster.node_mut(first).start();
     let sequence = cluster.url(first, "/v1/sequences/invoice");
     let bare = wait::until("the new node to answer", READY, || {
-        let reply = http::request("PUT", &sequence)
-            .json(&json!({"mode": "strict"}))
-            .reply();
+        let ask = http::request("PUT", &sequence).json(&json!({"mode": "strict"}));
+        let reply = ask.send().ok()?;
         (!reply.retryable()).then_some(reply)
     });
     bare.refused(400, "invalid-argument");
