@@ -9,6 +9,7 @@
     reason = "the helpers of stories are test code too: a panic with a message is how they fail"
 )]
 
+mod backup;
 mod checkpoint;
 mod cli;
 mod clock;

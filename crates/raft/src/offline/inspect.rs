@@ -10,11 +10,12 @@ use seqd_state::codec::Versioned;
 use seqd_wal::Inspection;
 
 use super::reports::{
-    EntryId, FolderReport, IdentityReport, LogReport, Problem, RefusedReport, SegmentSummary,
-    Sizes, SnapshotSummary, Torn, VoteReport,
+    EntryId, FolderReport, IdentityReport, LogReport, PeerReport, Problem, RefusedReport,
+    SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 use super::{FolderLock, OfflineError, checkpoint};
 use crate::folder::{BootRecord, Identity, RefusedRecord};
+use crate::peers::file::PeersRecord;
 use crate::records::{self, LogIdRecord, VoteRecord};
 use crate::snapshot_file::{self, SnapshotFile};
 use crate::types::{LogId, Vote};
@@ -80,6 +81,8 @@ impl FolderReport {
             code: record.code,
             message: record.message,
         });
+        let peers = small_file::<PeersRecord>(root, "peers");
+        self.peers = self.read("peers", peers).map_or(Vec::new(), peers_of);
     }
 
     fn snapshots(&mut self, root: &Path) {
@@ -122,6 +125,18 @@ impl FolderReport {
             }
         }
     }
+}
+
+/// What the node knew of the others, by ID.
+fn peers_of(record: PeersRecord) -> Vec<PeerReport> {
+    let known = record.rows.into_iter();
+    known
+        .map(|(id, record)| PeerReport {
+            id,
+            boot: record.start.boot,
+            synced: record.shown.max(record.before).to_string(),
+        })
+        .collect()
 }
 
 impl From<Identity> for IdentityReport {

@@ -224,7 +224,9 @@ pub struct PeerReport {
     /// The peer's ID.
     #[serde(serialize_with = "text")]
     pub id: u64,
-    /// What is known to be on the peer's disk, in words.
+    /// Its latest start that was seen.
+    pub boot: u64,
+    /// What it is known to have on its disk, in words.
     pub synced: String,
 }
 

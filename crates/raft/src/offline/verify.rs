@@ -16,6 +16,7 @@ use super::reports::{CheckpointReport, EntryId, LogReport, Problem, Torn};
 use super::snapshot::{SnapshotReport, read_snapshot};
 use super::{FolderLock, OfflineError, checkpoint};
 use crate::folder::{BootRecord, Identity, RefusedRecord};
+use crate::peers::file::PeersRecord;
 use crate::records;
 
 /// What a check came to.
@@ -172,6 +173,15 @@ impl Checks<'_> {
                 "refused",
                 format!("this folder is not started again: {code}: {message}"),
             )
+        });
+        let peers = small_file::<PeersRecord>(root, "peers");
+        self.small("peers", peers, |record| {
+            let of = &record.cluster_id;
+            if identity.as_ref().is_some_and(|own| own.cluster_id != *of) {
+                return Check::note("peers", format!("of cluster {of}, not used"));
+            }
+            let count = record.rows.len();
+            Check::ok("peers", format!("what {count} other nodes had synced"))
         });
         identity
     }

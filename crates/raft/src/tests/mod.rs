@@ -2,6 +2,7 @@
 
 mod cluster;
 mod copies;
+mod exports;
 mod harness;
 mod hung_disk;
 mod storage_suite;

@@ -107,7 +107,8 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
         facts.push(("last minted", told::time(ms)));
     }
     for peer in &report.peers {
-        facts.push(("peer", format!("node {}: {}", peer.id, peer.synced)));
+        let text = format!("node {}, start {}: {}", peer.id, peer.boot, peer.synced);
+        facts.push(("peer", text));
     }
     for name in &report.set_aside {
         facts.push(("set aside", name.clone()));

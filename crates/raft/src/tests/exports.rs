@@ -1,0 +1,57 @@
+//! Snapshots that leave the cluster: fresh, whole, bounded in number, and without a trace.
+
+use super::harness::{Cluster, create, deadline};
+use crate::offline::read_snapshot;
+use crate::{Export, SnapshotError};
+
+async fn bytes_of(export: Export) -> Vec<u8> {
+    let len = export.len;
+    let mut pieces = export.stream();
+    let mut bytes = Vec::new();
+    while let Some(piece) = pieces.recv().await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    assert_eq!(bytes.len() as u64, len);
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_holds_what_was_acknowledged_and_leaves_nothing() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.ready().await;
+    let snapshots = cluster.spots[2].folder.join("snap");
+    for n in 0..3 {
+        let name = format!("s{n}");
+        let created = cluster.raft(0).propose(vec![create(&name)], deadline());
+        created.await.unwrap();
+        // Node 2 may not have heard of it yet: the agreement with the leader sees to that.
+        let export = cluster.raft(2).snapshot(false, deadline()).await.unwrap();
+        let names = std::fs::read_dir(&snapshots).unwrap().count();
+        assert_eq!(
+            names, 0,
+            "none is kept, none is left, though it is still open"
+        );
+        let (index, digest) = (export.index, export.digest.to_string());
+        let path = cluster.dir.path().join("export.snap");
+        std::fs::write(&path, bytes_of(export).await).unwrap();
+        let report = read_snapshot(&path, &mut |_| {}).unwrap();
+        assert_eq!((report.index, report.digest), (index, digest));
+        assert_eq!(report.records.sequences, n + 1);
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_exports_at_once_are_the_most() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    let raft = cluster.raft(0);
+    let first = raft.snapshot(false, deadline()).await.unwrap();
+    let second = raft.snapshot(true, deadline()).await.unwrap();
+    let third = raft.snapshot(true, deadline()).await;
+    assert!(matches!(third, Err(SnapshotError::Busy { limit: 2 })));
+    drop(first);
+    bytes_of(second).await;
+    bytes_of(raft.snapshot(true, deadline()).await.unwrap()).await;
+    cluster.stop_all().await;
+}

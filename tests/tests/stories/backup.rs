@@ -1,0 +1,294 @@
+//! Backups and a stopped node's folder: saved under load, checked, damaged, cut off.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use seqd_tests::binary;
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::history::Timeline;
+use seqd_tests::wait;
+use seqd_tests::workload::{Load, Route, Workload};
+use serde_json::{Value, json};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary::seqd());
+    for (key, _) in std::env::vars_os() {
+        if key.to_string_lossy().starts_with("SEQD_") {
+            command.env_remove(key);
+        }
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn seqd(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("seqd runs")
+}
+
+/// What a command that succeeds writes as JSON.
+#[track_caller]
+fn json_of(arguments: &[&str]) -> Value {
+    let output = seqd(&[arguments, &["-o", "json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The stderr of a command that fails.
+#[track_caller]
+fn fails(arguments: &[&str], code: i32) -> String {
+    let output = seqd(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{arguments:?}: {output:?}"
+    );
+    said
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of UTF-8")
+}
+
+fn endpoint(cluster: &Cluster, index: usize) -> String {
+    cluster.node(index).url().replace("http://", "")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn strict_load(cluster: &Cluster) -> Load {
+    Load {
+        urls: cluster.urls(),
+        clients: 4,
+        route: Route::Fixed,
+        count: 1,
+        pause: Duration::from_millis(2),
+    }
+}
+
+#[test]
+fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
+    let cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let load = Workload::next(strict_load(&cluster), Timeline::begin(), "order");
+    load.wait_for(100, READY);
+    let follower = cluster.follower();
+    let node = endpoint(&cluster, follower);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup.snap");
+    let other = (0..3).find(|at| *at != follower).unwrap();
+    cluster.next(other, "order", 1);
+    let acknowledged = cluster.get(other, "/v1/cluster").ok().json()["applied"]
+        .as_u64()
+        .unwrap();
+    let saved = json_of(&["-e", &node, "snapshot", "save", text(&file)]);
+    assert!(
+        saved["index"].as_u64() >= Some(acknowledged),
+        "{saved} after {acknowledged}"
+    );
+    assert_eq!(saved["node"], cluster.node(follower).name());
+    load.wait_for(100, READY);
+    load.finish();
+
+    // The same state has the same digest, whoever tells it.
+    wait::until("a backup of the state that a node shows", READY, || {
+        let view = cluster.get(other, "/v1/cluster").ok().json();
+        let again = json_of(&["-e", &node, "snapshot", "save", text(&file), "--yes"]);
+        let same = view["applied"] == again["index"];
+        assert!(!same || view["digest"] == again["digest"], "{view} {again}");
+        same.then_some(())
+    });
+    let inspected = json_of(&["snapshot", "inspect", text(&file)]);
+    assert_eq!(inspected["records"]["sequences"], 1);
+    assert_eq!(inspected["members"].as_array().map(Vec::len), Some(3));
+    let verified = json_of(&["snapshot", "verify", text(&file)]);
+    assert_eq!(verified["digest"], inspected["digest"]);
+    assert_eq!(names(folder.path()), ["backup.snap"]);
+    for index in 0..3 {
+        let kept = names(&cluster.node(index).data().join("snap"));
+        assert!(
+            kept.is_empty(),
+            "backups are none of a node's own: {kept:?}"
+        );
+    }
+
+    // What is there is not replaced unasked, and a flipped byte is found.
+    let before = std::fs::read(&file).unwrap();
+    let asked = fails(&["-e", &node, "snapshot", "save", text(&file)], 2);
+    assert!(
+        asked.contains("replaces") && asked.contains("--yes"),
+        "{asked}"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    flip(&file, before.len() / 2);
+    for what in ["verify", "inspect"] {
+        let said = fails(&["snapshot", what, text(&file)], 1);
+        assert!(
+            said.contains("backup.snap") && said.contains("at byte"),
+            "{said}"
+        );
+    }
+}
+
+/// Passes one connection on to `to`, and of the answer no more than its head and `bytes` bytes.
+/// Then it closes, or, told to, keeps silent until the sender is dropped.
+fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(to).unwrap();
+        let mut request = [0; 4096];
+        let len = client.read(&mut request).unwrap();
+        server.write_all(&request[..len]).unwrap();
+        let mut answer = Vec::new();
+        let mut piece = [0; 512];
+        let end = loop {
+            let len = server.read(&mut piece).unwrap();
+            answer.extend_from_slice(&piece[..len]);
+            let head = answer.windows(4).position(|window| window == b"\r\n\r\n");
+            if let Some(end) = head.map(|head| head + 4 + bytes)
+                && answer.len() >= end
+            {
+                break end;
+            }
+            assert!(len > 0, "the answer is longer than the cut");
+        };
+        client.write_all(&answer[..end]).unwrap();
+        if let Some(until) = silent {
+            let _ = until.recv();
+        }
+    });
+    address
+}
+
+#[test]
+fn a_download_that_breaks_off_leaves_no_file() {
+    let cluster = Cluster::started(1);
+    let node = endpoint(&cluster, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup.snap");
+    let proxy = cut_proxy(node.clone(), 200, None);
+    let said = fails(&["-e", &proxy, "snapshot", "save", text(&file)], 5);
+    assert!(said.contains("after 200 of"), "{said}");
+    assert_eq!(names(folder.path()), [""; 0]);
+
+    // The next endpoint is asked as long as nothing came.
+    let both = format!("127.0.0.1:1,{node}");
+    json_of(&["-e", &both, "snapshot", "save", text(&file)]);
+    std::fs::remove_file(&file).unwrap();
+
+    // Nor does a command that is ended leave one.
+    let (until, silent) = mpsc::channel();
+    let proxy = cut_proxy(node, 200, Some(silent));
+    let arguments = ["-e", &proxy, "snapshot", "save", text(&file)];
+    let mut child: Child = command(&arguments).stderr(Stdio::null()).spawn().unwrap();
+    wait::until("the temporary file", READY, || {
+        (!names(folder.path()).is_empty()).then_some(())
+    });
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(names(folder.path()), [""; 0]);
+    drop(until);
+}
+
+#[test]
+fn without_a_quorum_only_what_a_node_has_can_be_saved() {
+    let mut cluster = Cluster::started(3);
+    let survivor = cluster.follower();
+    for index in (0..3).filter(|index| *index != survivor) {
+        cluster.node_mut(index).kill();
+    }
+    let node = endpoint(&cluster, survivor);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup.snap");
+    let said = fails(&["-e", &node, "snapshot", "save", text(&file)], 5);
+    assert!(
+        said.contains("no-quorum") && said.contains("stale"),
+        "{said}"
+    );
+    let saved = json_of(&["-e", &node, "snapshot", "save", text(&file), "--stale"]);
+    assert_eq!(saved["stale"], true);
+    json_of(&["snapshot", "verify", text(&file)]);
+}
+
+#[test]
+fn a_stopped_node_s_folder_is_told_and_checked() {
+    let mut cluster = Cluster::planned(3).with("raft", "snapshot_every", "100");
+    cluster.start_all();
+    cluster.wait_ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let load = Workload::next(strict_load(&cluster), Timeline::begin(), "order");
+    let victim = cluster.follower();
+    let data = cluster.node(victim).data();
+    let snapshots = || {
+        let names = names(&data.join("snap")).into_iter();
+        let mut kept: Vec<String> = names.filter(|name| name.ends_with(".snap")).collect();
+        kept.sort();
+        kept
+    };
+    wait::until("two snapshots", READY, || {
+        (snapshots().len() == 2).then_some(())
+    });
+    let folder = ["--data-dir", text(&data)];
+    let verify = [&["data", "verify"], &folder[..]].concat();
+    let inspect = [&["data", "inspect"], &folder[..]].concat();
+    for arguments in [&verify, &inspect] {
+        let said = fails(arguments, 1);
+        assert!(said.contains("folder-in-use"), "{said}");
+    }
+
+    cluster.node_mut(victim).kill();
+    load.finish();
+    let view = cluster.get((victim + 1) % 3, "/v1/cluster").ok().json();
+    let told = json_of(&inspect);
+    assert_eq!(told["identity"]["cluster_id"], view["cluster_id"]);
+    assert_eq!(told["identity"]["name"], cluster.node(victim).name());
+    assert_eq!(told["snapshots"].as_array().map(Vec::len), Some(2));
+    assert!(told["log"]["last"]["index"].as_u64() > Some(100), "{told}");
+    assert!(
+        told["checkpoint"]["applied"]["index"].as_u64() > Some(100),
+        "{told}"
+    );
+    assert_eq!(told["problems"], json!([]));
+    let checked = json_of(&verify);
+    assert_eq!(checked["sound"], true);
+    let replayed = checked["checks"].as_array().unwrap().iter();
+    assert_eq!(
+        replayed.filter(|check| check["what"] == "state").count(),
+        3,
+        "{checked}"
+    );
+
+    // A flipped byte in a snapshot: told with the file, put right by putting it back.
+    let name = snapshots().remove(0);
+    let snapshot = data.join("snap").join(&name);
+    let middle = std::fs::metadata(&snapshot).unwrap().len() as usize / 2;
+    flip(&snapshot, middle);
+    let said = fails(&verify, 1);
+    assert!(said.contains(&name), "{said}");
+    flip(&snapshot, middle);
+
+    // Looking has changed nothing: the node comes back from it, and a clean stop is sound too.
+    cluster.node_mut(victim).start();
+    cluster.wait_ready();
+    cluster.wait_same_state(&[0, 1, 2]);
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    assert_eq!(json_of(&verify)["sound"], true);
+}
