@@ -5,7 +5,7 @@ use openraft::entry::RaftEntry;
 use seqd_state::{State, StateLoader};
 use seqd_wal::Inspection;
 
-use super::inspect::DISK;
+use super::inspect::{DISK, entry_id};
 use super::reports::{CheckpointReport, LogReport};
 use super::snapshot::SnapshotReport;
 use super::verify::Check;
@@ -126,6 +126,9 @@ fn start(
     report: &LogReport,
     snapshots: &[SnapshotReport],
 ) -> Result<Option<(State, u64)>, String> {
+    if let Some(found) = snapshots.iter().rfind(|found| !continues(log, found)) {
+        return load(found).map(|state| Some((state, found.index + 1)));
+    }
     let reaches = |index: u64| log.first_index() <= index + 1;
     if report.purged.is_none() && report.first.is_some_and(|first| first.index == 0) {
         return Ok(Some((State::new(), 0)));
@@ -138,6 +141,17 @@ fn start(
         };
     };
     load(found).map(|state| Some((state, found.index + 1)))
+}
+
+/// Whether the log's entries are those that led to the snapshot. A snapshot that a leader sent voids
+/// what came before it, and a crash may have come before that was purged.
+fn continues(log: &Inspection, found: &SnapshotReport) -> bool {
+    if found.index < log.first_index() {
+        return true;
+    }
+    let entry = log.entry(found.index).ok().flatten();
+    let entry = entry.and_then(|bytes| records::decode_entry(&bytes).ok());
+    entry.is_some_and(|entry| entry_id(&entry).term == found.term)
 }
 
 fn load(found: &SnapshotReport) -> Result<State, String> {

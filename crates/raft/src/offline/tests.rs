@@ -204,6 +204,15 @@ fn parts_that_do_not_fit_each_other_are_told() {
         &["log and checkpoint", "was lost or is older"],
     );
 
+    // A snapshot behind the end of the log was sent by a leader: nothing before it is applied again.
+    let sent = Plan {
+        last: Some(SNAPSHOTS[1] - 10),
+        ..Plan::default()
+    };
+    let told = bad(&Fixture::of(sent).root());
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(told[0].starts_with("log and checkpoint"), "{told:#?}");
+
     let behind = Plan {
         behind: true,
         ..Plan::default()
