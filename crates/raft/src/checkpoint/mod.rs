@@ -37,7 +37,7 @@ use seqd_state::codec::CodecError;
 
 pub(crate) use generation::{Opened, create_empty, create_generation, open};
 use record::Format;
-pub(crate) use sled_store::SledStores;
+pub(crate) use sled_store::{SledStores, folder_bytes};
 
 /// A row of the state: key and value.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);

@@ -360,7 +360,8 @@ fn sync_tree(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     disk.sync_dir(folder)
 }
 
-fn folder_bytes(folder: &Path) -> u64 {
+/// Bytes that the files below a folder take on the disk.
+pub(crate) fn folder_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
     };

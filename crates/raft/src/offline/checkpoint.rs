@@ -3,18 +3,24 @@
 //! The copy is opened as a start opens a checkpoint, with every row against the recorded digest.
 //! It lies in the system's folder for temporary files (`TMPDIR`) and goes when it was looked at.
 
-use std::fs;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use seqd_disk::OsDisk;
+use seqd_disk::{Disk, FileReader, FileWriter, Kind, OsDisk, read_file};
 
+use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
 use crate::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use crate::checkpointer::restore_position;
 
 const CURRENT: &str = "CURRENT";
+
+/// More than any name and its checksum.
+const MAX_CURRENT_BYTES: usize = 4096;
+
+/// One write of a copy.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// How many rows there are; that they are records is what the digest of the state says.
 #[derive(Default)]
@@ -33,11 +39,9 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
         file: file.to_owned(),
         detail: why,
     };
-    let line = match fs::read_to_string(root.join(CURRENT)) {
-        Ok(line) => line,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(problem(CURRENT, "it is missing".to_owned()));
-        }
+    let line = match read_file(&DISK, &root.join(CURRENT), MAX_CURRENT_BYTES) {
+        Ok(Some(line)) => String::from_utf8_lossy(&line).into_owned(),
+        Ok(None) => return Err(problem(CURRENT, "it is missing".to_owned())),
         Err(e) => return Err(problem(CURRENT, e.to_string())),
     };
     // Whether the line is right is for the opening to say, which reads it again.
@@ -49,8 +53,8 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
         .prefix("seqd-look-")
         .tempdir()
         .map_err(failed)?;
-    fs::copy(root.join(CURRENT), copy.path().join(CURRENT)).map_err(failed)?;
-    if is_name && root.join(&folder).is_dir() {
+    copy_file(&root.join(CURRENT), &copy.path().join(CURRENT)).map_err(failed)?;
+    if is_name && DISK.kind(&root.join(&folder)).map_err(failed)? == Some(Kind::Folder) {
         copy_tree(&root.join(&folder), &copy.path().join(&folder)).map_err(failed)?;
     }
     let place = Place {
@@ -81,22 +85,24 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
     }
 }
 
+/// Copies what is below a folder. The copies can be written, also where the files cannot.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() {
-            copy_tree(&source, &target)?;
-        } else {
-            copy_file(&source, &target)?;
+    OsDisk.create_dir_all(to)?;
+    for name in DISK.list(from)? {
+        let (source, target) = (from.join(&name), to.join(&name));
+        match DISK.kind(&source)? {
+            Some(Kind::Folder) => copy_tree(&source, &target)?,
+            _ => copy_file(&source, &target)?,
         }
     }
     Ok(())
 }
 
-/// The bytes alone: the copy of a file that may only be read has to be writable.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut source, mut target) = (fs::File::open(from)?, fs::File::create(to)?);
-    io::copy(&mut source, &mut target).map(|_| ())
+    let mut source = FileReader::new(DISK.open_read(from)?)?;
+    let target = FileWriter::new(OsDisk.create(to)?);
+    // A piece of that size at a time: the writer itself collects nothing.
+    let mut target = BufWriter::with_capacity(PIECE_BYTES, target);
+    io::copy(&mut source, &mut target)?;
+    target.flush()
 }

@@ -1,11 +1,8 @@
 //! What lies in a stopped node's folder, file by file, as far as it can be read.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use seqd_disk::{Disk, OsDisk, ReadOnly, read_file};
+use seqd_disk::{Disk, Kind, OsDisk, ReadOnly, read_file};
 use seqd_state::codec::Versioned;
 use seqd_wal::Inspection;
 
@@ -14,6 +11,7 @@ use super::reports::{
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 use super::{FolderLock, OfflineError, checkpoint};
+use crate::checkpoint::folder_bytes;
 use crate::folder::{BootRecord, Identity, RefusedRecord};
 use crate::peers::file::PeersRecord;
 use crate::records::{self, LogIdRecord, VoteRecord};
@@ -279,11 +277,18 @@ fn names_below(root: &Path, paths: &[std::path::PathBuf]) -> Vec<String> {
     paths.iter().map(|path| below(root, path)).collect()
 }
 
-/// Bytes on the disk: what is taken, not how long files are.
+/// Bytes on the disk: what folders take, not how long their files are.
 fn sizes(root: &Path) -> Sizes {
     let mut sizes = Sizes::default();
     for name in names(root) {
-        let bytes = taken(&root.join(&name)).unwrap_or(0);
+        let path = root.join(&name);
+        let bytes = match DISK.kind(&path) {
+            Ok(Some(Kind::Folder)) => folder_bytes(&path),
+            _ => DISK
+                .open_read(&path)
+                .and_then(|file| file.len())
+                .unwrap_or(0),
+        };
         let part = match name.as_str() {
             "wal" => &mut sizes.log,
             "snap" => &mut sizes.snapshots,
@@ -296,15 +301,4 @@ fn sizes(root: &Path) -> Sizes {
         sizes.total += bytes;
     }
     sizes
-}
-
-fn taken(path: &Path) -> io::Result<u64> {
-    let known = fs::symlink_metadata(path)?;
-    let mut bytes = known.blocks() * 512;
-    if known.is_dir() {
-        for entry in fs::read_dir(path)? {
-            bytes += taken(&entry?.path())?;
-        }
-    }
-    Ok(bytes)
 }
