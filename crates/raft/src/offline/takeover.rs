@@ -145,16 +145,7 @@ pub(super) fn take_over(
     let Some(settings) = state.settings().cloned() else {
         return Err(refused(&state, RestorationError::NotFounded));
     };
-    let mut lineage = vec![settings.cluster_id.clone()];
-    lineage.extend(ancestors);
-    lineage.extend(
-        state
-            .restoration()
-            .into_iter()
-            .flat_map(|record| record.ancestors.clone()),
-    );
-    let mut seen = BTreeSet::new();
-    lineage.retain(|cluster| seen.insert(cluster.clone()));
+    let lineage = lineage(&settings.cluster_id, ancestors, &state);
     let began_ms = lineage
         .iter()
         .filter_map(|id| identity::time_of_id(id))
@@ -201,31 +192,19 @@ pub(super) fn take_over(
         ids_after_ms: settings.window_ms + 4 * settings.max_peer_skew_ms,
         sequences: raised.iter().map(|raised| since.told(raised)).collect(),
     };
-    let NewMember { name, peer, http } = member;
-    let identity = Identity {
-        cluster_id,
-        node: node.0,
-        name: name.clone(),
-        members: vec![Founder {
-            node: node.0,
-            name: name.clone(),
-            peer: peer.clone(),
-            http: http.clone(),
-        }],
-        founder: false,
-        joined: false,
-        ancestors: restoration.ancestors,
-    };
-    let nodes = BTreeMap::from([(node.0, Member { name, peer, http })]);
-    let membership = Membership::new(vec![[node.0].into()], nodes)
-        .map_err(|error| OfflineError::new("failure", error.to_string()))?;
-    let successor = Successor {
-        state,
-        position,
-        identity,
-        membership: StoredMembership::new(Some(position), membership),
-    };
+    let successor = Successor::new(state, position, node.0, member, restoration)?;
     Ok((successor, takeover))
+}
+
+/// The old cluster and all that it took the place of, each once.
+fn lineage(from_cluster: &str, recorded: Vec<String>, state: &State) -> Vec<String> {
+    let of_state = state.restoration().map(|record| record.ancestors.clone());
+    let mut lineage = vec![from_cluster.to_owned()];
+    lineage.extend(recorded);
+    lineage.extend(of_state.into_iter().flatten());
+    let mut seen = BTreeSet::new();
+    lineage.retain(|cluster| seen.insert(cluster.clone()));
+    lineage
 }
 
 fn floors(given: &[(String, i64)]) -> Result<BTreeMap<SequenceName, i64>, OfflineError> {
@@ -345,6 +324,39 @@ impl Since {
 }
 
 impl Successor {
+    fn new(
+        state: State,
+        position: LogId,
+        node: u64,
+        member: NewMember,
+        restoration: Restoration,
+    ) -> Result<Self, OfflineError> {
+        let NewMember { name, peer, http } = member;
+        let identity = Identity {
+            cluster_id: restoration.cluster_id,
+            node,
+            name: name.clone(),
+            members: vec![Founder {
+                node,
+                name: name.clone(),
+                peer: peer.clone(),
+                http: http.clone(),
+            }],
+            founder: false,
+            joined: false,
+            ancestors: restoration.ancestors,
+        };
+        let nodes = BTreeMap::from([(node, Member { name, peer, http })]);
+        let membership = Membership::new(vec![[node].into()], nodes)
+            .map_err(|error| OfflineError::new("failure", error.to_string()))?;
+        Ok(Self {
+            state,
+            position,
+            identity,
+            membership: StoredMembership::new(Some(position), membership),
+        })
+    }
+
     /// Writes everything that a start needs into a folder that holds nothing yet, the identity
     /// last. All of it is on the disk when this returns.
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {

@@ -23,6 +23,7 @@ mod power_cuts_simulated;
 mod sample;
 mod scale;
 mod strict;
+mod takeover;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,8 @@ const USAGE: &str = "usage: soak COMMAND
                                 ever synced, and the run must fail (eatmydata)
   power-cuts-simulated [--cuts 200000] [--seed 1]
                                 power cuts of whole folders on a simulated disk
+  restore [--ids 10000000]      a cluster restored, another recovered; so many further IDs on
+                                every layout, none of which repeats
   endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
             arguments.number("--cuts", 200_000),
             arguments.number("--seed", 1),
         ),
+        "restore" => takeover::run(arguments.number("--ids", 10_000_000)),
         "endurance" => endurance::run(arguments.number("--minutes", 10)),
         "scale" => scale::run(arguments.number("--records", 2_000_000)),
         "bare-axum" => bare::serve(),
