@@ -71,16 +71,49 @@ fn one_takeover(restores: bool, ids: u64) -> Result<(), Violation> {
     work(&cluster, &mut given)?;
     (0..3).for_each(|node| cluster.node_mut(node).kill());
 
-    let floor = format!("order={}", given.highest_value + 1);
     let begin = Instant::now();
-    let nodes = if restores {
+    let nodes = take_over(&mut cluster, restores, &file, given.highest_value + 1);
+    cluster.node_mut(nodes[0]).start();
+    served(|| http::get(&cluster.url(nodes[0], "/v1/id")).send().ok());
+    println!(
+        "  the first ID after {:.1} s",
+        begin.elapsed().as_secs_f64()
+    );
+    for node in &nodes[1..] {
+        join(&mut cluster, nodes[0], *node);
+    }
+    for node in nodes {
+        values(&cluster, node, &mut given)?;
+    }
+    for (at, (layout, rate)) in LAYOUTS.into_iter().enumerate() {
+        let begin = Instant::now();
+        let before = given.ids[at].len();
+        let batch = BATCH.min(rate / 4);
+        let new = mint(&cluster, &nodes, layout, ids, batch);
+        let count = new.len();
+        given.ids[at].extend(new);
+        unique(layout, &mut given.ids[at])?;
+        println!(
+            "  {layout:<10} {count:>9} IDs in {:>5.1} s, count={batch}; none repeats, nor any of \
+             the {before} before",
+            begin.elapsed().as_secs_f64()
+        );
+        given.ids[at] = Vec::new();
+    }
+    Ok(())
+}
+
+/// The new cluster's folder, and its nodes, the one with the folder first; none is started.
+fn take_over(cluster: &mut Cluster, restores: bool, file: &str, floor: i64) -> [usize; 3] {
+    let floor = format!("order={floor}");
+    if restores {
         let nodes = ["r1", "r2", "r3"].map(|name| cluster.add_stranger(name));
         let (peer, url) = (cluster.node(3).peer_address(), cluster.node(3).url());
         let folder = cluster.node(3).data().display().to_string();
         succeeds(&[
             "snapshot",
             "restore",
-            &file,
+            file,
             "--data-dir",
             &folder,
             "--name",
@@ -113,35 +146,7 @@ fn one_takeover(restores: bool, ids: u64) -> Result<(), Violation> {
         ];
         succeeds(&line);
         [0, 1, 2]
-    };
-    cluster.node_mut(nodes[0]).start();
-    served(|| http::get(&cluster.url(nodes[0], "/v1/id")).send().ok());
-    println!(
-        "  the first ID after {:.1} s",
-        begin.elapsed().as_secs_f64()
-    );
-    for node in &nodes[1..] {
-        join(&mut cluster, nodes[0], *node);
     }
-    for node in nodes {
-        values(&cluster, node, &mut given)?;
-    }
-    for (at, (layout, rate)) in LAYOUTS.into_iter().enumerate() {
-        let begin = Instant::now();
-        let before = given.ids[at].len();
-        let batch = BATCH.min(rate / 4);
-        let new = mint(&cluster, &nodes, layout, ids, batch);
-        let count = new.len();
-        given.ids[at].extend(new);
-        unique(layout, &mut given.ids[at])?;
-        println!(
-            "  {layout:<10} {count:>9} IDs in {:>5.1} s, count={batch}; none repeats, nor any of \
-             the {before} before",
-            begin.elapsed().as_secs_f64()
-        );
-        given.ids[at] = Vec::new();
-    }
-    Ok(())
 }
 
 /// IDs of every layout and values from every node.
