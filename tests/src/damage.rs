@@ -4,6 +4,7 @@
 //! folder, starts the node, and compares what it sees with the row: words, exit code, `code=`. So
 //! the document cannot say what the program does not do.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -170,18 +171,22 @@ pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Copies a folder with all that is below it.
+/// Copies a folder with all that is below it, in the order of the names: so the log comes last, and
+/// a running node's copy is one that it might have left. Files that go meanwhile are left out.
 ///
 /// # Panics
 /// If that fails.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder for the copy");
-    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("a kind of file").is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).expect("a copy");
+    let entries = std::fs::read_dir(from).expect("a folder").flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+    names.sort();
+    for name in names {
+        let (source, target) = (from.join(&name), to.join(&name));
+        if source.is_dir() {
+            copy_folder(&source, &target);
+        } else if let Err(error) = std::fs::copy(&source, target) {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{}", source.display());
         }
     }
 }

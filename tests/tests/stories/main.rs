@@ -14,6 +14,7 @@ mod checkpoint;
 mod cli;
 mod clock;
 mod cluster;
+mod copies;
 mod damaged_log;
 mod damaged_snapshots;
 mod demo;

@@ -9,7 +9,7 @@ use seqd_tests::damage::{DOCUMENT, rows};
 use crate::sources::{assert_none, one};
 
 /// What an operator must be able to tell apart.
-const TOLD_APART: [&str; 16] = [
+const TOLD_APART: [&str; 18] = [
     "torn tail",
     "flipped bit in a synced record",
     "flipped bit in a snapshot",
@@ -19,6 +19,8 @@ const TOLD_APART: [&str; 16] = [
     "empty folder of a known voter",
     "folder of another node",
     "folder of another cluster",
+    "older copy of its own folder",
+    "copy of a live node's folder started beside it",
     "newer format version",
     "folder in use by another process",
     "no permission",

@@ -1,0 +1,234 @@
+//! Old copies of a data folder: put back, or started beside the running node; and nodes that come
+//! back from their own folders, of which none may be taken for a copy.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use seqd_tests::checkers::linearizable;
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::{copy_folder, flip_bit, row};
+use seqd_tests::history::Timeline;
+use seqd_tests::node::Node;
+use seqd_tests::seed::Random;
+use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::{http, wait};
+use serde_json::json;
+
+/// How long a peer may take to hear what was acknowledged and to store it: a heartbeat and a
+/// second, and some more.
+const HEARD_AND_STORED: Duration = Duration::from_secs(2);
+
+/// How often all nodes are killed and started again.
+const ROUNDS: u32 = 5;
+
+fn worked(count: usize) -> Cluster {
+    let cluster = Cluster::started(count);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster.next(0, "order", 5);
+    cluster
+}
+
+fn work(cluster: &Cluster, at: usize) {
+    for _ in 0..20 {
+        cluster.next(at, "order", 1);
+    }
+}
+
+fn copy_of(cluster: &Cluster, at: usize) -> PathBuf {
+    let to = cluster.folder().join("kept");
+    copy_folder(&cluster.node(at).data(), &to);
+    to
+}
+
+fn put_back(cluster: &Cluster, at: usize, kept: &PathBuf) {
+    let data = cluster.node(at).data();
+    std::fs::remove_dir_all(&data).expect("the folder of a stopped node goes");
+    copy_folder(kept, &data);
+}
+
+/// Waits until a node's file `peers` was written well after `since`.
+fn wait_stored(cluster: &Cluster, at: usize, since: SystemTime) {
+    let path = cluster.node(at).data().join("peers");
+    wait::until("what was acknowledged is stored", READY, || {
+        let written = std::fs::metadata(&path).ok()?.modified().ok()?;
+        (written >= since + HEARD_AND_STORED).then_some(())
+    });
+}
+
+/// Removes a member whose folder was refused and brings its machine back as a new one.
+fn bring_back(cluster: &mut Cluster, at: usize) {
+    let name = cluster.node(at).name().to_owned();
+    let asked = cluster.leader();
+    let members = cluster.url(asked, "/v1/cluster/members");
+    http::request("DELETE", &format!("{members}/{name}"))
+        .reply()
+        .ok();
+    std::fs::remove_dir_all(cluster.node(at).data()).expect("the folder of a stopped node goes");
+    cluster.node_mut(at).start();
+    let node = cluster.node(at);
+    let added = json!({"name": name, "peer": node.peer_address(), "http": node.url()});
+    wait::until("it is added again", READY, || {
+        let reply = http::post(&members).json(&added).reply();
+        (reply.status < 300).then_some(())
+    });
+    cluster.wait_ready_of(&[at], READY);
+    wait::until("it votes again", READY, || {
+        let reply = http::post(&format!("{members}/{name}/promote")).reply();
+        (reply.status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_copy_of_a_stopped_node_s_folder_is_refused_and_the_machine_comes_back_as_a_new_node() {
+    let mut cluster = worked(3);
+    let victim = cluster.follower();
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    let kept = copy_of(&cluster, victim);
+    cluster.node_mut(victim).start();
+    cluster.wait_ready();
+    work(&cluster, victim);
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    put_back(&cluster, victim, &kept);
+    for _ in 0..2 {
+        cluster.node_mut(victim).start();
+        row("older copy of a folder that was started since").ends(cluster.node_mut(victim));
+    }
+    bring_back(&mut cluster, victim);
+    work(&cluster, victim);
+}
+
+#[test]
+fn a_copy_of_a_running_node_s_folder_is_refused_also_by_one_peer_alone() {
+    let mut cluster = worked(3);
+    let leader = cluster.leader();
+    for victim in [(leader + 1) % 3, leader] {
+        let witness = (leader + 2) % 3;
+        let third = 3 - victim - witness;
+        let kept = copy_of(&cluster, victim);
+        work(&cluster, victim);
+        wait_stored(&cluster, witness, SystemTime::now());
+        for at in 0..3 {
+            cluster.node_mut(at).kill();
+        }
+        let spare = cluster.folder().join("spare");
+        std::fs::rename(cluster.node(victim).data(), &spare).unwrap();
+        copy_folder(&kept, &cluster.node(victim).data());
+        // One that was killed and started itself is enough.
+        cluster.node_mut(witness).start();
+        cluster.node_mut(victim).start();
+        row("older copy of its own folder").ends(cluster.node_mut(victim));
+        // Its true folder is welcome.
+        std::fs::remove_dir_all(cluster.node(victim).data()).unwrap();
+        std::fs::remove_dir_all(&kept).unwrap();
+        std::fs::rename(&spare, cluster.node(victim).data()).unwrap();
+        cluster.node_mut(victim).start();
+        cluster.node_mut(third).start();
+        cluster.wait_ready();
+    }
+}
+
+/// Another process with a copy of a node's folder, under the node's name.
+fn twin(cluster: &Cluster, at: usize, data: &PathBuf) -> Node {
+    let mut twin = Node::new(cluster.folder(), "twin");
+    twin.set("node", "name", &format!("{:?}", cluster.node(at).name()));
+    twin.set_peers(&cluster.peers());
+    twin.set_data(data);
+    twin
+}
+
+#[test]
+fn a_copy_started_beside_the_running_node_is_refused_and_disturbs_nobody() {
+    let cluster = worked(3);
+    let victim = cluster.follower();
+    let kept = copy_of(&cluster, victim);
+    work(&cluster, victim);
+    for other in (0..3).filter(|at| *at != victim) {
+        wait_stored(&cluster, other, SystemTime::now());
+    }
+    let mut twin = twin(&cluster, victim, &kept);
+    twin.start();
+    row("copy of a live node's folder started beside it").ends(&mut twin);
+    work(&cluster, victim);
+    cluster.wait_ready();
+}
+
+#[test]
+fn of_two_processes_with_copies_of_one_folder_at_most_one_serves() {
+    let mut cluster = worked(3);
+    let victim = cluster.follower();
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    let kept = copy_of(&cluster, victim);
+    let mut twin = twin(&cluster, victim, &kept);
+    twin.start();
+    cluster.node_mut(victim).start();
+    let row = row("two copies of one folder started at once");
+    wait::until("one of them ends", READY, || {
+        (!twin.is_running() || !cluster.node_mut(victim).is_running()).then_some(())
+    });
+    // Both had the time to be ready; if one is, the other has ended for good.
+    let until = Instant::now() + HEARD_AND_STORED;
+    while Instant::now() < until {
+        assert!(!(twin.is_ready() && cluster.node(victim).is_ready()));
+    }
+    let nodes = [&mut twin, cluster.node_mut(victim)];
+    let mut running = 0;
+    for node in nodes {
+        running += u32::from(node.is_running());
+        if !node.is_running() {
+            row.ends(node);
+        }
+    }
+    assert!(running <= 1);
+    work(&cluster, (victim + 1) % 3);
+}
+
+#[test]
+fn nodes_killed_at_any_moment_and_started_all_at_once_are_never_taken_for_copies() {
+    let mut random = Random::of_this_run("nodes_killed_at_any_moment_are_welcome");
+    let mut cluster = worked(3).with("raft", "snapshot_every", "500");
+    let timeline = Timeline::begin();
+    let load = Load {
+        urls: cluster.urls(),
+        clients: 4,
+        route: Route::Roaming,
+        count: 1,
+        pause: Duration::ZERO,
+    };
+    let values = Workload::next(load, timeline, "order");
+    for round in 0..ROUNDS {
+        values.wait_for(20, READY);
+        let moment = Duration::from_micros(random.below(400_000));
+        let until = Instant::now() + moment;
+        while Instant::now() < until {
+            std::thread::yield_now();
+        }
+        // All of them, or two, so that terms and leaders change in between.
+        let spared = random.below(4);
+        let mut killed: Vec<usize> = (0..3).filter(|at| *at as u64 != spared).collect();
+        random.shuffle(&mut killed);
+        for at in &killed {
+            cluster.node_mut(*at).kill();
+        }
+        for at in &killed {
+            cluster.node_mut(*at).start();
+        }
+        println!("round {round}: {killed:?} after {moment:?}");
+        cluster.wait_ready();
+    }
+    linearizable::strict(&values.finish()).unwrap();
+}
+
+#[test]
+fn a_damaged_table_of_peers_is_replaced_and_hurts_nothing() {
+    let mut cluster = worked(3);
+    let victim = cluster.follower();
+    work(&cluster, victim);
+    wait_stored(&cluster, victim, SystemTime::now());
+    assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
+    flip_bit(&cluster.node(victim).data().join("peers"), 9);
+    let said = cluster.node(victim).stderr().len();
+    cluster.node_mut(victim).start();
+    cluster.wait_ready();
+    row("damaged `peers`").is_healed(&cluster.node(victim).stderr()[said..]);
+    wait_stored(&cluster, victim, SystemTime::now());
+}
