@@ -13,5 +13,6 @@ mod arrows;
 mod damage;
 mod documents;
 mod files;
+mod format;
 mod names;
 mod sources;

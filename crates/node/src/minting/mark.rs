@@ -169,6 +169,8 @@ mod tests {
         };
         let bytes = [128, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(codec::encode(&record).unwrap(), bytes);
+        let golden = include_bytes!("../../../raft/tests/golden/data-v1/last-tick");
+        assert_eq!(golden, &bytes);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod cluster;
 mod copies;
 mod exports;
+mod golden;
 mod harness;
 mod hung_disk;
 mod storage_suite;

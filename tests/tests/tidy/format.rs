@@ -1,0 +1,88 @@
+//! The description of what is on disk: its examples are the bytes of the golden folder, and its
+//! table has every kind of value that the code writes.
+
+use std::collections::BTreeSet;
+
+use seqd_tests::binary::workspace;
+
+use crate::sources::{one, product};
+
+const DOCUMENT: &str = "docs/FORMAT.md";
+const GOLDEN: &str = "crates/raft/tests/golden/data-v1";
+
+/// The examples: a file of the golden folder, and bytes that must be in it.
+fn examples(text: &str) -> Vec<(String, String)> {
+    let named = text.lines().filter_map(|line| line.split_once(": "));
+    let is_hex = |hex: &str| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    named
+        .filter(|(file, hex)| !file.contains(' ') && is_hex(hex))
+        .map(|(file, hex)| (file.to_owned(), hex.to_owned()))
+        .collect()
+}
+
+#[test]
+fn examples_of_the_format_are_the_bytes_of_the_golden_folder() {
+    let document = one(DOCUMENT).unwrap();
+    let examples = examples(&document.text);
+    let files: BTreeSet<_> = examples.iter().map(|(file, _)| file.as_str()).collect();
+    for (file, hex) in &examples {
+        let bytes = std::fs::read(workspace().join(GOLDEN).join(file)).expect(file);
+        let golden: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let at = golden.find(hex.as_str());
+        assert!(at.is_some_and(|at| at % 2 == 0), "{file} lacks {hex}");
+    }
+    let expected = [
+        "CURRENT",
+        "boot",
+        "identity",
+        "last-tick",
+        "peers",
+        "snap/30-1.snap",
+        "state-1/witness",
+        "wal/0000000001.seg",
+        "wal/0000000003.seg",
+    ];
+    assert_eq!(files, expected.into());
+}
+
+/// Kind and version of each value that the code can write.
+fn kinds_in_code() -> BTreeSet<(u8, u8)> {
+    let mut kinds = BTreeSet::new();
+    for source in product() {
+        // The codec's own tests have a kind that nothing stores.
+        if source.path.ends_with("state/src/codec.rs") {
+            continue;
+        }
+        let mut kind = None;
+        for (_, line) in source.code() {
+            let number = |after: &str| {
+                let digits = line.split_once(after)?.1;
+                let end = digits.find(|c: char| !c.is_ascii_digit())?;
+                digits[..end].parse::<u8>().ok()
+            };
+            kind = number("const KIND: u8 = ").or(kind);
+            if let (Some(of), Some(version)) = (kind, number("const VERSION: u8 = ")) {
+                kinds.insert((of, version));
+                kind = None;
+            }
+            if let (Some(of), Some(version)) = (number(", kind "), number(", version ")) {
+                kinds.insert((of, version));
+            }
+        }
+    }
+    kinds
+}
+
+#[test]
+fn the_table_of_kinds_has_every_kind_that_is_written() {
+    let document = one(DOCUMENT).unwrap();
+    let rows = document.text.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let (kind, version) = (cells.next()?.parse().ok()?, cells.next()?.parse().ok()?);
+        Some((kind, version))
+    });
+    let described: BTreeSet<(u8, u8)> = rows.collect();
+    let in_code = kinds_in_code();
+    assert!(in_code.len() > 20, "{in_code:?}");
+    assert_eq!(described, in_code);
+}
