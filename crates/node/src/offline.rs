@@ -19,7 +19,10 @@ const LAST_TICK: &str = "last-tick";
 pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let mut report = seqd_raft::offline::inspect_folder(root)?;
     match mark::look(&ReadOnly(OsDisk), root) {
-        Ok(mark) => report.last_minted_ms = mark.map(|mark| mark.last_minted.0),
+        Ok(mark) => {
+            let minted = mark.map(|mark| mark.last_minted.0);
+            report.last_minted_ms = minted.filter(|ms| *ms > 0);
+        }
         Err(detail) => report.problems.push(Problem {
             file: LAST_TICK.to_owned(),
             detail,
@@ -36,6 +39,9 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
     seqd_raft::offline::verify_folder(root, tell)?;
     match mark::look(&ReadOnly(OsDisk), root) {
         Ok(None) => {}
+        Ok(Some(mark)) if mark.last_minted.0 == 0 => {
+            tell(&Check::ok(LAST_TICK, "nothing minted yet"));
+        }
         Ok(Some(mark)) => tell(&Check::ok(
             LAST_TICK,
             format!("minted up to {}", crate::times::rfc3339(mark.last_minted)),

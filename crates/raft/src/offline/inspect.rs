@@ -21,6 +21,10 @@ use crate::types::{LogId, Vote};
 /// The most bytes of a small file.
 const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
 
+/// What a folder without a format is.
+pub(super) const NO_FORMAT: &str =
+    "it is missing: this is no data folder of seqd, or part of it was deleted";
+
 /// Everything here goes through this disk, which cannot write.
 pub(super) const DISK: ReadOnly<OsDisk> = ReadOnly(OsDisk);
 
@@ -69,6 +73,9 @@ impl FolderReport {
 
     fn small_files(&mut self, root: &Path) {
         let format = format_of(root);
+        if let Ok(None) = format {
+            self.problem("format", NO_FORMAT);
+        }
         self.format = self.read("format", format);
         let identity = small_file::<Identity>(root, "identity");
         self.identity = self.read("identity", identity).map(Into::into);

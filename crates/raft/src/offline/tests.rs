@@ -260,7 +260,8 @@ fn missing_files_are_told() {
     fs::remove_file(root.join("CURRENT")).unwrap();
     assert_bad(&root, &["CURRENT", "missing"]);
     fs::remove_file(root.join("format")).unwrap();
-    assert_bad(&root, &["format"]);
+    assert_bad(&root, &["format", "missing"]);
+    assert_eq!(inspect_folder(&root).unwrap().problems[0].file, "format");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use seqd_wal::Inspection;
 use serde::Serialize;
 
-use super::inspect::{DISK, below, entry_id, format_of, log_report, names, small_file};
+use super::inspect::{DISK, NO_FORMAT, below, entry_id, format_of, log_report, names, small_file};
 use super::replay;
 use super::reports::{CheckpointReport, EntryId, LogReport, Problem, Torn};
 use super::snapshot::{SnapshotReport, read_snapshot};
@@ -145,12 +145,11 @@ impl Checks<'_> {
                 )
             }
         };
-        if self.small("format", format_of(root), known).is_none() {
-            self.tell(&Check::bad(
-                "format",
-                "no format that can be read: no data folder of seqd",
-            ));
+        let format = format_of(root);
+        if let Ok(None) = format {
+            self.tell(&Check::bad("format", NO_FORMAT));
         }
+        self.small("format", format, known);
         let identity = self.small(
             "identity",
             small_file::<Identity>(root, "identity"),
@@ -215,7 +214,7 @@ impl Checks<'_> {
             self.tell(&Check::note(&torn.file, detail));
         }
         for leftover in &log.leftovers {
-            let detail = "left by an interrupted write; the next start removes it";
+            let detail = "it was not finished; the next start removes it";
             self.tell(&Check::note(below(root, leftover), detail));
         }
         if let Some(damage) = &log.damage {
@@ -286,7 +285,7 @@ impl Checks<'_> {
         for name in names(&folder) {
             let file = format!("snap/{name}");
             if name.ends_with(".tmp") {
-                let detail = "left by an interrupted write; the next start removes it";
+                let detail = "it was not finished; the next start removes it";
                 self.tell(&Check::note(file, detail));
                 continue;
             }
