@@ -55,6 +55,15 @@ pub(crate) async fn hello_all(
         peers.entry(name.clone()).or_insert_with(|| addr.clone());
     }
     peers.remove(&local.settings.name);
+    hello_each(local, peers, limit).await
+}
+
+/// Says hello to these peers, addresses by name.
+pub(crate) async fn hello_each(
+    local: &Local,
+    peers: BTreeMap<String, String>,
+    limit: Duration,
+) -> Round {
     let hello = own_hello(local);
     let asked = peers.into_iter().map(|(name, addr)| {
         let hello = hello.clone();

@@ -108,6 +108,7 @@ impl Raft {
             )),
             tokio::spawn(succession::watch_leaders(Arc::clone(&local))),
             tokio::spawn(peers::file::keep(Arc::clone(&local))),
+            tokio::spawn(peers::showing::greet_strangers(Arc::clone(&local))),
             tokio::spawn(disk_watch::watch(Arc::clone(&local))),
             tokio::spawn(count_leader_changes(
                 Arc::clone(&local),

@@ -5,6 +5,7 @@
 //! wait for an answer, so a whole cluster can start at once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -22,6 +23,9 @@ pub(crate) const ROUND: Duration = Duration::from_millis(200);
 
 /// Pause between two rounds while only the rest is waited for.
 const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);
+
+/// Time between two greetings of addresses where a node of an ancestor may run.
+const GREET_EVERY: Duration = Duration::from_secs(2);
 
 /// Whom a start shows itself to, as its folder has it.
 pub(crate) struct Audience {
@@ -79,6 +83,29 @@ pub(crate) async fn show_up(
                 tokio::time::sleep(ROUND).await;
             }
         }
+    }
+}
+
+/// A restored cluster greets, again and again, the configured addresses that are not its members':
+/// a node of its ancestor that runs there must hear of it.
+pub(crate) async fn greet_strangers(local: Arc<Local>) {
+    while !local.is_stopped() {
+        tokio::time::sleep(GREET_EVERY).await;
+        let Some(replica) = local.replica.get() else {
+            continue;
+        };
+        if local.with_identity(|own| own.ancestors.is_empty()) != Some(false) {
+            continue;
+        }
+        let members: BTreeSet<String> = replica
+            .members()
+            .into_values()
+            .map(|member| member.peer)
+            .collect();
+        let mut strangers = hello::peer_list(&local);
+        strangers.retain(|name, addr| *name != local.settings.name && !members.contains(addr));
+        // Whoever must stop for it does so by itself; the answers say nothing to a running node.
+        hello::hello_each(&local, strangers, HELLO_LIMIT).await;
     }
 }
 

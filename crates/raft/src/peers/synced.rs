@@ -54,3 +54,54 @@ impl Synced {
             .map(Into::into)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use openraft::entry::RaftEntry;
+    use openraft::storage::{IOFlushed, RaftLogStorage};
+    use seqd_wal::{Wal, WalOptions};
+
+    use super::*;
+    use crate::log_store::LogStore;
+    use crate::types::{self, Entry};
+
+    async fn append(log: &mut LogStore, term: u64, index: u64) {
+        let entry = Entry::new_blank(types::log_id(term, index));
+        log.append([entry], IOFlushed::noop()).await.unwrap();
+        // A vote waits for what was queued before it.
+        let vote = log.vote().unwrap();
+        log.save_vote(&vote).await.unwrap();
+    }
+
+    fn opened(dir: &std::path::Path) -> (LogStore, Arc<Synced>) {
+        let (wal, recovered) = Wal::open(WalOptions::new(dir)).unwrap();
+        let log = LogStore::new(wal, &recovered, Arc::default()).unwrap();
+        let synced = log.synced();
+        (log, synced)
+    }
+
+    #[tokio::test]
+    async fn only_what_is_synced_is_named_and_only_under_a_synced_vote() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut log, synced) = opened(dir.path());
+        let (voted, leads) = (types::vote(1, 1, false), types::vote(1, 1, true));
+        log.save_vote(&voted).await.unwrap();
+        assert_eq!(synced.last_under(&voted), None);
+        append(&mut log, 1, 0).await;
+        append(&mut log, 1, 1).await;
+        assert_eq!(synced.last_under(&leads), None);
+        log.save_vote(&leads).await.unwrap();
+        let at = |index| Some(LogIdRecord { term: 1, index });
+        assert_eq!(synced.last_under(&leads), at(1));
+        log.truncate_after(Some(types::log_id(1, 0))).await.unwrap();
+        assert_eq!(synced.last_under(&leads), at(0));
+        // A snapshot stands for entries that the log never had.
+        synced.purged(types::log_id(1, 7));
+        assert_eq!(synced.last_under(&leads), at(7));
+        drop((log, synced));
+        let (_log, synced) = opened(dir.path());
+        assert_eq!(synced.last_under(&leads), at(0));
+    }
+}

@@ -199,6 +199,23 @@ async fn a_copy_that_nobody_knew_better_stops_when_the_one_who_does_comes_up() {
     cluster.stop_all().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_log_and_state_under_the_newest_start_number_are_refused() {
+    let (mut cluster, victim) = worked().await;
+    let kept = kept(&cluster, victim);
+    work(cluster.raft(victim)).await;
+    for other in (0..3).filter(|at| *at != victim) {
+        knows(&cluster, other, victim).await;
+    }
+    cluster.stop(victim).await;
+    let folder = cluster.spots[victim].folder.clone();
+    let boot = std::fs::read(folder.join("boot")).unwrap();
+    put_back(&kept, &folder);
+    std::fs::write(folder.join("boot"), boot).unwrap();
+    assert_refused_for_good(&mut cluster, victim).await;
+    cluster.stop_all().await;
+}
+
 /// How many of these nodes run after they have had the time to find each other out.
 async fn that_run(nodes: &[&Raft]) -> usize {
     let settled = Instant::now() + Duration::from_secs(3);

@@ -58,3 +58,27 @@ async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
     .await;
     new.stop_all().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_the_old_cluster_that_starts_later_is_greeted() {
+    let mut old = Cluster::new(3).await;
+    old.ready().await;
+    let ancestor = old.raft(0).status().cluster_id.unwrap();
+    old.stop_all().await;
+    let mut new = Cluster::new(1).await;
+    new.ready().await;
+    new.stop(0).await;
+    descend(&new, 0, &ancestor);
+    // The old nodes know nothing of the new one's address.
+    new.peers.push(Peer {
+        name: "old-n3".to_owned(),
+        addr: old.peers[2].addr.clone(),
+    });
+    new.start(0).await.unwrap();
+    new.ready().await;
+    old.start(1).await.unwrap();
+    old.start(2).await.unwrap();
+    assert_superseded(old.raft(2)).await;
+    old.stop_all().await;
+    new.stop_all().await;
+}
