@@ -1,7 +1,7 @@
 //! Old copies of a data folder: put back, or started beside the running node; and nodes that come
 //! back from their own folders, of which none may be taken for a copy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use seqd_tests::checkers::linearizable;
@@ -40,18 +40,24 @@ fn copy_of(cluster: &Cluster, at: usize) -> PathBuf {
     to
 }
 
-fn put_back(cluster: &Cluster, at: usize, kept: &PathBuf) {
+fn put_back(cluster: &Cluster, at: usize, kept: &Path) {
     let data = cluster.node(at).data();
     std::fs::remove_dir_all(&data).expect("the folder of a stopped node goes");
     copy_folder(kept, &data);
 }
 
-/// Waits until a node's file `peers` was written well after `since`.
-fn wait_stored(cluster: &Cluster, at: usize, since: SystemTime) {
+fn written(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).ok()?.modified().ok()
+}
+
+/// Waits until a node's file `peers` was written well after this call.
+fn wait_stored(cluster: &Cluster, at: usize) {
+    let now = cluster.folder().join("now");
+    std::fs::write(&now, []).expect("a file that tells the time");
+    let heard = written(&now).expect("its time") + HEARD_AND_STORED;
     let path = cluster.node(at).data().join("peers");
     wait::until("what was acknowledged is stored", READY, || {
-        let written = std::fs::metadata(&path).ok()?.modified().ok()?;
-        (written >= since + HEARD_AND_STORED).then_some(())
+        (written(&path)? >= heard).then_some(())
     });
 }
 
@@ -106,7 +112,7 @@ fn a_copy_of_a_running_node_s_folder_is_refused_also_by_one_peer_alone() {
         let third = 3 - victim - witness;
         let kept = copy_of(&cluster, victim);
         work(&cluster, victim);
-        wait_stored(&cluster, witness, SystemTime::now());
+        wait_stored(&cluster, witness);
         for at in 0..3 {
             cluster.node_mut(at).kill();
         }
@@ -128,7 +134,7 @@ fn a_copy_of_a_running_node_s_folder_is_refused_also_by_one_peer_alone() {
 }
 
 /// Another process with a copy of a node's folder, under the node's name.
-fn twin(cluster: &Cluster, at: usize, data: &PathBuf) -> Node {
+fn twin(cluster: &Cluster, at: usize, data: &Path) -> Node {
     let mut twin = Node::new(cluster.folder(), "twin");
     twin.set("node", "name", &format!("{:?}", cluster.node(at).name()));
     twin.set_peers(&cluster.peers());
@@ -143,7 +149,7 @@ fn a_copy_started_beside_the_running_node_is_refused_and_disturbs_nobody() {
     let kept = copy_of(&cluster, victim);
     work(&cluster, victim);
     for other in (0..3).filter(|at| *at != victim) {
-        wait_stored(&cluster, other, SystemTime::now());
+        wait_stored(&cluster, other);
     }
     let mut twin = twin(&cluster, victim, &kept);
     twin.start();
@@ -223,12 +229,12 @@ fn a_damaged_table_of_peers_is_replaced_and_hurts_nothing() {
     let mut cluster = worked(3);
     let victim = cluster.follower();
     work(&cluster, victim);
-    wait_stored(&cluster, victim, SystemTime::now());
+    wait_stored(&cluster, victim);
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
     flip_bit(&cluster.node(victim).data().join("peers"), 9);
     let said = cluster.node(victim).stderr().len();
     cluster.node_mut(victim).start();
     cluster.wait_ready();
     row("damaged `peers`").is_healed(&cluster.node(victim).stderr()[said..]);
-    wait_stored(&cluster, victim, SystemTime::now());
+    wait_stored(&cluster, victim);
 }
