@@ -13,8 +13,8 @@ use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 
-/// Cuts of one cluster: its state and its log become large enough for snapshots and purges.
-const PIECE: usize = 60;
+/// Cuts of one cluster: its log becomes long enough for snapshots and purges.
+const PIECE: usize = 150;
 
 /// Cuts under one continuous load, after which everything is judged.
 const ROUND: usize = 15;
