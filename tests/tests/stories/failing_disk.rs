@@ -10,9 +10,10 @@ use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{files, row};
 use seqd_tests::faults::{Strace, can_trace};
 use seqd_tests::history::{Timeline, Values};
-use seqd_tests::loop_disk::FileSystem;
+use seqd_tests::loop_disk::{FileSystem, ROOMY};
 use seqd_tests::node::Node;
 use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::{http, wait};
 use serde_json::json;
 
 use crate::power_cuts::cannot_cut;
@@ -25,6 +26,9 @@ const ELECTION: Duration = Duration::from_millis(2500);
 
 /// Room for a log of two segments, a checkpoint and some more.
 const SMALL: u64 = 96 << 20;
+
+/// A hung disk thaws after this at the latest.
+const THAWS: Duration = Duration::from_secs(20);
 
 fn cannot_trace(story: &str) -> bool {
     let can = can_trace();
@@ -171,4 +175,45 @@ fn a_full_disk_ends_the_leader_and_room_brings_it_back() {
 #[test]
 fn full_disks_everywhere_lose_nothing() {
     full_disks(|_| vec![0, 1, 2]);
+}
+
+/// A disk that neither answers nor fails: frozen, and thawed again by a timer whatever happens.
+#[test]
+fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
+    if cannot_cut(FileSystem::Ext4, "a hung disk") {
+        return;
+    }
+    let planned = Cluster::planned(3).on_disks(FileSystem::Ext4, ROOMY);
+    let mut cluster = started_with_order(planned);
+    let load = strict_load(&cluster);
+    load.wait_for(50, READY);
+    let hung = cluster.leader();
+    let said = cluster.node(hung).stderr().len();
+    let frozen = cluster.disk_mut(hung).freeze(THAWS);
+    let begin = Instant::now();
+    let name = cluster.node(hung).name().to_owned();
+    let heir = wait::until("another leader", READY, || {
+        let other = cluster.node((hung + 1) % 3).cluster_view()?;
+        let leader = other["leader"].as_str()?.to_owned();
+        (leader != name).then_some(leader)
+    });
+    println!("{heir} leads instead of {name} after {:?}", begin.elapsed());
+    load.wait_for(20, READY);
+    wait::until("the hung node says why it is not ready", READY, || {
+        let reply = http::get(&cluster.url(hung, "/readyz?verbose"))
+            .send()
+            .ok()?;
+        (reply.status == 503 && reply.body.contains("the disk hangs")).then_some(())
+    });
+    assert!(begin.elapsed() < THAWS, "it thawed before that was seen");
+    let metrics = cluster.get(hung, "/metrics").ok().body;
+    let stalled = "seqd_raft_disk_stalled_seconds ";
+    let stalled = metrics.lines().find_map(|line| line.strip_prefix(stalled));
+    let stalled: f64 = stalled.and_then(|text| text.parse().ok()).expect("a time");
+    assert!(stalled >= 1.0, "stalled for {stalled} s");
+    drop(frozen);
+    row("hung disk").is_healed(&cluster.node(hung).stderr()[said..]);
+    cluster.wait_ready();
+    load.wait_for(20, READY);
+    assert_nothing_lost(&cluster, load, hung);
 }

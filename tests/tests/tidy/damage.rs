@@ -27,7 +27,7 @@ const TOLD_APART: [&str; 18] = [
     "read-only",
     "full disk",
     "failing fsync",
-    "damaged `identity`",
+    "hung disk",
 ];
 
 #[test]
