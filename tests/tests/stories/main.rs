@@ -20,6 +20,7 @@ mod damaged_snapshots;
 mod demo;
 mod failing_disk;
 mod folders;
+mod golden;
 mod http;
 mod ids;
 mod members;

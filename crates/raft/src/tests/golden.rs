@@ -196,7 +196,7 @@ fn make(root: &Path) {
         node: 1,
         name: "n1".to_owned(),
         members: members(),
-        founder: true,
+        founder: false,
         joined: false,
         ancestors: vec!["01KANCESTOR000000000000001".to_owned()],
     };
