@@ -14,6 +14,8 @@ use super::*;
 mod conformance;
 mod damage;
 mod generations;
+mod scale;
+mod shadow;
 
 const CLUSTER: &str = "cluster-a";
 

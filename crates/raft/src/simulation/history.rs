@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use openraft::storage::{IOFlushed, RaftLogStorage, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::TypeConfigExt;
-use seqd_disk::simulated::{Call, Dice, Operation, SimulatedDisk};
+use seqd_disk::simulated::{Call, Dice, SimulatedDisk};
 
 use super::check::{self, Expected};
 use super::cluster::Cluster;
@@ -59,13 +59,14 @@ pub fn history(seed: u64, cuts: u64, plant: Plant) -> Result<Figures, Box<Violat
     while life.figures.cuts < cuts {
         life.round += 1;
         if let Err(what) = life.round() {
-            let last = life.disk.operations();
-            let operations = life.before.iter().chain(&last);
+            let before = life.before.map(|disk| disk.operations());
+            let mut operations = before.unwrap_or_default();
+            operations.extend(life.disk.operations());
             return Err(Box::new(Violation {
                 seed,
                 round: life.round,
                 what,
-                operations: operations.map(ToString::to_string).collect(),
+                operations: operations.iter().map(ToString::to_string).collect(),
                 steps: life.steps,
             }));
         }
@@ -95,8 +96,8 @@ pub(super) struct Life {
     round: u64,
     /// Since the opening before the last one.
     steps: Vec<String>,
-    /// The operations of the disk before the present one.
-    before: Vec<Operation>,
+    /// The disk before the present one.
+    before: Option<SimulatedDisk>,
 }
 
 impl Life {
@@ -122,7 +123,7 @@ impl Life {
             figures: Figures::default(),
             round: 0,
             steps: Vec::new(),
-            before: Vec::new(),
+            before: None,
         }
     }
 
@@ -160,11 +161,10 @@ impl Life {
         self.figures.operations += self.disk.operation_count();
         let print = self.disk.fingerprint();
         self.figures.fingerprint = self.figures.fingerprint.rotate_left(7) ^ print;
-        self.before = self.disk.operations();
         let older = self.steps.iter().rposition(|step| step == CUT).unwrap_or(0);
         self.steps.drain(..older);
         self.steps.push(CUT.to_owned());
-        self.disk = next;
+        self.before = Some(std::mem::replace(&mut self.disk, next));
     }
 
     /// Opens, checks and starts; now and then the power fails meanwhile.

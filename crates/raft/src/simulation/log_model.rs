@@ -73,8 +73,9 @@ impl LogModel {
 
     /// All operations were acknowledged, for the last of them was.
     pub(super) fn acknowledge_all(&mut self) {
-        self.acknowledged = self.now.clone();
-        self.pending.clear();
+        for change in self.pending.drain(..) {
+            self.acknowledged.apply(&change);
+        }
     }
 
     /// Takes what was found after a cut as the log from here on.

@@ -61,8 +61,8 @@ fn main() -> ExitCode {
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "power-cuts" => power_cuts::run(&arguments),
         "power-cuts-simulated" => power_cuts_simulated::run(
-            arguments.number("--cuts", 200_000),
-            arguments.number("--seed", 1),
+            arguments.size("--cuts", 200_000) as u64,
+            arguments.size("--seed", 1) as u64,
         ),
         "restore" => takeover::run(arguments.number("--ids", 10_000_000)),
         "endurance" => endurance::run(arguments.number("--minutes", 10)),
