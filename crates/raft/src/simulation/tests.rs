@@ -1,5 +1,15 @@
 //! Cuts without a violation, faults that are found, histories that repeat themselves.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use openraft::storage::{IOFlushed, RaftLogStorage, RaftSnapshotBuilder, RaftStateMachine};
+use seqd_disk::Disk;
+use seqd_disk::simulated::{Dice, SimulatedDisk};
+
+use super::cluster::Cluster;
+use super::node::{Node, ROOT};
 use super::*;
 
 // Two tests, for two processors; each failure prints its own seed.
@@ -76,4 +86,56 @@ fn a_purge_before_the_snapshot_is_durable_is_found() {
 #[test]
 fn a_checkpoint_ahead_of_the_synced_log_is_found() {
     found(Plant::CheckpointAheadOfLog);
+}
+
+/// Appends and applies the committed entries up to `end`, then takes a snapshot.
+fn grow(node: &mut Node, cluster: &mut Cluster, dice: &mut Dice, end: u64) {
+    let mut entries = Vec::new();
+    for index in cluster.next()..end {
+        let entry = cluster.propose(index, dice);
+        cluster.commit(entry.clone());
+        entries.push(entry);
+    }
+    let pump = node.pump.clone();
+    let appended = node.log.append(entries.clone(), IOFlushed::noop());
+    Node::drive(&pump, appended).unwrap();
+    pump.run();
+    node.apply(entries).unwrap();
+    Node::drive(&pump, async {
+        let mut builder = node.machine.get_snapshot_builder().await;
+        builder.build_snapshot().await
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_older_log_beside_a_checkpoint_at_a_snapshot_is_refused() {
+    let disk = SimulatedDisk::holding("/");
+    let (seeds, mut dice) = (Arc::new(AtomicU32::new(1)), Dice::new(1));
+    let mut cluster = Cluster::new();
+    let (mut node, _) = Node::open(&disk, &seeds, Plant::Nothing).unwrap_or_else(|_| panic!());
+    grow(&mut node, &mut cluster, &mut dice, 10);
+    let older = disk.killed();
+    grow(&mut node, &mut cluster, &mut dice, 20);
+    Node::drive(&node.pump, node.machine.checkpointer.stop()).unwrap();
+    node.wal.close().unwrap();
+
+    let whole = disk.kept();
+    assert!(Node::open(&whole, &seeds, Plant::Nothing).is_ok());
+    let mixed = disk.kept();
+    let wal = Path::new(ROOT).join("wal");
+    for name in mixed.list(&wal).unwrap() {
+        mixed.delete(wal.join(name));
+    }
+    for name in older.list(&wal).unwrap() {
+        let bytes = older.contents(wal.join(&name)).unwrap();
+        mixed.put(wal.join(name), &bytes);
+    }
+    let refused = Node::open(&mixed, &seeds, Plant::Nothing).err().unwrap();
+    assert_eq!(refused.code, "corrupt");
+    assert!(
+        refused.message.contains("the log was lost or is older"),
+        "{}",
+        refused.message
+    );
 }

@@ -8,3 +8,4 @@ mod harness;
 mod hung_disk;
 mod storage_suite;
 mod superseded;
+mod transfer;

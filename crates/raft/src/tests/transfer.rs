@@ -1,0 +1,136 @@
+//! A snapshot's transfer that is interrupted starts again without harm.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seqd_state::State;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::harness::{Cluster, create, deadline, free_addr, start, wait};
+use crate::replica::Replica;
+
+/// Only a snapshot is so large that this much of it passes through one connection.
+const CUT_AFTER_BYTES: usize = 64 << 10;
+
+/// A way to a node that breaks in the middle of the first large transfers.
+struct Way {
+    addr: String,
+    breaks_left: Arc<AtomicU64>,
+}
+
+impl Way {
+    async fn to(target: String, breaks: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        let breaks_left = Arc::new(AtomicU64::new(breaks));
+        let left = Arc::clone(&breaks_left);
+        tokio::spawn(async move {
+            while let Ok((caller, _)) = listener.accept().await {
+                tokio::spawn(carry(caller, target.clone(), Arc::clone(&left)));
+            }
+        });
+        Self { addr, breaks_left }
+    }
+}
+
+async fn carry(mut caller: TcpStream, target: String, breaks_left: Arc<AtomicU64>) {
+    let Ok(mut callee) = TcpStream::connect(target).await else {
+        return;
+    };
+    let (mut from, mut back) = caller.split();
+    let (mut answers, mut to) = callee.split();
+    let forth = async {
+        let (mut chunk, mut carried) = (vec![0; 8 << 10], 0);
+        loop {
+            let read = from.read(&mut chunk).await.unwrap_or(0);
+            carried += read;
+            let is_large = carried > CUT_AFTER_BYTES;
+            let breaks = is_large
+                && breaks_left
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                        left.checked_sub(1)
+                    })
+                    .is_ok();
+            if read == 0 || breaks || to.write_all(&chunk[..read]).await.is_err() {
+                return;
+            }
+        }
+    };
+    let answered = tokio::io::copy(&mut answers, &mut back);
+    tokio::select! { () = forth => {}, _ = answered => {} }
+}
+
+fn replica(raft: &crate::Raft) -> Arc<Replica> {
+    Arc::clone(raft.local().replica.get().expect("it runs"))
+}
+
+/// Two snapshots, and a log that begins behind the first of them.
+async fn purged_behind_snapshots(cluster: &Cluster) {
+    let raft = cluster.raft(0);
+    let replica = replica(raft);
+    for round in 0..2 {
+        // Long names, many rows: some hundred KiB.
+        let filler = "n".repeat(100);
+        for group in 0..10 {
+            let commands = (0..100).map(|n| create(&format!("{filler}{round}.{group}.{n}")));
+            raft.propose(commands.collect(), deadline()).await.unwrap();
+        }
+        let applied = raft.status().applied;
+        replica.raft.trigger().snapshot().await.unwrap();
+        wait("the snapshot is taken", || async {
+            let snapshot = replica.raft.get_snapshot().await.unwrap();
+            snapshot.is_some_and(|taken| {
+                taken
+                    .meta
+                    .last_log_id
+                    .is_some_and(|id| id.index() >= applied)
+            })
+        })
+        .await;
+    }
+    let upto = raft.status().applied;
+    replica.raft.trigger().purge_log(upto).await.unwrap();
+    wait("the log is purged", || async {
+        replica.wal.first_index() > 1
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    purged_behind_snapshots(&cluster).await;
+
+    let addr = free_addr();
+    let folder = cluster.dir.path().join("n2");
+    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
+    let way = Way::to(addr, 2).await;
+    cluster
+        .raft(0)
+        .member_add("n2".into(), way.addr.clone(), None, deadline())
+        .await
+        .unwrap();
+    wait("the learner has what the leader has", || async {
+        let (one, other) = (cluster.raft(0).status(), learner.status());
+        one.applied == other.applied && one.digest == other.digest
+    })
+    .await;
+    assert_eq!(way.breaks_left.load(Ordering::SeqCst), 0, "it was broken");
+    let count = |state: &State| state.sequences("", None, 10_000).len();
+    assert_eq!(learner.state(count), 2_000);
+    // What the broken transfers left is gone, and the mark of the installation too.
+    wait("the folder of the snapshots is clean", || async {
+        let names = std::fs::read_dir(folder.join("snap")).unwrap();
+        names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .all(|name| name.ends_with(".snap"))
+    })
+    .await;
+    let stopping = timeout(Duration::from_secs(20), learner.stop());
+    stopping.await.expect("the learner stops");
+    cluster.stop_all().await;
+}
