@@ -303,3 +303,14 @@ fn a_snapshot_is_read_in_full_and_its_damage_has_a_place() {
     let missing = read_snapshot(Path::new("/no/such.snap"), &mut |_| {}).unwrap_err();
     assert_eq!(missing.code, "not-found");
 }
+
+#[test]
+fn a_folder_of_the_first_format_is_sound_and_left_as_it_was() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/data-v1");
+    let before = files(&root);
+    assert_eq!(bad(&root), [""; 0]);
+    let report = inspect_folder(&root).unwrap();
+    assert_eq!(report.problems, []);
+    assert!(report.unlocked.is_some() && report.checkpoint.is_some());
+    assert_eq!(files(&root), before);
+}
