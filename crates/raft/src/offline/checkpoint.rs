@@ -3,12 +3,13 @@
 //! The copy is opened as a start opens a checkpoint, with every row against the recorded digest.
 //! It lies in the system's folder for temporary files (`TMPDIR`) and goes when it was looked at.
 
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, FileReader, FileWriter, Kind, OsDisk, read_file};
 
+use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
 use crate::checkpoint::{self, Opened, Place, SledStores, TakeRows};
@@ -33,11 +34,47 @@ impl TakeRows for Rows {
     }
 }
 
+/// Why there is nothing to say of a checkpoint.
+#[derive(Debug)]
+pub(super) enum Unseen {
+    /// It cannot be believed: a start would set it aside.
+    Damaged(Problem),
+    /// It could not be copied, which says nothing of it.
+    NotCopied { to: PathBuf, why: io::Error },
+}
+
+impl Unseen {
+    /// The same as an error of a tool.
+    pub(super) fn into_error(self) -> OfflineError {
+        match self {
+            Self::Damaged(Problem { file, detail }) => {
+                OfflineError::new("corrupt", format!("{file}: {detail}"))
+            }
+            Self::NotCopied { to, why } => {
+                let what = format!("no copy of the checkpoint in {}: {why}", to.display());
+                OfflineError::new("failure", what)
+                    .with_hint("TMPDIR=DIR names a folder with room for it")
+            }
+        }
+    }
+}
+
 /// The checkpoint that a start would find; none before the first.
-pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointReport>, Problem> {
-    let problem = |file: &str, why: String| Problem {
-        file: file.to_owned(),
-        detail: why,
+pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointReport>, Unseen> {
+    look_in(&std::env::temp_dir(), root, cluster_id)
+}
+
+/// [`look`] with another folder for the copy.
+pub(super) fn look_in(
+    temporary: &Path,
+    root: &Path,
+    cluster_id: &str,
+) -> Result<Option<CheckpointReport>, Unseen> {
+    let problem = |file: &str, detail: String| {
+        Unseen::Damaged(Problem {
+            file: file.to_owned(),
+            detail,
+        })
     };
     let line = match read_file(&DISK, &root.join(CURRENT), MAX_CURRENT_BYTES) {
         Ok(Some(line)) => String::from_utf8_lossy(&line).into_owned(),
@@ -49,13 +86,21 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
     let is_name = folder.starts_with("state-") && !folder.contains(['/', '.']);
     let blamed = if is_name { folder.as_str() } else { CURRENT };
     let failed = |e: io::Error| problem(blamed, e.to_string());
+    let not_copied = |why: io::Error| Unseen::NotCopied {
+        to: temporary.to_owned(),
+        why,
+    };
     let copy = tempfile::Builder::new()
         .prefix("seqd-look-")
-        .tempdir()
-        .map_err(failed)?;
-    copy_file(&root.join(CURRENT), &copy.path().join(CURRENT)).map_err(failed)?;
+        .tempdir_in(temporary)
+        .map_err(not_copied)?;
+    let copied = Copied {
+        blamed,
+        to: copy.path(),
+    };
+    copied.file(&root.join(CURRENT), &copy.path().join(CURRENT))?;
     if is_name && DISK.kind(&root.join(&folder)).map_err(failed)? == Some(Kind::Folder) {
-        copy_tree(&root.join(&folder), &copy.path().join(&folder)).map_err(failed)?;
+        copied.tree(&root.join(&folder), &copy.path().join(&folder))?;
     }
     let place = Place {
         disk: Arc::new(OsDisk),
@@ -63,7 +108,12 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
         cluster_id: cluster_id.to_owned(),
         stores: Arc::new(SledStores),
     };
-    match checkpoint::open::<Rows>(&place, false).map_err(failed)? {
+    let opened = checkpoint::open::<Rows>(&place, false).map_err(|e| match e.kind() {
+        // A newer program wrote it; all else is said of the machine.
+        io::ErrorKind::Unsupported => failed(e),
+        _ => not_copied(e),
+    });
+    match opened? {
         Opened::Good {
             store,
             rows,
@@ -85,24 +135,54 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
     }
 }
 
-/// Copies what is below a folder. The copies can be written, also where the files cannot.
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    OsDisk.create_dir_all(to)?;
-    for name in DISK.list(from)? {
-        let (source, target) = (from.join(&name), to.join(&name));
-        match DISK.kind(&source)? {
-            Some(Kind::Folder) => copy_tree(&source, &target)?,
-            _ => copy_file(&source, &target)?,
-        }
-    }
-    Ok(())
+/// A copy that is being made: what cannot be read is told of the folder, what cannot be written of
+/// the place of the copy. The copies can be written, also where the files cannot.
+struct Copied<'a> {
+    blamed: &'a str,
+    to: &'a Path,
 }
 
-fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = FileReader::new(DISK.open_read(from)?)?;
-    let target = FileWriter::new(OsDisk.create(to)?);
-    // A piece of that size at a time: the writer itself collects nothing.
-    let mut target = BufWriter::with_capacity(PIECE_BYTES, target);
-    io::copy(&mut source, &mut target)?;
-    target.flush()
+impl Copied<'_> {
+    fn unread(&self, error: io::Error) -> Unseen {
+        Unseen::Damaged(Problem {
+            file: self.blamed.to_owned(),
+            detail: error.to_string(),
+        })
+    }
+
+    fn unwritten(&self, why: io::Error) -> Unseen {
+        Unseen::NotCopied {
+            to: self.to.to_owned(),
+            why,
+        }
+    }
+
+    fn tree(&self, from: &Path, to: &Path) -> Result<(), Unseen> {
+        let made = OsDisk.create_dir_all(to);
+        made.map_err(|e| self.unwritten(e))?;
+        for name in DISK.list(from).map_err(|e| self.unread(e))? {
+            let (source, target) = (from.join(&name), to.join(&name));
+            match DISK.kind(&source).map_err(|e| self.unread(e))? {
+                Some(Kind::Folder) => self.tree(&source, &target)?,
+                _ => self.file(&source, &target)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&self, from: &Path, to: &Path) -> Result<(), Unseen> {
+        let source = DISK.open_read(from).and_then(FileReader::new);
+        let mut source = source.map_err(|e| self.unread(e))?;
+        let target = OsDisk.create(to).map(FileWriter::new);
+        let mut target = target.map_err(|e| self.unwritten(e))?;
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let read = source.read(&mut piece).map_err(|e| self.unread(e))?;
+            if read == 0 {
+                return Ok(());
+            }
+            let written = target.write_all(&piece[..read]);
+            written.map_err(|e| self.unwritten(e))?;
+        }
+    }
 }

@@ -6,6 +6,7 @@ use seqd_disk::{Disk, Kind, OsDisk, ReadOnly, read_file};
 use seqd_state::codec::Versioned;
 use seqd_wal::Inspection;
 
+use super::checkpoint::Unseen;
 use super::reports::{
     EntryId, FolderReport, IdentityReport, LogReport, PeerReport, Problem, RefusedReport,
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
@@ -116,8 +117,10 @@ impl FolderReport {
         match checkpoint::look(root, &identity.cluster_id) {
             Ok(found) => self.checkpoint = found,
             // A node that has not applied anything yet has made none.
-            Err(problem) if problem.file == "CURRENT" && self.log.last.is_none() => {}
-            Err(problem) => self.problems.push(problem),
+            Err(Unseen::Damaged(problem))
+                if problem.file == "CURRENT" && self.log.last.is_none() => {}
+            Err(Unseen::Damaged(problem)) => self.problems.push(problem),
+            Err(unseen) => self.problem("CURRENT", unseen.into_error()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, Plan, SNAPSHOTS};
 
+use super::checkpoint::Unseen;
 use super::*;
 use crate::folder::Folder;
 
@@ -167,6 +168,17 @@ fn a_flipped_byte_in_sled_is_told_and_sled_not_written_to() {
     assert!(report.checkpoint.is_none());
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert_eq!(files(&root), before);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_copied_is_not_called_damaged() {
+    let fixture = Fixture::new();
+    let nowhere = fixture.root().join("nowhere");
+    let unseen = checkpoint::look_in(&nowhere, &fixture.root(), CLUSTER).unwrap_err();
+    assert!(matches!(unseen, Unseen::NotCopied { .. }), "{unseen:?}");
+    let error = unseen.into_error();
+    assert_eq!(error.code, "failure");
+    assert!(error.hint.unwrap().contains("TMPDIR"));
 }
 
 #[test]

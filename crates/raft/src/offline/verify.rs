@@ -10,6 +10,7 @@ use std::path::Path;
 use seqd_wal::Inspection;
 use serde::Serialize;
 
+use super::checkpoint::Unseen;
 use super::inspect::{DISK, NO_FORMAT, below, entry_id, format_of, log_report, names, small_file};
 use super::replay;
 use super::reports::{CheckpointReport, EntryId, LogReport, Problem, Torn};
@@ -82,7 +83,8 @@ impl Check {
 /// Checks a folder and writes nothing to it. `tell` hears of each check as it is done.
 ///
 /// # Errors
-/// The folder is in use or is none. Damage is no error here: it is told as a [`Check`].
+/// The folder is in use or is none, or there is no room for the copy of the checkpoint. Damage is no
+/// error here: it is told as a [`Check`].
 pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     let lock = FolderLock::to_look(root)?;
     if let Some(why) = lock.why_not() {
@@ -95,7 +97,7 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
     let identity = checks.small_files();
     let log = checks.log(identity.as_ref());
     let snapshots = checks.snapshots(identity.as_ref());
-    let checkpoint = checks.checkpoint(identity.as_ref(), log.as_ref());
+    let checkpoint = checks.checkpoint(identity.as_ref(), log.as_ref())?;
     if let Some((log, report)) = &log {
         checks.cover(report, &snapshots, checkpoint.as_ref());
         checks.replay(log, report, &snapshots, checkpoint.as_ref());
@@ -326,9 +328,11 @@ impl Checks<'_> {
         &mut self,
         identity: Option<&Identity>,
         log: Option<&(Inspection, LogReport)>,
-    ) -> Option<CheckpointReport> {
-        let identity = identity?;
-        match checkpoint::look(self.root, &identity.cluster_id) {
+    ) -> Result<Option<CheckpointReport>, OfflineError> {
+        let Some(identity) = identity else {
+            return Ok(None);
+        };
+        Ok(match checkpoint::look(self.root, &identity.cluster_id) {
             Ok(None) => {
                 self.tell(&Check::ok(
                     "CURRENT",
@@ -345,7 +349,8 @@ impl Checks<'_> {
                 self.tell(&Check::ok(&found.folder, detail));
                 Some(found)
             }
-            Err(problem) => {
+            Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
+            Err(Unseen::Damaged(problem)) => {
                 let applied_nothing = log.is_some_and(|(_, log)| log.last.is_none());
                 let check = if problem.file == "CURRENT" && applied_nothing {
                     Check::ok("CURRENT", "no checkpoint yet")
@@ -355,7 +360,7 @@ impl Checks<'_> {
                 self.tell(&check);
                 None
             }
-        }
+        })
     }
 
     /// Nothing is missing between what the snapshots or the checkpoint hold and the log.
