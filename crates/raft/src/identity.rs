@@ -112,7 +112,7 @@ pub(crate) async fn take_adopt(local: &Arc<Local>, adopt: Adopt) -> Taken {
         members: adopt.members,
         founder: false,
         joined: true,
-        ancestors: Vec::new(),
+        ancestors: adopt.ancestors,
     };
     take(local, identity).await
 }

@@ -212,6 +212,7 @@ async fn add(
             )));
         }
     };
+    let restored = replica.applied.read().state.restoration().cloned();
     let adopt = Adopt {
         cluster_id: own,
         node,
@@ -225,6 +226,7 @@ async fn add(
                 http: m.http.clone(),
             })
             .collect(),
+        ancestors: restored.map_or_else(Vec::new, |record| record.ancestors),
     };
     match hello::ask(local, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
         Ok(Taken::Yes { .. }) => {}

@@ -308,4 +308,6 @@ pub(crate) struct Adopt {
     pub(crate) you: String,
     /// The members, so that it finds them after a restart.
     pub(crate) members: Vec<Founder>,
+    /// The clusters that this one took the place of.
+    pub(crate) ancestors: Vec<String>,
 }

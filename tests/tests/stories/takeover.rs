@@ -186,7 +186,7 @@ fn restore_line<'a>(file: &'a str, folder: &'a str, peer: &'a str, url: &'a str)
         "--data-dir",
         folder,
         "--name",
-        "r1",
+        "n1",
         "--peer",
         peer,
         "--http",
@@ -205,12 +205,13 @@ fn nothing_is_given_out_again_after_a_restore() {
     }
     (0..3).for_each(|node| cluster.node_mut(node).kill());
 
-    let first = cluster.add_stranger("r1");
+    // The machine of n1 gets the new folder; the others have their old ones.
+    let folder = cluster.folder().join("restored").display().to_string();
+    let first = 0;
     let (peer, url) = (
         cluster.node(first).peer_address(),
         cluster.node(first).url(),
     );
-    let folder = cluster.node(first).data().display().to_string();
     let line = restore_line(&file, &folder, &peer, &url);
     let silent = seqd(&[&line[..], &["--yes"]].concat());
     assert_eq!(silent.status.code(), Some(2), "{silent:?}");
@@ -246,11 +247,7 @@ fn nothing_is_given_out_again_after_a_restore() {
     let again = seqd(&[&line[..], &["--yes"]].concat());
     assert_eq!(again.status.code(), Some(6), "{again:?}");
 
-    let joining = [cluster.add_stranger("r2"), cluster.add_stranger("r3")];
-    let own = [format!("r1={peer}")];
-    for at in [first, joining[0], joining[1]] {
-        cluster.node_mut(at).set_peers(&own);
-    }
+    cluster.node_mut(first).set_data(Path::new(&folder));
     cluster.node_mut(first).start();
     let sequence = cluster.url(first, "/v1/sequences/invoice");
     let bare = wait::until("the new node to answer", READY, || {
@@ -259,7 +256,20 @@ fn nothing_is_given_out_again_after_a_restore() {
         (!reply.retryable()).then_some(reply)
     });
     bare.refused(400, "invalid-argument");
-    goes_on(&mut cluster, first, &joining, &mut given);
+    for old in [1, 2] {
+        for _ in 0..2 {
+            cluster.node_mut(old).start();
+            let status = cluster.node_mut(old).exit_within(READY);
+            let node = cluster.node(old);
+            assert_eq!(status.code(), Some(9), "{}", node.tail());
+            assert!(
+                node.last_line().contains("code=superseded"),
+                "{}",
+                node.tail()
+            );
+        }
+    }
+    goes_on(&mut cluster, first, &[1, 2], &mut given);
     let stated = json!({"mode": "strict", "start": 70});
     http::request("PUT", &sequence).json(&stated).reply().ok();
     assert_eq!(cluster.next(first, "invoice", 1), (70, 70));

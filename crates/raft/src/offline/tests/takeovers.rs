@@ -1,0 +1,224 @@
+//! A snapshot or a folder becomes a new cluster's folder, also when that is interrupted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seqd_disk::OsDisk;
+
+use super::fixture::{CLUSTER, ENTRIES, Fixture, SNAPSHOTS};
+use super::{bad, files};
+use crate::folder::{Folder, refusal};
+use crate::offline::*;
+
+const OLD: &str = "before-01CLUSTER";
+
+fn wishes(margin: Option<u64>) -> Wishes {
+    Wishes {
+        floors: Vec::new(),
+        margin,
+        drill: false,
+        now_ms: 1_795_228_001_118,
+    }
+}
+
+fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, OfflineError> {
+    Recovery::plan(RecoveryOptions {
+        data_dir: root.to_owned(),
+        name: None,
+        peer: None,
+        http: None,
+        wishes: wishes(margin),
+    })
+}
+
+fn planned(root: &Path) -> Recovering {
+    match recovery(root, Some(10)).unwrap() {
+        Recovery::Planned(recovering) => *recovering,
+        Recovery::Unfinished(_) => panic!("nothing was begun"),
+    }
+}
+
+/// What the folder must be, whatever happened on the way.
+#[track_caller]
+fn assert_recovered(root: &Path) {
+    let report = inspect_folder(root).unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!(bad(root), Vec::<String>::new());
+    let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
+    let identity = folder.identity().unwrap().unwrap();
+    assert_ne!(identity.cluster_id, CLUSTER);
+    assert_eq!(identity.ancestors, [CLUSTER]);
+    assert_eq!(identity.name, "n1");
+    let kept = root.join(OLD);
+    assert!(kept.join("wal").is_dir() && kept.join("identity").is_file());
+    let left: Vec<String> = fs::read_dir(root)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("successor") || name == "refused")
+        .collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+fn entries(root: &Path) -> Vec<String> {
+    let kept = |name: &String| {
+        !matches!(name.as_str(), "LOCK" | "format" | "refused") && !name.starts_with("before-")
+    };
+    let entries = fs::read_dir(root).unwrap().flatten();
+    entries
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .filter(kept)
+        .collect()
+}
+
+fn move_all(from: &Path, to: &Path, only: impl Fn(&str) -> bool) {
+    fs::create_dir_all(to).unwrap();
+    for name in entries(from).into_iter().filter(|name| only(name)) {
+        if from.join(&name) != to {
+            fs::rename(from.join(&name), to.join(&name)).unwrap();
+        }
+    }
+}
+
+fn mark(root: &Path) {
+    let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
+    let mark = refusal("recovery-unfinished", "interrupted".to_owned());
+    folder.mark_refused(&mark).unwrap();
+}
+
+/// A folder as a power cut leaves it: everything new is in `inside`, of the old is at home what
+/// `is_home` says.
+fn interrupted(inside: &str, is_home: impl Fn(&str) -> bool) -> (Fixture, PathBuf) {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    planned(&root).carry_out().unwrap();
+    mark(&root);
+    let new = root.join(inside);
+    move_all(&root, &new, |_| true);
+    fs::write(new.join("from-cluster"), CLUSTER).unwrap();
+    move_all(&root.join(OLD), &root, is_home);
+    (fixture, root)
+}
+
+#[test]
+fn a_planned_recovery_writes_nothing_and_counts_the_whole_log() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let before = files(&root);
+    let recovering = planned(&root);
+    let takeover = recovering.takeover();
+    assert_eq!((takeover.index, takeover.term), (ENTRIES - 1, 2));
+    assert_eq!(takeover.from_cluster, CLUSTER);
+    assert_eq!(takeover.member.peer, "n1:7401");
+    assert!(takeover.unproven_entries > 0 && takeover.unproven_entries < ENTRIES);
+    drop(recovering);
+    assert_eq!(files(&root), before);
+    let silent = recovery(&root, None).err().unwrap();
+    assert_eq!(silent.code, "invalid-argument");
+    assert!(silent.hint.unwrap().contains("--margin"));
+}
+
+#[test]
+fn a_bad_newest_snapshot_is_replaced_by_the_older_one_and_the_log() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let newest = fs::read_dir(root.join("snap")).unwrap().flatten();
+    let name = format!("{}-", SNAPSHOTS[1]);
+    let newest = newest.map(|entry| entry.path()).find(|path| {
+        path.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with(&name)
+    });
+    super::flip(&newest.unwrap(), 300);
+    let takeover = planned(&root).takeover().clone();
+    assert_eq!(takeover.index, ENTRIES - 1);
+}
+
+#[test]
+fn a_recovery_that_is_interrupted_is_begun_again_or_finished() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    planned(&root).carry_out().unwrap();
+    assert_recovered(&root);
+
+    // While the new folder is built.
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    mark(&root);
+    fs::create_dir(root.join("successor-new")).unwrap();
+    fs::write(root.join("successor-new/identity"), "half").unwrap();
+    assert!(Folder::open(Arc::new(OsDisk), &root).is_err());
+    planned(&root).carry_out().unwrap();
+    assert_recovered(&root);
+
+    // Before, between and after the moves.
+    type IsHome = fn(&str) -> bool;
+    let cuts: [(&str, IsHome); 4] = [
+        ("successor", |_| true),
+        ("successor", |name| name < "snap"),
+        ("successor", |_| false),
+        ("successor-in", |_| false),
+    ];
+    for (inside, is_home) in cuts {
+        let (_fixture, root) = interrupted(inside, is_home);
+        assert!(Folder::open(Arc::new(OsDisk), &root).is_err(), "{inside}");
+        let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
+            panic!("{inside}: it was certain already");
+        };
+        assert_eq!(unfinished.finish().unwrap(), root.join(OLD));
+        assert_recovered(&root);
+    }
+    // Half of the new is in its place.
+    let (_fixture, root) = interrupted("successor-in", |_| false);
+    move_all(&root.join("successor-in"), &root, |name| {
+        name < "snap" && name != "from-cluster"
+    });
+    let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
+        panic!("it was certain already");
+    };
+    unfinished.finish().unwrap();
+    assert_recovered(&root);
+}
+
+#[test]
+fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
+    let fixture = Fixture::new();
+    let snapshots = fs::read_dir(fixture.root().join("snap")).unwrap().flatten();
+    let file = snapshots.map(|entry| entry.path()).max().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let data_dir = dir.path().join("new");
+    let restore = || {
+        let address = "n9:7401".to_owned();
+        Restore::plan(RestoreOptions {
+            file: file.clone(),
+            data_dir: data_dir.clone(),
+            member: NewMember {
+                name: "n9".to_owned(),
+                peer: address,
+                http: "http://n9:7400".to_owned(),
+            },
+            wishes: wishes(Some(0)),
+        })
+    };
+    let plan = restore().unwrap();
+    assert!(!data_dir.exists());
+    plan.carry_out().unwrap();
+    assert_eq!(bad(&data_dir), Vec::<String>::new());
+    assert_eq!(restore().err().unwrap().code, "already-exists");
+
+    // A part of it, and the mark that goes last.
+    let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();
+    let mark = refusal("restore-unfinished", "interrupted".to_owned());
+    folder.mark_refused(&mark).unwrap();
+    drop(folder);
+    fs::remove_file(data_dir.join("identity")).unwrap();
+    fs::remove_dir_all(data_dir.join("snap")).unwrap();
+    assert!(Folder::open(Arc::new(OsDisk), &data_dir).is_err());
+    restore().unwrap().carry_out().unwrap();
+    assert_eq!(bad(&data_dir), Vec::<String>::new());
+    let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();
+    assert_eq!(folder.identity().unwrap().unwrap().name, "n9");
+}
