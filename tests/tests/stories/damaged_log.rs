@@ -103,17 +103,20 @@ fn a_missing_segment_is_refused() {
     let mut cluster = with_two_segments();
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     let segments = files(&log_of(cluster.node(0)), ".seg");
-    for (segment, damage) in [(0, "missing segment"), (1, "missing last segment")] {
-        let aside = segments[segment].with_extension("aside");
-        std::fs::rename(&segments[segment], &aside).unwrap();
-        cluster.node_mut(0).start();
-        row(damage).ends(cluster.node_mut(0));
-        std::fs::rename(&aside, &segments[segment]).unwrap();
-    }
+    let aside = segments[0].with_extension("aside");
+    std::fs::rename(&segments[0], &aside).unwrap();
+    cluster.node_mut(0).start();
+    row("missing segment").ends(cluster.node_mut(0));
     // Refused, and left as it was: put back, all is there.
+    std::fs::rename(&aside, &segments[0]).unwrap();
     cluster.node_mut(0).start();
     cluster.wait_ready();
     assert_eq!(cluster.next(0, "order", 1), (11, 11));
+
+    assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
+    std::fs::remove_file(&segments[1]).unwrap();
+    cluster.node_mut(0).start();
+    row("missing last segment").ends(cluster.node_mut(0));
 }
 
 #[test]
