@@ -13,7 +13,6 @@
 //! What is interrupted in 1 is begun again, what is interrupted later is finished. What was there
 //! before is never removed.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,7 +160,7 @@ impl Recovering {
         let built = self.build(&root);
         if let Err(error) = built {
             // The old content is untouched: it can be started, or recovered, as before.
-            let _ = fs::remove_dir_all(root.join(NEW));
+            let _ = OsDisk.remove_dir_all(&root.join(NEW));
             let _ = self.folder.unmark_refused();
             return Err(failed(error));
         }
@@ -187,7 +186,7 @@ impl Recovering {
         )?;
         self.successor.write(&new)?;
         OsDisk.sync_dir(&path)?;
-        fs::rename(&path, root.join(WHOLE))?;
+        OsDisk.rename(&path, &root.join(WHOLE))?;
         OsDisk.sync_dir(root)
     }
 }
@@ -218,18 +217,18 @@ impl Unfinished {
 /// Names the old cluster inside a new folder that is not in its place yet.
 const FROM: &str = "from-cluster";
 
-/// Steps 2 and 3; each of them can be repeated.
+/// Steps 2 and 3; each of them can be repeated. Everything is on one file system, so a rename moves.
 fn put_in_place(root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
     let kept = root.join(format!("{BEFORE}{from_cluster}"));
     if root.join(WHOLE).is_dir() {
         create_dir_durable(&OsDisk, &kept)?;
         for name in OsDisk.list(root)? {
             if !stays(&name) {
-                fs::rename(root.join(&name), kept.join(&name))?;
+                OsDisk.rename(&root.join(&name), &kept.join(&name))?;
             }
         }
         OsDisk.sync_dir(&kept)?;
-        fs::rename(root.join(WHOLE), root.join(MOVING_IN))?;
+        OsDisk.rename(&root.join(WHOLE), &root.join(MOVING_IN))?;
         OsDisk.sync_dir(root)?;
     }
     let moving = root.join(MOVING_IN);
@@ -237,16 +236,16 @@ fn put_in_place(root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
         // What belongs to the folder around it already is there.
         for name in OsDisk.list(&moving)? {
             if !matches!(name.as_str(), "LOCK" | "format" | FROM) {
-                fs::rename(moving.join(&name), root.join(&name))?;
+                OsDisk.rename(&moving.join(&name), &root.join(&name))?;
             }
         }
         OsDisk.sync_dir(root)?;
         OsDisk.sync_dir(&moving)?;
-        fs::remove_dir_all(&moving)?;
+        OsDisk.remove_dir_all(&moving)?;
         OsDisk.sync_dir(root)?;
     }
     if root.join("refused").is_file() {
-        fs::remove_file(root.join("refused"))?;
+        OsDisk.remove(&root.join("refused"))?;
         OsDisk.sync_dir(root)?;
     }
     Ok(kept)
@@ -269,9 +268,9 @@ fn begin_again(root: &Path) -> Result<(), OfflineError> {
     let failed = from_io(root);
     let lock = FolderLock::to_change(root)?;
     if root.join(NEW).is_dir() {
-        fs::remove_dir_all(root.join(NEW)).map_err(&failed)?;
+        OsDisk.remove_dir_all(&root.join(NEW)).map_err(&failed)?;
     }
-    fs::remove_file(root.join("refused")).map_err(&failed)?;
+    OsDisk.remove(&root.join("refused")).map_err(&failed)?;
     OsDisk.sync_dir(root).map_err(&failed)?;
     drop(lock);
     Ok(())

@@ -3,7 +3,6 @@
 //! The folder is marked as refused before anything is in it, and the mark goes last: what an
 //! interrupted restore leaves is never started, and is replaced when the restore is repeated.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -161,14 +160,14 @@ fn clear_unfinished(root: &Path) -> Result<(), OfflineError> {
         }
         let path = root.join(name);
         let removed = if path.is_dir() {
-            fs::remove_dir_all(&path)
+            OsDisk.remove_dir_all(&path)
         } else {
-            fs::remove_file(&path)
+            OsDisk.remove(&path)
         };
         removed.map_err(&failed)?;
     }
     OsDisk.sync_dir(root).map_err(&failed)?;
-    fs::remove_file(root.join("refused")).map_err(&failed)?;
+    OsDisk.remove(&root.join("refused")).map_err(&failed)?;
     OsDisk.sync_dir(root).map_err(&failed)?;
     drop(lock);
     Ok(())
