@@ -31,8 +31,18 @@ const GREET_EVERY: Duration = Duration::from_secs(2);
 pub(crate) struct Audience {
     /// Addresses by name, beside the configured peers.
     others: BTreeMap<String, String>,
-    /// Whether another voter must have answered.
-    needs_answer: bool,
+    needed: Needed,
+}
+
+/// Whose answer a start cannot do without.
+enum Needed {
+    /// That of another voter.
+    Voter,
+    /// Those of the peers with these names, of whom this folder knows nothing: any of them may be
+    /// a voter. A copy from the time when this node was alone must not go on alone.
+    Word(BTreeSet<String>),
+    /// Nobody's: this node is the only voter.
+    Nobody,
 }
 
 impl Audience {
@@ -40,7 +50,7 @@ impl Audience {
     pub(crate) fn of(local: &Local, identity: &Identity, loaded: &Loaded) -> Self {
         Self {
             others: addresses(identity, loaded),
-            needs_answer: another_may_vote(local, identity, loaded),
+            needed: Needed::of(local, identity, loaded),
         }
     }
 }
@@ -51,13 +61,11 @@ pub(crate) async fn show_up(
     identity: &Identity,
     audience: Audience,
 ) -> Result<(), Stop> {
-    let Audience {
-        others,
-        needs_answer,
-    } = audience;
+    let Audience { others, needed } = audience;
     let patience = local.settings.election.1;
     let limit = HELLO_LIMIT.min(patience);
-    let mut welcome_since = (!needs_answer).then(Instant::now);
+    let alone = matches!(needed, Needed::Nobody);
+    let mut welcome_since = alone.then(Instant::now);
     loop {
         let began = Instant::now();
         let round = hello::hello_all(local, &others, limit).await;
@@ -72,6 +80,11 @@ pub(crate) async fn show_up(
             }
         }
         refuse_foreign(local, identity, &round)?;
+        if let Needed::Word(names) = &needed
+            && names.iter().all(|name| has_answered(&round, name))
+        {
+            welcome_since.get_or_insert(began);
+        }
         match welcome_since {
             Some(since) if silent == 0 || since.elapsed() >= patience => return Ok(()),
             Some(_) => tokio::time::sleep(ROUND_FOR_THE_REST).await,
@@ -125,22 +138,34 @@ fn addresses(identity: &Identity, loaded: &Loaded) -> BTreeMap<String, String> {
     others
 }
 
-/// Whether there may be another voter: by the membership, or because the configuration names a
-/// peer that this folder knows nothing of. A copy from the time when this node was alone must not
-/// go on alone. A restored cluster begins with the members that it was given.
-fn another_may_vote(local: &Local, identity: &Identity, loaded: &Loaded) -> bool {
-    let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
-    if voters.is_empty() {
-        voters = identity.members.iter().map(|member| member.node).collect();
+fn has_answered(round: &Round, name: &str) -> bool {
+    round.get(name).is_some_and(|(_, answer)| answer.is_ok())
+}
+
+impl Needed {
+    fn of(local: &Local, identity: &Identity, loaded: &Loaded) -> Self {
+        let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
+        if voters.is_empty() {
+            voters = identity.members.iter().map(|member| member.node).collect();
+        }
+        if voters.iter().any(|voter| *voter != identity.node) {
+            return Self::Voter;
+        }
+        // A restored cluster begins with the members that it was given.
+        if !identity.ancestors.is_empty() {
+            return Self::Nobody;
+        }
+        let is_known = |name: &str| {
+            name == local.settings.name || loaded.state.nodes().any(|(_, known)| known.name == name)
+        };
+        let configured = local.settings.peers.iter().map(|peer| peer.name.clone());
+        let strangers: BTreeSet<String> = configured.filter(|name| !is_known(name)).collect();
+        if strangers.is_empty() {
+            Self::Nobody
+        } else {
+            Self::Word(strangers)
+        }
     }
-    if voters.iter().any(|voter| *voter != identity.node) {
-        return true;
-    }
-    let is_known = |name: &str| {
-        name == local.settings.name || loaded.state.nodes().any(|(_, known)| known.name == name)
-    };
-    let configured = &local.settings.peers;
-    identity.ancestors.is_empty() && configured.iter().any(|peer| !is_known(&peer.name))
 }
 
 /// A folder whose peers are of another cluster is in the wrong place.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::harness::{Cluster, create, deadline, free_addr, next, start, stopped, wait};
-use crate::{Phase, Raft, Role};
+use crate::{Peer, Phase, Raft, Role};
 
 /// Copies a folder, the log last: a checkpoint that is ahead of the log is another story.
 fn copy(from: &Path, to: &Path) {
@@ -213,6 +213,76 @@ async fn an_older_log_and_state_under_the_newest_start_number_are_refused() {
     put_back(&kept, &folder);
     std::fs::write(folder.join("boot"), boot).unwrap();
     assert_refused_for_good(&mut cluster, victim).await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    let created = cluster
+        .raft(0)
+        .propose(vec![create("orders")], deadline())
+        .await;
+    created.unwrap();
+    cluster.stop(0).await;
+    let alone = kept(&cluster, 0);
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    // It grows by a second voter.
+    let peer = Peer {
+        name: "n2".to_owned(),
+        addr: free_addr(),
+    };
+    let folder = cluster.dir.path().join("n2");
+    let second = start("n2", &folder, &peer.addr, &cluster.peers)
+        .await
+        .unwrap();
+    let added = cluster
+        .raft(0)
+        .member_add(peer.name.clone(), peer.addr.clone(), None, deadline())
+        .await;
+    added.unwrap();
+    wait("it votes", || async {
+        let promoted = cluster.raft(0).member_promote("n2".into(), deadline());
+        promoted.await.is_ok()
+    })
+    .await;
+    cluster.stop(0).await;
+    second.stop().await;
+    cluster.peers.push(peer.clone());
+    put_back(&alone, &cluster.spots[0].folder);
+    cluster.start(0).await.unwrap();
+    // Nobody answers, and it does not go on.
+    let mut phase = cluster.raft(0).phase();
+    let waits = phase.wait_for(
+        |phase| matches!(phase, Phase::Waiting { reason } if reason.contains("seen 1/2")),
+    );
+    assert!(timeout(Duration::from_secs(20), waits).await.is_ok());
+    let second = start("n2", &folder, &peer.addr, &cluster.peers)
+        .await
+        .unwrap();
+    assert_stale(cluster.raft(0)).await;
+    second.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_alone_may_have_empty_peers_in_its_configuration() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    cluster.stop(0).await;
+    let addr = free_addr();
+    let named = Peer {
+        name: "n2".to_owned(),
+        addr: addr.clone(),
+    };
+    cluster.peers.push(named);
+    let folder = cluster.dir.path().join("n2");
+    let second = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    second.stop().await;
     cluster.stop_all().await;
 }
 
