@@ -120,6 +120,33 @@ fn a_planned_recovery_writes_nothing_and_counts_the_whole_log() {
 }
 
 #[test]
+fn a_rehearsal_names_no_ancestor() {
+    let fixture = Fixture::new();
+    let drill = Wishes {
+        drill: true,
+        ..wishes(Some(0))
+    };
+    let recovery = Recovery::plan(RecoveryOptions {
+        data_dir: fixture.root(),
+        name: Some("drill1".to_owned()),
+        peer: None,
+        http: None,
+        wishes: drill,
+    });
+    let Recovery::Planned(recovering) = recovery.unwrap() else {
+        panic!("nothing was begun");
+    };
+    assert_eq!(recovering.takeover().ancestors, Vec::<String>::new());
+    recovering.carry_out().unwrap();
+    let folder = Folder::open(Arc::new(OsDisk), &fixture.root()).unwrap();
+    let identity = folder.identity().unwrap().unwrap();
+    assert_eq!(
+        (identity.name.as_str(), identity.ancestors),
+        ("drill1", Vec::new())
+    );
+}
+
+#[test]
 fn a_bad_newest_snapshot_is_replaced_by_the_older_one_and_the_log() {
     let fixture = Fixture::new();
     let root = fixture.root();
