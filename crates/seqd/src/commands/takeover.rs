@@ -195,6 +195,21 @@ fn seconds(ms: u64) -> String {
 
 /// Everything that a person answers for who says yes.
 fn effect(what: &str, takeover: &Takeover) -> String {
+    let mut text = format!("{what}\n");
+    for (key, value) in whose(takeover).into_iter().chain(promises(takeover)) {
+        let _ = writeln!(text, "  {key:<12} {value}");
+    }
+    if !takeover.sequences.is_empty() {
+        for line in table(rows(&takeover.sequences)).lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    text.pop();
+    text
+}
+
+/// Which cluster becomes which, and of what age.
+fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let Takeover {
         from_cluster,
         former_members,
@@ -205,12 +220,9 @@ fn effect(what: &str, takeover: &Takeover) -> String {
         term,
         wall_ms,
         age_ms,
-        unproven_entries,
-        max_peer_skew_ms,
-        ids_after_ms,
-        sequences,
         ..
     } = takeover;
+    let NewMember { name, peer, http } = member;
     let age = match u64::try_from(*age_ms) {
         Ok(age_ms) => format!("{} ago", seconds(age_ms)),
         Err(_) => format!(
@@ -218,73 +230,59 @@ fn effect(what: &str, takeover: &Takeover) -> String {
             seconds(age_ms.unsigned_abs())
         ),
     };
+    let fate = match ancestors.as_slice() {
+        [] => "are left alone: a rehearsal".to_owned(),
+        [_] => "are told that they are superseded, and stop for good".to_owned(),
+        [_, more @ ..] => format!(
+            "are told that they are superseded, and stop for good; so are those of {}",
+            more.join(", ")
+        ),
+    };
     let names = former_members.join(", ");
-    let mut lines = vec![
+    let time = told::time(*wall_ms);
+    vec![
         (
             "new cluster",
-            format!(
-                "{cluster_id}: {} at {}, {}",
-                member.name, member.peer, member.http
-            ),
+            format!("{cluster_id}: {name} at {peer}, {http}"),
         ),
         ("old cluster", format!("{from_cluster}: {names}")),
-    ];
-    lines.push((
-        "its nodes",
-        match ancestors.as_slice() {
-            [] => "are left alone: a rehearsal".to_owned(),
-            [_] => "are told that they are superseded, and stop for good".to_owned(),
-            more => format!(
-                "are told that they are superseded, and stop for good; so are those of {}",
-                more[1..].join(", ")
-            ),
-        },
-    ));
-    lines.push((
-        "state",
-        format!(
-            "entry {index} of term {term}, {}, {age}",
-            told::time(*wall_ms)
+        ("its nodes", fate),
+        (
+            "state",
+            format!("entry {index} of term {term}, {time}, {age}"),
         ),
-    ));
-    lines.push((
-        "may be lost",
-        "what was acknowledged after that: sequences that were made, changed or deleted, members"
-            .to_owned(),
-    ));
+    ]
+}
+
+/// What is given up, what is promised, and what that rests on.
+fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
+    let Takeover {
+        unproven_entries,
+        max_peer_skew_ms,
+        ids_after_ms,
+        sequences,
+        ..
+    } = takeover;
+    let lost =
+        "what was acknowledged after that: sequences that were made, changed or deleted, members";
+    let mut lines = vec![("may be lost", lost.to_owned())];
     if *unproven_entries > 0 {
-        lines.push((
-            "may be more",
-            format!(
-                "its last {unproven_entries} entries are not known to be committed; they count"
-            ),
-        ));
+        let more = format!(
+            "entries that are not known to be committed: its last {unproven_entries}; they count"
+        );
+        lines.push(("may be more", more));
     }
-    lines.push((
-        "IDs",
-        format!(
-            "unique, if every process of the old cluster has ended and this machine's clock is \
-             right within {max_peer_skew_ms} ms; the first comes {} after the start",
-            seconds(*ids_after_ms)
-        ),
-    ));
-    lines.push((
-        "tokens",
-        "leases and grants get tokens above all earlier ones; earlier leases and grants are void"
-            .to_owned(),
-    ));
+    let ids = format!(
+        "unique, if every process of the old cluster has ended and this machine's clock is right \
+         within {max_peer_skew_ms} ms; the first comes {} after the start",
+        seconds(*ids_after_ms)
+    );
+    let tokens =
+        "leases and grants get tokens above all earlier ones; earlier leases and grants are void";
+    lines.push(("IDs", ids));
+    lines.push(("tokens", tokens.to_owned()));
     lines.push(("sequences", guarantee(sequences)));
-    let mut text = format!("{what}\n");
-    for (key, value) in lines {
-        let _ = writeln!(text, "  {key:<12} {value}");
-    }
-    if !sequences.is_empty() {
-        for line in table(rows(sequences)).lines() {
-            let _ = writeln!(text, "    {line}");
-        }
-    }
-    text.pop();
-    text
+    lines
 }
 
 /// What is promised of the sequences, in a sentence.
