@@ -23,6 +23,7 @@ use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
 use crate::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
+use crate::export;
 use crate::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
@@ -372,6 +373,8 @@ impl Workshop {
             // Open, it is there for as long as it is sent, also when it is dropped meanwhile.
             return Ok((disk.open_read(&kept.path)?, kept));
         }
+        // Rows take less in a snapshot than in the store.
+        export::check_room(&self.snapshots, self.store.disk_bytes())?;
         self.while_staging(snapshot_file::take_unnamed)
     }
 

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use seqd_tests::binary;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::Timeline;
+use seqd_tests::http;
 use seqd_tests::wait;
 use seqd_tests::workload::{Load, Route, Workload};
 use serde_json::{Value, json};
@@ -206,6 +207,33 @@ fn a_download_that_breaks_off_leaves_no_file() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!(names(folder.path()), [""; 0]);
     drop(until);
+}
+
+#[test]
+fn the_state_as_a_file_has_its_headers_and_its_refusals() {
+    let cluster = Cluster::started(1);
+    let url = cluster.url(0, "/v1/cluster/snapshot");
+    let head = http::request("HEAD", &url).reply().ok();
+    let view = cluster.get(0, "/v1/cluster").ok().json();
+    let header = |name: &str| head.header(name).unwrap_or_default().to_owned();
+    assert_eq!(header("content-type"), "application/octet-stream");
+    assert_eq!(view["cluster_id"], header("seqd-cluster"));
+    let index: u64 = header("seqd-snapshot-index").parse().unwrap();
+    assert!(view["applied"].as_u64() >= Some(index), "{view}");
+    assert_eq!(header("seqd-snapshot-digest").len(), 32);
+    assert!(header("content-length").parse::<u64>().unwrap() > 500);
+    let name = format!("filename=\"seqd-{}-{index}-", header("seqd-cluster"));
+    assert!(header("content-disposition").contains(&name));
+    assert_eq!(head.header("cache-control"), Some("no-store"));
+
+    let json = http::get(&url).accept_json().reply();
+    json.refused(406, "not-acceptable");
+    let typo = http::get(&format!("{url}?stail=1")).reply();
+    typo.refused(400, "unknown-field");
+    let post = http::post(&url).reply();
+    post.refused(405, "method-not-allowed");
+    let other = http::get(&url).header("seqd-cluster", "another").reply();
+    other.refused(421, "wrong-cluster");
 }
 
 #[test]
