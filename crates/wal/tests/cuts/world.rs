@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqd_disk::Disk;
-use seqd_disk::simulated::{Call, Dice, Failure, Fault, Operation, SimulatedDisk};
+use seqd_disk::simulated::{Call, Dice, Failure, Fault, Operation, Outcome, SimulatedDisk};
 use seqd_wal::{Pump, Record, Wal, WalOptions};
 
 use crate::model::{Model, Notes};
@@ -209,10 +209,7 @@ impl World<'_> {
     }
 
     fn disk_failed(&self) -> bool {
-        let failed = |operation: &Operation| {
-            use seqd_disk::simulated::Outcome;
-            operation.outcome == Outcome::Failed
-        };
+        let failed = |operation: &Operation| operation.outcome == Outcome::Failed;
         self.disk.is_off() || self.disk.is_read_only() || self.disk.operations().iter().any(failed)
     }
 
@@ -401,7 +398,7 @@ impl World<'_> {
         let count = |call| {
             operations
                 .iter()
-                .filter(|operation| operation.call == call)
+                .filter(|operation| operation.call == call && operation.outcome == Outcome::Done)
                 .count() as u64
         };
         self.seen.rolls += count(Call::Rename);
