@@ -32,6 +32,7 @@ mod log_model;
 mod node;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use std::fmt;
 
