@@ -399,16 +399,21 @@ impl Workshop {
         );
         let caught_up = self.catch_up(staging);
         self.lost = caught_up.is_err();
+        if let Err(error) = &caught_up {
+            tracing::error!(%error, "what was applied during a snapshot did not reach the checkpoint");
+        }
         caught_up.and(taken)
     }
 
     /// Writes what was staged. More is staged meanwhile, so that `apply` is never held up for long;
-    /// the last of it is left to the next checkpoint.
+    /// the last of it is left to the next checkpoint. On a disk that is slower than the load this
+    /// would not end: what is staged meanwhile is no more than what was staged before.
     fn catch_up(&mut self, mut staging: Staging) -> io::Result<()> {
+        let most = staging.staged_bytes().saturating_mul(2);
         while let Some((changes, position)) = staging.pop()? {
             let is_last = staging.is_empty();
             self.write(changes, &position)?;
-            if !is_last {
+            if !is_last && staging.staged_bytes() < most {
                 staging.stage(&self.applied)?;
             }
         }

@@ -96,10 +96,13 @@ pub(crate) async fn export(
         let detail = "this node has no state yet".to_owned();
         return Err(ProposeError::NoQuorum { detail }.into());
     };
-    let taken = replica.export().await;
-    let (file, described) = taken.map_err(|error| SnapshotError::Disk {
-        detail: error.to_string(),
-    })?;
+    // A task of its own: the checkpoint's thread does not hear of a client that has gone, so its
+    // place is free only once the snapshot is written.
+    let replica = Arc::clone(replica);
+    let taken = tokio::spawn(async move { (replica.export().await, place) }).await;
+    let failed = |detail: String| SnapshotError::Disk { detail };
+    let (taken, place) = taken.map_err(|error| failed(error.to_string()))?;
+    let (file, described) = taken.map_err(|error| failed(error.to_string()))?;
     let SnapshotFile {
         cluster_id,
         index,

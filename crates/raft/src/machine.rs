@@ -219,7 +219,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         snapshot: SnapshotHandle,
     ) -> io::Result<()> {
         let floor = self.checkpointer.install(snapshot).await?;
-        self.purge_floor.store(floor, Ordering::Release);
+        self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         self.applied.publish();
         self.applied.membership_changed.notify_waiters();
         Ok(())
@@ -241,7 +241,7 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let (snapshot, floor) = self.checkpointer.build().await?;
-        self.purge_floor.store(floor, Ordering::Release);
+        self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         Ok(snapshot)
     }
 }

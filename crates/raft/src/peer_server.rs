@@ -27,6 +27,7 @@ use openraft::raft::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::export::check_room;
 use crate::gatherer::Gatherer;
 use crate::hello;
 use crate::identity;
@@ -390,6 +391,7 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
         .try_acquire()
         .map_err(|_| not_running("another snapshot is being received"))?;
     let folder = &service.local.folder;
+    check_room(&folder.snapshots(), message.len).map_err(not_running)?;
     let mut receiver =
         snapshot_file::Receiver::create(folder.disk(), &folder.snapshots()).map_err(malformed)?;
     let mut left = message.len;

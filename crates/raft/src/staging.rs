@@ -35,8 +35,8 @@ pub(crate) struct Staging {
     end: u64,
     /// Up to where changes were taken from the state.
     taken: Option<LogId>,
-    /// Changes were taken and could not be kept.
-    lost: bool,
+    /// Changes were taken and could not be kept; why.
+    lost: Option<(io::ErrorKind, String)>,
 }
 
 impl Staging {
@@ -49,7 +49,7 @@ impl Staging {
             waiting: VecDeque::new(),
             end: 0,
             taken,
-            lost: false,
+            lost: None,
         }
     }
 
@@ -59,11 +59,18 @@ impl Staging {
             return Ok(());
         }
         let (changes, position) = applied.take_changes()?;
-        self.lost = true;
-        self.taken = restore_position(&position.log_id, &position.membership)?.0;
-        self.push(&changes, &position)?;
-        self.lost = false;
-        Ok(())
+        let (taken, _) = restore_position(&position.log_id, &position.membership)?;
+        self.taken = taken;
+        let kept = self.push(&changes, &position);
+        if let Err(error) = &kept {
+            self.lost = Some((error.kind(), error.to_string()));
+        }
+        kept
+    }
+
+    /// How long the file has become, in bytes.
+    pub(crate) fn staged_bytes(&self) -> u64 {
+        self.end
     }
 
     /// Whether nothing waits.
@@ -91,8 +98,8 @@ impl Staging {
 
     /// Takes the first of those that wait, or several of them as one.
     pub(crate) fn pop(&mut self) -> io::Result<Option<(Vec<Change>, Checkpoint)>> {
-        if self.lost {
-            return Err(io::Error::other("what was applied could not be staged"));
+        if let Some((kind, why)) = &self.lost {
+            return Err(io::Error::new(*kind, why.clone()));
         }
         let Some(file) = &self.file else {
             return Ok(None);

@@ -24,6 +24,10 @@ use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
 /// How long an open may take. A checkpoint of a million rows takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
+/// Rows are handed over about this many bytes at a time, and so many times ahead.
+const PARCEL_BYTES: usize = 256 << 10;
+const PARCELS_AHEAD: usize = 4;
+
 /// Set-aside folders that are kept: the last fault and the one before it.
 const KEPT_SET_ASIDE: usize = 2;
 
@@ -238,18 +242,87 @@ fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::R
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    let (mut tally, mut rows) = (Tally::default(), R::default());
-    // A row that is no record is told only of rows that are what was recorded.
-    let mut not_taken = None;
-    store.stream(&mut |key, value| {
-        tally.add(key, value);
-        if not_taken.is_none() {
-            not_taken = rows.row(key, value).err();
-        }
-        Ok(())
-    })?;
+    let intake = if place.stores.may_hang() {
+        take_in_on_thread(&*store)?
+    } else {
+        let mut intake = Intake::<R>::default();
+        store.stream(&mut |key, value| {
+            intake.row(key, value);
+            Ok(())
+        })?;
+        intake
+    };
+    let Intake {
+        tally,
+        rows,
+        not_taken,
+    } = intake;
     tally.expect(store.applied().map_or(0, |recorded| recorded.digest))?;
     not_taken.map_or(Ok(Loaded { store, rows }), Err)
+}
+
+/// What becomes of the rows of a store that is opened.
+#[derive(Default)]
+struct Intake<R> {
+    tally: Tally,
+    rows: R,
+    /// A row that is no record is told only of rows that are what was recorded.
+    not_taken: Option<io::Error>,
+}
+
+impl<R: TakeRows> Intake<R> {
+    fn row(&mut self, key: &[u8], value: &[u8]) {
+        self.tally.add(key, value);
+        if self.not_taken.is_none() {
+            self.not_taken = self.rows.row(key, value).err();
+        }
+    }
+}
+
+/// Rows on their way from the thread that reads them to the one that takes them in.
+#[derive(Default)]
+struct Parcel {
+    bytes: Vec<u8>,
+    /// The lengths of each row's key and value.
+    lengths: Vec<(usize, usize)>,
+}
+
+/// Reads a store here and takes its rows in on another thread: of a large state each is half of
+/// the time.
+fn take_in_on_thread<R: TakeRows>(store: &dyn StateStore) -> io::Result<Intake<R>> {
+    thread::scope(|scope| {
+        let (send, arrived) = mpsc::sync_channel::<Parcel>(PARCELS_AHEAD);
+        let taker = thread::Builder::new()
+            .name("checkpoint-rows".to_owned())
+            .spawn_scoped(scope, move || {
+                let mut intake = Intake::<R>::default();
+                for Parcel { bytes, lengths } in arrived {
+                    let mut rest = bytes.as_slice();
+                    for (key, value) in lengths {
+                        let (row, behind) = rest.split_at(key + value);
+                        let (key, value) = row.split_at(key);
+                        intake.row(key, value);
+                        rest = behind;
+                    }
+                }
+                intake
+            })?;
+        let gone = || io::Error::other("the thread that takes rows in has ended");
+        let mut parcel = Parcel::default();
+        store.stream(&mut |key, value| {
+            parcel.bytes.extend_from_slice(key);
+            parcel.bytes.extend_from_slice(value);
+            parcel.lengths.push((key.len(), value.len()));
+            if parcel.bytes.len() >= PARCEL_BYTES {
+                let full = std::mem::take(&mut parcel);
+                send.send(full).map_err(|_| gone())?;
+            }
+            Ok(())
+        })?;
+        send.send(parcel).map_err(|_| gone())?;
+        drop(send);
+        taker.join().map_err(|_| gone())
+    })
 }
 
 /// Whether an error says something of the machine and nothing of the folder.

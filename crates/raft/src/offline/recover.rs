@@ -82,7 +82,8 @@ pub struct Unfinished {
 }
 
 impl Recovery {
-    /// Reads the folder and says what it would become; writes nothing in it.
+    /// Reads the folder and says what it would become. What an interrupted recovery left before
+    /// its outcome was certain is removed; else nothing changes.
     ///
     /// # Errors
     /// Whatever is wrong with the folder or the wishes.
@@ -159,9 +160,12 @@ impl Recovering {
         self.folder.mark_refused(&mark).map_err(&failed)?;
         let built = self.build(&root);
         if let Err(error) = built {
-            // The old content is untouched: it can be started, or recovered, as before.
-            let _ = OsDisk.remove_dir_all(&root.join(NEW));
-            let _ = self.folder.unmark_refused();
+            // Without its certain name the new folder is nothing, and the old content can be started,
+            // or recovered, as before. With it the recovery is to be finished.
+            if !root.join(WHOLE).exists() {
+                let _ = OsDisk.remove_dir_all(&root.join(NEW));
+                let _ = self.folder.unmark_refused();
+            }
             return Err(failed(error));
         }
         put_in_place(&root, &self.takeover.from_cluster).map_err(&failed)

@@ -69,7 +69,7 @@ pub(crate) async fn show_up(
     loop {
         let began = Instant::now();
         let round = hello::hello_all(local, &others, limit).await;
-        let mut silent = 0;
+        let (mut silent, mut welcomed) = (0, false);
         for (_, answer) in round.values() {
             let Ok(reply) = answer else {
                 silent += 1;
@@ -77,9 +77,13 @@ pub(crate) async fn show_up(
             };
             if consider(local, reply)?.is_some() && reply.votes {
                 welcome_since.get_or_insert(began);
+                welcomed = true;
             }
         }
-        refuse_foreign(local, identity, &round)?;
+        // A voter of the own cluster outweighs a stranger at some other member's address.
+        if !welcomed {
+            refuse_foreign(local, identity, &round)?;
+        }
         if let Needed::Word(names) = &needed
             && names.iter().all(|name| has_answered(&round, name))
         {

@@ -135,6 +135,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         wishes,
     } = args;
     check(name.as_deref(), peer.as_deref())?;
+    let says_how_far = !wishes.floors.is_empty() || wishes.margin.is_some();
     let recovery = Recovery::plan(RecoveryOptions {
         data_dir: data_dir.clone(),
         name,
@@ -145,6 +146,13 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
     .map_err(told::offline)?;
     let recovering = match recovery {
         Recovery::Planned(recovering) => recovering,
+        Recovery::Unfinished(_) if says_how_far => {
+            return Err(Failure::usage(
+                "an earlier recovery of this folder was interrupted when its outcome, with the \
+                 floors and the margin that were given then, was certain: they cannot be changed; \
+                 repeat the command without --floor and --margin to finish it",
+            ));
+        }
         Recovery::Unfinished(unfinished) => {
             let effect = format!(
                 "finishes the recovery of {} that was interrupted: its new content is whole, and \
