@@ -133,7 +133,7 @@ mod tests {
         }));
         for number in 0..sequences {
             apply(Command::CreateSequence {
-                name: SequenceName::new(&format!("s{number}")).unwrap(),
+                name: SequenceName::new(format!("s{number}")).unwrap(),
                 definition: SequenceDefinition {
                     progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
                     mode: SequenceMode::Strict,
