@@ -14,11 +14,11 @@ use crate::gatherer::{self, Gatherer};
 use crate::handle::Phase;
 use crate::local::{self, Local};
 use crate::members;
-use crate::messages::Ping;
-use crate::paths;
 use crate::replica::Replica;
 use crate::stamping::{ClockOffset, Stamping};
-use crate::transport::{CallError, Link};
+use crate::wire::messages::Ping;
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link};
 
 /// Time between two pings; a peer counts as gone after three.
 const PING_EVERY: Duration = Duration::from_secs(1);

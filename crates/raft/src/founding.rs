@@ -9,17 +9,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
-use crate::hello::{self, HELLO_LIMIT, Round, peer_list};
-use crate::identity;
 use crate::local::Local;
-use crate::messages::{Founder, HelloReply, Prepare, Standing, Taken};
-use crate::paths;
 use crate::peers::showing::{self, Audience, ROUND};
 use crate::replica::Replica;
-use crate::storage::Storage;
+use crate::storage::folder::{self, Identity};
+use crate::storage::identity;
+use crate::storage::opening::Storage;
 use crate::types::Member;
+use crate::wire::hello::{self, HELLO_LIMIT, Round, peer_list};
+use crate::wire::messages::{Founder, HelloReply, Prepare, Standing, Taken};
+use crate::wire::paths;
 
 /// Brings the node to the point where its replica runs; ends it where it must not run.
 pub(crate) async fn bring_up(local: Arc<Local>) {

@@ -21,11 +21,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::handle::{Phase, ProposeError};
 use crate::local::Local;
-use crate::messages::{Forward, ForwardRefusal, ForwardReply, ReadIndex, ReadIndexReply};
-use crate::paths;
 use crate::replica::{Leading, Replica};
-use crate::transport::Link;
 use crate::types::{self, Proposal};
+use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadIndex, ReadIndexReply};
+use crate::wire::paths;
+use crate::wire::transport::Link;
 
 /// Groups on their way at once. One keeps the entries largest; a second lets the next group's
 /// network and disk time overlap with the first's, which is what a lonely proposal needs.

@@ -8,15 +8,15 @@ use seqd_state::idgen::WallClock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::disk_watch::DiskWatch;
-use crate::folder::{self, Folder, Identity};
 use crate::handle::{Peer, Phase, Report, Stop};
-use crate::messages::Ping;
 use crate::peers::Peers;
 use crate::peers::table::{Shown, Start};
 use crate::replica::Replica;
 use crate::stamping::ClockOffset;
-use crate::transport::Transport;
+use crate::storage::disk_watch::DiskWatch;
+use crate::storage::folder::{self, Folder, Identity};
+use crate::wire::messages::Ping;
+use crate::wire::transport::Transport;
 
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);

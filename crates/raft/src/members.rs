@@ -14,19 +14,19 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gatherer::{self, Gatherer};
 use crate::handle::{MemberError, MemberStatus, ProposeError, Role};
-use crate::hello;
-use crate::identity;
 use crate::local::Local;
-use crate::messages::{
+use crate::replica::{Leading, Replica};
+use crate::status;
+use crate::storage::identity;
+use crate::types::{Member, TypeConfig};
+use crate::wire::hello;
+use crate::wire::messages::{
     Adopt, ChangeRefusal, ChangeReply, ChangeRequest, Changed, Founder, MemberChange, Standing,
     Taken,
 };
-use crate::paths;
-use crate::peer_server::Service;
-use crate::replica::{Leading, Replica};
-use crate::status;
-use crate::transport::Link;
-use crate::types::{Member, TypeConfig};
+use crate::wire::paths;
+use crate::wire::peer_server::Service;
+use crate::wire::transport::Link;
 
 /// Entries that a learner may be behind when it is promoted: less than a second of full load.
 const PROMOTE_LAG: u64 = 1_000;

@@ -10,25 +10,25 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::disk_watch;
 use crate::duties;
-use crate::export::{self, Export, SnapshotError};
-use crate::folder::Folder;
 use crate::founding;
 use crate::gatherer::Gatherer;
 use crate::handle::{
     MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop, StorageStats,
 };
-use crate::identity;
 use crate::local::{Local, Settings};
 use crate::members;
-use crate::messages::{Changed, MemberChange};
-use crate::peer_server::{self, Service};
 use crate::peers::table::Start;
 use crate::peers::{self, Peers};
 use crate::status;
+use crate::storage::disk_watch;
+use crate::storage::export::{self, Export, SnapshotError};
+use crate::storage::folder::Folder;
+use crate::storage::identity;
 use crate::succession;
-use crate::transport::Transport;
+use crate::wire::messages::{Changed, MemberChange};
+use crate::wire::peer_server::{self, Service};
+use crate::wire::transport::Transport;
 
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);

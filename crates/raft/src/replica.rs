@@ -15,15 +15,15 @@ use seqd_state::ClusterMs;
 use seqd_wal::Wal;
 use tokio::time::Instant;
 
-use crate::checkpointer::{Checkpointer, Exported, Workshop, every_50_ms};
-use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
 use crate::local::Local;
-use crate::machine::{Applied, Machine};
-use crate::network::Network;
-use crate::storage::{Healed, Storage};
+use crate::storage::checkpointer::{Checkpointer, Exported, Workshop, every_50_ms};
+use crate::storage::folder::{self, Identity};
+use crate::storage::machine::{Applied, Machine};
+use crate::storage::opening::{Healed, Storage};
 use crate::types::{Member, TypeConfig, Vote};
+use crate::wire::network::Network;
 
 /// openraft's handle.
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;

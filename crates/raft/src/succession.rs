@@ -16,9 +16,9 @@ use std::time::Duration;
 use openraft::raft::TransferLeaderRequest;
 
 use crate::local::Local;
-use crate::paths;
 use crate::replica::{Replica, current_vote};
-use crate::transport::{CallError, Link};
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link};
 
 /// Longer than the leader keeps the question.
 const QUESTION: Duration = Duration::from_secs(40);

@@ -12,8 +12,8 @@ use seqd_disk::{Disk, FileReader, FileWriter, Kind, OsDisk, read_file};
 use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
-use crate::checkpoint::{self, Opened, Place, SledStores, TakeRows};
-use crate::checkpointer::restore_position;
+use crate::storage::checkpoint::{self, Opened, Place, SledStores, TakeRows};
+use crate::storage::checkpointer::restore_position;
 
 const CURRENT: &str = "CURRENT";
 

@@ -12,11 +12,11 @@ use super::reports::{
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 use super::{FolderLock, OfflineError, checkpoint};
-use crate::checkpoint::folder_bytes;
-use crate::folder::{BootRecord, Identity, RefusedRecord};
 use crate::peers::file::PeersRecord;
 use crate::records::{self, LogIdRecord, VoteRecord};
-use crate::snapshot_file::{self, SnapshotFile};
+use crate::storage::checkpoint::folder_bytes;
+use crate::storage::folder::{BootRecord, Identity, RefusedRecord};
+use crate::storage::snapshot_file::{self, SnapshotFile};
 use crate::types::{LogId, Vote};
 
 /// The most bytes of a small file.

@@ -120,7 +120,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::folder::Folder;
+    use crate::storage::folder::Folder;
 
     #[test]
     fn a_node_and_a_tool_exclude_each_other() {

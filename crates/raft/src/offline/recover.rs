@@ -27,9 +27,9 @@ use super::takeover::{
     NewMember, Source, Successor, Takeover, Wishes, from_io, from_stop, take_over,
 };
 use super::{FolderLock, OfflineError};
-use crate::folder::{self, Folder, Identity, refusal};
 use crate::records::{self, LogIdRecord};
-use crate::snapshot_file;
+use crate::storage::folder::{self, Folder, Identity, refusal};
+use crate::storage::snapshot_file;
 use crate::types::{LogId, Payload, StoredMembership};
 
 /// The word in the mark of a folder that is being recovered.

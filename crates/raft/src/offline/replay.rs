@@ -9,9 +9,9 @@ use super::inspect::{DISK, entry_id};
 use super::reports::{CheckpointReport, LogReport};
 use super::snapshot::SnapshotReport;
 use super::verify::Check;
-use crate::checkpoint::TakeRows;
 use crate::records;
-use crate::snapshot_file::SnapshotReader;
+use crate::storage::checkpoint::TakeRows;
+use crate::storage::snapshot_file::SnapshotReader;
 use crate::types::Payload;
 
 /// A recorded digest to compare with.

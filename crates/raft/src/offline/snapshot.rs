@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{MemberReport, members};
-use crate::checkpointer::restore_position;
-use crate::snapshot_file::SnapshotReader;
+use crate::storage::checkpointer::restore_position;
+use crate::storage::snapshot_file::SnapshotReader;
 
 /// What a snapshot file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -18,13 +18,13 @@ use seqd_wal::{Done, Wal, WalOptions};
 use serde::Serialize;
 
 use super::OfflineError;
-use crate::checkpoint::{self, Checkpoint, Place, SledStores};
-use crate::folder::{Folder, Identity};
-use crate::identity;
-use crate::messages::Founder;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
-use crate::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
+use crate::storage::checkpoint::{self, Checkpoint, Place, SledStores};
+use crate::storage::folder::{Folder, Identity};
+use crate::storage::identity;
+use crate::storage::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
 use crate::types::{self, LogId, Member, Membership, StoredMembership};
+use crate::wire::messages::Founder;
 
 /// What the operator says.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,7 @@ use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, Plan, SNAPSHOTS};
 
 use super::checkpoint::Unseen;
 use super::*;
-use crate::folder::Folder;
+use crate::storage::folder::Folder;
 
 fn checks(root: &Path) -> Vec<Check> {
     let mut checks = Vec::new();

@@ -16,9 +16,9 @@ use super::replay;
 use super::reports::{CheckpointReport, EntryId, LogReport, Problem, Torn};
 use super::snapshot::{SnapshotReport, read_snapshot};
 use super::{FolderLock, OfflineError, checkpoint};
-use crate::folder::{BootRecord, Identity, RefusedRecord};
 use crate::peers::file::PeersRecord;
 use crate::records;
+use crate::storage::folder::{BootRecord, Identity, RefusedRecord};
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -138,9 +138,9 @@ impl Checks<'_> {
     fn small_files(&mut self) -> Option<Identity> {
         let root = self.root;
         let known = |format: &String| match format.as_str() {
-            crate::folder::FORMAT => Check::ok("format", format),
+            crate::storage::folder::FORMAT => Check::ok("format", format),
             other => {
-                let known = crate::folder::FORMAT;
+                let known = crate::storage::folder::FORMAT;
                 Check::bad(
                     "format",
                     format!("it says {other:?}, known here is {known:?}"),

@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 use super::Unheard;
 use super::introduction::{introduce, superseded};
 use crate::local::{self, Local};
-use crate::messages::{self, Envelope, Sealed};
 use crate::records;
-use crate::transport::{CallError, Link, Rejection, RejectionCode};
+use crate::wire::messages::{self, Envelope, Sealed};
+use crate::wire::transport::{CallError, Link, Rejection, RejectionCode};
 
 impl Local {
     /// The envelope for a message to `to`; `None` before this node has an identity.
@@ -46,8 +46,9 @@ impl Local {
             return refuse(RejectionCode::Malformed, detail);
         }
         if envelope.cluster_id != own.cluster_id {
-            let ancestor =
-                |own: &crate::folder::Identity| own.ancestors.contains(&envelope.cluster_id);
+            let ancestor = |own: &crate::storage::folder::Identity| {
+                own.ancestors.contains(&envelope.cluster_id)
+            };
             if self.with_identity(ancestor) == Some(true) {
                 return refuse(RejectionCode::Superseded, own.cluster_id);
             }

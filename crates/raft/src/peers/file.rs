@@ -11,8 +11,8 @@ use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
 use super::table::{Row, Table};
-use crate::folder::Folder;
 use crate::local::Local;
+use crate::storage::folder::Folder;
 
 /// Time between two looks at whether the table has changed.
 const WRITE_EVERY: Duration = Duration::from_secs(1);

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use crate::folder;
 use crate::handle::Stop;
-use crate::hello;
 use crate::local::{self, Local};
-use crate::messages::{HelloIdentity, HelloReply, Verdict};
-use crate::paths;
+use crate::storage::folder;
+use crate::wire::hello;
+use crate::wire::messages::{HelloIdentity, HelloReply, Verdict};
+use crate::wire::paths;
 
 /// How long a peer may take to answer a hello in the middle of a conversation.
 const LIMIT: Duration = Duration::from_millis(500);

@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::introduction::consider;
-use crate::folder::{self, Identity};
 use crate::handle::{Phase, Stop};
-use crate::hello::{self, HELLO_LIMIT, Round};
 use crate::local::Local;
-use crate::messages::{HelloReply, Standing};
-use crate::storage::Loaded;
+use crate::storage::folder::{self, Identity};
+use crate::storage::opening::Loaded;
+use crate::wire::hello::{self, HELLO_LIMIT, Round};
+use crate::wire::messages::{HelloReply, Standing};
 
 /// Pause between two rounds of hellos.
 pub(crate) const ROUND: Duration = Duration::from_millis(200);

@@ -64,7 +64,7 @@ mod tests {
     use seqd_wal::{Wal, WalOptions};
 
     use super::*;
-    use crate::log_store::LogStore;
+    use crate::storage::log_store::LogStore;
     use crate::types::{self, Entry};
 
     async fn append(log: &mut LogStore, term: u64, index: u64) {

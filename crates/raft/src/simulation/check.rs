@@ -10,8 +10,8 @@ use super::Plant;
 use super::cluster::Cluster;
 use super::history::Life;
 use super::node::{Node, Opened, ROOT};
-use crate::folder::Identity;
-use crate::snapshot_file;
+use crate::storage::folder::Identity;
+use crate::storage::snapshot_file;
 use crate::types::LogId;
 
 /// What must be there, and what may be.

@@ -15,7 +15,7 @@ use seqd_state::{
 
 use super::node::CLUSTER;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
+use crate::storage::snapshot_file::{SnapshotHeader, SnapshotWriter};
 use crate::types::{
     Entry, LogId, Member, Membership, Payload, Proposal, SnapshotMeta, StoredMembership, log_id,
 };

@@ -16,13 +16,13 @@ use seqd_wal::{Pump, Wal, WalOptions};
 
 use super::Plant;
 use super::log_model::{Content, encode};
-use crate::checkpoint::file_store::FileStores;
-use crate::checkpointer::{Checkpointer, SyncedLog, Workshop};
-use crate::folder::{Folder, Identity};
 use crate::handle::Stop;
-use crate::log_store::LogStore;
-use crate::machine::{Applied, Machine};
-use crate::storage::{Storage, open_storage};
+use crate::storage::checkpoint::file_store::FileStores;
+use crate::storage::checkpointer::{Checkpointer, SyncedLog, Workshop};
+use crate::storage::folder::{Folder, Identity};
+use crate::storage::log_store::LogStore;
+use crate::storage::machine::{Applied, Machine};
+use crate::storage::opening::{Storage, open_storage};
 use crate::types::{Entry, LogId, StoredMembership};
 
 pub(super) const CLUSTER: &str = "SIMULATED";
@@ -225,7 +225,7 @@ impl SyncedLog for NeverWaits {
 }
 
 /// Between two rows of a snapshot: applies one entry of the feed, if there is one.
-fn pace(feed: &Feed, applied: &Arc<Applied>) -> crate::checkpointer::Pace {
+fn pace(feed: &Feed, applied: &Arc<Applied>) -> crate::storage::checkpointer::Pace {
     let (feed, applied) = (Arc::clone(feed), Arc::clone(applied));
     Box::new(move || {
         let next = feed

@@ -10,9 +10,9 @@ use super::Plant;
 use super::history::{Halt, Life, Step};
 use super::log_model::{LogChange, decode};
 use super::node::{CLUSTER, Node};
-use crate::folder::Identity;
-use crate::machine::SnapshotHandle;
-use crate::snapshot_file::Receiver;
+use crate::storage::folder::Identity;
+use crate::storage::machine::SnapshotHandle;
+use crate::storage::snapshot_file::Receiver;
 use crate::types::{LogId, TypeConfig, vote};
 
 impl Life {

@@ -17,16 +17,16 @@ use seqd_state::{
 };
 use seqd_wal::{Done, Record, Wal, WalOptions};
 
-use crate::checkpoint::{self, Checkpoint, Place, SledStores};
-use crate::folder::{Folder, Identity};
-use crate::messages::Founder;
 use crate::offline::{Verdict, verify_folder};
 use crate::peers::file::PeersRecord;
 use crate::peers::table::{Shown, Start, Table};
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
-use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
-use crate::storage::open_storage;
+use crate::storage::checkpoint::{self, Checkpoint, Place, SledStores};
+use crate::storage::folder::{Folder, Identity};
+use crate::storage::opening::open_storage;
+use crate::storage::snapshot_file::{SnapshotHeader, SnapshotWriter};
 use crate::types::{self, Entry, Member, Membership, Payload, Proposal, StoredMembership};
+use crate::wire::messages::Founder;
 
 const CLUSTER: &str = "01KGOLDEN00000000000000001";
 

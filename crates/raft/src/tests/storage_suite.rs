@@ -10,11 +10,11 @@ use seqd_state::State;
 use seqd_wal::{Wal, WalOptions};
 use tempfile::TempDir;
 
-use crate::checkpoint::{self, Place, SledStores};
-use crate::checkpointer::{Checkpointer, Workshop, every_50_ms};
-use crate::log_store::LogStore;
-use crate::machine::{Applied, Machine};
-use crate::snapshot_file::InstalledMark;
+use crate::storage::checkpoint::{self, Place, SledStores};
+use crate::storage::checkpointer::{Checkpointer, Workshop, every_50_ms};
+use crate::storage::log_store::LogStore;
+use crate::storage::machine::{Applied, Machine};
+use crate::storage::snapshot_file::InstalledMark;
 use crate::types::{StoredMembership, TypeConfig};
 
 struct Builder;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::harness::{Cluster, stopped, wait};
-use crate::folder::Folder;
+use crate::storage::folder::Folder;
 use crate::{Peer, Raft};
 
 /// Makes a stopped node one of a cluster that was restored from another.

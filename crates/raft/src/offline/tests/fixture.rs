@@ -12,12 +12,12 @@ use seqd_state::{
 use seqd_wal::{Done, Record, Wal, WalOptions};
 use tempfile::TempDir;
 
-use crate::checkpoint::{self, Checkpoint, Place, SledStores};
-use crate::folder::{Folder, Identity};
-use crate::messages::Founder;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
-use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
+use crate::storage::checkpoint::{self, Checkpoint, Place, SledStores};
+use crate::storage::folder::{Folder, Identity};
+use crate::storage::snapshot_file::{SnapshotHeader, SnapshotWriter};
 use crate::types::{self, Entry, Member, Membership, Payload, Proposal, StoredMembership};
+use crate::wire::messages::Founder;
 use openraft::entry::RaftEntry;
 
 pub(super) const CLUSTER: &str = "01CLUSTER";

@@ -8,8 +8,8 @@ use seqd_disk::OsDisk;
 
 use super::fixture::{CLUSTER, ENTRIES, Fixture, SNAPSHOTS};
 use super::{bad, files};
-use crate::folder::{Folder, refusal};
 use crate::offline::*;
+use crate::storage::folder::{Folder, refusal};
 
 const OLD: &str = "before-01CLUSTER";
 

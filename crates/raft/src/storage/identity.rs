@@ -9,11 +9,11 @@ use std::time::Duration;
 use seqd_state::idgen::WallMs;
 use seqd_wal::{Wal, WalOptions};
 
-use crate::folder::Identity;
 use crate::handle::Stop;
-use crate::hello::peer_list;
 use crate::local::Local;
-use crate::messages::{Adopt, Prepare, Taken};
+use crate::storage::folder::Identity;
+use crate::wire::hello::peer_list;
+use crate::wire::messages::{Adopt, Prepare, Taken};
 
 /// How long a peer may take to sync the identity that it is given, and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);

@@ -17,10 +17,10 @@ use seqd_state::{ClusterMs, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::checkpoint::{Change, Checkpoint};
-use crate::checkpointer::Checkpointer;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::snapshot_file::{Received, SnapshotFile};
+use crate::storage::checkpoint::{Change, Checkpoint};
+use crate::storage::checkpointer::Checkpointer;
+use crate::storage::snapshot_file::{Received, SnapshotFile};
 use crate::types::{Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// openraft's snapshot over our handle.

@@ -24,9 +24,9 @@ use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
-use crate::messages::Founder;
 use crate::peers::file::PeersRecord;
 use crate::records;
+use crate::wire::messages::Founder;
 
 pub(crate) const FORMAT: &str = "seqd-data 1";
 

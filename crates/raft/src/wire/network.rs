@@ -21,17 +21,17 @@ use reqwest::Body;
 use seqd_state::codec;
 
 use crate::local::Local;
-use crate::machine::{Snapshot, SnapshotHandle};
-use crate::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Sealed, SnapshotHead,
-    SnapshotReply, TransferReply, TransferRequest,
-};
-use crate::paths;
 use crate::peers::synced::Synced;
 use crate::peers::table::Shown;
 use crate::records::{self, EntryRecord};
-use crate::transport::{CallError, Link};
+use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::types::{LogId, Member, TypeConfig, Vote};
+use crate::wire::messages::{
+    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Sealed, SnapshotHead,
+    SnapshotReply, TransferReply, TransferRequest,
+};
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link};
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
@@ -339,4 +339,4 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
 }
 
 /// Whether a message of this kind can be read at all: the codec's own limit stands above it.
-const _: () = assert!(crate::transport::MESSAGE_BYTES <= codec::LIMIT_BYTES);
+const _: () = assert!(crate::wire::transport::MESSAGE_BYTES <= codec::LIMIT_BYTES);

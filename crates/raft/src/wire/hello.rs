@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 
 use crate::local::Local;
 use crate::members;
-use crate::messages::{Hello, HelloIdentity, HelloReply, Open, Standing, Verdict};
-use crate::paths;
 use crate::peers::introduction;
 use crate::records;
-use crate::transport::{CallError, Link};
+use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Open, Standing, Verdict};
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link};
 
 /// How long one peer may take to say who it is.
 pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use super::folder::Recovered;
 use super::reader::verify;
 use super::*;
-use crate::checkpoint::memory::MemoryStore;
-use crate::checkpoint::{
+use crate::storage::checkpoint::memory::MemoryStore;
+use crate::storage::checkpoint::{
     Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_generation, open,
 };
 

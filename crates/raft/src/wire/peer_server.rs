@@ -27,25 +27,25 @@ use openraft::raft::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::export::check_room;
 use crate::gatherer::Gatherer;
-use crate::hello;
-use crate::identity;
 use crate::local::Local;
-use crate::machine::{Snapshot, SnapshotHandle};
 use crate::members;
-use crate::messages::{
+use crate::peers::table::Shown;
+use crate::records;
+use crate::replica::Replica;
+use crate::storage::export::check_room;
+use crate::storage::identity;
+use crate::storage::machine::{Snapshot, SnapshotHandle};
+use crate::storage::snapshot_file;
+use crate::types::{SnapshotMeta, TypeConfig, Vote};
+use crate::wire::hello;
+use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, ChangeReply, ChangeRequest, Envelope,
     Forward, Open, Ping, ReadIndex, Sealed, SnapshotHead, SnapshotReply, TransferReply,
     TransferRequest,
 };
-use crate::paths;
-use crate::peers::table::Shown;
-use crate::records;
-use crate::replica::Replica;
-use crate::snapshot_file;
-use crate::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
-use crate::types::{SnapshotMeta, TypeConfig, Vote};
+use crate::wire::paths;
+use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 
 /// Connections at once: 64 members with three links of a few connections each.
 const CONNECTIONS: usize = 1024;

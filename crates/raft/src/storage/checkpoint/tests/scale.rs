@@ -12,7 +12,7 @@ use seqd_state::{
 };
 
 use super::*;
-use crate::snapshot_file;
+use crate::storage::snapshot_file;
 
 fn rows_wanted() -> u64 {
     std::env::var("SEQD_SCALE_ROWS").map_or(4_000, |rows| rows.parse().unwrap())
@@ -122,7 +122,7 @@ fn a_state_of_any_size_is_opened_snapshotted_and_installed() {
     });
     assert_eq!(kept.valid, std::slice::from_ref(&file));
     let (state, store) = measured("installing it", || {
-        crate::checkpointer::load(&file, &place).unwrap()
+        crate::storage::checkpointer::load(&file, &place).unwrap()
     });
     assert_eq!(state.digest().0, position.digest);
     drop(store);

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, DiskFile};
 
-use crate::checkpoint::{Change, Checkpoint, batch};
-use crate::checkpointer::restore_position;
-use crate::machine::Applied;
+use crate::storage::checkpoint::{Change, Checkpoint, batch};
+use crate::storage::checkpointer::restore_position;
+use crate::storage::machine::Applied;
 use crate::types::LogId;
 
 /// A name that a start removes.

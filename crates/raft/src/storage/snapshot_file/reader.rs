@@ -11,7 +11,7 @@ use super::{
     MAX_BLOCK_BYTES, MAX_FOOTER_BYTES, MAX_HEADER_BYTES, ROW_PREFIX_BYTES, SnapshotFile,
     SnapshotHeader, invalid,
 };
-use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
+use crate::storage::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
 
 /// A snapshot whose header has been read and checked.
 pub(crate) struct SnapshotReader {

@@ -13,14 +13,14 @@ use seqd_disk::{Disk, create_dir_durable};
 use seqd_state::{State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
-use crate::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
-use crate::checkpointer;
-use crate::folder::{self, Folder, Identity};
 use crate::handle::Stop;
 use crate::local::{Began, Local};
-use crate::log_store::LogStore;
 use crate::peers::table::Shown;
-use crate::snapshot_file::{self, InstalledMark, SnapshotFile};
+use crate::storage::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
+use crate::storage::checkpointer;
+use crate::storage::folder::{self, Folder, Identity};
+use crate::storage::log_store::LogStore;
+use crate::storage::snapshot_file::{self, InstalledMark, SnapshotFile};
 use crate::types::{self, LogId, StoredMembership};
 
 /// The folder's log and state, open, before openraft runs on them.

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::peers::synced::Synced;
 use crate::records::{self, LogIdRecord, VoteRecord};
-use crate::snapshot_file::InstalledMark;
+use crate::storage::snapshot_file::InstalledMark;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
 /// Decoded entries kept in memory: enough that a follower that lags by seconds is served from

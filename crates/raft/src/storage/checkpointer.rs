@@ -22,12 +22,12 @@ use seqd_state::{State, StateLoader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
-use crate::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
-use crate::export;
-use crate::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
-use crate::staging::Staging;
+use crate::storage::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
+use crate::storage::export;
+use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
+use crate::storage::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
+use crate::storage::staging::Staging;
 use crate::types::{LogId, SnapshotMeta, StoredMembership};
 
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.

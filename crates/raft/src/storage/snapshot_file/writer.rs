@@ -11,7 +11,7 @@ use seqd_state::codec;
 use super::{
     BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
 };
-use crate::checkpoint::{Tally, check_row};
+use crate::storage::checkpoint::{Tally, check_row};
 
 /// Tells the files of one process apart that get no name; what a kill leaves of them is removed at
 /// the next start.

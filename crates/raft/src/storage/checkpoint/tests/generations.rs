@@ -1,7 +1,7 @@
 //! Which folder a start finds, whatever a crash left.
 
 use super::*;
-use crate::checkpoint::generation::build;
+use crate::storage::checkpoint::generation::build;
 
 #[test]
 fn a_new_node_begins_empty_and_stays_so_until_the_first_checkpoint() {

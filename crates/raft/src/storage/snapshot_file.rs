@@ -36,7 +36,7 @@ use seqd_disk::{Disk, DiskFile};
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
+use crate::storage::checkpoint::{MAX_ROW_BYTES, StateStore};
 
 pub(crate) use folder::{keep_two, list, recover, void_older};
 pub(crate) use installed::InstalledMark;
@@ -129,7 +129,7 @@ pub(crate) struct SnapshotFile {
     pub(crate) membership: Vec<u8>,
     /// How many rows it has.
     pub(crate) rows: u64,
-    /// The digest of its rows, as in [`crate::checkpoint::Checkpoint`].
+    /// The digest of its rows, as in [`crate::storage::checkpoint::Checkpoint`].
     pub(crate) digest: u128,
     /// Its size in bytes.
     pub(crate) len: u64,
