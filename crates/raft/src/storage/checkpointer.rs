@@ -24,7 +24,6 @@ use tokio::sync::oneshot;
 
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::storage::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
-use crate::storage::export;
 use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
 use crate::storage::staging::Staging;
@@ -374,7 +373,7 @@ impl Workshop {
             return Ok((disk.open_read(&kept.path)?, kept));
         }
         // Rows take less in a snapshot than in the store.
-        export::check_room(&self.snapshots, self.store.disk_bytes())?;
+        snapshot_file::check_room(&self.snapshots, self.store.disk_bytes())?;
         self.while_staging(snapshot_file::take_unnamed)
     }
 

@@ -8,7 +8,6 @@
 //! - Who reads slowly costs two pieces of memory; who stops reading is left.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,10 +34,6 @@ const PIECES_AHEAD: usize = 2;
 
 /// How long a reader may take no byte.
 const STALLED: Duration = Duration::from_secs(60);
-
-/// Bytes that a download leaves free: two segments of the log. What an operator asks for must not be
-/// what fills the disk, for a full one ends the node.
-const LEFT_FREE: u64 = 32 << 20;
 
 /// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
@@ -124,23 +119,6 @@ pub(crate) async fn export(
     })
 }
 
-/// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One that does
-/// not say how much it has is not asked again.
-pub(crate) fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
-    let Ok(known) = rustix::fs::statvfs(folder) else {
-        return Ok(());
-    };
-    let free = known.f_bavail.saturating_mul(known.f_frsize);
-    if free >= bytes.saturating_add(LEFT_FREE) {
-        return Ok(());
-    }
-    let why = format!(
-        "{} has {free} bytes free, and a snapshot of about {bytes} has to leave {LEFT_FREE}",
-        folder.display()
-    );
-    Err(io::Error::new(io::ErrorKind::StorageFull, why))
-}
-
 impl Export {
     /// Reads it piece by piece for as long as somebody takes the pieces; they end early after an
     /// error, or where nobody took one for a minute.
@@ -173,20 +151,5 @@ impl Export {
             }
         }
         drop(self.place);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_download_does_not_fill_the_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        check_room(dir.path(), 0).unwrap();
-        let refused = check_room(dir.path(), u64::MAX).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
-        assert!(refused.to_string().contains("bytes free"), "{refused}");
-        check_room(Path::new("/no/such/folder"), u64::MAX).unwrap();
     }
 }

@@ -24,6 +24,7 @@ mod folder;
 mod installed;
 mod reader;
 mod receive;
+mod room;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -42,6 +43,7 @@ pub(crate) use folder::{keep_two, list, recover, void_older};
 pub(crate) use installed::InstalledMark;
 pub(crate) use reader::{SnapshotReader, summary};
 pub(crate) use receive::{Received, Receiver};
+pub(crate) use room::check_room;
 pub(crate) use writer::SnapshotWriter;
 
 /// The first bytes of each snapshot. The kinds and versions of header and footer say the rest.

@@ -1,4 +1,5 @@
-//! A snapshot's transfer that is interrupted starts again without harm.
+//! A snapshot's transfer that is interrupted starts again without harm, and one for which there is no
+//! room does none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +10,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::harness::{Cluster, create, deadline, free_addr, start, wait};
-use crate::replica::Replica;
+use super::harness::{Cluster, create, deadline, free_addr, next, start, wait};
+use crate::records;
+use crate::replica::{Replica, current_vote};
+use crate::wire::messages::{Sealed, SnapshotHead};
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link, RejectionCode};
 
 /// Only a snapshot is so large that this much of it passes through one connection.
 const CUT_AFTER_BYTES: usize = 64 << 10;
@@ -132,5 +137,45 @@ async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
     .await;
     let stopping = timeout(Duration::from_secs(20), learner.stop());
     stopping.await.expect("the learner stops");
+    cluster.stop_all().await;
+}
+
+/// The head of a snapshot's transfer from one node to another, as if so many bytes followed.
+fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
+    let replica = replica(cluster.raft(from));
+    let target = cluster.raft(to).status().node_id.unwrap().0;
+    let message = SnapshotHead {
+        vote: (&current_vote(&replica.raft)).into(),
+        last: replica.applied.read().applied.as_ref().map(Into::into),
+        membership: (&replica.applied.read().membership).into(),
+        len,
+    };
+    let envelope = cluster.raft(from).local().envelope(target).unwrap();
+    let head = records::encode(&Sealed { envelope, message }).unwrap();
+    [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &head].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
+    let mut cluster = Cluster::new(2).await;
+    cluster.ready().await;
+    let created = cluster.raft(0).propose(vec![create("orders")], deadline());
+    created.await.unwrap();
+    let leader = cluster.leader().expect("there is a leader");
+    let follower = 1 - leader;
+    let body = announced(&cluster, leader, follower, u64::MAX);
+    let transport = &cluster.raft(leader).local().transport;
+    let addr = &cluster.spots[follower].addr;
+    let limit = Duration::from_secs(20);
+    let sent = transport.post(Link::Snapshots, addr, paths::SNAPSHOT, body, limit);
+    let Err(CallError::Rejected(refused)) = sent.await else {
+        panic!("no disk has room for so many bytes");
+    };
+    assert_eq!(refused.code, RejectionCode::NotRunning, "{refused}");
+    assert!(refused.detail.contains("bytes free"), "{refused}");
+    let snapshots = cluster.spots[follower].folder.join("snap");
+    assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
+    // It takes what the leader sends, without which there is no quorum.
+    assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
     cluster.stop_all().await;
 }

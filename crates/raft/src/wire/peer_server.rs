@@ -33,7 +33,6 @@ use crate::members;
 use crate::peers::table::Shown;
 use crate::records;
 use crate::replica::Replica;
-use crate::storage::export::check_room;
 use crate::storage::identity;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::storage::snapshot_file;
@@ -391,7 +390,7 @@ async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Re
         .try_acquire()
         .map_err(|_| not_running("another snapshot is being received"))?;
     let folder = &service.local.folder;
-    check_room(&folder.snapshots(), message.len).map_err(not_running)?;
+    snapshot_file::check_room(&folder.snapshots(), message.len).map_err(not_running)?;
     let mut receiver =
         snapshot_file::Receiver::create(folder.disk(), &folder.snapshots()).map_err(malformed)?;
     let mut left = message.len;

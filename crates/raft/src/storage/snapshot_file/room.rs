@@ -1,0 +1,41 @@
+//! Whether there is room for one more snapshot: asked before one is written or received, for a full
+//! disk ends the node, and a snapshot that has to wait does not.
+
+use std::io;
+use std::path::Path;
+
+/// Bytes that a snapshot leaves free: two segments of the log. Neither what an operator asks for
+/// nor what a leader sends must be what fills the disk.
+const LEFT_FREE: u64 = 32 << 20;
+
+/// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One that does
+/// not say how much it has is not asked again.
+pub(crate) fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
+    let Ok(known) = rustix::fs::statvfs(folder) else {
+        return Ok(());
+    };
+    let free = known.f_bavail.saturating_mul(known.f_frsize);
+    if free >= bytes.saturating_add(LEFT_FREE) {
+        return Ok(());
+    }
+    let why = format!(
+        "{} has {free} bytes free, and a snapshot of about {bytes} has to leave {LEFT_FREE}",
+        folder.display()
+    );
+    Err(io::Error::new(io::ErrorKind::StorageFull, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_does_not_fill_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        check_room(dir.path(), 0).unwrap();
+        let refused = check_room(dir.path(), u64::MAX).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        assert!(refused.to_string().contains("bytes free"), "{refused}");
+        check_room(Path::new("/no/such/folder"), u64::MAX).unwrap();
+    }
+}
