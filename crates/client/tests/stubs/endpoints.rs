@@ -1,0 +1,88 @@
+//! Which endpoint is asked, and what is told when none gives a good answer.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use seqd_client::Error;
+use seqd_client::api::{IdQuery, NextRequest, exit};
+
+use super::{BUSY, Stub, client, nobody, says, stub};
+
+const TIMEOUT: Option<Duration> = Some(Duration::from_millis(400));
+const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
+const MISSING: &str = r#"{"status":404,"code":"not-found","detail":"none","retryable":false}"#;
+
+async fn id(addresses: &[SocketAddr]) -> Result<String, Error> {
+    client(addresses, TIMEOUT)
+        .id(&IdQuery::default())
+        .await
+        .map(|answer| answer.id)
+}
+
+async fn next(addresses: &[SocketAddr]) -> Result<u64, Error> {
+    client(addresses, TIMEOUT)
+        .next("a", &NextRequest::default())
+        .await
+        .map(|answer| answer.count)
+}
+
+#[tokio::test]
+async fn a_refused_connection_leads_to_the_next_endpoint() {
+    assert_eq!(id(&[nobody(), says(200, ID)]).await.unwrap(), "7");
+}
+
+#[tokio::test]
+async fn a_retryable_answer_leads_to_the_next_endpoint() {
+    let busy = says(503, BUSY);
+    assert_eq!(id(&[busy, says(200, ID)]).await.unwrap(), "7");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_retryable_ends_the_round() {
+    let missing = says(404, MISSING);
+    let error = id(&[missing, says(200, ID)]).await.unwrap_err();
+    assert_eq!(error.exit(), exit::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn refused_everywhere_is_unavailable() {
+    let error = next(&[nobody(), nobody()]).await.unwrap_err();
+    assert_eq!(error.exit(), exit::UNAVAILABLE);
+    assert!(error.to_string().contains("connection refused"), "{error}");
+}
+
+#[tokio::test]
+async fn a_problem_says_more_than_a_refused_connection() {
+    let error = next(&[says(503, BUSY), nobody()]).await.unwrap_err();
+    assert_eq!(
+        error.problem().map(|problem| &*problem.code),
+        Some("overloaded")
+    );
+}
+
+#[tokio::test]
+async fn a_change_without_an_answer_is_unknown_and_not_sent_again() {
+    for silence in [Stub::Hang, Stub::Close] {
+        let started = Instant::now();
+        let error = next(&[stub(silence), says(200, "{}")]).await.unwrap_err();
+        assert!(matches!(error, Error::OutcomeUnknown(_)), "{error}");
+        assert_eq!(error.exit(), exit::OUTCOME_UNKNOWN);
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[tokio::test]
+async fn an_id_without_an_answer_may_be_asked_for_again() {
+    let error = id(&[stub(Stub::Close), says(200, ID)]).await.unwrap_err();
+    assert!(matches!(error, Error::NoAnswer(_)), "{error}");
+    assert_eq!(error.exit(), exit::UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn what_is_not_seqd_is_told() {
+    let error = id(&[says(200, "<html>")]).await.unwrap_err();
+    assert_eq!(error.exit(), exit::FAILURE);
+    assert!(error.to_string().contains("<html>"), "{error}");
+    let gateway = next(&[says(502, "bad gateway")]).await.unwrap_err();
+    assert_eq!(gateway.exit(), exit::OUTCOME_UNKNOWN);
+}

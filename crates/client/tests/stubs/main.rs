@@ -1,0 +1,66 @@
+//! The client against stubs, each of which does the same with every connection.
+
+#![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
+
+mod download;
+mod endpoints;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use seqd_client::{Client, Options, parse_endpoints};
+
+const BUSY: &str = r#"{"status":503,"code":"overloaded","detail":"full","retryable":true}"#;
+
+/// What is done with a connection once its request was read.
+enum Stub {
+    Send(Vec<u8>),
+    Hang,
+    Close,
+}
+
+/// Serves in a thread that ends with the test process; gives back where.
+fn stub(what: Stub) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = [0_u8; 4096];
+            let _ = stream.read(&mut bytes);
+            match &what {
+                Stub::Send(answer) => stream.write_all(answer).unwrap(),
+                Stub::Hang => thread::sleep(Duration::from_secs(60)),
+                Stub::Close => {}
+            }
+        }
+    });
+    address
+}
+
+/// An answer that announces so many bytes and has these.
+fn answer(status: u16, head: &str, announced: usize, body: &[u8]) -> Stub {
+    let head = format!(
+        "HTTP/1.1 {status} X\r\n{head}content-length: {announced}\r\nconnection: close\r\n\r\n"
+    );
+    Stub::Send([head.as_bytes(), body].concat())
+}
+
+/// A stub that says this.
+fn says(status: u16, body: &str) -> SocketAddr {
+    stub(answer(status, "", body.len(), body.as_bytes()))
+}
+
+/// An address at which nothing listens.
+fn nobody() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn client(addresses: &[SocketAddr], timeout: Option<Duration>) -> Client {
+    let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    let endpoints = parse_endpoints(&list.join(",")).unwrap();
+    Client::new(Options { endpoints, timeout }).unwrap()
+}
