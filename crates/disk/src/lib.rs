@@ -3,8 +3,8 @@
 //! The log, snapshots, `CURRENT`, `last-tick`, `peers` and the identity files are written through
 //! [`Disk`] and [`DiskFile`] alone, so that a test can stand in for the disk: make a call fail,
 //! record every call, and show what a power cut at any moment may leave. [`OsDisk`] is the
-//! operating system's;
-//! `simulated` (feature `simulation`) is a disk in memory whose power can fail.
+//! operating system's; behind the feature `simulation`, `simulated` is a disk in memory whose
+//! power can fail, and `Tapped` lets a test meddle with some calls of any disk.
 //!
 //! This crate knows operations, not formats: what is in a file, and when it must be synced, is its
 //! owner's business. It never syncs on its own, never retries, and adds no buffering but where its
@@ -16,6 +16,8 @@ mod read_only;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
 mod stream;
+#[cfg(any(test, feature = "simulation"))]
+mod tapped;
 
 use std::io;
 use std::path::Path;
@@ -25,6 +27,8 @@ pub use durable::{create_dir_durable, read_file, replace_file, sibling};
 pub use os::OsDisk;
 pub use read_only::ReadOnly;
 pub use stream::{FileReader, FileWriter};
+#[cfg(any(test, feature = "simulation"))]
+pub use tapped::{Tap, Tapped};
 
 /// An open file. All positions are bytes from its start.
 pub trait DiskFile: Send + Sync {

@@ -5,109 +5,40 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use seqd_disk::{Disk, DiskFile, Kind, OsDisk};
+use seqd_disk::{OsDisk, Tap, Tapped};
 use tokio::time::{Instant, sleep};
 
 use super::harness::{Cluster, create, deadline, next, wait};
 
-/// Whether syncs are held, and a bell for when they no longer are.
-type Valve = Arc<(Mutex<bool>, Condvar)>;
-
-/// The operating system's disk, whose syncs can be held.
-#[derive(Clone, Default)]
-struct HeldDisk {
-    held: Valve,
+/// Whether syncs of files are held, and a bell for when they no longer are.
+#[derive(Default)]
+struct Valve {
+    held: Mutex<bool>,
+    bell: Condvar,
 }
 
-impl HeldDisk {
+impl Valve {
     fn hold(&self, hold: bool) {
-        *self.held.0.lock().unwrap() = hold;
-        self.held.1.notify_all();
-    }
-
-    fn file(&self, file: io::Result<Arc<dyn DiskFile>>) -> io::Result<Arc<dyn DiskFile>> {
-        let held = Arc::clone(&self.held);
-        file.map(|file| Arc::new(HeldFile { file, held }) as Arc<dyn DiskFile>)
+        *self.held.lock().unwrap() = hold;
+        self.bell.notify_all();
     }
 }
 
-struct HeldFile {
-    file: Arc<dyn DiskFile>,
-    held: Valve,
-}
-
-impl HeldFile {
-    fn pass(&self) {
-        let held = self.held.0.lock().unwrap();
-        drop(self.held.1.wait_while(held, |held| *held).unwrap());
-    }
-}
-
-impl DiskFile for HeldFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(buf, offset)
-    }
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.reserve(len)
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-    fn sync_data(&self) -> io::Result<()> {
-        self.pass();
-        self.file.sync_data()
-    }
-    fn sync_all(&self) -> io::Result<()> {
-        self.pass();
-        self.file.sync_all()
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-}
-
-impl Disk for HeldDisk {
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        OsDisk.create_dir_all(path)
-    }
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        OsDisk.list(path)
-    }
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        OsDisk.kind(path)
-    }
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.file(OsDisk.open(path))
-    }
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.file(OsDisk.open_read(path))
-    }
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.file(OsDisk.create(path))
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        OsDisk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        OsDisk.remove(path)
-    }
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        OsDisk.remove_dir_all(path)
-    }
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        OsDisk.sync_dir(path)
+impl Tap for Valve {
+    fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        let held = self.held.lock().unwrap();
+        drop(self.bell.wait_while(held, |held| *held).unwrap());
+        below()
     }
 }
 
 /// Three nodes with disks that can be held.
-async fn cluster() -> (Cluster, Vec<HeldDisk>) {
-    let disks: Vec<HeldDisk> = (0..3).map(|_| HeldDisk::default()).collect();
+async fn cluster() -> (Cluster, Vec<Arc<Valve>>) {
+    let valves: Vec<Arc<Valve>> = (0..3).map(|_| Arc::default()).collect();
     let mut cluster = Cluster::planned(3);
-    for (spot, disk) in cluster.spots.iter_mut().zip(&disks) {
-        spot.disk = Arc::new(disk.clone());
+    for (spot, valve) in cluster.spots.iter_mut().zip(&valves) {
+        let (disk, tap) = (Arc::new(OsDisk), Arc::clone(valve));
+        spot.disk = Arc::new(Tapped { disk, tap });
     }
     for at in 0..3 {
         cluster.start(at).await.unwrap();
@@ -118,15 +49,15 @@ async fn cluster() -> (Cluster, Vec<HeldDisk>) {
         .propose(vec![create("orders")], deadline())
         .await;
     created.unwrap();
-    (cluster, disks)
+    (cluster, valves)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_disk_hangs_makes_room_and_follows_when_it_works_again() {
-    let (mut cluster, disks) = cluster().await;
+    let (mut cluster, valves) = cluster().await;
     let hung = cluster.leader().expect("there is a leader");
     let others: Vec<usize> = (0..3).filter(|at| *at != hung).collect();
-    disks[hung].hold(true);
+    valves[hung].hold(true);
     // Something to write, so that the disk is asked.
     assert!(next(cluster.raft(others[0]), "orders").await.is_some());
     wait("another node leads", || async {
@@ -153,7 +84,7 @@ async fn a_leader_whose_disk_hangs_makes_room_and_follows_when_it_works_again() 
         }
         sleep(Duration::from_millis(20)).await;
     }
-    disks[hung].hold(false);
+    valves[hung].hold(false);
     wait("it follows again and has caught up", || async {
         let (ours, theirs) = (
             cluster.raft(hung).status(),
@@ -168,11 +99,11 @@ async fn a_leader_whose_disk_hangs_makes_room_and_follows_when_it_works_again() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_disk_hangs_is_not_elected_when_the_leader_goes() {
-    let (mut cluster, disks) = cluster().await;
+    let (mut cluster, valves) = cluster().await;
     let leader = cluster.leader().expect("there is a leader");
     let hung = (leader + 1) % 3;
     let third = (leader + 2) % 3;
-    disks[hung].hold(true);
+    valves[hung].hold(true);
     assert!(next(cluster.raft(third), "orders").await.is_some());
     wait("the disk is seen to hang", || async {
         cluster.raft(hung).status().disk_hangs
@@ -191,7 +122,7 @@ async fn a_node_whose_disk_hangs_is_not_elected_when_the_leader_goes() {
     })
     .await;
     assert_ne!(cluster.leader(), Some(hung));
-    disks[hung].hold(false);
+    valves[hung].hold(false);
     cluster.ready().await;
     cluster.stop_all().await;
 }

@@ -14,7 +14,7 @@ mod world;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use meddling::{Meddling, Wrong};
+use meddling::Wrong;
 use seqd_disk::Disk;
 use seqd_disk::simulated::{Call, Operation, SimulatedDisk};
 use world::{Carried, Plan, Seen, run};
@@ -166,18 +166,12 @@ fn a_torn_tail_whose_rest_is_not_zeroed_is_caught() {
 
 #[test]
 fn a_vote_that_is_left_behind_in_a_purged_segment_is_caught() {
-    let plan = meddling(|disk| {
-        let wrong = Wrong::VoteLeftBehind;
-        Arc::new(Meddling { disk, wrong })
-    });
+    let plan = meddling(|disk| Wrong::VoteLeftBehind.on(disk));
     assert_caught("vote left behind", &plan);
 }
 
 #[test]
 fn a_failed_sync_that_is_tried_again_is_caught() {
-    let plan = meddling(|disk| {
-        let wrong = Wrong::SyncRetried;
-        Arc::new(Meddling { disk, wrong })
-    });
+    let plan = meddling(|disk| Wrong::SyncRetried.on(disk));
     assert_caught("sync retried", &plan);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seqd_disk::simulated::SimulatedDisk;
-use seqd_disk::{Disk, DiskFile, Kind};
+use seqd_disk::{Disk, DiskFile, Tap, Tapped};
 
 /// What is done wrong.
 #[derive(Clone, Copy, PartialEq)]
@@ -17,29 +17,11 @@ pub(crate) enum Wrong {
     VoteLeftBehind,
 }
 
-pub(crate) struct Meddling {
-    pub(crate) disk: SimulatedDisk,
-    pub(crate) wrong: Wrong,
-}
-
-struct MeddlingFile {
-    file: Arc<dyn DiskFile>,
-    wrong: Wrong,
-}
-
-impl Meddling {
-    fn wrap(&self, file: io::Result<Arc<dyn DiskFile>>) -> io::Result<Arc<dyn DiskFile>> {
-        let wrong = self.wrong;
-        Ok(Arc::new(MeddlingFile { file: file?, wrong }))
-    }
-}
-
-impl MeddlingFile {
-    fn again(&self, sync: impl Fn() -> io::Result<()>) -> io::Result<()> {
-        match sync() {
-            Err(error) if self.wrong == Wrong::SyncRetried => sync().map_err(|_| error),
-            result => result,
-        }
+impl Wrong {
+    /// The disk, with this done wrong.
+    pub(crate) fn on(self, disk: SimulatedDisk) -> Arc<dyn Disk> {
+        let (disk, tap) = (Arc::new(disk), Arc::new(self));
+        Arc::new(Tapped { disk, tap })
     }
 }
 
@@ -64,81 +46,22 @@ fn without_vote(bytes: &[u8], seed: u32) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-impl DiskFile for MeddlingFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buf, offset)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        if self.wrong == Wrong::VoteLeftBehind && offset == HEADER_BYTES {
+impl Tap for Wrong {
+    fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
+        if *self == Self::VoteLeftBehind && offset == HEADER_BYTES {
             let mut seed = [0; 4];
-            self.file.read_at(&mut seed, 12)?;
+            below.read_at(&mut seed, 12)?;
             if let Some(forged) = without_vote(buf, u32::from_le_bytes(seed)) {
-                return self.file.write_at(&forged, offset);
+                return below.write_at(&forged, offset);
             }
         }
-        self.file.write_at(buf, offset)
+        below.write_at(buf, offset)
     }
 
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.reserve(len)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.again(|| self.file.sync_data())
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.again(|| self.file.sync_all())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-}
-
-impl Disk for Meddling {
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(path)
-    }
-
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        self.disk.kind(path)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.wrap(self.disk.open(path))
-    }
-
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.wrap(self.disk.open_read(path))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.wrap(self.disk.create(path))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_dir_all(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
+    fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        match below() {
+            Err(error) if *self == Self::SyncRetried => below().map_err(|_| error),
+            result => result,
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use seqd_disk::simulated::Dice;
-use seqd_disk::{DiskFile, Kind};
+use seqd_disk::{Tap, Tapped};
 
 use super::*;
 
@@ -19,7 +19,7 @@ struct Image {
     names: BTreeMap<PathBuf, BTreeSet<String>>,
 }
 
-/// The real disk, the image beside it, and the cuts that were made.
+/// The image beside the real disk, and the cuts that were made.
 struct Shadow {
     root: PathBuf,
     image: Mutex<Image>,
@@ -27,14 +27,6 @@ struct Shadow {
     cuts: Mutex<Vec<TempDir>>,
     /// Of this file a sync is a lie.
     swallowed: Option<&'static str>,
-}
-
-struct ShadowDisk(Arc<Shadow>);
-
-struct ShadowFile {
-    file: Arc<dyn DiskFile>,
-    path: PathBuf,
-    shadow: Arc<Shadow>,
 }
 
 impl Shadow {
@@ -46,23 +38,6 @@ impl Shadow {
             cuts: Mutex::default(),
             swallowed,
         })
-    }
-
-    fn sync_file(&self, path: &Path) {
-        self.cut_now_and_then();
-        if self.swallowed.is_some_and(|name| path.ends_with(name)) {
-            return;
-        }
-        let bytes = fs::read(path).unwrap();
-        let mut image = self.image.lock().unwrap();
-        image.contents.insert(path.to_owned(), bytes);
-    }
-
-    fn sync_names(&self, path: &Path) {
-        self.cut_now_and_then();
-        let found = names(path).into_iter().collect();
-        let mut image = self.image.lock().unwrap();
-        image.names.insert(path.to_owned(), found);
     }
 
     /// Half of all syncs are too late.
@@ -127,92 +102,32 @@ fn torn(synced: &[u8], now: &[u8], dice: &mut Dice) -> Vec<u8> {
     left
 }
 
-impl DiskFile for ShadowFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buf, offset)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_at(buf, offset)
-    }
-
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.reserve(len)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.shadow.sync_file(&self.path);
-        Ok(())
-    }
-
-    fn sync_all(&self) -> io::Result<()> {
-        self.sync_data()
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-}
-
-impl ShadowDisk {
-    fn file(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(ShadowFile {
-            file,
-            path: path.to_owned(),
-            shadow: Arc::clone(&self.0),
-        })
-    }
-}
-
-impl Disk for ShadowDisk {
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        OsDisk.create_dir_all(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        OsDisk.list(path)
-    }
-
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        OsDisk.kind(path)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(path, OsDisk.open(path)?))
-    }
-
-    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(path, OsDisk.open_read(path)?))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(path, OsDisk.create(path)?))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        OsDisk.rename(from, to)?;
-        // What was synced under the old name is found under the new one.
-        let mut image = self.0.image.lock().unwrap();
-        if let Some(bytes) = image.contents.remove(from) {
-            image.contents.insert(to.to_owned(), bytes);
+impl Tap for Shadow {
+    fn sync(&self, path: &Path, _: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        self.cut_now_and_then();
+        if self.swallowed.is_none_or(|name| !path.ends_with(name)) {
+            let bytes = fs::read(path).unwrap();
+            let mut image = self.image.lock().unwrap();
+            image.contents.insert(path.to_owned(), bytes);
         }
         Ok(())
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        OsDisk.remove(path)
+    fn sync_dir(&self, _: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.cut_now_and_then();
+        let found = names(path).into_iter().collect();
+        let mut image = self.image.lock().unwrap();
+        image.names.insert(path.to_owned(), found);
+        Ok(())
     }
 
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        OsDisk.remove_dir_all(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.sync_names(path);
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        below.rename(from, to)?;
+        // What was synced under the old name is found under the new one.
+        let mut image = self.image.lock().unwrap();
+        if let Some(bytes) = image.contents.remove(from) {
+            image.contents.insert(to.to_owned(), bytes);
+        }
         Ok(())
     }
 }
@@ -236,8 +151,12 @@ impl Outcomes {
 fn cuts(seed: u64, checkpoints: u64, swallowed: Option<&'static str>, outcomes: &mut Outcomes) {
     let dir = temp();
     let shadow = Shadow::new(dir.path(), seed, swallowed);
+    let tapped = Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&shadow),
+    };
     let place = Place {
-        disk: Arc::new(ShadowDisk(Arc::clone(&shadow))),
+        disk: Arc::new(tapped),
         ..place(dir.path())
     };
     let mut dice = Dice::new(!seed);

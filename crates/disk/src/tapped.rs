@@ -1,0 +1,208 @@
+//! A disk whose calls a test listens in on: it changes, holds or notes the few that it is about,
+//! and every other goes on to the disk below as it is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{Disk, DiskFile, Kind};
+
+/// What is done with the calls that change something or make it durable; by default they go on.
+pub trait Tap: Send + Sync + 'static {
+    /// A write to a file.
+    fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
+        below.write_at(buf, offset)
+    }
+    /// A sync of the file that was opened as `_path`, of its data or of all; `below` is the one
+    /// that was asked for.
+    fn sync(&self, _path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        below()
+    }
+    /// A sync of a folder.
+    fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        below.sync_dir(path)
+    }
+    /// A rename.
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        below.rename(from, to)
+    }
+}
+
+/// A disk with a tap on it.
+pub struct Tapped<T> {
+    /// The disk below.
+    pub disk: Arc<dyn Disk>,
+    /// What is done with its calls.
+    pub tap: Arc<T>,
+}
+
+struct TappedFile<T> {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    tap: Arc<T>,
+}
+
+impl<T: Tap> Tapped<T> {
+    fn file(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let (path, tap) = (path.to_owned(), Arc::clone(&self.tap));
+        Arc::new(TappedFile { file, path, tap })
+    }
+}
+
+impl<T: Tap> DiskFile for TappedFile<T> {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.tap.write_at(&*self.file, buf, offset)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.reserve(len)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.tap.sync(&self.path, &|| self.file.sync_data())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.tap.sync(&self.path, &|| self.file.sync_all())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+impl<T: Tap> Disk for Tapped<T> {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(path)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        self.disk.kind(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(path, self.disk.open(path)?))
+    }
+
+    fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(path, self.disk.open_read(path)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(self.file(path, self.disk.create(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.tap.rename(&*self.disk, from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir_all(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.tap.sync_dir(&*self.disk, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::SimulatedDisk;
+
+    struct Through;
+
+    impl Tap for Through {}
+
+    struct Refusing;
+
+    fn refused() -> io::Result<()> {
+        Err(io::Error::other("refused"))
+    }
+
+    impl Tap for Refusing {
+        fn write_at(&self, _: &dyn DiskFile, _: &[u8], _: u64) -> io::Result<()> {
+            refused()
+        }
+        fn sync(&self, path: &Path, _: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+            assert_eq!(path, Path::new("/data/a"));
+            refused()
+        }
+        fn sync_dir(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
+            refused()
+        }
+        fn rename(&self, _: &dyn Disk, _: &Path, _: &Path) -> io::Result<()> {
+            refused()
+        }
+    }
+
+    /// Makes each call that changes something; says which were refused.
+    fn use_all(disk: &dyn Disk) -> Vec<bool> {
+        let [a, b, folder] = ["a", "b", "folder"].map(|name| Path::new("/data").join(name));
+        disk.create_dir_all(&folder).unwrap();
+        let file = disk.create(&a).unwrap();
+        file.reserve(4).unwrap();
+        file.set_len(3).unwrap();
+        let opened = [disk.open(&a).unwrap(), disk.open_read(&a).unwrap()];
+        assert!(opened.iter().all(|file| file.len().unwrap() == 3));
+        let calls = [
+            file.write_at(b"abc", 0),
+            file.sync_data(),
+            opened[0].sync_all(),
+            opened[1].sync_data(),
+            disk.rename(&a, &b),
+            disk.sync_dir(Path::new("/data")),
+        ];
+        disk.remove_dir_all(&folder).unwrap();
+        let left = if calls[4].is_ok() { b } else { a };
+        assert_eq!(disk.list(Path::new("/data")).unwrap().len(), 1);
+        assert!(disk.kind(&left).unwrap().is_some());
+        let mut bytes = [0; 3];
+        opened[1].read_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes == *b"abc", calls[0].is_ok());
+        disk.remove(&left).unwrap();
+        calls.iter().map(io::Result::is_err).collect()
+    }
+
+    fn tapped(tap: impl Tap) -> (Vec<bool>, SimulatedDisk) {
+        let below = SimulatedDisk::holding("/data");
+        let (disk, tap) = (Arc::new(below.clone()), Arc::new(tap));
+        (use_all(&Tapped { disk, tap }), below)
+    }
+
+    #[test]
+    fn what_is_not_tapped_reaches_the_disk_as_it_was_asked_for() {
+        let alone = SimulatedDisk::holding("/data");
+        use_all(&alone);
+        let (refused, below) = tapped(Through);
+        assert_eq!(refused, [false; 6]);
+        assert_eq!(
+            format!("{:?}", below.operations()),
+            format!("{:?}", alone.operations())
+        );
+    }
+
+    #[test]
+    fn what_is_tapped_reaches_the_disk_only_if_the_tap_lets_it() {
+        let (refused, below) = tapped(Refusing);
+        assert_eq!(refused, [true; 6]);
+        // A folder and a file are made, the file is reserved and cut, and both are removed.
+        assert_eq!(below.operations().len(), 6, "{:?}", below.operations());
+    }
+}
