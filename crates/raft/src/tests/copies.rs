@@ -5,27 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
+use super::folder_builder::copy;
 use super::harness::{Cluster, create, deadline, free_addr, next, start, stopped, wait};
 use crate::{Peer, Phase, Raft, Role};
-
-/// Copies a folder, the log last: a checkpoint that is ahead of the log is another story.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    let mut names: Vec<_> = std::fs::read_dir(from)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    names.sort();
-    for name in names {
-        let (source, target) = (from.join(&name), to.join(&name));
-        if source.is_dir() {
-            copy(&source, &target);
-        } else if let Err(error) = std::fs::copy(&source, &target) {
-            // A running node replaces its small files.
-            assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{name:?}");
-        }
-    }
-}
 
 fn put_back(kept: &Path, folder: &Path) {
     std::fs::remove_dir_all(folder).unwrap();

@@ -3,35 +3,37 @@
 //! The folders never change. `SEQD_WRITE_GOLDEN=1 cargo test -p seqd-raft golden` makes the one of
 //! this format if it is missing, and no other. What must be found in it is said here, in numbers.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Once, mpsc};
+use std::sync::{Arc, Once};
 
-use openraft::entry::RaftEntry;
-use seqd_disk::{Disk, OsDisk};
-use seqd_state::idgen::{Progression, Tick, WallMs};
+use seqd_disk::OsDisk;
+use seqd_state::idgen::{Progression, Tick};
 use seqd_state::{
-    ClusterMs, Command, Entry as StateEntry, Found, NextRequest, NodeId, Outcome, SegmentSizes,
-    SequenceDefinition, SequenceMode, SequenceName, Stamp, State, TakeLease,
+    Command, Found, NextRequest, NodeId, Outcome, SegmentSizes, SequenceDefinition, SequenceMode,
+    SequenceName, State, TakeLease,
 };
-use seqd_wal::{Done, Record, Wal, WalOptions};
+use seqd_wal::Wal;
 
+use super::folder_builder::{FolderBuilder, copy};
 use crate::offline::{Verdict, verify_folder};
 use crate::peers::file::PeersRecord;
 use crate::peers::table::{Shown, Start, Table};
-use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
-use crate::storage::checkpoint::{self, Checkpoint, Place, SledStores};
-use crate::storage::folder::{Folder, Identity};
+use crate::records;
+use crate::storage::checkpoint::SledStores;
+use crate::storage::folder::Folder;
 use crate::storage::opening::open_storage;
-use crate::storage::snapshot_file::{SnapshotHeader, SnapshotWriter};
-use crate::types::{self, Entry, Member, Membership, Payload, Proposal, StoredMembership};
-use crate::wire::messages::Founder;
+use crate::types::{self, Entry, Payload};
 
 const CLUSTER: &str = "01KGOLDEN00000000000000001";
 
-/// 2026-01-01T00:00:00Z, the epoch of the layouts.
-const EPOCH_MS: u64 = 1_767_225_600_000;
+const NODE: FolderBuilder = FolderBuilder {
+    cluster_id: CLUSTER,
+    host: "127.0.0.1",
+    term_entries: 40,
+    // 2026-01-01T00:00:00Z, the epoch of the layouts.
+    began_ms: 1_767_225_600_000,
+};
 
 /// The last entry, those of the snapshots, that of the checkpoint, and how far the log is purged.
 const LAST: u64 = 69;
@@ -47,34 +49,6 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name)
-}
-
-fn term(index: u64) -> u64 {
-    1 + index / 40
-}
-
-fn members() -> Vec<Founder> {
-    vec![Founder {
-        node: 1,
-        name: "n1".to_owned(),
-        peer: "127.0.0.1:7401".to_owned(),
-        http: "http://127.0.0.1:7400".to_owned(),
-    }]
-}
-
-fn membership() -> Membership {
-    let nodes: BTreeMap<_, _> = members()
-        .into_iter()
-        .map(
-            |Founder {
-                 node,
-                 name,
-                 peer,
-                 http,
-             }| (node, Member { name, peer, http }),
-        )
-        .collect();
-    Membership::new(vec![[1].into_iter().collect()], nodes).unwrap()
 }
 
 fn name(text: &str) -> SequenceName {
@@ -150,23 +124,6 @@ fn command(index: u64) -> Option<Command> {
     })
 }
 
-/// The entry of an index.
-fn entry(index: u64) -> Entry {
-    let id = types::log_id(term(index), index);
-    let Some(command) = command(index) else {
-        return match index {
-            0 => Entry::new_membership(id, membership()),
-            _ => Entry::new_blank(id),
-        };
-    };
-    let stamp = Stamp {
-        wall_ms: WallMs(EPOCH_MS + index),
-        cluster_ms: ClusterMs(index),
-    };
-    let commands = vec![command];
-    Entry::new_normal(id, Proposal(Arc::new(StateEntry { stamp, commands })))
-}
-
 fn apply(state: &mut State, entry: &Entry) {
     if let Payload::Normal(proposal) = &entry.payload {
         for outcome in state.apply(&proposal.0) {
@@ -175,33 +132,9 @@ fn apply(state: &mut State, entry: &Entry) {
     }
 }
 
-fn os() -> Arc<dyn Disk> {
-    Arc::new(OsDisk)
-}
-
-fn log_id(index: u64) -> Vec<u8> {
-    records::encode(&LogIdRecord::from(&types::log_id(term(index), index))).unwrap()
-}
-
-fn stored_membership() -> Vec<u8> {
-    let stored = StoredMembership::new(Some(types::log_id(1, 0)), membership());
-    records::encode(&StoredMembershipRecord::from(&stored)).unwrap()
-}
-
 /// Makes the folder with the code that a node makes its own with.
 fn make(root: &Path) {
-    let folder = Folder::open(os(), root).unwrap();
-    let identity = Identity {
-        cluster_id: CLUSTER.to_owned(),
-        node: 1,
-        name: "n1".to_owned(),
-        members: members(),
-        founder: false,
-        joined: false,
-        ancestors: vec!["01KANCESTOR000000000000001".to_owned()],
-    };
-    folder.write_identity(&identity).unwrap();
-    folder.raise_boot().unwrap();
+    let folder = NODE.found(root, vec!["01KANCESTOR000000000000001".to_owned()]);
     let mut table = Table::default();
     let start = Start { boot: 3, nonce: 7 };
     let (vote, last) = (types::vote(2, 1, true), types::log_id(2, LAST));
@@ -211,94 +144,21 @@ fn make(root: &Path) {
         rows: table.rows(),
     };
     folder.write_peers(&peers).unwrap();
-    write_log(&folder);
-    fs::create_dir(folder.snapshots()).unwrap();
+    drop(folder);
+    let entry = |index| NODE.entry(index, command(index));
+    NODE.log(root, (0..=LAST).map(entry), APPLIED, Some(PURGED));
     let mut state = State::new();
     for index in 0..=LAST {
         apply(&mut state, &entry(index));
         if SNAPSHOTS.contains(&index) {
-            snapshot(&folder, index, &state);
+            NODE.snapshot(root, index, &state);
         }
         if index == APPLIED {
-            checkpoint(root, &state);
+            NODE.checkpoint(root, index, &state);
         }
     }
-    drop(folder);
     // It says nothing, and a copy gets its own.
     fs::remove_file(root.join("LOCK")).unwrap();
-}
-
-fn write_log(folder: &Folder) {
-    let options = WalOptions {
-        segment_bytes: 4096,
-        ..WalOptions::new(folder.wal())
-    };
-    let (wal, _) = Wal::open(options).unwrap();
-    let wait = |call: &dyn Fn(Done)| {
-        let (done, answer) = mpsc::channel();
-        call(Box::new(move |result| drop(done.send(result))));
-        answer.recv().unwrap().unwrap();
-    };
-    let vote = VoteRecord::from(&types::vote(2, 1, true));
-    wait(&|done| wal.save_vote(records::encode(&vote).unwrap(), done));
-    for index in 0..=LAST {
-        let bytes = records::encode_entry(&entry(index)).unwrap();
-        wait(&|done| {
-            let record = Record {
-                index,
-                bytes: bytes.clone(),
-            };
-            wal.append(vec![record], done);
-        });
-    }
-    wal.save_committed(log_id(APPLIED));
-    wait(&|done| wal.purge(PURGED, log_id(PURGED), done));
-    wal.close().unwrap();
-}
-
-fn snapshot(folder: &Folder, index: u64, state: &State) {
-    let header = SnapshotHeader {
-        cluster_id: CLUSTER.to_owned(),
-        index,
-        term: term(index),
-        log_id: log_id(index),
-        membership: stored_membership(),
-    };
-    let mut writer = SnapshotWriter::create(&os(), &folder.snapshots(), header).unwrap();
-    for (key, value) in state.rows() {
-        writer.row(&key, &value).unwrap();
-    }
-    writer.finish().unwrap();
-}
-
-fn checkpoint(root: &Path, state: &State) {
-    let place = Place {
-        disk: os(),
-        data_dir: root.to_owned(),
-        cluster_id: CLUSTER.to_owned(),
-        stores: Arc::new(SledStores),
-    };
-    let applied = Checkpoint {
-        index: APPLIED,
-        log_id: log_id(APPLIED),
-        membership: stored_membership(),
-        digest: state.digest().0,
-    };
-    let store = checkpoint::create_generation(&place, state.rows().map(Ok), &applied).unwrap();
-    store.close().unwrap();
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for found in fs::read_dir(from).unwrap() {
-        let found = found.unwrap();
-        let to = to.join(found.file_name());
-        if found.path().is_dir() {
-            copy(&found.path(), &to);
-        } else {
-            fs::copy(found.path(), to).unwrap();
-        }
-    }
 }
 
 /// A copy of the golden folder of format 1.
@@ -319,7 +179,7 @@ fn folder_of_version_1() -> (tempfile::TempDir, PathBuf) {
 
 /// Opens the folder as a start does, applies what the log has beyond the state, and compares.
 fn assert_opens(root: &Path, rebuilt: bool) {
-    let folder = Folder::open(os(), root).unwrap();
+    let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
     let identity = folder.identity().unwrap().unwrap();
     assert_eq!((identity.cluster_id.as_str(), identity.node), (CLUSTER, 1));
     assert_eq!(identity.ancestors, ["01KANCESTOR000000000000001"]);
@@ -341,7 +201,10 @@ fn assert_opens(root: &Path, rebuilt: bool) {
     assert_eq!(storage.log.last(), Some(types::log_id(2, LAST)));
     let mut state = storage.loaded.state;
     let at = if rebuilt { SNAPSHOTS[1] } else { APPLIED };
-    assert_eq!(storage.loaded.position, Some(types::log_id(term(at), at)));
+    assert_eq!(
+        storage.loaded.position,
+        Some(types::log_id(NODE.term(at), at))
+    );
     let voters: Vec<_> = storage.loaded.membership.voter_ids().collect();
     assert_eq!(voters, [1]);
 

@@ -3,6 +3,7 @@
 mod cluster;
 mod copies;
 mod exports;
+pub(crate) mod folder_builder;
 mod golden;
 mod harness;
 mod hung_disk;

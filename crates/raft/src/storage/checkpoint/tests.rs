@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use seqd_disk::OsDisk;
 
 use super::*;
+use crate::tests::folder_builder::copy;
 
 mod conformance;
 mod damage;
@@ -128,16 +129,4 @@ fn names(dir: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
 }
