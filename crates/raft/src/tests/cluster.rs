@@ -11,12 +11,7 @@ use crate::{ProposeError, Role};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_proposes_and_all_agree() {
     let mut cluster = Cluster::new(3).await;
-    cluster.ready().await;
-    cluster
-        .raft(1)
-        .propose(vec![create("orders")], deadline())
-        .await
-        .unwrap();
+    cluster.create_orders(1).await;
     let mut values = Vec::new();
     for round in 0..9 {
         values.push(next(cluster.raft(round % 3), "orders").await.unwrap());
@@ -37,12 +32,7 @@ async fn any_node_proposes_and_all_agree() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_leader_hands_over_and_comes_back() {
     let mut cluster = Cluster::new(3).await;
-    cluster.ready().await;
-    cluster
-        .raft(0)
-        .propose(vec![create("orders")], deadline())
-        .await
-        .unwrap();
+    cluster.create_orders(0).await;
     let mut last = 0;
     for _ in 0..2 {
         let leader = cluster.leader().expect("there is a leader");
@@ -144,12 +134,7 @@ async fn a_folder_of_another_cluster_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_joins_and_the_leader_is_removed() {
     let mut cluster = Cluster::new(3).await;
-    cluster.ready().await;
-    cluster
-        .raft(0)
-        .propose(vec![create("orders")], deadline())
-        .await
-        .unwrap();
+    cluster.create_orders(0).await;
     let addr = free_addr();
     let folder = cluster.dir.path().join("n4");
     let joiner = start("n4", &folder, &addr, &cluster.peers).await.unwrap();
@@ -197,12 +182,7 @@ async fn a_node_joins_and_the_leader_is_removed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_node_alone_is_a_cluster() {
     let mut cluster = Cluster::new(1).await;
-    cluster.ready().await;
-    cluster
-        .raft(0)
-        .propose(vec![create("orders")], deadline())
-        .await
-        .unwrap();
+    cluster.create_orders(0).await;
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
     // Handing over to oneself is done already, and must not silence the leader.
     let moved = cluster
@@ -244,12 +224,7 @@ async fn a_founder_without_its_log_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_survivor_names_no_leader_and_refuses_within_the_deadline() {
     let mut cluster = Cluster::new(3).await;
-    cluster.ready().await;
-    cluster
-        .raft(2)
-        .propose(vec![create("orders")], deadline())
-        .await
-        .unwrap();
+    cluster.create_orders(2).await;
     cluster.stop(0).await;
     cluster.stop(1).await;
     let survivor = cluster.raft(2);

@@ -6,10 +6,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::folder_builder::copy;
-use super::harness::{Cluster, create, deadline, free_addr, next, start, stopped, wait};
+use super::harness::{Cluster, deadline, free_addr, next, start, stopped, wait};
 use crate::{Peer, Phase, Raft, Role};
 
-fn put_back(kept: &Path, folder: &Path) {
+/// Stops a node and puts an old copy of its folder in the place of its own.
+async fn put_back(cluster: &mut Cluster, at: usize, kept: &Path) {
+    cluster.stop(at).await;
+    let folder = &cluster.spots[at].folder;
     std::fs::remove_dir_all(folder).unwrap();
     copy(kept, folder);
 }
@@ -23,12 +26,7 @@ async fn work(raft: &Raft) {
 /// Three nodes that have worked; the index of one that follows.
 async fn worked() -> (Cluster, usize) {
     let cluster = Cluster::new(3).await;
-    cluster.ready().await;
-    let created = cluster
-        .raft(0)
-        .propose(vec![create("orders")], deadline())
-        .await;
-    created.unwrap();
+    cluster.create_orders(0).await;
     work(cluster.raft(1)).await;
     let follower = (0..3)
         .find(|at| cluster.raft(*at).status().role == Role::Follower)
@@ -53,6 +51,25 @@ async fn knows(cluster: &Cluster, at: usize, of: usize) {
         })
     })
     .await;
+}
+
+/// A copy of a running node's folder. It has worked since, and the others that run know that.
+async fn outgrown(cluster: &Cluster, at: usize) -> PathBuf {
+    let kept = kept(cluster, at);
+    work(cluster.raft(at)).await;
+    for (other, spot) in cluster.spots.iter().enumerate() {
+        if other != at && spot.raft.is_some() {
+            knows(cluster, other, at).await;
+        }
+    }
+    kept
+}
+
+/// Starts a second node of a name, from a folder of its own.
+async fn twin(cluster: &Cluster, at: usize, folder: &Path) -> Raft {
+    let name = &cluster.spots[at].name;
+    let started = start(name, folder, &free_addr(), &cluster.peers).await;
+    started.unwrap()
 }
 
 async fn assert_stale(raft: &Raft) {
@@ -82,8 +99,7 @@ async fn a_copy_of_a_stopped_node_is_refused_and_the_machine_comes_back_as_a_new
     cluster.start(victim).await.unwrap();
     cluster.ready().await;
     work(cluster.raft(victim)).await;
-    cluster.stop(victim).await;
-    put_back(&kept, &cluster.spots[victim].folder);
+    put_back(&mut cluster, victim, &kept).await;
     assert_refused_for_good(&mut cluster, victim).await;
 
     let name = cluster.spots[victim].name.clone();
@@ -111,15 +127,11 @@ async fn a_copy_of_a_stopped_node_is_refused_and_the_machine_comes_back_as_a_new
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_of_a_running_node_is_refused_also_by_one_peer_alone() {
     let (mut cluster, victim) = worked().await;
-    let kept = kept(&cluster, victim);
-    work(cluster.raft(victim)).await;
-    let leader = cluster.leader().expect("there is a leader");
-    let other = 3 - victim - leader;
+    let kept = outgrown(&cluster, victim).await;
     // The other follower never exchanged an entry with the victim: it knows by the tables.
-    knows(&cluster, other, victim).await;
-    cluster.stop(victim).await;
+    let leader = cluster.leader().expect("there is a leader");
+    put_back(&mut cluster, victim, &kept).await;
     cluster.stop(leader).await;
-    put_back(&kept, &cluster.spots[victim].folder);
     assert_refused_for_good(&mut cluster, victim).await;
     cluster.stop_all().await;
 }
@@ -129,12 +141,8 @@ async fn peers_that_were_stopped_meanwhile_know_it_from_their_disks() {
     let (mut cluster, follower) = worked().await;
     let leader = cluster.leader().expect("there is a leader");
     for victim in [leader, follower] {
-        let kept = kept(&cluster, victim);
-        work(cluster.raft(victim)).await;
+        let kept = outgrown(&cluster, victim).await;
         let others: Vec<usize> = (0..3).filter(|at| *at != victim).collect();
-        for other in &others {
-            knows(&cluster, *other, victim).await;
-        }
         let spare = cluster.dir.path().join("spare");
         cluster.stop_all().await;
         std::fs::rename(&cluster.spots[victim].folder, &spare).unwrap();
@@ -162,12 +170,9 @@ async fn a_copy_that_nobody_knew_better_stops_when_the_one_who_does_comes_up() {
         next(cluster.raft(victim), "orders").await.is_some()
     })
     .await;
-    let kept = kept(&cluster, victim);
-    work(cluster.raft(victim)).await;
-    knows(&cluster, witness, victim).await;
-    cluster.stop(victim).await;
+    let kept = outgrown(&cluster, victim).await;
+    put_back(&mut cluster, victim, &kept).await;
     cluster.stop(witness).await;
-    put_back(&kept, &cluster.spots[victim].folder);
     cluster.start(away).await.unwrap();
     cluster.start(victim).await.unwrap();
     // Nothing that is up knows it better.
@@ -184,16 +189,11 @@ async fn a_copy_that_nobody_knew_better_stops_when_the_one_who_does_comes_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_log_and_state_under_the_newest_start_number_are_refused() {
     let (mut cluster, victim) = worked().await;
-    let kept = kept(&cluster, victim);
-    work(cluster.raft(victim)).await;
-    for other in (0..3).filter(|at| *at != victim) {
-        knows(&cluster, other, victim).await;
-    }
-    cluster.stop(victim).await;
-    let folder = cluster.spots[victim].folder.clone();
-    let boot = std::fs::read(folder.join("boot")).unwrap();
-    put_back(&kept, &folder);
-    std::fs::write(folder.join("boot"), boot).unwrap();
+    let kept = outgrown(&cluster, victim).await;
+    let number = cluster.spots[victim].folder.join("boot");
+    let newest = std::fs::read(&number).unwrap();
+    put_back(&mut cluster, victim, &kept).await;
+    std::fs::write(number, newest).unwrap();
     assert_refused_for_good(&mut cluster, victim).await;
     cluster.stop_all().await;
 }
@@ -201,12 +201,7 @@ async fn an_older_log_and_state_under_the_newest_start_number_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
     let mut cluster = Cluster::new(1).await;
-    cluster.ready().await;
-    let created = cluster
-        .raft(0)
-        .propose(vec![create("orders")], deadline())
-        .await;
-    created.unwrap();
+    cluster.create_orders(0).await;
     cluster.stop(0).await;
     let alone = kept(&cluster, 0);
     cluster.start(0).await.unwrap();
@@ -230,10 +225,9 @@ async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
         promoted.await.is_ok()
     })
     .await;
-    cluster.stop(0).await;
+    put_back(&mut cluster, 0, &alone).await;
     second.stop().await;
     cluster.peers.push(peer.clone());
-    put_back(&alone, &cluster.spots[0].folder);
     cluster.start(0).await.unwrap();
     // Nobody answers, and it does not go on.
     let mut phase = cluster.raft(0).phase();
@@ -286,10 +280,7 @@ async fn of_two_copies_of_one_folder_at_most_one_serves() {
     let (mut cluster, victim) = worked().await;
     cluster.stop(victim).await;
     let twin_folder = kept(&cluster, victim);
-    let name = cluster.spots[victim].name.clone();
-    let twin = start(&name, &twin_folder, &free_addr(), &cluster.peers)
-        .await
-        .unwrap();
+    let twin = twin(&cluster, victim, &twin_folder).await;
     cluster.start(victim).await.unwrap();
     assert!(that_run(&[cluster.raft(victim), &twin]).await <= 1);
     twin.stop().await;
@@ -301,15 +292,8 @@ async fn of_two_copies_of_one_folder_at_most_one_serves() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_beside_the_running_node_never_serves_with_it() {
     let (mut cluster, victim) = worked().await;
-    let twin_folder = kept(&cluster, victim);
-    work(cluster.raft(victim)).await;
-    for other in (0..3).filter(|at| *at != victim) {
-        knows(&cluster, other, victim).await;
-    }
-    let name = cluster.spots[victim].name.clone();
-    let twin = start(&name, &twin_folder, &free_addr(), &cluster.peers)
-        .await
-        .unwrap();
+    let twin_folder = outgrown(&cluster, victim).await;
+    let twin = twin(&cluster, victim, &twin_folder).await;
     assert_stale(&twin).await;
     twin.stop().await;
     // The true one was never disturbed.

@@ -117,6 +117,13 @@ impl Cluster {
         }
     }
 
+    /// Once all run, one of them is asked for the sequence that most tests use.
+    pub(super) async fn create_orders(&self, at: usize) {
+        self.ready().await;
+        let created = self.raft(at).propose(vec![create("orders")], deadline());
+        created.await.unwrap();
+    }
+
     pub(super) fn leader(&self) -> Option<usize> {
         self.spots.iter().position(|spot| {
             spot.raft

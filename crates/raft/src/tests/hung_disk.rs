@@ -8,7 +8,7 @@ use std::time::Duration;
 use seqd_disk::{OsDisk, Tap, Tapped};
 use tokio::time::{Instant, sleep};
 
-use super::harness::{Cluster, create, deadline, next, wait};
+use super::harness::{Cluster, next, wait};
 
 /// Whether syncs of files are held, and a bell for when they no longer are.
 #[derive(Default)]
@@ -43,12 +43,7 @@ async fn cluster() -> (Cluster, Vec<Arc<Valve>>) {
     for at in 0..3 {
         cluster.start(at).await.unwrap();
     }
-    cluster.ready().await;
-    let created = cluster
-        .raft(0)
-        .propose(vec![create("orders")], deadline())
-        .await;
-    created.unwrap();
+    cluster.create_orders(0).await;
     (cluster, valves)
 }
 
