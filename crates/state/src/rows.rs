@@ -145,15 +145,23 @@ impl StateLoader {
     /// # Errors
     /// [`RowError`] if it does not belong to a state; the loader is of no use then.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
+        self.hashed_row(key, value, row_hash(key, value))
+    }
+
+    /// [`StateLoader::row`] for who has the row's [`row_hash`] already.
+    ///
+    /// # Errors
+    /// As [`StateLoader::row`].
+    pub fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> Result<(), RowError> {
         let state = &mut self.state;
         match key.first().copied() {
-            Some(Settings::PREFIX) => state.settings.restore(key, value),
-            Some(Clock::PREFIX) => state.clock.restore(key, value),
-            Some(Counter::PREFIX) => state.counter.restore(key, value),
-            Some(RestorationRecord::PREFIX) => state.restoration.restore(key, value),
-            Some(NodeRecord::PREFIX) => state.nodes.table.restore(key, value),
-            Some(SequenceRecord::PREFIX) => state.sequences.table.restore(key, value),
-            Some(WorkerRecord::PREFIX) => state.leases.table.restore(key, value),
+            Some(Settings::PREFIX) => state.settings.restore(key, value, hash),
+            Some(Clock::PREFIX) => state.clock.restore(key, value, hash),
+            Some(Counter::PREFIX) => state.counter.restore(key, value, hash),
+            Some(RestorationRecord::PREFIX) => state.restoration.restore(key, value, hash),
+            Some(NodeRecord::PREFIX) => state.nodes.table.restore(key, value, hash),
+            Some(SequenceRecord::PREFIX) => state.sequences.table.restore(key, value, hash),
+            Some(WorkerRecord::PREFIX) => state.leases.table.restore(key, value, hash),
             _ => Err(RowError::UnknownKey { key: key.to_vec() }),
         }
     }

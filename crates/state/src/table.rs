@@ -179,8 +179,14 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// Puts back a row that [`Table::rows`] gave. `row_key` has the prefix of this table.
-    pub(crate) fn restore(&mut self, row_key: &[u8], value: &[u8]) -> Result<(), RowError> {
+    /// Puts back a row that [`Table::rows`] gave. `row_key` has the prefix of this table, and `hash`
+    /// is the row's.
+    pub(crate) fn restore(
+        &mut self,
+        row_key: &[u8],
+        value: &[u8],
+        hash: u128,
+    ) -> Result<(), RowError> {
         let named = || row_key.to_vec();
         let key = row_key
             .get(1..)
@@ -200,7 +206,7 @@ impl<R: Record> Table<R> {
                 touched: false,
             }),
         };
-        self.sum = self.sum.wrapping_add(row_hash(row_key, value));
+        self.sum = self.sum.wrapping_add(hash);
         Ok(())
     }
 }

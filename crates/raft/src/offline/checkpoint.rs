@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 1 << 20;
 struct Rows(u64);
 
 impl TakeRows for Rows {
-    fn row(&mut self, _: &[u8], _: &[u8]) -> io::Result<()> {
+    fn hashed_row(&mut self, _: &[u8], _: &[u8], _: u128) -> io::Result<()> {
         self.0 += 1;
         Ok(())
     }

@@ -25,8 +25,8 @@ use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Rows are handed over about this many bytes at a time, and so many times ahead.
-const PARCEL_BYTES: usize = 256 << 10;
-const PARCELS_AHEAD: usize = 4;
+const PARCEL_BYTES: usize = 64 << 10;
+const PARCELS_AHEAD: usize = 8;
 
 /// Set-aside folders that are kept: the last fault and the one before it.
 const KEPT_SET_ASIDE: usize = 2;
@@ -272,9 +272,9 @@ struct Intake<R> {
 
 impl<R: TakeRows> Intake<R> {
     fn row(&mut self, key: &[u8], value: &[u8]) {
-        self.tally.add(key, value);
+        let hash = self.tally.add(key, value);
         if self.not_taken.is_none() {
-            self.not_taken = self.rows.row(key, value).err();
+            self.not_taken = self.rows.hashed_row(key, value, hash).err();
         }
     }
 }
@@ -287,34 +287,50 @@ struct Parcel {
     lengths: Vec<(usize, usize)>,
 }
 
+impl Parcel {
+    fn pack(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.lengths.push((key.len(), value.len()));
+    }
+
+    /// Shows the rows in their order; it is empty afterwards.
+    fn unpack(&mut self, mut visit: impl FnMut(&[u8], &[u8])) {
+        let mut rest = self.bytes.as_slice();
+        for (key, value) in self.lengths.drain(..) {
+            let (row, behind) = rest.split_at(key + value);
+            let (key, value) = row.split_at(key);
+            visit(key, value);
+            rest = behind;
+        }
+        self.bytes.clear();
+    }
+}
+
 /// Reads a store here and takes its rows in on another thread: of a large state each is half of
 /// the time.
 fn take_in_on_thread<R: TakeRows>(store: &dyn StateStore) -> io::Result<Intake<R>> {
     thread::scope(|scope| {
         let (send, arrived) = mpsc::sync_channel::<Parcel>(PARCELS_AHEAD);
+        // Used parcels go back: fresh memory for each costs as much as its rows.
+        let (give_back, used) = mpsc::sync_channel::<Parcel>(PARCELS_AHEAD);
         let taker = thread::Builder::new()
             .name("checkpoint-rows".to_owned())
             .spawn_scoped(scope, move || {
                 let mut intake = Intake::<R>::default();
-                for Parcel { bytes, lengths } in arrived {
-                    let mut rest = bytes.as_slice();
-                    for (key, value) in lengths {
-                        let (row, behind) = rest.split_at(key + value);
-                        let (key, value) = row.split_at(key);
-                        intake.row(key, value);
-                        rest = behind;
-                    }
+                for mut parcel in arrived {
+                    parcel.unpack(|key, value| intake.row(key, value));
+                    let _ = give_back.try_send(parcel);
                 }
                 intake
             })?;
         let gone = || io::Error::other("the thread that takes rows in has ended");
         let mut parcel = Parcel::default();
         store.stream(&mut |key, value| {
-            parcel.bytes.extend_from_slice(key);
-            parcel.bytes.extend_from_slice(value);
-            parcel.lengths.push((key.len(), value.len()));
+            parcel.pack(key, value);
             if parcel.bytes.len() >= PARCEL_BYTES {
-                let full = std::mem::take(&mut parcel);
+                let empty = used.try_recv().unwrap_or_default();
+                let full = std::mem::replace(&mut parcel, empty);
                 send.send(full).map_err(|_| gone())?;
             }
             Ok(())

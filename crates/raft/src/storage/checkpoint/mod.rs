@@ -141,13 +141,18 @@ pub(crate) struct Place {
 
 /// Takes in the rows of a store that is opened, before their digest is compared.
 pub(crate) trait TakeRows: Default + Send + 'static {
+    /// Takes one row, of which the caller has the [`seqd_state::row_hash`].
+    fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()>;
+
     /// Takes one row.
-    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()>;
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.hashed_row(key, value, seqd_state::row_hash(key, value))
+    }
 }
 
 impl TakeRows for StateLoader {
-    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        StateLoader::row(self, key, value).map_err(|error| {
+    fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()> {
+        StateLoader::hashed_row(self, key, value, hash).map_err(|error| {
             let kind = match &error {
                 seqd_state::RowError::Value {
                     source: CodecError::NewerVersion { .. },
@@ -204,10 +209,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts one row.
-    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) {
+    /// Counts one row and returns its hash.
+    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> u128 {
+        let hash = seqd_state::row_hash(key, value);
         self.rows += 1;
-        self.digest = self.digest.wrapping_add(seqd_state::row_hash(key, value));
+        self.digest = self.digest.wrapping_add(hash);
+        hash
     }
 
     /// An error that says what differs, if these are not the rows whose digest was recorded.

@@ -23,7 +23,7 @@ const CLUSTER: &str = "cluster-a";
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl TakeRows for Rows {
-    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    fn hashed_row(&mut self, key: &[u8], value: &[u8], _: u128) -> io::Result<()> {
         self.insert(key.to_vec(), value.to_vec());
         Ok(())
     }
@@ -59,7 +59,9 @@ fn some_rows(rows: u32, round: u32) -> Rows {
 
 fn applied(index: u64, rows: &Rows) -> Checkpoint {
     let mut tally = Tally::default();
-    rows.iter().for_each(|(key, value)| tally.add(key, value));
+    for (key, value) in rows {
+        tally.add(key, value);
+    }
     Checkpoint {
         index,
         log_id: index.to_be_bytes().to_vec(),

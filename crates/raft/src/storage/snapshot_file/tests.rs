@@ -22,7 +22,7 @@ const CLUSTER: &str = "cluster-a";
 struct Rows(Vec<Row>);
 
 impl TakeRows for Rows {
-    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    fn hashed_row(&mut self, key: &[u8], value: &[u8], _: u128) -> io::Result<()> {
         self.0.push((key.to_vec(), value.to_vec()));
         Ok(())
     }
@@ -115,7 +115,9 @@ fn the_file_says_what_it_is_of() {
     );
     assert_eq!(file.rows, 10);
     let mut tally = Tally::default();
-    rows.iter().for_each(|(key, value)| tally.add(key, value));
+    for (key, value) in &rows {
+        tally.add(key, value);
+    }
     assert_eq!(file.digest, tally.digest);
     assert_eq!(list(&OsDisk, dir.path()).unwrap(), [file]);
 }
@@ -422,7 +424,9 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     let (dir, data) = (temp(), temp());
     let rows = some_rows(7_000);
     let mut tally = Tally::default();
-    rows.iter().for_each(|(key, value)| tally.add(key, value));
+    for (key, value) in &rows {
+        tally.add(key, value);
+    }
     let applied = Checkpoint {
         index: 44,
         log_id: vec![4],
