@@ -384,6 +384,33 @@ fn config_init_prints_a_file_that_check_accepts() {
 }
 
 #[test]
+fn an_interrupted_recovery_is_told_again_and_cannot_be_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("successor");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(folder.path().join("LOCK"), "").unwrap();
+    std::fs::write(inside.join("said"), "makes it\n  IDs  unique").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let recover = |more: &[&str]| {
+        let line = ["data", "recover-quorum", "--data-dir", path];
+        texts(&seqd("x:1", &[&line[..], more].concat(), ""))
+    };
+    for said in [&["--margin", "5"][..], &["--floor", "order=7"]] {
+        let (code, stdout, stderr) = recover(&[said, &["--yes"]].concat());
+        assert_eq!((code, stdout.as_str()), (2, ""), "{said:?} {stderr}");
+        assert!(stderr.contains("they cannot be changed"), "{stderr}");
+        let way_out = "repeat the command without --floor and --margin to finish it";
+        assert!(stderr.contains(way_out), "{stderr}");
+    }
+    let (code, stdout, stderr) = recover(&["--dry-run"]);
+    assert_eq!((code, stdout.as_str()), (0, ""), "{stderr}");
+    assert!(stderr.starts_with("finishes the recovery of "), "{stderr}");
+    let again = "agreed to when it began:\nmakes it\n  IDs  unique\ndry run:";
+    assert!(stderr.contains(again), "{stderr}");
+    assert!(inside.join("said").is_file(), "nothing was done");
+}
+
+#[test]
 fn a_bad_endpoint_is_a_usage_error() {
     assert_eq!(texts(&seqd("https://n1", &["id"], "")).0, 2);
     assert_eq!(texts(&seqd("n1/path", &["id"], "")).0, 2);

@@ -11,7 +11,7 @@
 //! 3. move everything of it into the folder; remove it; take the mark away.
 //!
 //! What is interrupted in 1 is begun again, what is interrupted later is finished. What was there
-//! before is never removed.
+//! before is never removed, and nothing at all changes before somebody has agreed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,14 @@ use seqd_disk::{Disk, OsDisk, create_dir_durable, read_file, replace_file};
 use seqd_state::State;
 use seqd_wal::Inspection;
 
+use super::inspect::DISK;
 use super::restore;
 use super::takeover::{
     NewMember, Source, Successor, Takeover, Wishes, from_io, from_stop, take_over,
 };
 use super::{FolderLock, OfflineError};
 use crate::records::{self, LogIdRecord};
-use crate::storage::folder::{self, Folder, Identity, refusal};
+use crate::storage::folder::{Folder, Identity, refusal};
 use crate::storage::snapshot_file;
 use crate::types::{LogId, Payload, StoredMembership};
 
@@ -72,7 +73,11 @@ pub enum Recovery {
 pub struct Recovering {
     takeover: Takeover,
     successor: Successor,
-    folder: Folder,
+    root: PathBuf,
+    /// Nothing where the folder has no lock file: then nobody uses it.
+    lock: Option<FolderLock>,
+    /// What it is carried out on.
+    pub(super) disk: Arc<dyn Disk>,
 }
 
 /// A recovery whose new folder is whole, and not in its place yet.
@@ -82,8 +87,7 @@ pub struct Unfinished {
 }
 
 impl Recovery {
-    /// Reads the folder and says what it would become. What an interrupted recovery left before
-    /// its outcome was certain is removed; else nothing changes.
+    /// Reads the folder and says what it would become; writes nothing in it and removes nothing.
     ///
     /// # Errors
     /// Whatever is wrong with the folder or the wishes.
@@ -102,11 +106,11 @@ impl Recovery {
             let lock = FolderLock::to_change(&root)?;
             return Ok(Self::Unfinished(Unfinished { root, lock }));
         }
-        begin_again(&root)?;
         if !root.join("identity").is_file() {
             return Err(no_identity(&root));
         }
-        let folder = Folder::open(Arc::new(OsDisk), &root).map_err(from_stop)?;
+        let lock = lock_if_any(&root)?;
+        let folder = Folder::of_tool(Arc::new(DISK), &root, UNFINISHED).map_err(from_stop)?;
         let identity = folder
             .identity()
             .map_err(from_stop)?
@@ -133,7 +137,9 @@ impl Recovery {
         Ok(Self::Planned(Box::new(Recovering {
             takeover,
             successor,
-            folder,
+            root,
+            lock,
+            disk: Arc::new(OsDisk),
         })))
     }
 }
@@ -145,112 +151,148 @@ impl Recovering {
         &self.takeover
     }
 
-    /// Puts the new cluster in the old one's place. Returns where the old content is kept.
+    /// Puts the new cluster in the old one's place. Returns where the old content is kept. `said` is
+    /// what whoever agreed to it was told: it is told again if this is interrupted.
     ///
     /// # Errors
     /// What the disk says. A repeated recovery begins again or finishes this one.
-    pub fn carry_out(self) -> Result<PathBuf, OfflineError> {
-        let root = self.folder.root().to_owned();
-        let failed = from_io(&root);
+    pub fn carry_out(mut self, said: &str) -> Result<PathBuf, OfflineError> {
+        if self.lock.is_none() {
+            let path = self.root.join("LOCK");
+            self.disk.create(&path).map_err(from_io(&path))?;
+            self.lock = Some(FolderLock::to_change(&self.root)?);
+        }
+        let root = &self.root;
+        let failed = from_io(root);
+        let folder =
+            Folder::of_tool(Arc::clone(&self.disk), root, UNFINISHED).map_err(from_stop)?;
         let mark = refusal(
             UNFINISHED,
             "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`"
                 .to_owned(),
         );
-        self.folder.mark_refused(&mark).map_err(&failed)?;
-        let built = self.build(&root);
-        if let Err(error) = built {
+        folder.mark_refused(&mark).map_err(&failed)?;
+        if let Err(error) = self.build(said) {
             // Without its certain name the new folder is nothing, and the old content can be started,
             // or recovered, as before. With it the recovery is to be finished.
             if !root.join(WHOLE).exists() {
-                let _ = OsDisk.remove_dir_all(&root.join(NEW));
-                let _ = self.folder.unmark_refused();
+                let _ = self.disk.remove_dir_all(&root.join(NEW));
+                let _ = folder.unmark_refused();
             }
             return Err(failed(error));
         }
-        put_in_place(&root, &self.takeover.from_cluster).map_err(&failed)
+        put_in_place(&*self.disk, root, &self.takeover.from_cluster).map_err(&failed)
     }
 
     /// The new folder, whole, under the name that makes it certain.
-    fn build(&self, root: &Path) -> io::Result<()> {
-        let path = root.join(NEW);
-        create_dir_durable(&OsDisk, &path)?;
+    fn build(&self, said: &str) -> io::Result<()> {
+        let (disk, root, path) = (&self.disk, &self.root, self.root.join(NEW));
+        // What an interrupted recovery left before its outcome was certain.
+        if disk.kind(&path)?.is_some() {
+            disk.remove_dir_all(&path)?;
+        }
+        create_dir_durable(&**disk, &path)?;
         let new =
-            Folder::open(Arc::new(OsDisk), &path).map_err(|stop| io::Error::other(stop.message))?;
+            Folder::open(Arc::clone(disk), &path).map_err(|stop| io::Error::other(stop.message))?;
         // The start numbers go on, and so does what tells a clock that went back.
         for name in ["boot", "last-tick"] {
-            if let Some(bytes) = read_file(&OsDisk, &root.join(name), SMALL_FILE_BYTES)? {
-                replace_file(&OsDisk, &path.join(name), &bytes)?;
+            if let Some(bytes) = read_file(&**disk, &root.join(name), SMALL_FILE_BYTES)? {
+                replace_file(&**disk, &path.join(name), &bytes)?;
             }
         }
-        replace_file(
-            &OsDisk,
-            &path.join(FROM),
-            self.takeover.from_cluster.as_bytes(),
-        )?;
+        let from = self.takeover.from_cluster.as_bytes();
+        replace_file(&**disk, &path.join(FROM), from)?;
+        replace_file(&**disk, &path.join(SAID), said.as_bytes())?;
         self.successor.write(&new)?;
-        OsDisk.sync_dir(&path)?;
-        OsDisk.rename(&path, &root.join(WHOLE))?;
-        OsDisk.sync_dir(root)
+        disk.sync_dir(&path)?;
+        disk.rename(&path, &root.join(WHOLE))?;
+        disk.sync_dir(root)
     }
 }
 
 impl Unfinished {
+    /// What was said before it was begun.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn said(&self) -> Result<Option<String>, OfflineError> {
+        let said = self.read(SAID, SAID_BYTES)?;
+        Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
+    }
+
     /// Finishes it. Returns where the old content is kept.
     ///
     /// # Errors
     /// What the disk says; it can be repeated.
     pub fn finish(self) -> Result<PathBuf, OfflineError> {
-        let failed = from_io(&self.root);
-        let from = [WHOLE, MOVING_IN]
-            .iter()
-            .find_map(|name| {
-                let path = self.root.join(name).join(FROM);
-                read_file(&OsDisk, &path, SMALL_FILE_BYTES).transpose()
-            })
-            .transpose()
-            .map_err(&failed)?
-            .unwrap_or_default();
+        let from = self.read(FROM, SMALL_FILE_BYTES)?.unwrap_or_default();
         let from = String::from_utf8_lossy(&from).into_owned();
-        let kept = put_in_place(&self.root, &from).map_err(&failed)?;
+        let kept = put_in_place(&OsDisk, &self.root, &from).map_err(from_io(&self.root))?;
         drop(self.lock);
         Ok(kept)
     }
+
+    /// A file that is about the recovery and no part of the new folder.
+    fn read(&self, name: &str, limit: usize) -> Result<Option<Vec<u8>>, OfflineError> {
+        let found = [WHOLE, MOVING_IN].iter().find_map(|folder| {
+            let path = self.root.join(folder).join(name);
+            read_file(&OsDisk, &path, limit).transpose()
+        });
+        found.transpose().map_err(from_io(&self.root))
+    }
+}
+
+/// The folder's lock. One without a lock file is used by nobody, and gets one once it is changed.
+fn lock_if_any(root: &Path) -> Result<Option<FolderLock>, OfflineError> {
+    if OsDisk
+        .kind(&root.join("LOCK"))
+        .map_err(from_io(root))?
+        .is_none()
+    {
+        return Ok(None);
+    }
+    Ok(Some(FolderLock::to_change(root)?))
 }
 
 /// Names the old cluster inside a new folder that is not in its place yet.
 const FROM: &str = "from-cluster";
 
+/// Holds what was said before the recovery was begun, inside the same.
+const SAID: &str = "said";
+
+/// The most bytes of what was said: a line for each of ten million sequences.
+const SAID_BYTES: usize = 1 << 30;
+
 /// Steps 2 and 3; each of them can be repeated. Everything is on one file system, so a rename moves.
-fn put_in_place(root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
+fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
     let kept = root.join(format!("{BEFORE}{from_cluster}"));
     if root.join(WHOLE).is_dir() {
-        create_dir_durable(&OsDisk, &kept)?;
-        for name in OsDisk.list(root)? {
+        create_dir_durable(disk, &kept)?;
+        for name in disk.list(root)? {
             if !stays(&name) {
-                OsDisk.rename(&root.join(&name), &kept.join(&name))?;
+                disk.rename(&root.join(&name), &kept.join(&name))?;
             }
         }
-        OsDisk.sync_dir(&kept)?;
-        OsDisk.rename(&root.join(WHOLE), &root.join(MOVING_IN))?;
-        OsDisk.sync_dir(root)?;
+        disk.sync_dir(&kept)?;
+        disk.rename(&root.join(WHOLE), &root.join(MOVING_IN))?;
+        disk.sync_dir(root)?;
     }
     let moving = root.join(MOVING_IN);
     if moving.is_dir() {
         // What belongs to the folder around it already is there.
-        for name in OsDisk.list(&moving)? {
-            if !matches!(name.as_str(), "LOCK" | "format" | FROM) {
-                OsDisk.rename(&moving.join(&name), &root.join(&name))?;
+        for name in disk.list(&moving)? {
+            if !matches!(name.as_str(), "LOCK" | "format" | FROM | SAID) {
+                disk.rename(&moving.join(&name), &root.join(&name))?;
             }
         }
-        OsDisk.sync_dir(root)?;
-        OsDisk.sync_dir(&moving)?;
-        OsDisk.remove_dir_all(&moving)?;
-        OsDisk.sync_dir(root)?;
+        disk.sync_dir(root)?;
+        disk.sync_dir(&moving)?;
+        disk.remove_dir_all(&moving)?;
+        disk.sync_dir(root)?;
     }
     if root.join("refused").is_file() {
-        OsDisk.remove(&root.join("refused"))?;
-        OsDisk.sync_dir(root)?;
+        disk.remove(&root.join("refused"))?;
+        disk.sync_dir(root)?;
     }
     Ok(kept)
 }
@@ -261,23 +303,6 @@ fn stays(name: &str) -> bool {
         name,
         "LOCK" | "lost+found" | "format" | "refused" | WHOLE | MOVING_IN
     ) || name.starts_with(BEFORE)
-}
-
-/// Removes what a recovery left that was interrupted before anything of the old was touched.
-fn begin_again(root: &Path) -> Result<(), OfflineError> {
-    let code = folder::refused_code(&OsDisk, root).map_err(from_stop)?;
-    if code.as_deref() != Some(UNFINISHED) {
-        return Ok(());
-    }
-    let failed = from_io(root);
-    let lock = FolderLock::to_change(root)?;
-    if root.join(NEW).is_dir() {
-        OsDisk.remove_dir_all(&root.join(NEW)).map_err(&failed)?;
-    }
-    OsDisk.remove(&root.join("refused")).map_err(&failed)?;
-    OsDisk.sync_dir(root).map_err(&failed)?;
-    drop(lock);
-    Ok(())
 }
 
 fn no_identity(root: &Path) -> OfflineError {
@@ -291,7 +316,7 @@ fn no_identity(root: &Path) -> OfflineError {
 /// The state as far as this folder knows it.
 fn read(folder: &Folder, identity: &Identity) -> Result<Source, OfflineError> {
     let root = folder.root();
-    let log = seqd_wal::inspect(&OsDisk, &folder.wal())
+    let log = seqd_wal::inspect(&**folder.disk(), &folder.wal())
         .map_err(|error| OfflineError::new("failure", error.to_string()))?;
     if let Some(damage) = &log.damage {
         return Err(
@@ -341,7 +366,7 @@ fn newest_snapshot(folder: &Folder, identity: &Identity) -> Result<Option<Source
     if !snapshots.is_dir() {
         return Ok(None);
     }
-    let listed = snapshot_file::list(&OsDisk, &snapshots).map_err(from_io(&snapshots))?;
+    let listed = snapshot_file::list(&**folder.disk(), &snapshots).map_err(from_io(&snapshots))?;
     for file in listed {
         if file.cluster_id != identity.cluster_id {
             continue;

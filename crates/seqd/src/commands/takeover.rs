@@ -154,11 +154,14 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
             ));
         }
         Recovery::Unfinished(unfinished) => {
-            let effect = format!(
+            let mut effect = format!(
                 "finishes the recovery of {} that was interrupted: its new content is whole, and \
                  takes the place of the old one, which is kept aside",
                 data_dir.display()
             );
+            if let Some(said) = unfinished.said().map_err(told::offline)? {
+                let _ = write!(effect, "; this was agreed to when it began:\n{said}");
+            }
             if session.may_go_on(&effect)? {
                 let kept = unfinished.finish().map_err(told::offline)?;
                 session.talk(&format!("the old content is in {}", kept.display()));
@@ -171,11 +174,12 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         "makes what {} still has a new cluster of one node",
         data_dir.display()
     );
-    if !session.may_go_on(&effect(&what, &takeover))? {
+    let effect = effect(&what, &takeover);
+    if !session.may_go_on(&effect)? {
         report(&takeover, false, None)?.print(session.format)?;
         return Ok(exit::OK);
     }
-    let kept = recovering.carry_out().map_err(told::offline)?;
+    let kept = recovering.carry_out(&effect).map_err(told::offline)?;
     report(&takeover, true, Some(&kept))?.print(session.format)?;
     session.talk(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)

@@ -13,6 +13,9 @@ use crate::storage::folder::{Folder, refusal};
 
 const OLD: &str = "before-01CLUSTER";
 
+/// What the operator of these recoveries agreed to.
+const SAID: &str = "becomes a new cluster";
+
 fn wishes(margin: Option<u64>) -> Wishes {
     Wishes {
         floors: Vec::new(),
@@ -56,7 +59,7 @@ fn assert_recovered(root: &Path) {
         .unwrap()
         .flatten()
         .map(|entry| entry.file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("successor") || name == "refused")
+        .filter(|name| name.starts_with("successor") || name == "refused" || name == "said")
         .collect();
     assert_eq!(left, Vec::<String>::new());
 }
@@ -92,13 +95,60 @@ fn mark(root: &Path) {
 fn interrupted(inside: &str, is_home: impl Fn(&str) -> bool) -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     let root = fixture.root();
-    planned(&root).carry_out().unwrap();
+    planned(&root).carry_out(SAID).unwrap();
     mark(&root);
     let new = root.join(inside);
     move_all(&root, &new, |_| true);
     fs::write(new.join("from-cluster"), CLUSTER).unwrap();
+    fs::write(new.join("said"), SAID).unwrap();
     move_all(&root.join(OLD), &root, is_home);
     (fixture, root)
+}
+
+/// As a recovery leaves it that was interrupted before its outcome was certain.
+fn half_built(root: &Path) {
+    mark(root);
+    fs::create_dir(root.join("successor-new")).unwrap();
+    fs::write(root.join("successor-new/identity"), "half").unwrap();
+}
+
+#[test]
+fn a_planned_recovery_leaves_what_it_finds_as_it_was() {
+    type Left = fn(&Path);
+    let found: [(&str, Left); 3] = [
+        ("a half-built new folder", half_built),
+        ("a small file that was being replaced", |root| {
+            fs::write(root.join("peers.tmp"), "half").unwrap();
+        }),
+        ("no lock file", |root| {
+            fs::remove_file(root.join("LOCK")).unwrap()
+        }),
+    ];
+    for (what, left) in found {
+        let fixture = Fixture::new();
+        let root = fixture.root();
+        left(&root);
+        let before = files(&root);
+        drop(planned(&root));
+        let after = files(&root);
+        assert!(after.keys().eq(before.keys()), "{what}");
+        assert!(after == before, "{what}");
+        planned(&root).carry_out(SAID).unwrap();
+        assert_recovered(&root);
+    }
+}
+
+#[test]
+fn a_folder_whose_recovery_is_planned_is_used_by_nobody_else() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let recovering = planned(&root);
+    let refused = recovery(&root, Some(10)).err().unwrap();
+    assert_eq!(refused.code, "folder-in-use");
+    let stop = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
+    assert_eq!(stop.code, "folder-in-use");
+    drop(recovering);
+    drop(planned(&root));
 }
 
 #[test]
@@ -137,7 +187,7 @@ fn a_rehearsal_names_no_ancestor() {
         panic!("nothing was begun");
     };
     assert_eq!(recovering.takeover().ancestors, Vec::<String>::new());
-    recovering.carry_out().unwrap();
+    recovering.carry_out(SAID).unwrap();
     let folder = Folder::open(Arc::new(OsDisk), &fixture.root()).unwrap();
     let identity = folder.identity().unwrap().unwrap();
     assert_eq!(
@@ -168,17 +218,15 @@ fn a_bad_newest_snapshot_is_replaced_by_the_older_one_and_the_log() {
 fn a_recovery_that_is_interrupted_is_begun_again_or_finished() {
     let fixture = Fixture::new();
     let root = fixture.root();
-    planned(&root).carry_out().unwrap();
+    planned(&root).carry_out(SAID).unwrap();
     assert_recovered(&root);
 
     // While the new folder is built.
     let fixture = Fixture::new();
     let root = fixture.root();
-    mark(&root);
-    fs::create_dir(root.join("successor-new")).unwrap();
-    fs::write(root.join("successor-new/identity"), "half").unwrap();
+    half_built(&root);
     assert!(Folder::open(Arc::new(OsDisk), &root).is_err());
-    planned(&root).carry_out().unwrap();
+    planned(&root).carry_out(SAID).unwrap();
     assert_recovered(&root);
 
     // Before, between and after the moves.
@@ -195,13 +243,14 @@ fn a_recovery_that_is_interrupted_is_begun_again_or_finished() {
         let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
             panic!("{inside}: it was certain already");
         };
+        assert_eq!(unfinished.said().unwrap().as_deref(), Some(SAID));
         assert_eq!(unfinished.finish().unwrap(), root.join(OLD));
         assert_recovered(&root);
     }
     // Half of the new is in its place.
     let (_fixture, root) = interrupted("successor-in", |_| false);
     move_all(&root.join("successor-in"), &root, |name| {
-        name < "snap" && name != "from-cluster"
+        name < "snap" && !matches!(name, "from-cluster" | "said")
     });
     let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
         panic!("it was certain already");
