@@ -1,6 +1,13 @@
 //! Snapshots that leave the cluster: fresh, whole, bounded in number, and without a trace.
 
-use super::harness::{Cluster, create, deadline};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use seqd_disk::{DiskFile, OsDisk, Tap, Tapped};
+use tokio::join;
+
+use super::harness::{Cluster, create, deadline, next, wait};
 use crate::offline::read_snapshot;
 use crate::{Export, SnapshotError};
 
@@ -53,5 +60,47 @@ async fn two_exports_at_once_are_the_most() {
     drop(first);
     bytes_of(second).await;
     bytes_of(raft.snapshot(true, deadline()).await.unwrap()).await;
+    cluster.stop_all().await;
+}
+
+/// While it is locked, the disk takes no beginning of a snapshot.
+#[derive(Default)]
+struct Gate(Mutex<()>);
+
+impl Tap for Gate {
+    fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
+        if buf.starts_with(b"seqdsnap") {
+            drop(self.0.lock().unwrap());
+        }
+        below.write_at(buf, offset)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_that_is_left_keeps_its_place_until_its_snapshot_is_written() {
+    let mut cluster = Cluster::planned(1);
+    let gate = Arc::new(Gate::default());
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&gate));
+    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
+    cluster.start(0).await.unwrap();
+    cluster.create_orders(0).await;
+    let raft = cluster.raft(0);
+    let ask = || raft.snapshot(true, deadline());
+    {
+        let _shut = gate.0.lock().unwrap();
+        // Each is left as soon as it waits; together they are more than the thread has in its queue.
+        let mut left = (0..20).map(|_| ask().now_or_never());
+        assert!(left.by_ref().take(2).all(|begun| begun.is_none()));
+        for refused in left {
+            let refused = refused.expect("nobody has written the first two");
+            assert!(matches!(refused, Err(SnapshotError::Busy { limit: 2 })));
+        }
+    }
+    wait("both places are free again", || async {
+        let (one, two) = join!(ask(), ask());
+        one.is_ok() && two.is_ok()
+    })
+    .await;
+    assert_eq!(next(raft, "orders").await, Some(1));
     cluster.stop_all().await;
 }

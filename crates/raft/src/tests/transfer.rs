@@ -158,9 +158,7 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
     let mut cluster = Cluster::new(2).await;
-    cluster.ready().await;
-    let created = cluster.raft(0).propose(vec![create("orders")], deadline());
-    created.await.unwrap();
+    cluster.create_orders(0).await;
     let leader = cluster.leader().expect("there is a leader");
     let follower = 1 - leader;
     let body = announced(&cluster, leader, follower, u64::MAX);
