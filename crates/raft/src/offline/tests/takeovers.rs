@@ -1,10 +1,11 @@
 //! A snapshot or a folder becomes a new cluster's folder, also when that is interrupted.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqd_disk::OsDisk;
+use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
 use super::fixture::{CLUSTER, ENTRIES, Fixture, SNAPSHOTS};
 use super::{bad, files};
@@ -255,6 +256,70 @@ fn a_recovery_that_is_interrupted_is_begun_again_or_finished() {
     let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
         panic!("it was certain already");
     };
+    unfinished.finish().unwrap();
+    assert_recovered(&root);
+}
+
+/// A disk that fails a recovery on one side of the rename that makes its outcome certain.
+struct Fails {
+    root: PathBuf,
+    behind: bool,
+}
+
+impl Tap for Fails {
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        if to == self.root.join("successor") && !self.behind {
+            return Err(io::Error::other("not renamed"));
+        }
+        below.rename(from, to)
+    }
+    fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        if path == self.root && path.join("successor").is_dir() {
+            return Err(io::Error::other("not synced"));
+        }
+        below.sync_dir(path)
+    }
+}
+
+/// A folder whose recovery the disk has failed.
+fn failed(behind: bool) -> (Fixture, PathBuf) {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let mut recovering = planned(&root);
+    recovering.disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::new(Fails {
+            root: root.clone(),
+            behind,
+        }),
+    });
+    let error = recovering.carry_out(SAID).unwrap_err();
+    let why = if behind { "not synced" } else { "not renamed" };
+    assert!(error.message.ends_with(why), "{error}");
+    (fixture, root)
+}
+
+#[test]
+fn a_recovery_that_fails_before_it_is_certain_leaves_a_folder_that_starts() {
+    let (_fixture, root) = failed(false);
+    let folder = Folder::open(Arc::new(OsDisk), &root).unwrap();
+    assert_eq!(folder.identity().unwrap().unwrap().cluster_id, CLUSTER);
+    assert!(!root.join("successor-new").exists());
+    drop(folder);
+    planned(&root).carry_out(SAID).unwrap();
+    assert_recovered(&root);
+}
+
+#[test]
+fn a_recovery_that_fails_once_it_is_certain_stays_to_be_finished() {
+    let (_fixture, root) = failed(true);
+    // Whether the new or the old content is here after a power cut, the old must not be started.
+    let stop = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
+    assert_eq!(stop.code, "stale-folder");
+    let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
+        panic!("it was certain already");
+    };
+    assert_eq!(unfinished.said().unwrap().as_deref(), Some(SAID));
     unfinished.finish().unwrap();
     assert_recovered(&root);
 }
