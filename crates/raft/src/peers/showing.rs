@@ -66,10 +66,11 @@ pub(crate) async fn show_up(
     let limit = HELLO_LIMIT.min(patience);
     let alone = matches!(needed, Needed::Nobody);
     let mut welcome_since = alone.then(Instant::now);
+    let mut welcomed = false;
     loop {
         let began = Instant::now();
         let round = hello::hello_all(local, &others, limit).await;
-        let (mut silent, mut welcomed) = (0, false);
+        let mut silent = 0;
         for (_, answer) in round.values() {
             let Ok(reply) = answer else {
                 silent += 1;
@@ -80,7 +81,8 @@ pub(crate) async fn show_up(
                 welcomed = true;
             }
         }
-        // A voter of the own cluster outweighs a stranger at some other member's address.
+        // A voter of the own cluster outweighs a stranger at some other member's address, also when
+        // it is silent a moment later.
         if !welcomed {
             refuse_foreign(local, identity, &round)?;
         }

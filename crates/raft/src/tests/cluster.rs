@@ -6,7 +6,7 @@ use seqd_state::{Command, NextRequest, State};
 use tokio::time::Instant;
 
 use super::harness::{Cluster, create, deadline, free_addr, name, next, start, stopped, wait};
-use crate::{ProposeError, Role};
+use crate::{Phase, ProposeError, Role};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_proposes_and_all_agree() {
@@ -127,6 +127,33 @@ async fn a_folder_of_another_cluster_is_refused() {
         "{}",
         stop.message
     );
+    cluster.stop_all().await;
+    stranger.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_at_a_member_s_address_keeps_no_honest_node_from_starting() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    cluster.stop(0).await;
+    cluster.stop(2).await;
+    let mut stranger = Cluster::new(1).await;
+    stranger.ready().await;
+    stranger.stop(0).await;
+    stranger.spots[0].addr = cluster.spots[0].addr.clone();
+    stranger.start(0).await.unwrap();
+    // With a leader it speaks for a whole cluster; the one voter that is left has none.
+    wait("the stranger leads", || async {
+        stranger.leader().is_some()
+    })
+    .await;
+    cluster.start(2).await.unwrap();
+    wait("it runs, or is refused", || async {
+        !matches!(*cluster.raft(2).phase().borrow(), Phase::Waiting { .. })
+    })
+    .await;
+    assert_eq!(*cluster.raft(2).phase().borrow(), Phase::Running);
+    assert_eq!(next(cluster.raft(2), "orders").await, Some(1));
     cluster.stop_all().await;
     stranger.stop_all().await;
 }
