@@ -83,6 +83,9 @@ pub(crate) struct State {
     pub(crate) synced: Option<u64>,
     pub(crate) failure: Option<WalFailure>,
     closing: bool,
+    /// Whether the user believes what the open found. Before that no witness is written: a log that
+    /// is refused stays as it was, and a segment that was missing fits when it is put back.
+    accepted: bool,
     pub(crate) stats: WalStats,
 }
 
@@ -126,6 +129,7 @@ impl Shared {
             synced,
             failure: None,
             closing: false,
+            accepted: false,
             stats: WalStats::default(),
         };
         Self {
@@ -170,8 +174,14 @@ impl Shared {
             None => op(&mut state),
         };
         let bytes = bytes + CALL_OVERHEAD_BYTES;
+        state.accepted = true;
         state.queued_bytes += bytes;
         state.calls.push_back(Queued { op, bytes, done });
+        self.wake_writer.notify_one();
+    }
+
+    pub(crate) fn accept(&self) {
+        self.lock().accepted = true;
         self.wake_writer.notify_one();
     }
 
@@ -192,6 +202,7 @@ impl Shared {
             if let Some(work) = state.work(max_batch_bytes, idle_since.is_some()) {
                 return work;
             }
+            let idle_since = idle_since.filter(|_| state.accepted);
             state = match idle_since.map(|since| witness_after.saturating_sub(since.elapsed())) {
                 Some(Duration::ZERO) => {
                     return Work::Witness {
@@ -335,7 +346,7 @@ impl State {
             return None;
         }
         let committed = self.committed.take();
-        Some(if unwitnessed || committed.is_some() {
+        Some(if (unwitnessed && self.accepted) || committed.is_some() {
             Work::Witness { committed }
         } else {
             Work::Close

@@ -197,6 +197,13 @@ impl Wal {
         self.call(bytes, done, |state| state.append(records));
     }
 
+    /// Says that what the open found is believed: from now on an idle log gives its last batch a
+    /// witness. The first call that writes says the same. Until then nothing is written, so that
+    /// whoever refuses the log for another reason leaves it as it was.
+    pub fn accept(&self) {
+        self.inner.shared.accept();
+    }
+
     /// Queues a vote. It replaces the one before and outlives every purge.
     pub fn save_vote(&self, vote: Vec<u8>, done: Done) {
         self.call(vote.len(), done, |_| Op::Vote(vote));

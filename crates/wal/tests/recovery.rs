@@ -10,7 +10,9 @@ mod support;
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
+use seqd_disk::Disk;
 use seqd_disk::simulated::{Call, Failure, Fault, SimulatedDisk};
 use seqd_wal::{Wal, WalError, WalOptions};
 use support::{append, contents, dir, disk, entries, files, open, options, record, refused, wait};
@@ -388,6 +390,28 @@ fn leftovers_that_never_got_a_name_are_removed() {
     let (wal, _) = open(&disk);
     assert_eq!(entries(&wal), some_entries(2));
     assert_eq!(files(&disk), [SEGMENT_1]);
+}
+
+#[test]
+fn a_log_that_is_opened_and_not_accepted_stays_as_it_was() {
+    let (disk, _) = long_log();
+    let all = entries(&open(&disk.kept()).0);
+    let segments = files(&disk);
+    let last = segments.last().unwrap();
+    let kept = contents(&disk, last);
+    disk.remove(last.as_ref()).unwrap();
+    let before: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
+    let (wal, _) = Wal::open(WalOptions {
+        witness_after: Duration::ZERO,
+        ..options(&disk)
+    })
+    .unwrap();
+    wal.close().unwrap();
+    let after: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
+    assert!(after == before);
+    // So the segment that was missing fits when it is put back.
+    disk.put(last, &kept);
+    assert!(entries(&open(&disk).0) == all);
 }
 
 #[test]

@@ -314,9 +314,11 @@ fn a_log_that_was_killed_gets_its_witness_at_the_next_start() {
         ..options(&image)
     };
     let (again, _) = Wal::open(quick.clone()).unwrap();
+    again.accept();
     eventually("a witness", || again.stats().witnesses == 1);
     again.close().unwrap();
     let (third, _) = Wal::open(quick).unwrap();
+    third.accept();
     thread::sleep(Duration::from_millis(50));
     assert_eq!(
         third.stats().batches,

@@ -114,9 +114,13 @@ fn a_missing_segment_is_refused() {
     assert_eq!(cluster.next(0, "order", 1), (11, 11));
 
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
-    std::fs::remove_file(&segments[1]).unwrap();
+    std::fs::rename(&segments[1], &aside).unwrap();
     cluster.node_mut(0).start();
     row("missing last segment").ends(cluster.node_mut(0));
+    std::fs::rename(&aside, &segments[1]).unwrap();
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+    assert_eq!(cluster.next(0, "order", 1), (12, 12));
 }
 
 #[test]

@@ -141,6 +141,7 @@ pub(crate) fn open_storage(
             "the log begins after what the checkpoint and the snapshots hold".to_owned(),
         ));
     }
+    wal.accept();
     let newest = kept.valid.first();
     let newest = newest.map(|file| types::log_id(file.term, file.index));
     Ok(Storage {
