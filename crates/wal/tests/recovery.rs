@@ -10,15 +10,15 @@ mod support;
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
-use seqd_disk::Disk;
 use seqd_disk::simulated::{Call, Failure, Fault, SimulatedDisk};
 use seqd_wal::{Wal, WalError, WalOptions};
-use support::{append, contents, dir, disk, entries, files, open, options, record, refused, wait};
+use support::{
+    append, assert_corrupt, contents, dir, disk, entries, files, open, options, record, refused,
+    wait,
+};
 
 const SEGMENT_1: &str = "/data/wal/0000000001.seg";
-const SEGMENT_2: &str = "/data/wal/0000000002.seg";
 const HEADER_BYTES: usize = 64;
 
 /// A log of `count` batches of one entry each, and where the last batch lies in the first file.
@@ -44,23 +44,6 @@ fn payload(index: u64) -> Vec<u8> {
 
 fn some_entries(count: u64) -> Vec<(u64, Vec<u8>)> {
     (0..count).map(|index| (index, payload(index))).collect()
-}
-
-#[track_caller]
-fn assert_corrupt(error: &WalError, file: &str) {
-    let WalError::Corrupt { path, .. } = error else {
-        panic!("not corrupt: {error}")
-    };
-    assert!(path.ends_with(file), "{error}");
-    let text = error.to_string();
-    assert!(
-        text.contains(file) && text.contains("restore this node"),
-        "{text}"
-    );
-    assert!(
-        text.contains("remove it from the cluster and add it again"),
-        "{text}"
-    );
 }
 
 #[test]
@@ -289,78 +272,6 @@ fn an_open_syncs_the_folder_and_its_parent() {
     assert!(is_synced(&dir()) && is_synced(dir().parent().unwrap()));
 }
 
-/// A log over several segments.
-fn long_log() -> (SimulatedDisk, u64) {
-    let disk = disk();
-    let (wal, _) = open(&disk);
-    wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
-    let mut index = 0;
-    while !files(&disk)
-        .iter()
-        .any(|name| name == "/data/wal/0000000004.seg")
-    {
-        append(&wal, index, [index as u8; 300]);
-        index += 1;
-    }
-    wal.close().unwrap();
-    (disk.kept(), index)
-}
-
-#[test]
-fn a_segment_missing_in_the_middle_is_named() {
-    let (disk, _) = long_log();
-    disk.delete(SEGMENT_2);
-    assert_corrupt(&refused(options(&disk)), SEGMENT_2);
-}
-
-#[test]
-fn a_first_segment_that_was_not_purged_is_missed() {
-    let (disk, _) = long_log();
-    disk.delete(SEGMENT_1);
-    let error = refused(options(&disk));
-    assert_corrupt(&error, SEGMENT_2);
-    assert!(error.to_string().contains("missing"), "{error}");
-}
-
-#[test]
-fn a_flipped_bit_in_an_earlier_segment_is_corruption_there() {
-    let (disk, _) = long_log();
-    let used = contents(&disk, SEGMENT_1)
-        .iter()
-        .rposition(|byte| *byte != 0)
-        .unwrap();
-    for at in (0..=used).step_by(3) {
-        let disk = disk.kept();
-        disk.edit(SEGMENT_1, |bytes| bytes[at] ^= 0x10);
-        assert_corrupt(&refused(options(&disk)), SEGMENT_1);
-    }
-}
-
-#[test]
-fn a_named_segment_with_a_bad_header_or_opening_is_corrupt_even_as_the_last() {
-    let (disk, _) = long_log();
-    for at in (0..HEADER_BYTES).chain([HEADER_BYTES, HEADER_BYTES + 20]) {
-        let disk = disk.kept();
-        disk.edit("/data/wal/0000000004.seg", |bytes| bytes[at] ^= 1);
-        assert_corrupt(&refused(options(&disk)), "/data/wal/0000000004.seg");
-    }
-    for len in [0, 10, HEADER_BYTES, HEADER_BYTES + 8] {
-        let disk = disk.kept();
-        disk.edit("/data/wal/0000000004.seg", |bytes| bytes.truncate(len));
-        assert_corrupt(&refused(options(&disk)), "/data/wal/0000000004.seg");
-    }
-}
-
-#[test]
-fn a_segment_under_another_name_is_corrupt() {
-    let (disk, _) = long_log();
-    disk.put("/data/wal/0000000005.seg", &contents(&disk, SEGMENT_1));
-    assert_corrupt(&refused(options(&disk)), "/data/wal/0000000005.seg");
-    let (disk, _) = long_log();
-    disk.put("/data/wal/7.seg", b"");
-    assert_corrupt(&refused(options(&disk)), "/data/wal/7.seg");
-}
-
 #[test]
 fn a_newer_format_is_named_as_such() {
     let (disk, _) = log_of(2);
@@ -390,28 +301,6 @@ fn leftovers_that_never_got_a_name_are_removed() {
     let (wal, _) = open(&disk);
     assert_eq!(entries(&wal), some_entries(2));
     assert_eq!(files(&disk), [SEGMENT_1]);
-}
-
-#[test]
-fn a_log_that_is_opened_and_not_accepted_stays_as_it_was() {
-    let (disk, _) = long_log();
-    let all = entries(&open(&disk.kept()).0);
-    let segments = files(&disk);
-    let last = segments.last().unwrap();
-    let kept = contents(&disk, last);
-    disk.remove(last.as_ref()).unwrap();
-    let before: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
-    let (wal, _) = Wal::open(WalOptions {
-        witness_after: Duration::ZERO,
-        ..options(&disk)
-    })
-    .unwrap();
-    wal.close().unwrap();
-    let after: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
-    assert!(after == before);
-    // So the segment that was missing fits when it is put back.
-    disk.put(last, &kept);
-    assert!(entries(&open(&disk).0) == all);
 }
 
 #[test]
@@ -491,34 +380,4 @@ fn the_real_disk_keeps_a_log() {
     assert_eq!(recovered.last, Some((99, payload(99))));
     assert_eq!(entries(&wal), some_entries(100)[80..]);
     assert!(!dir.join(SEGMENT_1).exists());
-}
-
-#[test]
-fn purged_segments_that_were_left_behind_a_gap_are_removed() {
-    let (disk, index) = long_log();
-    let left = contents(&disk, SEGMENT_1);
-    let (wal, _) = open(&disk);
-    wait(|done| wal.purge(index - 2, Vec::new(), done)).unwrap();
-    wal.close().unwrap();
-    // Its removal had failed, those of later ones had not.
-    let disk = disk.kept();
-    disk.put(SEGMENT_1, &left);
-    assert_eq!(files(&disk), [SEGMENT_1, "/data/wal/0000000004.seg"]);
-    let (wal, recovered) = open(&disk);
-    assert_eq!(recovered.first_index, index - 1);
-    wal.close().unwrap();
-    assert_eq!(files(&disk), ["/data/wal/0000000004.seg"]);
-}
-
-#[test]
-fn after_a_removal_that_failed_none_is_removed_before_the_next_start() {
-    let (disk, index) = long_log();
-    let (wal, _) = open(&disk);
-    disk.plant(Fault::on(Call::Remove, Failure::InputOutput));
-    wait(|done| wal.purge(index - 2, Vec::new(), done)).unwrap();
-    wal.close().unwrap();
-    assert_eq!(files(&disk).len(), 4);
-    let (wal, _) = open(&disk);
-    wal.close().unwrap();
-    assert_eq!(files(&disk).len(), 1);
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use seqd_disk::{OsDisk, create_dir_durable};
 
 /// The lock of a data folder, held until this is dropped.
 #[derive(Debug)]
@@ -67,6 +68,23 @@ impl FolderLock {
                 source: io::Error::other(why),
             }),
         }
+    }
+
+    /// For a tool that fills a folder: the folder and its lock file are made if they are not there.
+    ///
+    /// # Errors
+    /// As [`FolderLock::to_change`].
+    pub(super) fn to_fill(root: &Path) -> Result<Self, LockError> {
+        let path = root.join("LOCK");
+        let made = create_dir_durable(&OsDisk, root).and_then(|()| {
+            let mut options = OpenOptions::new();
+            options.create(true).truncate(false).write(true).open(&path)
+        });
+        made.map_err(|source| LockError::Io {
+            path: root.to_owned(),
+            source,
+        })?;
+        Self::to_change(root)
     }
 
     fn take(root: &Path, operation: FlockOperation) -> Result<Self, LockError> {

@@ -13,6 +13,7 @@ mod checkpoint;
 mod inspect;
 mod lock;
 mod recover;
+mod remains;
 mod replay;
 mod reports;
 mod restore;

@@ -8,7 +8,7 @@
 //!
 //! 1. mark; build `successor-new` whole; rename it to `successor`: from here on it is certain;
 //! 2. move everything old into `before-<cluster>`; rename `successor` to `successor-in`;
-//! 3. move everything of it into the folder; remove it; take the mark away.
+//! 3. move everything of it into the folder; take the mark away; remove what is left of it.
 //!
 //! What is interrupted in 1 is begun again, what is interrupted later is finished. What was there
 //! before is never removed, and nothing at all changes before somebody has agreed.
@@ -17,21 +17,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use openraft::entry::RaftEntry as _;
 use seqd_disk::{Disk, OsDisk, create_dir_durable, read_file, replace_file};
-use seqd_state::State;
-use seqd_wal::Inspection;
 
 use super::inspect::DISK;
-use super::restore;
-use super::takeover::{
-    NewMember, Source, Successor, Takeover, Wishes, from_io, from_stop, take_over,
-};
-use super::{FolderLock, OfflineError};
-use crate::records::{self, LogIdRecord};
-use crate::storage::folder::{Folder, Identity, refusal};
-use crate::storage::snapshot_file;
-use crate::types::{LogId, Payload, StoredMembership};
+use super::takeover::{NewMember, Successor, Takeover, Wishes, from_io, from_stop, take_over};
+use super::{FolderLock, OfflineError, remains};
+use crate::storage::folder::{Folder, refusal};
 
 /// The word in the mark of a folder that is being recovered.
 const UNFINISHED: &str = "recovery-unfinished";
@@ -99,10 +90,7 @@ impl Recovery {
             http,
             wishes,
         } = options;
-        if [WHOLE, MOVING_IN]
-            .iter()
-            .any(|name| root.join(name).is_dir())
-        {
+        if is_unfinished(&root) {
             let lock = FolderLock::to_change(&root)?;
             return Ok(Self::Unfinished(Unfinished { root, lock }));
         }
@@ -115,7 +103,8 @@ impl Recovery {
             .identity()
             .map_err(from_stop)?
             .ok_or_else(|| no_identity(&root))?;
-        let source = read(&folder, &identity)?;
+        check_kept(&root, &identity.cluster_id)?;
+        let source = remains::read(&folder, &identity)?;
         let own = source
             .membership
             .nodes()
@@ -158,9 +147,7 @@ impl Recovering {
     /// What the disk says. A repeated recovery begins again or finishes this one.
     pub fn carry_out(mut self, said: &str) -> Result<PathBuf, OfflineError> {
         if self.lock.is_none() {
-            let path = self.root.join("LOCK");
-            self.disk.create(&path).map_err(from_io(&path))?;
-            self.lock = Some(FolderLock::to_change(&self.root)?);
+            self.lock = Some(FolderLock::to_fill(&self.root)?);
         }
         let root = &self.root;
         let failed = from_io(root);
@@ -187,9 +174,11 @@ impl Recovering {
     /// The new folder, whole, under the name that makes it certain.
     fn build(&self, said: &str) -> io::Result<()> {
         let (disk, root, path) = (&self.disk, &self.root, self.root.join(NEW));
-        // What an interrupted recovery left before its outcome was certain.
-        if disk.kind(&path)?.is_some() {
-            disk.remove_dir_all(&path)?;
+        // What an interrupted recovery left before its outcome was certain, or after its end.
+        for left in [&path, &root.join(MOVING_IN)] {
+            if disk.kind(left)?.is_some() {
+                disk.remove_dir_all(left)?;
+            }
         }
         create_dir_durable(&**disk, &path)?;
         let new =
@@ -274,6 +263,8 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
             }
         }
         disk.sync_dir(&kept)?;
+        // What was moved away must not be back once the next name says that it was.
+        disk.sync_dir(root)?;
         disk.rename(&root.join(WHOLE), &root.join(MOVING_IN))?;
         disk.sync_dir(root)?;
     }
@@ -287,14 +278,36 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         }
         disk.sync_dir(root)?;
         disk.sync_dir(&moving)?;
-        disk.remove_dir_all(&moving)?;
-        disk.sync_dir(root)?;
     }
     if root.join("refused").is_file() {
         disk.remove(&root.join("refused"))?;
         disk.sync_dir(root)?;
     }
+    // It is over: what is left of the new folder says only where it came from.
+    if moving.is_dir() {
+        disk.remove_dir_all(&moving)?;
+        disk.sync_dir(root)?;
+    }
     Ok(kept)
+}
+
+/// Whether a new folder is whole and not in its place yet. The mark goes when all of it is.
+fn is_unfinished(root: &Path) -> bool {
+    root.join(WHOLE).is_dir() || (root.join(MOVING_IN).is_dir() && root.join("refused").is_file())
+}
+
+/// Refuses a folder in which the old content would meet what an earlier recovery kept.
+fn check_kept(root: &Path, cluster_id: &str) -> Result<(), OfflineError> {
+    let kept = root.join(format!("{BEFORE}{cluster_id}"));
+    if OsDisk.kind(&kept).map_err(from_io(&kept))?.is_none() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} is there: an earlier recovery kept the content of this cluster's folder in it",
+        kept.display()
+    );
+    Err(OfflineError::new("already-exists", text)
+        .with_hint("move it out of the folder, then repeat"))
 }
 
 /// Whether a name in the folder is neither old content nor new.
@@ -311,102 +324,4 @@ fn no_identity(root: &Path) -> OfflineError {
         root.display()
     );
     OfflineError::new("not-found", text)
-}
-
-/// The state as far as this folder knows it.
-fn read(folder: &Folder, identity: &Identity) -> Result<Source, OfflineError> {
-    let root = folder.root();
-    let log = seqd_wal::inspect(&**folder.disk(), &folder.wal())
-        .map_err(|error| OfflineError::new("failure", error.to_string()))?;
-    if let Some(damage) = &log.damage {
-        return Err(
-            OfflineError::new("corrupt", damage.to_string()).with_hint(format!(
-                "recover from another node's folder, or restore the newest of {}",
-                folder.snapshots().join("*.snap").display()
-            )),
-        );
-    }
-    let mut source = newest_snapshot(folder, identity)?;
-    let first = match &source {
-        Some(source) => source.position.index() + 1,
-        None => 0,
-    };
-    if log.next_index() > first && log.first_index() > first {
-        let gap = format!(
-            "{}: its log begins at entry {} and its snapshots end before",
-            root.display(),
-            log.first_index()
-        );
-        return Err(OfflineError::new("corrupt", gap));
-    }
-    for index in first..log.next_index() {
-        apply(&mut source, &log, index).map_err(from_io(root))?;
-    }
-    let Some(mut source) = source else {
-        let text = format!("{}: it has neither a snapshot nor a log", root.display());
-        return Err(OfflineError::new("not-found", text));
-    };
-    let proven = log
-        .committed
-        .as_ref()
-        .map(|bytes| records::decode::<LogIdRecord>(bytes))
-        .transpose()
-        .map_err(from_io(root))?
-        .map_or(0, |id| id.index)
-        .max(first.saturating_sub(1));
-    source.unproven_entries = source.position.index().saturating_sub(proven);
-    source.path = root.to_owned();
-    source.ancestors.clone_from(&identity.ancestors);
-    Ok(source)
-}
-
-/// The newest snapshot of this cluster that can be read in full.
-fn newest_snapshot(folder: &Folder, identity: &Identity) -> Result<Option<Source>, OfflineError> {
-    let snapshots = folder.snapshots();
-    if !snapshots.is_dir() {
-        return Ok(None);
-    }
-    let listed = snapshot_file::list(&**folder.disk(), &snapshots).map_err(from_io(&snapshots))?;
-    for file in listed {
-        if file.cluster_id != identity.cluster_id {
-            continue;
-        }
-        match restore::read(&file.path) {
-            Ok(source) => return Ok(Some(source)),
-            // The one before it and a longer piece of the log stand for a bad one.
-            Err(error) if error.code == "corrupt" => {
-                tracing::warn!(path = %file.path.display(), %error, "a snapshot is not usable");
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
-}
-
-fn apply(source: &mut Option<Source>, log: &Inspection, index: u64) -> io::Result<()> {
-    let lost = || {
-        let text = format!("entry {index} is not in the log");
-        io::Error::new(io::ErrorKind::InvalidData, text)
-    };
-    let entry = records::decode_entry(&log.entry(index)?.ok_or_else(lost)?)?;
-    let id: LogId = entry.log_id();
-    let source = source.get_or_insert_with(|| Source {
-        path: PathBuf::new(),
-        state: State::new(),
-        position: id,
-        membership: StoredMembership::default(),
-        unproven_entries: 0,
-        ancestors: Vec::new(),
-    });
-    match &entry.payload {
-        Payload::Blank => {}
-        Payload::Normal(proposal) => {
-            source.state.apply(&proposal.0);
-        }
-        Payload::Membership(membership) => {
-            source.membership = StoredMembership::new(Some(id), membership.clone());
-        }
-    }
-    source.position = id;
-    Ok(())
 }

@@ -3,10 +3,11 @@
 //! The folder is marked as refused before anything is in it, and the mark goes last: what an
 //! interrupted restore leaves is never started, and is replaced when the restore is repeated.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqd_disk::{Disk, OsDisk};
+use seqd_disk::{Disk, Kind, OsDisk};
 use seqd_state::StateLoader;
 
 use super::takeover::{
@@ -75,15 +76,20 @@ impl Restore {
     /// What the disk says. The folder is not usable then, and a repeated restore replaces it.
     pub fn carry_out(self) -> Result<(), OfflineError> {
         let root = &self.data_dir;
-        clear_unfinished(root)?;
-        let folder = Folder::open(Arc::new(OsDisk), root).map_err(from_stop)?;
+        let lock = FolderLock::to_fill(root)?;
+        // Now that nobody else can use it: since the plan a node may have, or another restore.
+        check_empty(root)?;
+        let folder = Folder::of_tool(Arc::new(OsDisk), root, UNFINISHED).map_err(from_stop)?;
         let mark = refusal(
             UNFINISHED,
             "a restore into this folder was interrupted: repeat it, or empty the folder".to_owned(),
         );
         folder.mark_refused(&mark).map_err(from_io(root))?;
+        clear(root).map_err(from_io(root))?;
         self.successor.write(&folder).map_err(from_io(root))?;
-        folder.unmark_refused().map_err(from_io(root))
+        folder.unmark_refused().map_err(from_io(root))?;
+        drop(lock);
+        Ok(())
     }
 }
 
@@ -121,11 +127,11 @@ pub(super) fn read(file: &Path) -> Result<Source, OfflineError> {
 fn check_empty(root: &Path) -> Result<(), OfflineError> {
     match OsDisk.kind(root).map_err(from_io(root))? {
         None => return Ok(()),
-        Some(seqd_disk::Kind::File) => {
+        Some(Kind::File) => {
             let text = format!("{} is a file", root.display());
             return Err(OfflineError::new("invalid-argument", text));
         }
-        Some(seqd_disk::Kind::Folder) => {}
+        Some(Kind::Folder) => {}
     }
     if is_unfinished(root)? {
         return Ok(());
@@ -147,28 +153,17 @@ fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
     Ok(code.as_deref() == Some(UNFINISHED))
 }
 
-/// Removes what an unfinished restore left, its mark last.
-fn clear_unfinished(root: &Path) -> Result<(), OfflineError> {
-    if OsDisk.kind(root).map_err(from_io(root))?.is_none() || !is_unfinished(root)? {
-        return Ok(());
-    }
-    let failed = from_io(root);
-    let lock = FolderLock::to_change(root)?;
-    for name in OsDisk.list(root).map_err(&failed)? {
+/// Removes what an unfinished restore left in a folder that is marked.
+fn clear(root: &Path) -> io::Result<()> {
+    for name in OsDisk.list(root)? {
         if matches!(name.as_str(), "LOCK" | "lost+found" | "format" | "refused") {
             continue;
         }
         let path = root.join(name);
-        let removed = if path.is_dir() {
-            OsDisk.remove_dir_all(&path)
-        } else {
-            OsDisk.remove(&path)
-        };
-        removed.map_err(&failed)?;
+        match OsDisk.kind(&path)? {
+            Some(Kind::Folder) => OsDisk.remove_dir_all(&path)?,
+            _ => OsDisk.remove(&path)?,
+        }
     }
-    OsDisk.sync_dir(root).map_err(&failed)?;
-    OsDisk.remove(&root.join("refused")).map_err(&failed)?;
-    OsDisk.sync_dir(root).map_err(&failed)?;
-    drop(lock);
-    Ok(())
+    OsDisk.sync_dir(root)
 }

@@ -97,3 +97,21 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+/// The log is refused as corrupt, in this file, with the way out.
+#[track_caller]
+pub(crate) fn assert_corrupt(error: &WalError, file: &str) {
+    let WalError::Corrupt { path, .. } = error else {
+        panic!("not corrupt: {error}")
+    };
+    assert!(path.ends_with(file), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(file) && text.contains("restore this node"),
+        "{text}"
+    );
+    assert!(
+        text.contains("remove it from the cluster and add it again"),
+        "{text}"
+    );
+}

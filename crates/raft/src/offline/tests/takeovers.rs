@@ -12,10 +12,10 @@ use super::{bad, files};
 use crate::offline::*;
 use crate::storage::folder::{Folder, refusal};
 
-const OLD: &str = "before-01CLUSTER";
+pub(super) const OLD: &str = "before-01CLUSTER";
 
 /// What the operator of these recoveries agreed to.
-const SAID: &str = "becomes a new cluster";
+pub(super) const SAID: &str = "becomes a new cluster";
 
 fn wishes(margin: Option<u64>) -> Wishes {
     Wishes {
@@ -26,7 +26,7 @@ fn wishes(margin: Option<u64>) -> Wishes {
     }
 }
 
-fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, OfflineError> {
+pub(super) fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, OfflineError> {
     Recovery::plan(RecoveryOptions {
         data_dir: root.to_owned(),
         name: None,
@@ -36,7 +36,7 @@ fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, OfflineError> 
     })
 }
 
-fn planned(root: &Path) -> Recovering {
+pub(super) fn planned(root: &Path) -> Recovering {
     match recovery(root, Some(10)).unwrap() {
         Recovery::Planned(recovering) => *recovering,
         Recovery::Unfinished(_) => panic!("nothing was begun"),
@@ -45,7 +45,7 @@ fn planned(root: &Path) -> Recovering {
 
 /// What the folder must be, whatever happened on the way.
 #[track_caller]
-fn assert_recovered(root: &Path) {
+pub(super) fn assert_recovered(root: &Path) {
     let report = inspect_folder(root).unwrap();
     assert_eq!(report.problems, []);
     assert_eq!(bad(root), Vec::<String>::new());
@@ -85,7 +85,7 @@ fn move_all(from: &Path, to: &Path, only: impl Fn(&str) -> bool) {
     }
 }
 
-fn mark(root: &Path) {
+pub(super) fn mark(root: &Path) {
     let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
     let mark = refusal("recovery-unfinished", "interrupted".to_owned());
     folder.mark_refused(&mark).unwrap();
@@ -331,19 +331,17 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     let file = snapshots.map(|entry| entry.path()).max().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let data_dir = dir.path().join("new");
-    let restore = || {
-        let address = "n9:7401".to_owned();
-        Restore::plan(RestoreOptions {
-            file: file.clone(),
-            data_dir: data_dir.clone(),
-            member: NewMember {
-                name: "n9".to_owned(),
-                peer: address,
-                http: "http://n9:7400".to_owned(),
-            },
-            wishes: wishes(Some(0)),
-        })
+    let options = |data_dir: &Path| RestoreOptions {
+        file: file.clone(),
+        data_dir: data_dir.to_owned(),
+        member: NewMember {
+            name: "n9".to_owned(),
+            peer: "n9:7401".to_owned(),
+            http: "http://n9:7400".to_owned(),
+        },
+        wishes: wishes(Some(0)),
     };
+    let restore = || Restore::plan(options(&data_dir));
     let plan = restore().unwrap();
     assert!(!data_dir.exists());
     plan.carry_out().unwrap();
@@ -360,6 +358,17 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     assert!(Folder::open(Arc::new(OsDisk), &data_dir).is_err());
     restore().unwrap().carry_out().unwrap();
     assert_eq!(bad(&data_dir), Vec::<String>::new());
+
+    // Somebody else was quicker: what he made stays as it is.
+    let data_dir = dir.path().join("quick");
+    let plan = Restore::plan(options(&data_dir)).unwrap();
+    Restore::plan(options(&data_dir))
+        .unwrap()
+        .carry_out()
+        .unwrap();
+    let made = files(&data_dir);
+    assert_eq!(plan.carry_out().unwrap_err().code, "already-exists");
+    assert!(files(&data_dir) == made);
     let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();
     assert_eq!(folder.identity().unwrap().unwrap().name, "n9");
 }

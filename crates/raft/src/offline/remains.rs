@@ -1,0 +1,157 @@
+//! What is left of a cluster in one stopped node's folder: its newest snapshot and every entry of its
+//! log, to the end.
+//!
+//! A log that is lost, or older than the folder around it, is no such rest: what it lacks was
+//! acknowledged and would be given again. So the checkpoint is looked at too, though nothing is taken
+//! from it.
+
+use std::io;
+use std::path::PathBuf;
+
+use openraft::entry::RaftEntry as _;
+use seqd_state::State;
+use seqd_wal::Inspection;
+
+use super::checkpoint::{self, Unseen};
+use super::takeover::{Source, from_io};
+use super::{OfflineError, restore};
+use crate::records::{self, LogIdRecord};
+use crate::storage::folder::{Folder, Identity};
+use crate::storage::snapshot_file;
+use crate::types::{LogId, Payload, StoredMembership};
+
+/// The state as far as this folder knows it.
+pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, OfflineError> {
+    let root = folder.root();
+    let log = seqd_wal::inspect(&**folder.disk(), &folder.wal())
+        .map_err(|error| OfflineError::new("failure", error.to_string()))?;
+    if let Some(damage) = &log.damage {
+        return Err(unusable(folder, damage.to_string()));
+    }
+    if log.segments.is_empty() {
+        // The first segment is made before the identity is.
+        let lost = format!("{}: its log is lost", root.display());
+        return Err(unusable(folder, lost));
+    }
+    let mut source = newest_snapshot(folder, identity)?;
+    let first = match &source {
+        Some(source) => source.position.index() + 1,
+        None => 0,
+    };
+    if log.next_index() > first && log.first_index() > first {
+        let gap = format!(
+            "{}: its log begins at entry {} and its snapshots end before",
+            root.display(),
+            log.first_index()
+        );
+        return Err(unusable(folder, gap));
+    }
+    for index in first..log.next_index() {
+        apply(&mut source, &log, index).map_err(from_io(root))?;
+    }
+    let Some(mut source) = source else {
+        let text = format!("{}: it has neither a snapshot nor a log", root.display());
+        return Err(OfflineError::new("not-found", text));
+    };
+    check_complete(folder, identity, source.position.index())?;
+    let proven = log
+        .committed
+        .as_ref()
+        .map(|bytes| records::decode::<LogIdRecord>(bytes))
+        .transpose()
+        .map_err(from_io(root))?
+        .map_or(0, |id| id.index)
+        .max(first.saturating_sub(1));
+    source.unproven_entries = source.position.index().saturating_sub(proven);
+    source.path = root.to_owned();
+    source.ancestors.clone_from(&identity.ancestors);
+    Ok(source)
+}
+
+/// Refuses remains that end before the checkpoint does: entries that were committed are not in them.
+fn check_complete(folder: &Folder, identity: &Identity, end: u64) -> Result<(), OfflineError> {
+    let root = folder.root();
+    let held = match checkpoint::look(root, &identity.cluster_id) {
+        Ok(found) => found.and_then(|found| found.applied),
+        Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
+        Err(Unseen::Damaged(problem)) => {
+            tracing::warn!(
+                file = problem.file,
+                why = problem.detail,
+                "there is no checkpoint to compare with"
+            );
+            None
+        }
+    };
+    match held {
+        Some(held) if held.index > end => {
+            let text = format!(
+                "{}: the checkpoint holds entry {}, log and snapshots end at {end}: the log was lost \
+                 or is older",
+                root.display(),
+                held.index
+            );
+            Err(unusable(folder, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unusable(folder: &Folder, what: String) -> OfflineError {
+    let hint = format!(
+        "recover from another node's folder, or restore the newest of {}",
+        folder.snapshots().join("*.snap").display()
+    );
+    OfflineError::new("corrupt", what).with_hint(hint)
+}
+
+/// The newest snapshot of this cluster that can be read in full.
+fn newest_snapshot(folder: &Folder, identity: &Identity) -> Result<Option<Source>, OfflineError> {
+    let snapshots = folder.snapshots();
+    if !snapshots.is_dir() {
+        return Ok(None);
+    }
+    let listed = snapshot_file::list(&**folder.disk(), &snapshots).map_err(from_io(&snapshots))?;
+    for file in listed {
+        if file.cluster_id != identity.cluster_id {
+            continue;
+        }
+        match restore::read(&file.path) {
+            Ok(source) => return Ok(Some(source)),
+            // The one before it and a longer piece of the log stand for a bad one.
+            Err(error) if error.code == "corrupt" => {
+                tracing::warn!(path = %file.path.display(), %error, "a snapshot is not usable");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn apply(source: &mut Option<Source>, log: &Inspection, index: u64) -> io::Result<()> {
+    let lost = || {
+        let text = format!("entry {index} is not in the log");
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    };
+    let entry = records::decode_entry(&log.entry(index)?.ok_or_else(lost)?)?;
+    let id: LogId = entry.log_id();
+    let source = source.get_or_insert_with(|| Source {
+        path: PathBuf::new(),
+        state: State::new(),
+        position: id,
+        membership: StoredMembership::default(),
+        unproven_entries: 0,
+        ancestors: Vec::new(),
+    });
+    match &entry.payload {
+        Payload::Blank => {}
+        Payload::Normal(proposal) => {
+            source.state.apply(&proposal.0);
+        }
+        Payload::Membership(membership) => {
+            source.membership = StoredMembership::new(Some(id), membership.clone());
+        }
+    }
+    source.position = id;
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What a recovery refuses to begin with, and in which order it makes its steps durable.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use seqd_disk::{Disk, OsDisk, Tap, Tapped};
+
+use super::fixture::{APPLIED, Fixture, Plan};
+use super::takeovers::{OLD, SAID, assert_recovered, mark, planned, recovery};
+use super::{bad, files};
+use crate::offline::*;
+
+#[track_caller]
+fn assert_refused(root: &Path, parts: &[&str]) {
+    let before = files(root);
+    let refused = recovery(root, Some(0)).err().unwrap();
+    assert_eq!(refused.code, "corrupt");
+    for part in parts {
+        assert!(refused.message.contains(part), "{refused}");
+    }
+    assert!(refused.hint.unwrap().contains("another node's folder"));
+    assert!(files(root) == before);
+}
+
+#[test]
+fn a_log_that_is_lost_or_older_than_the_checkpoint_is_no_base_for_a_recovery() {
+    let older = Fixture::of(Plan {
+        last: Some(APPLIED - 10),
+        ..Plan::default()
+    });
+    let (held, end) = (format!("entry {APPLIED}"), format!("at {}", APPLIED - 10));
+    assert_refused(&older.root(), &[&held, &end]);
+
+    let lost = Fixture::new();
+    fs::remove_dir_all(lost.root().join("wal")).unwrap();
+    assert_refused(&lost.root(), &["its log is lost"]);
+
+    // A checkpoint that cannot be believed says nothing against a whole log.
+    let fixture = Fixture::new();
+    fs::remove_file(fixture.root().join("CURRENT")).unwrap();
+    planned(&fixture.root()).carry_out(SAID).unwrap();
+}
+
+#[test]
+fn what_an_earlier_recovery_kept_is_not_mixed_with_what_this_one_would_keep() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    fs::create_dir(root.join(OLD)).unwrap();
+    let before = files(&root);
+    let refused = recovery(&root, Some(0)).err().unwrap();
+    assert_eq!(refused.code, "already-exists");
+    assert!(refused.hint.unwrap().contains("move it"));
+    assert!(files(&root) == before);
+    fs::remove_dir(root.join(OLD)).unwrap();
+    planned(&root).carry_out(SAID).unwrap();
+    assert_recovered(&root);
+}
+
+#[test]
+fn a_recovery_that_is_interrupted_at_its_very_end_is_not_made_twice() {
+    // All is in its place, and the mark is still there.
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    planned(&root).carry_out(SAID).unwrap();
+    let cluster = identity(&root);
+    let rest = |root: &Path| {
+        fs::create_dir(root.join("successor-in")).unwrap();
+        fs::write(root.join("successor-in/from-cluster"), "01CLUSTER").unwrap();
+    };
+    mark(&root);
+    rest(&root);
+    let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
+        panic!("its mark is still there");
+    };
+    assert_eq!(unfinished.finish().unwrap(), root.join(OLD));
+    assert_recovered(&root);
+    assert_eq!(identity(&root), cluster);
+
+    // The mark is gone: it is over, and the rest no longer counts.
+    rest(&root);
+    let next = planned(&root);
+    assert_eq!(next.takeover().from_cluster, cluster);
+    next.carry_out(SAID).unwrap();
+    assert_eq!(bad(&root), Vec::<String>::new());
+    assert!(!root.join("successor-in").exists());
+}
+
+fn identity(root: &Path) -> String {
+    let report = inspect_folder(root).unwrap();
+    report.identity.unwrap().cluster_id
+}
+
+/// Folders whose names changed since they were last synced, at each rename to `successor-in`.
+#[derive(Default)]
+struct Unsynced {
+    now: Mutex<BTreeSet<PathBuf>>,
+    at_the_turn: Mutex<Vec<PathBuf>>,
+}
+
+impl Tap for Unsynced {
+    fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.now.lock().unwrap().remove(path);
+        below.sync_dir(path)
+    }
+
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        let mut now = self.now.lock().unwrap();
+        if to.ends_with("successor-in") {
+            self.at_the_turn.lock().unwrap().extend(now.iter().cloned());
+        }
+        now.extend(
+            [from, to]
+                .iter()
+                .filter_map(|path| Some(path.parent()?.to_owned())),
+        );
+        below.rename(from, to)
+    }
+}
+
+#[test]
+fn what_is_moved_away_is_durably_away_before_the_new_folder_moves_in() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let tap = Arc::new(Unsynced::default());
+    let mut recovering = planned(&root);
+    recovering.disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&tap),
+    });
+    recovering.carry_out(SAID).unwrap();
+    let unsynced = tap.at_the_turn.lock().unwrap();
+    let ours: Vec<_> = unsynced
+        .iter()
+        .filter(|path| **path == root || path.ends_with(OLD))
+        .collect();
+    assert_eq!(ours, Vec::<&PathBuf>::new());
+    assert!(tap.now.lock().unwrap().is_empty());
+}
