@@ -43,7 +43,7 @@ pub const MARK_LEAD_MS: u64 = 2 * MARK_EVERY_MS;
 
 /// How far a process got, as it is kept on its disk.
 ///
-/// Invariant: `last_minted < ahead`, if made by the functions below.
+/// Invariant: `last_minted < ahead`, as made by the functions below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredMark {
     /// When the last tick used at the time of writing began.
@@ -70,6 +70,23 @@ impl StoredMark {
             last_minted,
             ahead: WallMs(last_minted.0.saturating_add(1)),
         }
+    }
+
+    /// The mark that was read from a disk; `None` if no process can have made it.
+    pub fn found(last_minted: WallMs, ahead: WallMs) -> Option<Self> {
+        (last_minted < ahead).then_some(Self { last_minted, ahead })
+    }
+
+    /// As [`StoredMark::found`], of bytes without a checksum. How far `ahead` reaches is believed
+    /// only for as long as a busy process writes it: an idle one writes more, but a reach that is
+    /// wrong would stop a node for years, and one that is given up costs at most the order of the
+    /// IDs of half a second.
+    pub fn found_unchecked(last_minted: WallMs, ahead: WallMs) -> Option<Self> {
+        let most = last_minted.0.saturating_add(MARK_LEAD_MS);
+        Self::found(last_minted, ahead).map(|mark| Self {
+            ahead: mark.ahead.min(WallMs(most)),
+            ..mark
+        })
     }
 }
 

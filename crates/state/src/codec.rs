@@ -22,6 +22,9 @@ pub const LIMIT_BYTES: usize = 16 << 20;
 /// The bytes in front of every body: kind and version.
 pub const HEADER_BYTES: usize = 2;
 
+/// The bytes behind a value that is sealed: the CRC-32C of the value's bytes, little-endian.
+pub const SEAL_BYTES: usize = 4;
+
 /// A value with a place in the table of kinds.
 ///
 /// Fields and variants are only ever appended, and every change of shape raises `VERSION`. Golden
@@ -67,6 +70,9 @@ pub enum CodecError {
         /// What the decoder says.
         reason: String,
     },
+    /// The bytes of a sealed value are not those that were sealed.
+    #[error("its checksum does not match")]
+    Checksum,
     /// The value has more bytes than its type allows.
     #[error("kind {kind} would have more than {limit} bytes")]
     TooLarge {
@@ -131,6 +137,32 @@ pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
         .map_err(|error| malformed(error.to_string()))
 }
 
+/// The bytes of `value` and their checksum: of what stands alone in a file or a row.
+///
+/// # Errors
+/// As [`encode`].
+pub fn seal<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = encode(value)?;
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The value that `bytes`, made by [`seal`], hold.
+///
+/// # Errors
+/// [`CodecError::Checksum`] if they are damaged; as [`decode`] if they are not: a
+/// [`CodecError::NewerVersion`] is what a newer program wrote.
+pub fn unseal<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (value, crc) = bytes
+        .split_last_chunk::<SEAL_BYTES>()
+        .ok_or(CodecError::Empty)?;
+    if crc32c::crc32c(value) != u32::from_le_bytes(*crc) {
+        return Err(CodecError::Checksum);
+    }
+    decode(value)
+}
+
 fn options<T: Versioned>() -> impl Options {
     let body_limit = T::MAX_BYTES.saturating_sub(HEADER_BYTES) as u64;
     bincode::DefaultOptions::new()
@@ -174,7 +206,32 @@ mod tests {
     }
 
     #[test]
+    fn each_flipped_bit_of_a_sealed_value_is_found() {
+        let sealed = seal(&note()).unwrap();
+        assert_eq!(unseal::<Note>(&sealed).unwrap(), note());
+        for bit in 0..8 * sealed.len() {
+            let mut damaged = sealed.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let found = unseal::<Note>(&damaged);
+            assert_eq!(found, Err(CodecError::Checksum), "bit {bit}");
+        }
+        for end in 0..sealed.len() {
+            assert!(unseal::<Note>(&sealed[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_newer_sealed_value_is_told_from_a_damaged_one() {
+        let mut bytes = encode(&note()).unwrap();
+        bytes[1] = 4;
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        let found = unseal::<Note>(&bytes);
+        assert!(matches!(found, Err(CodecError::NewerVersion { .. })));
+    }
+
+    #[test]
     fn nothing_is_not_a_value() {
+        assert_eq!(unseal::<Note>(&[1, 2, 3]), Err(CodecError::Empty));
         assert_eq!(decode::<Note>(&[]), Err(CodecError::Empty));
         assert_eq!(decode::<Note>(&[63]), Err(CodecError::Empty));
     }

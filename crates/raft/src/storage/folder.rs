@@ -23,12 +23,11 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
-use seqd_state::codec::Versioned;
+use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
 use crate::peers::file::PeersRecord;
-use crate::records;
 use crate::wire::messages::Founder;
 
 pub(crate) const FORMAT: &str = "seqd-data 1";
@@ -256,9 +255,7 @@ impl Folder {
     }
 
     fn write_checked<T: Versioned>(&self, path: &Path, value: &T) -> io::Result<()> {
-        let mut bytes = records::encode(value)?;
-        let crc = crc32c::crc32c(&bytes);
-        bytes.extend_from_slice(&crc.to_le_bytes());
+        let bytes = codec::seal(value).map_err(io::Error::other)?;
         replace_file(&*self.disk, path, &bytes)
     }
 
@@ -319,13 +316,7 @@ fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> Result<Option<T>,
         }
         Err(e) => return Err(unusable(path, &e)),
     };
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-        return Err(damaged(path, "too short"));
-    };
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err(damaged(path, "its checksum does not match"));
-    }
-    records::decode(body)
+    codec::unseal(&bytes)
         .map(Some)
         .map_err(|e| damaged(path, &e.to_string()))
 }

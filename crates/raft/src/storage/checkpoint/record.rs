@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Checkpoint;
 
-/// Bytes of the checksum behind a record.
-const CRC_BYTES: usize = 4;
-
 /// Whose rows these are. Written when the folder is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Format {
@@ -84,25 +81,17 @@ impl From<CheckpointRecord> for Checkpoint {
 
 /// The bytes of a record: the value, then the CRC of its bytes.
 pub(super) fn seal<T: Versioned>(record: &T) -> io::Result<Vec<u8>> {
-    let mut bytes = codec::encode(record)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let crc = crc32c::crc32c(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    Ok(bytes)
+    codec::seal(record).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
 /// The record in `bytes`. [`io::ErrorKind::Unsupported`] if a newer program wrote it.
 pub(super) fn unseal<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
-    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-    let Some((body, crc)) = bytes.split_last_chunk::<CRC_BYTES>() else {
-        return Err(wrong(format!("a record of {} bytes", bytes.len())));
-    };
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err(wrong("a record's checksum does not match".to_owned()));
-    }
-    codec::decode(body).map_err(|error| match error {
+    codec::unseal(bytes).map_err(|error| match error {
         CodecError::NewerVersion { .. } => io::Error::new(io::ErrorKind::Unsupported, error),
-        _ => wrong(error.to_string()),
+        _ => {
+            let why = format!("a record of {} bytes: {error}", bytes.len());
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        }
     })
 }
 
@@ -130,7 +119,7 @@ mod tests {
             64, 1, 2, 0, 0, 0, 0, 0, 0, 0, b'c', b'1', 7, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(bytes[..body.len()], body);
-        assert_eq!(bytes.len(), body.len() + CRC_BYTES);
+        assert_eq!(bytes.len(), body.len() + codec::SEAL_BYTES);
         assert_eq!(unseal::<Format>(&bytes).unwrap(), record);
     }
 
