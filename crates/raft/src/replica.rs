@@ -19,6 +19,7 @@ use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
 use crate::local::Local;
 use crate::storage::checkpointer::{Checkpointer, Exported, Workshop, every_50_ms};
+use crate::storage::first_error::FirstError;
 use crate::storage::folder::{self, Identity};
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Healed, Storage};
@@ -93,7 +94,7 @@ impl Replica {
             place,
             mark,
             pace: every_50_ms(),
-            lost: false,
+            lost: FirstError::default(),
             snapshots: local.folder.snapshots(),
             written: position,
             on_failure: Box::new(move |error| {

@@ -19,6 +19,7 @@ use super::log_model::{Content, encode};
 use crate::handle::Stop;
 use crate::storage::checkpoint::file_store::FileStores;
 use crate::storage::checkpointer::{Checkpointer, SyncedLog, Workshop};
+use crate::storage::first_error::FirstError;
 use crate::storage::folder::{Folder, Identity};
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::{Applied, Machine};
@@ -119,7 +120,7 @@ impl Node {
             pace: pace(&feed, &applied),
             snapshots: folder.snapshots(),
             written: loaded.position,
-            lost: false,
+            lost: FirstError::default(),
             on_failure: Box::new(|_| {}),
         });
         let machine = Machine {

@@ -9,6 +9,9 @@
 //!   index that it names. What is applied meanwhile is taken every 50 ms all the same, and waits in
 //!   a file.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +27,7 @@ use tokio::sync::oneshot;
 
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::storage::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
+use crate::storage::first_error::FirstError;
 use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
 use crate::storage::staging::Staging;
@@ -119,7 +123,7 @@ pub(crate) struct Workshop {
     /// The index that `store` holds.
     pub(crate) written: Option<LogId>,
     /// Changes were taken from the state and did not reach the store.
-    pub(crate) lost: bool,
+    pub(crate) lost: FirstError,
     /// Told once, when a checkpoint could not be written.
     pub(crate) on_failure: Box<dyn Fn(io::Error) + Send>,
 }
@@ -319,9 +323,7 @@ impl Workshop {
 
     /// Carries what was applied since the last checkpoint to the store.
     pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
-        if self.lost {
-            return Err(io::Error::other("an earlier checkpoint failed"));
-        }
+        self.lost.check()?;
         if self.applied.read().applied == self.written && self.store.applied().is_some() {
             return Ok(());
         }
@@ -334,7 +336,7 @@ impl Workshop {
             .log
             .wait_until_synced(position.index)
             .and_then(|()| self.store.write(changes, position));
-        self.lost = written.is_err();
+        self.lost.note(&written);
         written?;
         self.written = restore_position(&position.log_id, &position.membership)?.0;
         Ok(())
@@ -397,7 +399,7 @@ impl Workshop {
             },
         );
         let caught_up = self.catch_up(staging);
-        self.lost = caught_up.is_err();
+        self.lost.note(&caught_up);
         if let Err(error) = &caught_up {
             tracing::error!(%error, "what was applied during a snapshot did not reach the checkpoint");
         }

@@ -16,6 +16,7 @@ use seqd_disk::{Disk, DiskFile};
 
 use crate::storage::checkpoint::{Change, Checkpoint, batch};
 use crate::storage::checkpointer::restore_position;
+use crate::storage::first_error::FirstError;
 use crate::storage::machine::Applied;
 use crate::types::LogId;
 
@@ -35,8 +36,8 @@ pub(crate) struct Staging {
     end: u64,
     /// Up to where changes were taken from the state.
     taken: Option<LogId>,
-    /// Changes were taken and could not be kept; why.
-    lost: Option<(io::ErrorKind, String)>,
+    /// Changes were taken and could not be kept.
+    lost: FirstError,
 }
 
 impl Staging {
@@ -49,7 +50,7 @@ impl Staging {
             waiting: VecDeque::new(),
             end: 0,
             taken,
-            lost: None,
+            lost: FirstError::default(),
         }
     }
 
@@ -62,9 +63,7 @@ impl Staging {
         let (taken, _) = restore_position(&position.log_id, &position.membership)?;
         self.taken = taken;
         let kept = self.push(&changes, &position);
-        if let Err(error) = &kept {
-            self.lost = Some((error.kind(), error.to_string()));
-        }
+        self.lost.note(&kept);
         kept
     }
 
@@ -98,9 +97,7 @@ impl Staging {
 
     /// Takes the first of those that wait, or several of them as one.
     pub(crate) fn pop(&mut self) -> io::Result<Option<(Vec<Change>, Checkpoint)>> {
-        if let Some((kind, why)) = &self.lost {
-            return Err(io::Error::new(*kind, why.clone()));
-        }
+        self.lost.check()?;
         let Some(file) = &self.file else {
             return Ok(None);
         };

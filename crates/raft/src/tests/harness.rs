@@ -195,7 +195,7 @@ pub(super) fn name(text: &str) -> SequenceName {
     text.parse().unwrap()
 }
 
-pub(super) fn create(text: &str) -> Command {
+pub(crate) fn create(text: &str) -> Command {
     Command::CreateSequence {
         name: name(text),
         definition: SequenceDefinition {

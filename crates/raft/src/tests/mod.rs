@@ -5,7 +5,7 @@ mod copies;
 mod exports;
 pub(crate) mod folder_builder;
 mod golden;
-mod harness;
+pub(crate) mod harness;
 mod hung_disk;
 mod storage_suite;
 mod superseded;

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::storage::checkpoint::{self, Place, SledStores};
 use crate::storage::checkpointer::{Checkpointer, Workshop, every_50_ms};
+use crate::storage::first_error::FirstError;
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::snapshot_file::InstalledMark;
@@ -48,7 +49,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
             mark: Arc::new(InstalledMark::open(&place.disk, &snapshots).unwrap()),
             place,
             pace: every_50_ms(),
-            lost: false,
+            lost: FirstError::default(),
             snapshots,
             written: None,
             on_failure: Box::new(|error| panic!("{error}")),

@@ -1,0 +1,261 @@
+//! What snapshots and checkpoints do to each other, under a load that is made by hand.
+
+use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
+
+use futures_util::FutureExt;
+use openraft::entry::RaftEntry;
+use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
+use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_state::idgen::WallMs;
+use seqd_state::{ClusterMs, Command, Entry as StateEntry, Found, NodeId, Outcome, Stamp};
+use tempfile::TempDir;
+
+use super::*;
+use crate::storage::checkpoint::file_store::FileStores;
+use crate::storage::checkpoint::memory::MemoryStore;
+use crate::storage::checkpoint::{RowSource, VisitRow};
+use crate::storage::machine::Machine;
+use crate::storage::snapshot_file::InstalledMark;
+use crate::tests::harness::create;
+use crate::types::{self, Answer, Entry, Proposal};
+
+/// Sequences in one large entry: with their descriptions more than half of what is written at once.
+const LARGE: usize = 1500;
+
+/// A log whose every entry is on the disk.
+struct Synced;
+
+impl SyncedLog for Synced {
+    fn wait_until_synced(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Applies entries, each to the state after the one before.
+#[derive(Clone)]
+struct Load {
+    applied: Arc<Applied>,
+    next: Arc<AtomicU64>,
+}
+
+impl Load {
+    fn new() -> Self {
+        let load = Self {
+            applied: Arc::new(Applied::new(
+                State::new(),
+                None,
+                StoredMembership::default(),
+            )),
+            next: Arc::default(),
+        };
+        let found = Found {
+            cluster_id: "C".to_owned(),
+            window_ms: 30_000,
+            max_peer_skew_ms: 500,
+            founders: vec![(NodeId(1), "n1".to_owned())],
+        };
+        load.apply(vec![Command::Found(found)]);
+        load
+    }
+
+    fn apply(&self, commands: Vec<Command>) {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp {
+            wall_ms: WallMs(1_800_000_000_000 + index),
+            cluster_ms: ClusterMs(index),
+        };
+        let entry = Proposal(Arc::new(StateEntry { stamp, commands }));
+        let entry = Entry::new_normal(types::log_id(1, index), entry);
+        let Answer(outcomes) = self.applied.apply(&entry);
+        let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_));
+        assert!(!outcomes.iter().any(refused));
+    }
+
+    /// New sequences, in one entry.
+    fn grow(&self, sequences: usize) {
+        let index = self.next.load(Ordering::Relaxed);
+        let description = "d".repeat(1000);
+        let described = |n: usize| {
+            let mut command = create(&format!("s{index}-{n}"));
+            if let Command::CreateSequence { definition, .. } = &mut command {
+                definition.description.clone_from(&description);
+            }
+            command
+        };
+        self.apply((0..sequences).map(described).collect());
+    }
+
+    fn index(&self) -> Option<u64> {
+        self.applied.read().applied.map(|id| id.index())
+    }
+}
+
+/// A folder with an empty store, and what is applied for it.
+struct Bench {
+    dir: TempDir,
+    load: Load,
+    disk: Arc<dyn Disk>,
+}
+
+impl Bench {
+    fn on(disk: Arc<dyn Disk>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("snap")).unwrap();
+        let load = Load::new();
+        Self { dir, load, disk }
+    }
+
+    fn new() -> Self {
+        Self::on(Arc::new(OsDisk))
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            disk: Arc::clone(&self.disk),
+            data_dir: self.dir.path().to_owned(),
+            cluster_id: "C".to_owned(),
+            stores: Arc::new(FileStores),
+        }
+    }
+
+    /// Its workshop, where as many entries are applied while a snapshot is read.
+    fn workshop(&self, store: Box<dyn StateStore>, mut meanwhile: Vec<usize>) -> Workshop {
+        let load = self.load.clone();
+        let snapshots = self.dir.path().join("snap");
+        Workshop {
+            applied: Arc::clone(&self.load.applied),
+            store,
+            log: Box::new(Synced),
+            place: self.place(),
+            mark: Arc::new(InstalledMark::open(&self.disk, &snapshots).unwrap()),
+            pace: Box::new(move || {
+                let sequences = meanwhile.pop();
+                sequences
+                    .inspect(|sequences| load.grow(*sequences))
+                    .is_some()
+            }),
+            snapshots,
+            written: None,
+            lost: FirstError::default(),
+            on_failure: Box::new(|_| {}),
+        }
+    }
+}
+
+/// A store that takes so long for each write that another large entry is applied.
+struct Outpaced {
+    store: MemoryStore,
+    load: Load,
+    writes: Arc<AtomicUsize>,
+}
+
+impl StateStore for Outpaced {
+    fn applied(&self) -> Option<Checkpoint> {
+        self.store.applied()
+    }
+    fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()> {
+        self.store.write(changes, applied)?;
+        let writes = self.writes.fetch_add(1, Ordering::Relaxed);
+        assert!(writes < 20, "catching up has no end");
+        self.load.grow(LARGE);
+        Ok(())
+    }
+    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()> {
+        self.store.fill(rows, applied)
+    }
+    fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        self.store.stream(visit)
+    }
+    fn close(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn catching_up_with_a_load_that_outpaces_the_store_has_an_end() {
+    let bench = Bench::new();
+    let writes = Arc::<AtomicUsize>::default();
+    let store = Outpaced {
+        store: MemoryStore::default(),
+        load: bench.load.clone(),
+        writes: Arc::clone(&writes),
+    };
+    let mut workshop = bench.workshop(Box::new(store), vec![LARGE; 2]);
+    workshop.build().unwrap();
+    assert!(writes.load(Ordering::Relaxed) > 3, "it began to catch up");
+    let written = workshop.written.map(|id| id.index());
+    assert!(
+        written < bench.load.index(),
+        "the rest is the next checkpoint's"
+    );
+    workshop.checkpoint().unwrap();
+    assert_eq!(
+        workshop.written.map(|id| id.index() + 1),
+        bench.load.index()
+    );
+}
+
+/// A disk that has no room for what is staged.
+struct Full;
+
+impl Tap for Full {
+    fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
+        // Nothing else than staging and snapshots goes to it here.
+        if offset == 0 && !buf.starts_with(b"seqdsnap") {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        below.write_at(buf, offset)
+    }
+}
+
+#[test]
+fn the_error_that_lost_changes_is_told_ever_after() {
+    let (disk, tap) = (Arc::new(OsDisk), Arc::new(Full));
+    let bench = Bench::on(Arc::new(Tapped { disk, tap }));
+    let store = Box::new(MemoryStore::default());
+    let mut workshop = bench.workshop(store, vec![1]);
+    let built = workshop.build().unwrap_err();
+    assert_eq!(built.kind(), io::ErrorKind::StorageFull, "{built}");
+    // This is what ends the node, and what it says then.
+    for _ in 0..2 {
+        let later = workshop.checkpoint().unwrap_err();
+        assert_eq!(later.kind(), io::ErrorKind::StorageFull, "{later}");
+    }
+}
+
+#[tokio::test]
+async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
+    let leader = Bench::new();
+    (0..9).for_each(|_| leader.load.grow(1));
+    let store = Box::new(MemoryStore::default());
+    let (sent, _) = leader.workshop(store, Vec::new()).build().unwrap();
+    let later = sent.index;
+
+    let bench = Bench::new();
+    let store = checkpoint::create_empty(&bench.place()).unwrap();
+    let checkpointer = Checkpointer::start(bench.workshop(store, Vec::new())).unwrap();
+    let floor = Arc::<AtomicU64>::default();
+    let mut machine = Machine {
+        applied: Arc::clone(&bench.load.applied),
+        checkpointer: checkpointer.clone(),
+        purge_floor: Arc::clone(&floor),
+    };
+    let mut builder = machine.get_snapshot_builder().await;
+    let mut built = pin!(builder.build_snapshot());
+    {
+        // The thread looks at the state before it builds anything.
+        let _held = bench.load.applied.write();
+        assert!(built.as_mut().now_or_never().is_none());
+    }
+    let snapshot = openraft_snapshot(sent).unwrap();
+    let installed = machine.install_snapshot(&snapshot.meta, snapshot.snapshot);
+    installed.await.unwrap();
+    assert_eq!(floor.load(Ordering::Acquire), later);
+    built.await.unwrap();
+    assert_eq!(floor.load(Ordering::Acquire), later);
+    checkpointer.stop().await.unwrap();
+}
