@@ -14,6 +14,7 @@ use crate::tests::folder_builder::copy;
 
 mod conformance;
 mod damage;
+mod garbage;
 mod generations;
 mod scale;
 mod shadow;
