@@ -76,7 +76,8 @@ pub trait Disk: Send + Sync {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Makes a file, which must not exist yet, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Renames a file or a folder, inside one folder. A file that has the new name is replaced.
+    /// Renames a file or a folder, inside one folder or into another of the same file system. A file
+    /// that has the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;

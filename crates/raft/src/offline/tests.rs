@@ -1,6 +1,7 @@
 //! What the tools say of a sound folder and of damaged ones, and that they leave both as they were.
 
 mod fixture;
+mod kills;
 mod remains;
 mod takeovers;
 

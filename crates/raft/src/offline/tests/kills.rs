@@ -1,0 +1,131 @@
+//! A recovery that is killed before any one of its calls to the disk: what it leaves does not start
+//! half way, and the next one brings it to its end.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seqd_disk::{Disk, DiskFile, OsDisk, Tap, Tapped};
+
+use super::files;
+use super::fixture::{CLUSTER, Fixture};
+use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery};
+use crate::offline::*;
+use crate::storage::folder::Folder;
+use crate::tests::folder_builder::copy;
+
+/// More calls than follow once the outcome is certain.
+const MOVES: u64 = 30;
+
+/// Unwinds at the call of this number and at every later one, as no error would: what is done after
+/// an error is not done after a kill.
+struct Kill {
+    at: u64,
+    calls: AtomicU64,
+}
+
+impl Kill {
+    fn call(&self) {
+        if self.calls.fetch_add(1, Ordering::SeqCst) >= self.at {
+            resume_unwind(Box::new("killed"));
+        }
+    }
+}
+
+impl Tap for Kill {
+    fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.call();
+        below.write_at(buf, offset)
+    }
+
+    fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        self.call();
+        below()
+    }
+
+    fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.call();
+        below.sync_dir(path)
+    }
+
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        self.call();
+        below.rename(from, to)
+    }
+}
+
+/// A recovery of a copy of this folder that is killed at that call: how many calls there were, and
+/// whether it came to its end.
+fn killed(of: &Path, root: &Path, at: u64) -> (u64, bool) {
+    copy(of, root);
+    let calls = AtomicU64::new(0);
+    let kill = Arc::new(Kill { at, calls });
+    let mut recovering = planned(root);
+    recovering.disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&kill),
+    });
+    let ended = catch_unwind(AssertUnwindSafe(|| recovering.carry_out(SAID)));
+    let is_over = matches!(ended, Ok(Ok(_)));
+    (kill.calls.load(Ordering::SeqCst), is_over)
+}
+
+/// Of which cluster a start would find the folder, if it would start.
+fn starts_as(root: &Path) -> Option<String> {
+    let folder = Folder::open(Arc::new(OsDisk), root).ok()?;
+    Some(folder.identity().unwrap()?.cluster_id)
+}
+
+#[test]
+fn a_recovery_that_is_killed_at_any_call_is_brought_to_its_end() {
+    let fixture = Fixture::new();
+    let old = files(&fixture.root());
+    let dir = tempfile::tempdir().unwrap();
+    let (all, is_over) = killed(&fixture.root(), &dir.path().join("whole"), u64::MAX);
+    assert!(is_over);
+    let (mut finished, mut begun_again) = (0, 0);
+    // Of the calls that build the new folder one in eight stands for all: none of them is certain.
+    for at in (0..all).filter(|at| at % 8 == 0 || at + MOVES >= all) {
+        let root = dir.path().join(at.to_string());
+        assert!(!killed(&fixture.root(), &root, at).1, "call {at}");
+        let starts = starts_as(&root);
+        match recovery(&root, Some(10)).unwrap() {
+            Recovery::Unfinished(unfinished) => {
+                assert_eq!(starts, None, "call {at}");
+                finished += 1;
+                unfinished.finish().unwrap();
+            }
+            Recovery::Planned(again) if again.takeover().from_cluster == CLUSTER => {
+                assert!(starts.is_none_or(|cluster| cluster == CLUSTER), "call {at}");
+                begun_again += 1;
+                again.carry_out(SAID).unwrap();
+            }
+            // It was over but for what is left of the new folder, which the next one removes.
+            Recovery::Planned(_) => {
+                assert!(
+                    starts.is_some_and(|cluster| cluster != CLUSTER),
+                    "call {at}"
+                );
+                std::fs::remove_dir_all(root.join("successor-in")).ok();
+            }
+        }
+        assert_recovered(&root);
+        for (path, bytes) in &old {
+            let name = path.strip_prefix(fixture.root()).unwrap();
+            if name != Path::new("LOCK") && name != Path::new("format") {
+                let kept: PathBuf = root.join(OLD).join(name);
+                assert!(
+                    std::fs::read(kept).unwrap() == *bytes,
+                    "call {at}: {name:?}"
+                );
+            }
+        }
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+    assert!(
+        finished > MOVES / 2 && begun_again > 8,
+        "{finished}, {begun_again}"
+    );
+}
