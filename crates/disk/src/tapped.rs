@@ -7,8 +7,13 @@ use std::sync::Arc;
 
 use crate::{Disk, DiskFile, Kind};
 
-/// What is done with the calls that change something or make it durable; by default they go on.
+/// What is done with the calls that read, change something or make it durable; by default they go
+/// on.
 pub trait Tap: Send + Sync + 'static {
+    /// A read from the file that was opened as `_path`; `below` is the one that was asked for.
+    fn read(&self, _path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        below()
+    }
     /// A write to a file.
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
         below.write_at(buf, offset)
@@ -51,7 +56,8 @@ impl<T: Tap> Tapped<T> {
 
 impl<T: Tap> DiskFile for TappedFile<T> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(buf, offset)
+        let mut below = || self.file.read_at(buf, offset);
+        self.tap.read(&self.path, &mut below)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
@@ -137,6 +143,10 @@ mod tests {
     }
 
     impl Tap for Refusing {
+        fn read(&self, path: &Path, _: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+            assert_eq!(path, Path::new("/data/a"));
+            refused()
+        }
         fn write_at(&self, _: &dyn DiskFile, _: &[u8], _: u64) -> io::Result<()> {
             refused()
         }
@@ -152,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Makes each call that changes something; says which were refused.
+    /// Makes each call that reads or changes something; says which were refused.
     fn use_all(disk: &dyn Disk) -> Vec<bool> {
         let [a, b, folder] = ["a", "b", "folder"].map(|name| Path::new("/data").join(name));
         disk.create_dir_all(&folder).unwrap();
@@ -161,8 +171,10 @@ mod tests {
         file.set_len(3).unwrap();
         let opened = [disk.open(&a).unwrap(), disk.open_read(&a).unwrap()];
         assert!(opened.iter().all(|file| file.len().unwrap() == 3));
+        let mut bytes = [0; 3];
         let calls = [
             file.write_at(b"abc", 0),
+            opened[1].read_at(&mut bytes, 0),
             file.sync_data(),
             opened[0].sync_all(),
             opened[1].sync_data(),
@@ -170,12 +182,10 @@ mod tests {
             disk.sync_dir(Path::new("/data")),
         ];
         disk.remove_dir_all(&folder).unwrap();
-        let left = if calls[4].is_ok() { b } else { a };
+        let left = if calls[5].is_ok() { b } else { a };
         assert_eq!(disk.list(Path::new("/data")).unwrap().len(), 1);
         assert!(disk.kind(&left).unwrap().is_some());
-        let mut bytes = [0; 3];
-        opened[1].read_at(&mut bytes, 0).unwrap();
-        assert_eq!(bytes == *b"abc", calls[0].is_ok());
+        assert_eq!(bytes == *b"abc", calls[0].is_ok() && calls[1].is_ok());
         disk.remove(&left).unwrap();
         calls.iter().map(io::Result::is_err).collect()
     }
@@ -191,7 +201,7 @@ mod tests {
         let alone = SimulatedDisk::holding("/data");
         use_all(&alone);
         let (refused, below) = tapped(Through);
-        assert_eq!(refused, [false; 6]);
+        assert_eq!(refused, [false; 7]);
         assert_eq!(
             format!("{:?}", below.operations()),
             format!("{:?}", alone.operations())
@@ -201,7 +211,7 @@ mod tests {
     #[test]
     fn what_is_tapped_reaches_the_disk_only_if_the_tap_lets_it() {
         let (refused, below) = tapped(Refusing);
-        assert_eq!(refused, [true; 6]);
+        assert_eq!(refused, [true; 7]);
         // A folder and a file are made, the file is reserved and cut, and both are removed.
         assert_eq!(below.operations().len(), 6, "{:?}", below.operations());
     }

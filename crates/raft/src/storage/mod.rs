@@ -7,12 +7,13 @@
 //! - the state: [`machine`] in memory, [`checkpointer`] and [`checkpoint`] beneath it, [`staging`]
 //!   while a snapshot is read
 //! - snapshots: [`snapshot_file`], and [`export`] for somebody outside of the cluster
-//! - a disk that hangs: [`disk_watch`]; what failed first: [`first_error`]
+//! - a disk that fails or hangs: [`faults`], [`first_error`], [`disk_watch`]
 
 pub(crate) mod checkpoint;
 pub(crate) mod checkpointer;
 pub(crate) mod disk_watch;
 pub(crate) mod export;
+pub(crate) mod faults;
 pub(crate) mod first_error;
 pub(crate) mod folder;
 pub(crate) mod identity;

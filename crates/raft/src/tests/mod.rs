@@ -1,5 +1,6 @@
 //! What only holds when the parts work together.
 
+mod bad_sector;
 mod cluster;
 mod copies;
 mod exports;

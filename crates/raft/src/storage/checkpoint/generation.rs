@@ -20,6 +20,7 @@ use seqd_disk::{Disk, Kind, read_file, replace_file};
 use super::record::Format;
 use super::sled_store::guarded;
 use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
+use crate::storage::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of a million rows takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
@@ -339,23 +340,6 @@ fn take_in_on_thread<R: TakeRows>(store: &dyn StateStore) -> io::Result<Intake<R
         drop(send);
         taker.join().map_err(|_| gone())
     })
-}
-
-/// Whether an error says something of the machine and nothing of the folder.
-fn is_of_the_machine(error: &io::Error) -> bool {
-    use io::ErrorKind;
-    let no_handles = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
-    matches!(
-        error.kind(),
-        ErrorKind::StorageFull
-            | ErrorKind::QuotaExceeded
-            | ErrorKind::ReadOnlyFilesystem
-            | ErrorKind::PermissionDenied
-            | ErrorKind::OutOfMemory
-            | ErrorKind::Unsupported
-    ) || no_handles
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 enum Current {

@@ -7,6 +7,7 @@ use seqd_disk::Disk;
 
 use super::reader::{summary, verify};
 use super::{SnapshotFile, file_name, invalid};
+use crate::storage::faults::is_of_the_machine;
 
 /// Snapshots that are kept: the newest, and the one before it for the day the newest turns bad.
 const KEPT: usize = 2;
@@ -20,7 +21,7 @@ const BAD: &str = ".bad";
 /// What the folder holds at a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recovered {
-    /// The snapshots whose every checksum is right, newest first.
+    /// The snapshots that can be read and whose every checksum is right, newest first.
     pub(crate) valid: Vec<SnapshotFile>,
     /// The others, each with the reason. They were renamed to `.snap.bad`.
     pub(crate) bad: Vec<(PathBuf, String)>,
@@ -28,13 +29,13 @@ pub(crate) struct Recovered {
 
 /// Cleans the folder at a start and reads every snapshot of it in full.
 ///
-/// What interrupted writes and transfers left is removed. Bad snapshots are renamed, so that they
-/// count neither as the newest nor as kept. Not for later: a file that is just being written has
-/// the name of a leftover.
+/// What interrupted writes and transfers left is removed. Bad snapshots, those that the disk does
+/// not read among them, are renamed, so that they count neither as the newest nor as kept. Not for
+/// later: a file that is just being written has the name of a leftover.
 ///
 /// # Errors
-/// What the disk says, and [`io::ErrorKind::Unsupported`] if a newer program wrote a snapshot:
-/// such a file is left alone.
+/// What the disk says of the folder or of the machine, and [`io::ErrorKind::Unsupported`] if a
+/// newer program wrote a snapshot: such a file is left alone.
 pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
     let leftovers = disk
         .list(dir)?
@@ -48,12 +49,12 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Resu
         let checked = verify(disk, &path).and_then(|file| check(file, index, term, cluster_id));
         match checked {
             Ok(file) => found.valid.push(file),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(error) if is_of_the_machine(&error) => return Err(error),
+            Err(error) => {
                 let bad = dir.join(file_name(index, term) + BAD);
                 disk.rename(&path, &bad)?;
                 found.bad.push((bad, error.to_string()));
             }
-            Err(error) => return Err(error),
         }
     }
     if !found.bad.is_empty() {
@@ -66,14 +67,19 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Resu
 /// The snapshots in `dir`, newest first, as their headers and footers describe them.
 ///
 /// Their blocks are not read: that was done when they were written, received or recovered. A file
-/// whose header is damaged is left out.
+/// whose header or footer is damaged or cannot be read is left out.
+///
+/// # Errors
+/// As [`recover`].
 pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     let mut listed = Vec::new();
     for (index, term) in by_name(disk, dir)? {
         match summary(disk, &dir.join(file_name(index, term))) {
             Ok(file) => listed.push(file),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
-            Err(error) => return Err(error),
+            Err(error) if is_of_the_machine(&error) => return Err(error),
+            // It was dropped since its name was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(%error, "a snapshot cannot be used"),
         }
     }
     Ok(listed)

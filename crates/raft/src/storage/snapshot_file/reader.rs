@@ -12,6 +12,7 @@ use super::{
     SnapshotHeader, invalid,
 };
 use crate::storage::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
+use crate::storage::faults::{in_file, named};
 
 /// A snapshot whose header has been read and checked.
 pub(crate) struct SnapshotReader {
@@ -75,9 +76,11 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if it is damaged or no snapshot,
-    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it.
+    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it, else what the disk says; all
+    /// errors of a reader name the file.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotReader> {
-        let file = FileReader::new(disk.open_read(path)?)?;
+        let file = disk.open_read(path).and_then(FileReader::new);
+        let file = file.map_err(|error| in_file(path, error))?;
         let len = file.len();
         let mut reader = SnapshotReader {
             input: BufReader::with_capacity(BLOCK_BYTES, file),
@@ -163,12 +166,18 @@ impl SnapshotReader {
         invalid(&self.path, format!("in the frame at byte {at}: {why}"))
     }
 
+    /// What the disk said, and of which frame.
+    fn unread(&self, error: io::Error) -> io::Error {
+        let (path, at) = (self.path.display(), self.frame_at);
+        named(format!("{path}: in the frame at byte {at}"), error)
+    }
+
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.input
             .read_exact(bytes)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => self.wrong("it ends too early"),
-                _ => error,
+                _ => self.unread(error),
             })
     }
 
@@ -266,7 +275,8 @@ impl Rows {
             .expect(footer.digest)
             .map_err(|error| invalid(path, error))?;
         let mut more = [0; 1];
-        if self.reader.input.read(&mut more)? != 0 {
+        let behind = self.reader.input.read(&mut more);
+        if behind.map_err(|error| self.reader.unread(error))? != 0 {
             return Err(invalid(
                 &self.reader.path,
                 "there is something behind the footer",

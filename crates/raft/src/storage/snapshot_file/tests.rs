@@ -16,6 +16,8 @@ use crate::storage::checkpoint::{
     Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_generation, open,
 };
 
+mod unreadable;
+
 const CLUSTER: &str = "cluster-a";
 
 #[derive(Debug, Default)]

@@ -1,0 +1,75 @@
+//! Errors of the disk: what they speak of, and of which file.
+
+use std::error::Error;
+use std::io;
+use std::iter::successors;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+/// An error of the disk under the name of what was read.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {error}")]
+struct Named {
+    what: String,
+    #[source]
+    error: io::Error,
+}
+
+/// The same error, saying in which file.
+pub(crate) fn in_file(path: &Path, error: io::Error) -> io::Error {
+    named(path.display().to_string(), error)
+}
+
+/// The same error, saying of what.
+pub(crate) fn named(what: String, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), Named { what, error })
+}
+
+/// Whether an error says something of the machine and nothing of the file or folder that was read:
+/// what is there may be whole, and nothing that is done to it helps.
+pub(crate) fn is_of_the_machine(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    let no_handles = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    let kind_says_so = matches!(
+        error.kind(),
+        ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::PermissionDenied
+            | ErrorKind::OutOfMemory
+            | ErrorKind::Unsupported
+    );
+    // The number of an error that has a name is that of the one below it.
+    let first: &(dyn Error + 'static) = error;
+    let causes = successors(Some(first), |&error| error.source());
+    let mut numbers = causes.filter_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error());
+    kind_says_so || numbers.any(|number| no_handles.contains(&number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_with_a_name_speaks_of_what_it_spoke_of_before() {
+        for (errno, of_the_machine) in [
+            (Errno::IO, false),
+            (Errno::NOENT, false),
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::ACCESS, true),
+            (Errno::NOMEM, true),
+            (Errno::NOSPC, true),
+            (Errno::ROFS, true),
+        ] {
+            let error = || io::Error::from_raw_os_error(errno.raw_os_error());
+            let named = in_file(Path::new("/data/snap/12-3.snap"), error());
+            assert_eq!(named.kind(), error().kind());
+            let expected = format!("/data/snap/12-3.snap: {}", error());
+            assert_eq!(named.to_string(), expected);
+            assert_eq!(is_of_the_machine(&error()), of_the_machine, "{errno:?}");
+            assert_eq!(is_of_the_machine(&named), of_the_machine, "{named}");
+        }
+    }
+}
