@@ -14,6 +14,10 @@ pub trait Tap: Send + Sync + 'static {
     fn read(&self, _path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         below()
     }
+    /// A look at the names in a folder.
+    fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
+        below.list(path)
+    }
     /// A write to a file.
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
         below.write_at(buf, offset)
@@ -91,7 +95,7 @@ impl<T: Tap> Disk for Tapped<T> {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(path)
+        self.tap.list(&*self.disk, path)
     }
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
@@ -147,6 +151,9 @@ mod tests {
             assert_eq!(path, Path::new("/data/a"));
             refused()
         }
+        fn list(&self, _: &dyn Disk, _: &Path) -> io::Result<Vec<String>> {
+            refused().map(|()| Vec::new())
+        }
         fn write_at(&self, _: &dyn DiskFile, _: &[u8], _: u64) -> io::Result<()> {
             refused()
         }
@@ -180,10 +187,11 @@ mod tests {
             opened[1].sync_data(),
             disk.rename(&a, &b),
             disk.sync_dir(Path::new("/data")),
+            disk.list(Path::new("/data"))
+                .map(|names| assert_eq!(names.len(), 2)),
         ];
         disk.remove_dir_all(&folder).unwrap();
         let left = if calls[5].is_ok() { b } else { a };
-        assert_eq!(disk.list(Path::new("/data")).unwrap().len(), 1);
         assert!(disk.kind(&left).unwrap().is_some());
         assert_eq!(bytes == *b"abc", calls[0].is_ok() && calls[1].is_ok());
         disk.remove(&left).unwrap();
@@ -201,7 +209,7 @@ mod tests {
         let alone = SimulatedDisk::holding("/data");
         use_all(&alone);
         let (refused, below) = tapped(Through);
-        assert_eq!(refused, [false; 7]);
+        assert_eq!(refused, [false; 8]);
         assert_eq!(
             format!("{:?}", below.operations()),
             format!("{:?}", alone.operations())
@@ -211,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_tapped_reaches_the_disk_only_if_the_tap_lets_it() {
         let (refused, below) = tapped(Refusing);
-        assert_eq!(refused, [true; 7]);
+        assert_eq!(refused, [true; 8]);
         // A folder and a file are made, the file is reserved and cut, and both are removed.
         assert_eq!(below.operations().len(), 6, "{:?}", below.operations());
     }

@@ -106,7 +106,9 @@ fn check_identity(local: &Local, identity: &Identity) -> Result<(), Stop> {
             ),
         ));
     }
-    if !local.folder.has_log() && !identity.founder {
+    let has_log = local.folder.has_log();
+    let has_log = has_log.map_err(|e| folder::unusable(&local.folder.wal(), &e))?;
+    if !has_log && !identity.founder {
         return Err(wiped(local, &identity.cluster_id, "its log is gone"));
     }
     Ok(())

@@ -162,7 +162,8 @@ impl Folder {
             )),
             Some(text) => Err(damaged(&path, &format!("it says {:?}", text.trim_end()))),
             None => {
-                if let Some(found) = self.foreign_content() {
+                let found = self.foreign_content();
+                if let Some(found) = found.map_err(|e| unusable(&self.root, &e))? {
                     return Err(refusal(
                         "foreign-folder",
                         format!(
@@ -189,11 +190,10 @@ impl Folder {
     }
 
     /// The name of something in the folder that an empty one would not hold.
-    fn foreign_content(&self) -> Option<String> {
-        let names = self.disk.list(&self.root).ok()?;
-        names
-            .into_iter()
-            .find(|name| !matches!(name.as_str(), "LOCK" | "lost+found" | "format.tmp"))
+    fn foreign_content(&self) -> io::Result<Option<String>> {
+        let own = |name: &str| matches!(name, "LOCK" | "lost+found" | "format.tmp");
+        let names = self.disk.list(&self.root)?;
+        Ok(names.into_iter().find(|name| !own(name)))
     }
 
     fn check_refused(&self) -> Result<(), Stop> {
@@ -273,10 +273,14 @@ impl Folder {
         self.write_checked(&self.root.join("peers"), record)
     }
 
-    /// Whether the log's folder holds a segment.
-    pub(crate) fn has_log(&self) -> bool {
-        let names = self.disk.list(&self.wal());
-        names.is_ok_and(|names| names.iter().any(|name| name.ends_with(".seg")))
+    /// Whether the log's folder is there and holds a segment. A disk that does not say is no
+    /// answer: a log that cannot be seen is not lost.
+    pub(crate) fn has_log(&self) -> io::Result<bool> {
+        match self.disk.list(&self.wal()) {
+            Ok(names) => Ok(names.iter().any(|name| name.ends_with(".seg"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The disk that it is on.
@@ -378,7 +382,8 @@ pub(crate) fn invariant(what: String) -> Stop {
     }
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Stop {
+/// Stops a node whose disk does not let it use a file or a folder.
+pub(crate) fn unusable(path: &Path, error: &io::Error) -> Stop {
     disk_failure(&format!("cannot use {}", path.display()), error)
 }
 

@@ -123,7 +123,7 @@ async fn take(local: &Arc<Local>, identity: Identity) -> Taken {
     let wanted = (identity.cluster_id.clone(), identity.node);
     let stored = tokio::task::spawn_blocking(move || {
         // The log's first segment comes first: an identity without one is that of a lost log.
-        if !taker.folder.has_log() {
+        if !taker.folder.has_log()? {
             let (wal, _) =
                 Wal::open(WalOptions::new(taker.folder.wal())).map_err(io::Error::other)?;
             wal.close()?;

@@ -1,25 +1,52 @@
-//! A disk that no longer gives back one file: the node goes on with the others.
+//! A disk that no longer gives back one file or one folder's names: what the node can do without it
+//! does, and what it cannot is told as what it is.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::harness::{Cluster, create, deadline, next, wait};
+use super::harness::{Cluster, create, deadline, next, stopped, wait};
 use crate::replica::Replica;
+use crate::storage::folder::Folder;
 
-/// Does not give back the file that it names, if it names one.
+/// Does not give back the file or the folder that it names, if it names one.
 #[derive(Default)]
 struct BadSector(Mutex<Option<PathBuf>>);
 
+impl BadSector {
+    fn is_at(&self, path: &Path) -> io::Result<()> {
+        match self.0.lock().unwrap().as_deref() {
+            Some(bad) if bad == path => Err(rustix::io::Errno::IO.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn comes_at(&self, path: Option<&Path>) {
+        *self.0.lock().unwrap() = path.map(Path::to_owned);
+    }
+}
+
 impl Tap for BadSector {
     fn read(&self, path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-        if self.0.lock().unwrap().as_deref() == Some(path) {
-            return Err(rustix::io::Errno::IO.into());
-        }
-        below()
+        self.is_at(path).and_then(|()| below())
     }
+
+    fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
+        self.is_at(path).and_then(|()| below.list(path))
+    }
+}
+
+/// A node alone on a disk that is whole so far.
+async fn one_node() -> (Cluster, Arc<BadSector>) {
+    let mut cluster = Cluster::planned(1);
+    let sector = Arc::new(BadSector::default());
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&sector));
+    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
+    cluster.start(0).await.unwrap();
+    cluster.create_orders(0).await;
+    (cluster, sector)
 }
 
 /// The index of the newest snapshot that openraft is told of.
@@ -45,12 +72,7 @@ async fn take_snapshot(cluster: &Cluster, sequence: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_cannot_be_read_ends_no_node_and_keeps_none_down() {
-    let mut cluster = Cluster::planned(1);
-    let sector = Arc::new(BadSector::default());
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&sector));
-    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
-    cluster.start(0).await.unwrap();
-    cluster.create_orders(0).await;
+    let (mut cluster, sector) = one_node().await;
     let older = take_snapshot(&cluster, "a").await;
     let bad = take_snapshot(&cluster, "b").await;
     let snapshots = cluster.spots[0].folder.join("snap");
@@ -62,7 +84,7 @@ async fn a_snapshot_that_cannot_be_read_ends_no_node_and_keeps_none_down() {
         .iter()
         .find(|name| name.starts_with(&format!("{bad}-")));
     let path = snapshots.join(name.unwrap());
-    *sector.0.lock().unwrap() = Some(path.clone());
+    sector.comes_at(Some(&path));
 
     let replica = Arc::clone(cluster.raft(0).local().replica.get().unwrap());
     assert_eq!(newest(&replica).await, Some(older));
@@ -77,4 +99,41 @@ async fn a_snapshot_that_cannot_be_read_ends_no_node_and_keeps_none_down() {
     assert!(seqd_disk::sibling(&path, ".bad").exists() && !path.exists());
     take_snapshot(&cluster, "c").await;
     cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_whose_folder_cannot_be_read_is_not_taken_for_a_lost_one() {
+    let (mut cluster, sector) = one_node().await;
+    cluster.stop(0).await;
+    let wal = cluster.spots[0].folder.join("wal");
+    sector.comes_at(Some(&wal));
+    cluster.start(0).await.unwrap();
+    let stop = stopped(cluster.raft(0)).await;
+    assert_eq!((stop.exit, stop.code), (10, "fsync-failed"), "{stop:?}");
+    let expected = format!("cannot use {}: Input/output error", wal.display());
+    assert!(stop.message.starts_with(&expected), "{stop:?}");
+    cluster.stop(0).await;
+
+    sector.comes_at(None);
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
+    cluster.stop(0).await;
+
+    std::fs::remove_dir_all(&wal).unwrap();
+    cluster.start(0).await.unwrap();
+    let stop = stopped(cluster.raft(0)).await;
+    assert_eq!((stop.exit, stop.code), (9, "wiped-voter"), "{stop:?}");
+    cluster.stop_all().await;
+}
+
+#[test]
+fn a_folder_whose_names_cannot_be_read_is_not_taken_for_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
+    let (disk, tap) = (Arc::new(OsDisk), Arc::new(BadSector::default()));
+    tap.comes_at(Some(dir.path()));
+    let stop = Folder::open(Arc::new(Tapped { disk, tap }), dir.path());
+    assert_eq!(stop.err().unwrap().code, "fsync-failed");
+    assert!(!dir.path().join("format").exists());
 }
