@@ -327,6 +327,7 @@ impl Raft {
         for task in tasks {
             task.abort();
         }
+        peers::file::close(local);
         local.folder.unlock();
     }
 }

@@ -2,9 +2,13 @@
 //! altogether still knows who acknowledged what.
 //!
 //! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse.
+//!
+//! One writes at a time, what the table holds by then: a write that a stop overtakes goes on by
+//! itself, and both use the same temporary name. Once the file is closed nobody writes any more,
+//! for the folder may be another process's.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use seqd_state::codec::Versioned;
@@ -79,16 +83,33 @@ pub(crate) async fn keep(local: Arc<Local>) {
     }
 }
 
-/// Writes the table.
+/// What whoever writes the file holds.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    closed: bool,
+}
+
+/// Writes the table, unless the file is closed.
 pub(crate) fn write(local: &Local) -> io::Result<()> {
     let Some(identity) = local.identity() else {
         return Ok(());
     };
+    let turn = local.peers.file.lock();
+    let turn = turn.unwrap_or_else(PoisonError::into_inner);
+    if turn.closed {
+        return Ok(());
+    }
     let (rows, _) = local.peers.rows();
     local.folder.write_peers(&PeersRecord {
         cluster_id: identity.cluster_id,
         rows,
     })
+}
+
+/// Waits for a write that goes on; later ones do nothing.
+pub(crate) fn close(local: &Local) {
+    let turn = local.peers.file.lock();
+    turn.unwrap_or_else(PoisonError::into_inner).closed = true;
 }
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub(crate) enum Unheard {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     inner: Mutex<Inner>,
+    /// Held by who writes the file.
+    file: Mutex<file::Turn>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +67,7 @@ impl Peers {
         };
         Self {
             inner: Mutex::new(inner),
+            file: Mutex::default(),
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod folder_builder;
 mod golden;
 pub(crate) mod harness;
 mod hung_disk;
+mod peers_file;
 mod storage_suite;
 mod superseded;
 mod transfer;

@@ -1,0 +1,76 @@
+//! The file `peers` when two write it, and after the stop.
+
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use seqd_disk::{OsDisk, Tap, Tapped};
+
+use super::harness::Cluster;
+use crate::peers::file;
+
+/// Holds one write of the file at its sync: says that it is there, and waits until it may go on.
+#[derive(Default)]
+struct Hold(Mutex<Option<(Sender<()>, Receiver<()>)>>);
+
+impl Tap for Hold {
+    fn sync(&self, path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        if path.ends_with("peers.tmp")
+            && let Some((arrived, go_on)) = self.0.lock().unwrap().take()
+        {
+            arrived.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+        below()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
+    let mut cluster = Cluster::planned(1);
+    let hold = Arc::new(Hold::default());
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&hold));
+    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+
+    let (arrived, is_held) = mpsc::channel();
+    let (release, go_on) = mpsc::channel();
+    *hold.0.lock().unwrap() = Some((arrived, go_on));
+    let (first, second) = (cluster.raft(0).clone(), cluster.raft(0).clone());
+    let first = thread::spawn(move || file::write(first.local()));
+    is_held.recv().unwrap();
+    let (done, is_done) = mpsc::channel();
+    let second = thread::spawn(move || {
+        let written = file::write(second.local());
+        done.send(()).unwrap();
+        written
+    });
+    // The second waits for the first: only one that does not wait is done before this ends.
+    let overtook = is_done.recv_timeout(Duration::from_millis(200));
+    release.send(()).unwrap();
+    first.join().unwrap().unwrap();
+    second.join().unwrap().unwrap();
+    assert!(overtook.is_err());
+    let local = cluster.raft(0).local();
+    assert_eq!(
+        local.folder.peers().unwrap().unwrap().rows,
+        local.peers.rows().0
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_the_stop_nobody_writes_the_file_any_more() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    let raft = cluster.raft(0).clone();
+    cluster.stop_all().await;
+    let path = cluster.spots[0].folder.join("peers");
+    std::fs::remove_file(&path).unwrap();
+    file::write(raft.local()).unwrap();
+    assert!(!path.exists());
+}
