@@ -22,7 +22,8 @@ use seqd_disk::{Disk, OsDisk, create_dir_durable, read_file, replace_file};
 use super::inspect::DISK;
 use super::takeover::{NewMember, Successor, Takeover, Wishes, from_io, from_stop, take_over};
 use super::{FolderLock, OfflineError, remains};
-use crate::storage::folder::{Folder, refusal};
+use crate::handle::Stop;
+use crate::storage::folder::{Folder, refusal, refused_code};
 
 /// The word in the mark of a folder that is being recovered.
 const UNFINISHED: &str = "recovery-unfinished";
@@ -90,7 +91,7 @@ impl Recovery {
             http,
             wishes,
         } = options;
-        if is_unfinished(&root) {
+        if is_unfinished(&root)? {
             let lock = FolderLock::to_change(&root)?;
             return Ok(Self::Unfinished(Unfinished { root, lock }));
         }
@@ -158,6 +159,8 @@ impl Recovering {
             "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`"
                 .to_owned(),
         );
+        // The mark and this name together would say that this recovery is to be finished.
+        self.remove_left(MOVING_IN).map_err(&failed)?;
         folder.mark_refused(&mark).map_err(&failed)?;
         if let Err(error) = self.build(said) {
             // Without its certain name the new folder is nothing, and the old content can be started,
@@ -171,15 +174,20 @@ impl Recovering {
         put_in_place(&*self.disk, root, &self.takeover.from_cluster).map_err(&failed)
     }
 
+    /// Removes what an interrupted recovery left before its outcome was certain, or after its end.
+    fn remove_left(&self, name: &str) -> io::Result<()> {
+        let left = self.root.join(name);
+        if self.disk.kind(&left)?.is_none() {
+            return Ok(());
+        }
+        self.disk.remove_dir_all(&left)?;
+        self.disk.sync_dir(&self.root)
+    }
+
     /// The new folder, whole, under the name that makes it certain.
     fn build(&self, said: &str) -> io::Result<()> {
         let (disk, root, path) = (&self.disk, &self.root, self.root.join(NEW));
-        // What an interrupted recovery left before its outcome was certain, or after its end.
-        for left in [&path, &root.join(MOVING_IN)] {
-            if disk.kind(left)?.is_some() {
-                disk.remove_dir_all(left)?;
-            }
-        }
+        self.remove_left(NEW)?;
         create_dir_durable(&**disk, &path)?;
         let new =
             Folder::open(Arc::clone(disk), &path).map_err(|stop| io::Error::other(stop.message))?;
@@ -279,7 +287,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         disk.sync_dir(root)?;
         disk.sync_dir(&moving)?;
     }
-    if root.join("refused").is_file() {
+    if has_own_mark(disk, root).map_err(|stop| io::Error::other(stop.message))? {
         disk.remove(&root.join("refused"))?;
         disk.sync_dir(root)?;
     }
@@ -291,9 +299,16 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
     Ok(kept)
 }
 
-/// Whether a new folder is whole and not in its place yet. The mark goes when all of it is.
-fn is_unfinished(root: &Path) -> bool {
-    root.join(WHOLE).is_dir() || (root.join(MOVING_IN).is_dir() && root.join("refused").is_file())
+/// Whether a new folder is whole and not in its place yet. The mark goes when all of it is; what is
+/// left of it then says nothing, whatever else the folder is refused for later.
+fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
+    let is_marked = has_own_mark(&OsDisk, root).map_err(from_stop)?;
+    Ok(root.join(WHOLE).is_dir() || (is_marked && root.join(MOVING_IN).is_dir()))
+}
+
+/// Whether the folder's mark is a recovery's: only that one is for a recovery to take away.
+fn has_own_mark(disk: &dyn Disk, root: &Path) -> Result<bool, Stop> {
+    Ok(refused_code(disk, root)?.as_deref() == Some(UNFINISHED))
 }
 
 /// Refuses a folder in which the old content would meet what an earlier recovery kept.

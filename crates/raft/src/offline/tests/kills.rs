@@ -11,6 +11,7 @@ use seqd_disk::{Disk, DiskFile, OsDisk, Tap, Tapped};
 
 use super::files;
 use super::fixture::{CLUSTER, Fixture};
+use super::remains::leave_rest;
 use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery};
 use crate::offline::*;
 use crate::storage::folder::Folder;
@@ -128,4 +129,28 @@ fn a_recovery_that_is_killed_at_any_call_is_brought_to_its_end() {
         finished > MOVES / 2 && begun_again > 8,
         "{finished}, {begun_again}"
     );
+}
+
+#[test]
+fn what_is_left_of_a_finished_recovery_does_not_finish_the_next() {
+    let fixture = Fixture::new();
+    leave_rest(&fixture.root());
+    let dir = tempfile::tempdir().unwrap();
+    let (mut begun, mut marked) = (0, 0);
+    for at in 0.. {
+        let root = dir.path().join(at.to_string());
+        assert!(!killed(&fixture.root(), &root, at).1, "call {at}");
+        // The calls from here on are those of a recovery that finds nothing left.
+        if root.join("successor-new/boot").exists() {
+            break;
+        }
+        begun += 1;
+        marked += u64::from(root.join("refused").exists());
+        match recovery(&root, Some(10)).unwrap() {
+            Recovery::Planned(again) => again.carry_out(SAID).unwrap(),
+            Recovery::Unfinished(_) => panic!("call {at}: nothing was built"),
+        };
+        assert_recovered(&root);
+    }
+    assert!(marked > 2 && begun > marked, "{begun}, {marked}");
 }

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
 use super::fixture::{APPLIED, Fixture, Plan};
-use super::takeovers::{OLD, SAID, assert_recovered, mark, planned, recovery};
+use super::takeovers::{OLD, SAID, assert_recovered, interrupted, mark, planned, recovery};
 use super::{bad, files};
 use crate::offline::*;
+use crate::storage::folder::{Folder, refusal};
 
 #[track_caller]
 fn assert_refused(root: &Path, parts: &[&str]) {
@@ -66,12 +67,8 @@ fn a_recovery_that_is_interrupted_at_its_very_end_is_not_made_twice() {
     let root = fixture.root();
     planned(&root).carry_out(SAID).unwrap();
     let cluster = identity(&root);
-    let rest = |root: &Path| {
-        fs::create_dir(root.join("successor-in")).unwrap();
-        fs::write(root.join("successor-in/from-cluster"), "01CLUSTER").unwrap();
-    };
     mark(&root);
-    rest(&root);
+    leave_rest(&root);
     let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
         panic!("its mark is still there");
     };
@@ -80,12 +77,49 @@ fn a_recovery_that_is_interrupted_at_its_very_end_is_not_made_twice() {
     assert_eq!(identity(&root), cluster);
 
     // The mark is gone: it is over, and the rest no longer counts.
-    rest(&root);
+    leave_rest(&root);
     let next = planned(&root);
     assert_eq!(next.takeover().from_cluster, cluster);
     next.carry_out(SAID).unwrap();
     assert_eq!(bad(&root), Vec::<String>::new());
     assert!(!root.join("successor-in").exists());
+}
+
+/// As a recovery leaves it that is interrupted behind its last step, when nothing counts any more.
+pub(super) fn leave_rest(root: &Path) {
+    fs::create_dir(root.join("successor-in")).unwrap();
+    fs::write(root.join("successor-in/from-cluster"), "01CLUSTER").unwrap();
+    fs::write(root.join("successor-in/said"), SAID).unwrap();
+}
+
+#[test]
+fn a_mark_that_is_not_a_recovery_s_stays_whatever_a_recovery_left() {
+    for code in ["node-removed", "stale-folder", "superseded"] {
+        let fixture = Fixture::new();
+        let root = fixture.root();
+        planned(&root).carry_out(SAID).unwrap();
+        leave_rest(&root);
+        let folder = Folder::open(Arc::new(OsDisk), &root).unwrap();
+        let stop = refusal(code, "it must never start again".to_owned());
+        folder.mark_refused(&stop).unwrap();
+        drop(folder);
+        let before = files(&root);
+        let refused = recovery(&root, Some(0)).err().unwrap();
+        assert_eq!(refused.code, code);
+        assert!(files(&root) == before, "{code}");
+
+        // Nor does one take it away that is brought to its end beside it.
+        let (_fixture, root) = interrupted("successor", |_| true);
+        let disk = Arc::new(OsDisk);
+        let folder = Folder::of_tool(disk, &root, "recovery-unfinished").unwrap();
+        folder.mark_refused(&stop).unwrap();
+        let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
+            panic!("{code}: the new folder is whole");
+        };
+        unfinished.finish().unwrap();
+        let refused = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
+        assert_eq!(refused.code, code);
+    }
 }
 
 fn identity(root: &Path) -> String {

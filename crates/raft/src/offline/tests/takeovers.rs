@@ -93,7 +93,7 @@ pub(super) fn mark(root: &Path) {
 
 /// A folder as a power cut leaves it: everything new is in `inside`, of the old is at home what
 /// `is_home` says.
-fn interrupted(inside: &str, is_home: impl Fn(&str) -> bool) -> (Fixture, PathBuf) {
+pub(super) fn interrupted(inside: &str, is_home: impl Fn(&str) -> bool) -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     let root = fixture.root();
     planned(&root).carry_out(SAID).unwrap();
