@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::handle::{Phase, Stop};
+use crate::identity;
 use crate::local::Local;
 use crate::peers::showing::{self, Audience, ROUND};
 use crate::replica::Replica;
 use crate::storage::folder::{self, Identity};
-use crate::storage::identity;
 use crate::storage::opening::Storage;
 use crate::types::Member;
 use crate::wire::hello::{self, HELLO_LIMIT, Round, peer_list};

@@ -15,6 +15,7 @@ mod duties;
 mod founding;
 mod gatherer;
 mod handle;
+mod identity;
 mod latency;
 mod local;
 mod members;

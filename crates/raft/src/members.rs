@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gatherer::{self, Gatherer};
 use crate::handle::{MemberError, MemberStatus, ProposeError, Role};
+use crate::identity;
 use crate::local::Local;
 use crate::replica::{Leading, Replica};
 use crate::status;
-use crate::storage::identity;
 use crate::types::{Member, TypeConfig};
 use crate::wire::hello;
 use crate::wire::messages::{

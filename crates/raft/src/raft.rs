@@ -16,6 +16,7 @@ use crate::gatherer::Gatherer;
 use crate::handle::{
     MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop, StorageStats,
 };
+use crate::identity;
 use crate::local::{Local, Settings};
 use crate::members;
 use crate::peers::table::Start;
@@ -24,7 +25,6 @@ use crate::status;
 use crate::storage::disk_watch;
 use crate::storage::export::{self, Export, SnapshotError};
 use crate::storage::folder::Folder;
-use crate::storage::identity;
 use crate::succession;
 use crate::wire::messages::{Changed, MemberChange};
 use crate::wire::peer_server::{self, Service};

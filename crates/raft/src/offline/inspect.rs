@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use seqd_disk::{Disk, Kind, OsDisk, ReadOnly, read_file};
-use seqd_state::codec::Versioned;
+use seqd_state::codec::{self, Versioned};
 use seqd_wal::Inspection;
 
 use super::checkpoint::Unseen;
@@ -177,13 +177,7 @@ pub(super) fn small_file<T: Versioned>(root: &Path, name: &str) -> Result<Option
     let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
         return Ok(None);
     };
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
-        return Err(format!("{} bytes are too few", bytes.len()));
-    };
-    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-        return Err("its checksum does not match".to_owned());
-    }
-    records::decode(body).map(Some).map_err(|e| e.to_string())
+    codec::unseal(&bytes).map(Some).map_err(|e| e.to_string())
 }
 
 /// The log, with what in it cannot be decoded as a problem.

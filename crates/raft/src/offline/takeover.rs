@@ -18,10 +18,10 @@ use seqd_wal::{Done, Wal, WalOptions};
 use serde::Serialize;
 
 use super::OfflineError;
+use crate::identity;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
 use crate::storage::checkpoint::{self, Checkpoint, Place, SledStores};
 use crate::storage::folder::{Folder, Identity};
-use crate::storage::identity;
 use crate::storage::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
 use crate::types::{self, LogId, Member, Membership, StoredMembership};
 use crate::wire::messages::Founder;

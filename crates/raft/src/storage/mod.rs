@@ -2,7 +2,7 @@
 //!
 //! The log and the snapshots are the truth; the checkpoint spares a start their replay.
 //!
-//! - the folder as a whole: [`folder`], [`identity`], [`opening`]
+//! - the folder as a whole: [`folder`], [`opening`]
 //! - the log: [`log_store`]
 //! - the state: [`machine`] in memory, [`checkpointer`] and [`checkpoint`] beneath it, [`staging`]
 //!   while a snapshot is read
@@ -16,7 +16,6 @@ pub(crate) mod export;
 pub(crate) mod faults;
 pub(crate) mod first_error;
 pub(crate) mod folder;
-pub(crate) mod identity;
 pub(crate) mod log_store;
 pub(crate) mod machine;
 pub(crate) mod opening;

@@ -5,11 +5,11 @@
 //! corruption, and refused.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-use seqd_disk::{Disk, create_dir_durable};
+use seqd_disk::create_dir_durable;
 use seqd_state::{State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
@@ -20,8 +20,11 @@ use crate::storage::checkpoint::{self, Opened, Place, SledStores, StateStore, St
 use crate::storage::checkpointer;
 use crate::storage::folder::{self, Folder, Identity};
 use crate::storage::log_store::LogStore;
-use crate::storage::snapshot_file::{self, InstalledMark, SnapshotFile};
+use crate::storage::snapshot_file::{self, InstalledMark, Recovered as Kept};
 use crate::types::{self, LogId, StoredMembership};
+
+/// What a disk failed at that did not do what the mark of an installation needs.
+const MARK_UNREAD: &str = "cannot read or remove `snap/installed`";
 
 /// The folder's log and state, open, before openraft runs on them.
 pub(crate) struct Storage {
@@ -89,6 +92,7 @@ pub(crate) fn open_storage(
     stores: Arc<dyn Stores>,
     open_wal: impl FnOnce(WalOptions) -> Result<(Wal, Recovered), WalError>,
 ) -> Result<Storage, Stop> {
+    let began = Instant::now();
     let place = Place {
         disk: Arc::clone(folder.disk()),
         data_dir: folder.root().to_owned(),
@@ -104,27 +108,30 @@ pub(crate) fn open_storage(
         ..WalOptions::new(folder.wal())
     };
     let (wal, recovered) = open_wal(options).map_err(|e| wal_refused(&e))?;
+    let log_read = began.elapsed();
     let kept = snapshot_file::recover(disk, &snapshots, &place.cluster_id)
         .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
-    for (path, why) in &kept.bad {
-        tracing::warn!(path = %path.display(), %why, "a snapshot is damaged and was set aside");
-    }
+    let snapshots_read = began.elapsed();
     let floor = kept.valid.get(1).map_or(0, |file| file.index);
     let purge_floor = Arc::new(AtomicU64::new(floor));
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
         .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
-    let mark = open_mark(&place.disk, &snapshots, &kept.valid, &log)?;
-    let loaded = load(&place, &log, &kept.valid)?;
+    let mark = InstalledMark::open(&place.disk, &snapshots)
+        .map_err(|e| folder::disk_failure(MARK_UNREAD, &e))?;
+    let installing = installing(&mark, &kept, &log);
+    let loaded = load(&place, &log, &kept)?;
+    check_complete(&loaded, &log, &kept, installing)?;
+    // The folder is believed. Before that nothing in it was changed that another start, on a disk
+    // that reads again, would miss.
+    snapshot_file::set_aside(disk, &snapshots, &kept.bad)
+        .map_err(|e| folder::disk_failure("cannot set a snapshot aside", &e))?;
+    if let (None, Some((index, _))) = (installing, mark.get()) {
+        mark.clear_upto(index)
+            .map_err(|e| folder::disk_failure(MARK_UNREAD, &e))?;
+    }
+    let mark = Arc::new(mark);
+    log.watch_mark(&mark);
     if loaded.position > log.last() {
-        let at = |id: Option<LogId>| id.map(|id| (id.index(), **id.committed_leader_id()));
-        if at(loaded.position) != mark.get() {
-            return Err(corrupt(format!(
-                "the checkpoint holds entry {} and the log ends at {}: the log was lost or is \
-                 older",
-                loaded.position.map_or(0, |id| id.index()),
-                log.last().map_or(0, |id| id.index()),
-            )));
-        }
         // A snapshot was installed, and the log before it not purged yet: openraft does that now.
         let installed = loaded.position.map_or(0, |id| id.index());
         // Older snapshots do not fit the log that follows, if they are still here.
@@ -132,16 +139,13 @@ pub(crate) fn open_storage(
             .map_err(|e| folder::disk_failure("cannot drop older snapshots", &e))?;
         purge_floor.store(installed.max(floor), Ordering::Release);
     }
-    let covered = loaded
-        .position
-        .map(|id| id.index())
-        .max(kept.valid.first().map(|file| file.index));
-    if log.purged().map(|id| id.index()) > covered {
-        return Err(corrupt(
-            "the log begins after what the checkpoint and the snapshots hold".to_owned(),
-        ));
-    }
     wal.accept();
+    tracing::info!(
+        log_ms = log_read.as_millis(),
+        snapshots_ms = (snapshots_read - log_read).as_millis(),
+        state_ms = (began.elapsed() - snapshots_read).as_millis(),
+        "the folder is read"
+    );
     let newest = kept.valid.first();
     let newest = newest.map(|file| types::log_id(file.term, file.index));
     Ok(Storage {
@@ -160,31 +164,45 @@ pub(crate) fn open_storage(
     })
 }
 
-/// The mark of a snapshot that is being installed, unless the log is past it or the snapshot never
-/// got its name.
-fn open_mark(
-    disk: &Arc<dyn Disk>,
-    snapshots: &Path,
-    kept: &[SnapshotFile],
+/// The snapshot that is being installed: the marked one, unless the log is past it or it never got
+/// its name. It counts also if it can no longer be read, for the checkpoint may hold it.
+fn installing(mark: &InstalledMark, kept: &Kept, log: &LogStore) -> Option<(u64, u64)> {
+    let (index, term) = mark.get()?;
+    let is_ahead = Some(types::log_id(term, index)) > log.last();
+    (is_ahead && kept.has_had((index, term))).then_some((index, term))
+}
+
+/// Refuses a folder in which entries are missing between the state and the log.
+fn check_complete(
+    loaded: &Loaded,
     log: &LogStore,
-) -> Result<Arc<InstalledMark>, Stop> {
-    let failed = |e: io::Error| folder::disk_failure("cannot read `snap/installed`", &e);
-    let mark = InstalledMark::open(disk, snapshots).map_err(failed)?;
-    if let Some((index, term)) = mark.get() {
-        let is_here = kept
-            .iter()
-            .any(|file| (file.index, file.term) == (index, term));
-        if !is_here || Some(types::log_id(term, index)) <= log.last() {
-            mark.clear_upto(index).map_err(failed)?;
-        }
+    kept: &Kept,
+    installing: Option<(u64, u64)>,
+) -> Result<(), Stop> {
+    let at = |id: Option<LogId>| id.map(|id| (id.index(), **id.committed_leader_id()));
+    if loaded.position > log.last() && at(loaded.position) != installing {
+        return Err(corrupt(
+            kept,
+            &format!(
+                "the checkpoint holds entry {} and the log ends at {}: the log was lost or is older",
+                loaded.position.map_or(0, |id| id.index()),
+                log.last().map_or(0, |id| id.index()),
+            ),
+        ));
     }
-    let mark = Arc::new(mark);
-    log.watch_mark(&mark);
-    Ok(mark)
+    let covered = loaded
+        .position
+        .map(|id| id.index())
+        .max(kept.valid.first().map(|file| file.index));
+    if log.purged().map(|id| id.index()) > covered {
+        let gap = "the log begins after what the checkpoint and the snapshots hold";
+        return Err(corrupt(kept, gap));
+    }
+    Ok(())
 }
 
 /// The state as found: sled's, else the newest valid snapshot's, else that of the whole log.
-fn load(place: &Place, log: &LogStore, kept: &[SnapshotFile]) -> Result<Loaded, Stop> {
+fn load(place: &Place, log: &LogStore, kept: &Kept) -> Result<Loaded, Stop> {
     let failed = |e: io::Error| folder::disk_failure("the state could not be opened", &e);
     let is_new = log.is_pristine();
     let opened = checkpoint::open::<StateLoader>(place, is_new).map_err(failed)?;
@@ -217,7 +235,7 @@ fn load(place: &Place, log: &LogStore, kept: &[SnapshotFile]) -> Result<Loaded, 
         Opened::SetAside { why, moved_to } => (why, moved_to),
     };
     tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
-    if let Some(file) = kept.first() {
+    if let Some(file) = kept.valid.first() {
         let (state, store) = checkpointer::load(file, place).map_err(failed)?;
         let (position, membership) =
             checkpointer::restore_position(&file.log_id, &file.membership).map_err(failed)?;
@@ -230,9 +248,8 @@ fn load(place: &Place, log: &LogStore, kept: &[SnapshotFile]) -> Result<Loaded, 
         });
     }
     if log.purged().is_some() {
-        return Err(corrupt(
-            "no valid snapshot is left, and the log was purged".to_owned(),
-        ));
+        let gone = "no valid snapshot is left, and the log was purged";
+        return Err(corrupt(kept, gone));
     }
     let store = checkpoint::create_empty(place).map_err(failed)?;
     Ok(Loaded {
@@ -261,10 +278,18 @@ fn wal_refused(error: &WalError) -> Stop {
     }
 }
 
-fn corrupt(what: String) -> Stop {
+/// Says what is missing, and which snapshots might have had it.
+fn corrupt(kept: &Kept, what: &str) -> Stop {
+    let bad: String = kept
+        .bad
+        .iter()
+        .map(|bad| format!(" ({} cannot be used: {})", bad.path.display(), bad.why))
+        .collect();
     Stop {
         exit: 10,
         code: "corrupt",
-        message: format!("{what}; remove this member, empty its folder, and add the machine again"),
+        message: format!(
+            "{what}{bad}; remove this member, empty its folder, and add the machine again"
+        ),
     }
 }

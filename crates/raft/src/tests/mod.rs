@@ -9,6 +9,7 @@ mod golden;
 pub(crate) mod harness;
 mod hung_disk;
 mod peers_file;
+mod refused_openings;
 mod storage_suite;
 mod superseded;
 mod transfer;

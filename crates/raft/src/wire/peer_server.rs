@@ -28,12 +28,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::gatherer::Gatherer;
+use crate::identity;
 use crate::local::Local;
 use crate::members;
 use crate::peers::table::Shown;
 use crate::records;
 use crate::replica::Replica;
-use crate::storage::identity;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::storage::snapshot_file;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seqd_disk::Disk;
+use seqd_disk::{Disk, sibling};
 
 use super::reader::{summary, verify};
 use super::{SnapshotFile, file_name, invalid};
@@ -23,15 +23,38 @@ const BAD: &str = ".bad";
 pub(crate) struct Recovered {
     /// The snapshots that can be read and whose every checksum is right, newest first.
     pub(crate) valid: Vec<SnapshotFile>,
-    /// The others, each with the reason. They were renamed to `.snap.bad`.
-    pub(crate) bad: Vec<(PathBuf, String)>,
+    /// The others, each with the reason. [`set_aside`] is for them.
+    pub(crate) bad: Vec<Bad>,
+    /// Index and term of those that were set aside by earlier starts.
+    pub(crate) aside: Vec<(u64, u64)>,
+}
+
+impl Recovered {
+    /// Whether a snapshot of this index and term has ever had its name here, as far as is still to
+    /// be seen.
+    pub(crate) fn has_had(&self, of: (u64, u64)) -> bool {
+        self.valid.iter().any(|file| (file.index, file.term) == of)
+            || self.bad.iter().any(|bad| bad.of == of)
+            || self.aside.contains(&of)
+    }
+}
+
+/// A snapshot that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bad {
+    /// The index and term of its name.
+    pub(crate) of: (u64, u64),
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// What is wrong with it.
+    pub(crate) why: String,
 }
 
 /// Cleans the folder at a start and reads every snapshot of it in full.
 ///
 /// What interrupted writes and transfers left is removed. Bad snapshots, those that the disk does
-/// not read among them, are renamed, so that they count neither as the newest nor as kept. Not for
-/// later: a file that is just being written has the name of a leftover.
+/// not read among them, are left where they are: whether the node can do without them is not known
+/// here. Not for later: a file that is just being written has the name of a leftover.
 ///
 /// # Errors
 /// What the disk says of the folder or of the machine, and [`io::ErrorKind::Unsupported`] if a
@@ -43,25 +66,39 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Resu
         .filter(|name| name.ends_with(".tmp"));
     remove_all(disk, dir, leftovers.map(|name| dir.join(name)))?;
 
-    let mut found = Recovered::default();
+    let mut found = Recovered {
+        aside: set_aside_before(disk, dir)?,
+        ..Recovered::default()
+    };
     for (index, term) in by_name(disk, dir)? {
         let path = dir.join(file_name(index, term));
         let checked = verify(disk, &path).and_then(|file| check(file, index, term, cluster_id));
         match checked {
             Ok(file) => found.valid.push(file),
             Err(error) if is_of_the_machine(&error) => return Err(error),
-            Err(error) => {
-                let bad = dir.join(file_name(index, term) + BAD);
-                disk.rename(&path, &bad)?;
-                found.bad.push((bad, error.to_string()));
-            }
+            Err(error) => found.bad.push(Bad {
+                of: (index, term),
+                path,
+                why: error.to_string(),
+            }),
         }
     }
-    if !found.bad.is_empty() {
-        disk.sync_dir(dir)?;
-        drop_bad(disk, dir)?;
-    }
     Ok(found)
+}
+
+/// Renames bad snapshots to `.snap.bad`, so that they count neither as the newest nor as kept, and
+/// says so.
+pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
+    for Bad { path, why, .. } in bad {
+        let aside = sibling(path, BAD);
+        disk.rename(path, &aside)?;
+        tracing::warn!(path = %aside.display(), %why, "a snapshot is damaged and was set aside");
+    }
+    if bad.is_empty() {
+        return Ok(());
+    }
+    disk.sync_dir(dir)?;
+    drop_bad(disk, dir)
 }
 
 /// The snapshots in `dir`, newest first, as their headers and footers describe them.
@@ -130,12 +167,17 @@ fn by_name(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     Ok(named)
 }
 
-fn drop_bad(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+/// Index and term of the bad snapshots that were renamed.
+fn set_aside_before(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, u64)>> {
     let names = disk.list(dir)?;
     let named = names
         .iter()
         .filter_map(|name| parse(name.strip_suffix(BAD)?));
-    let mut bad: Vec<_> = named.collect();
+    Ok(named.collect())
+}
+
+fn drop_bad(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let mut bad = set_aside_before(disk, dir)?;
     bad.sort_unstable_by(|one, other| other.cmp(one));
     let dropped = bad.into_iter().skip(KEPT_BAD);
     remove_all(

@@ -358,11 +358,13 @@ fn a_start_keeps_what_is_valid_and_bad_ones_no_longer_count() {
 
     let found = recover(&OsDisk, dir.path(), CLUSTER).unwrap();
     assert_eq!(indexes(&found.valid), [10]);
-    let why: Vec<&str> = found.bad.iter().map(|(_, why)| why.as_str()).collect();
+    let why: Vec<&str> = found.bad.iter().map(|bad| bad.why.as_str()).collect();
     assert_eq!(why.len(), 3);
     assert!(why[0].contains("checksum"), "{why:?}");
     assert!(why[1].contains("index 30"), "{why:?}");
     assert!(why[2].contains("too early"), "{why:?}");
+    assert_eq!(names(dir.path()).len(), 4);
+    set_aside(&OsDisk, dir.path(), &found.bad).unwrap();
     assert_eq!(
         names(dir.path()),
         ["10-3.snap", "40-3.snap.bad", "50-3.snap.bad"]

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use seqd_disk::{Tap, Tapped};
 
 use super::*;
+use crate::storage::snapshot_file::folder::Bad;
 
 /// Refuses the reads of one file that come after so many.
 struct Refuses {
@@ -57,10 +58,12 @@ fn a_snapshot_with_a_block_that_cannot_be_read_is_set_aside_by_its_name() {
         let disk = refusing(&newest, after, Errno::IO);
         let found = recover(&disk, dir.path(), CLUSTER).unwrap();
         assert_eq!(indexes(&found.valid), [9], "after {after} reads");
-        let [(bad, why)] = &found.bad[..] else {
+        let [Bad { path, why, .. }] = &found.bad[..] else {
             panic!("{found:?}");
         };
-        assert_eq!(*bad, dir.path().join("12-3.snap.bad"));
+        assert_eq!(*path, newest);
+        assert_eq!(names(dir.path()), ["12-3.snap", "9-3.snap"]);
+        set_aside(&disk, dir.path(), &found.bad).unwrap();
         let expected = format!("{}: in the frame at byte ", newest.display());
         assert!(why.starts_with(&expected), "{why}");
         assert!(why.ends_with("Input/output error (os error 5)"), "{why}");

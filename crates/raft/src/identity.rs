@@ -124,8 +124,11 @@ async fn take(local: &Arc<Local>, identity: Identity) -> Taken {
     let stored = tokio::task::spawn_blocking(move || {
         // The log's first segment comes first: an identity without one is that of a lost log.
         if !taker.folder.has_log()? {
-            let (wal, _) =
-                Wal::open(WalOptions::new(taker.folder.wal())).map_err(io::Error::other)?;
+            let options = WalOptions {
+                disk: Arc::clone(taker.folder.disk()),
+                ..WalOptions::new(taker.folder.wal())
+            };
+            let (wal, _) = Wal::open(options).map_err(io::Error::other)?;
             wal.close()?;
         }
         taker.take_identity(identity)

@@ -1,0 +1,141 @@
+//! A folder that is refused is left as it is, so that one that was only misread starts again; and
+//! one that can do without what is bad is not refused.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use seqd_disk::{Disk, OsDisk, Tap, Tapped};
+use seqd_state::{Command, Found, NodeId, State};
+use seqd_wal::Wal;
+use tempfile::TempDir;
+
+use super::folder_builder::FolderBuilder;
+use crate::handle::Stop;
+use crate::storage::checkpoint::SledStores;
+use crate::storage::folder::Folder;
+use crate::storage::opening::{Storage, open_storage};
+use crate::storage::snapshot_file::InstalledMark;
+use crate::types::Payload;
+
+const CLUSTER: &str = "01REFUSED";
+
+const NODE: FolderBuilder = FolderBuilder {
+    cluster_id: CLUSTER,
+    host: "n1",
+    term_entries: 50,
+    began_ms: 1_800_000_000_000,
+};
+
+/// The entry that the snapshot and the checkpoint hold.
+const HELD: u64 = 40;
+
+/// A folder with a snapshot and a checkpoint of entry 40, whose log ends behind `last` and is purged
+/// up to `purged`.
+fn folder(last: u64, purged: Option<u64>) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("node");
+    drop(NODE.found(&root, Vec::new()));
+    let founded = Command::Found(Found {
+        cluster_id: CLUSTER.to_owned(),
+        window_ms: 30_000,
+        max_peer_skew_ms: 500,
+        founders: vec![(NodeId(1), "n1".to_owned())],
+    });
+    let entry = |index| NODE.entry(index, (index == 1).then(|| founded.clone()));
+    NODE.log(&root, (0..=last).map(entry), last.min(HELD), purged);
+    let mut state = State::new();
+    if let Payload::Normal(proposal) = &entry(1).payload {
+        state.apply(&proposal.0);
+    }
+    NODE.snapshot(&root, HELD, &state);
+    NODE.checkpoint(&root, HELD, &state);
+    (dir, root)
+}
+
+fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<Storage, Stop> {
+    let folder = Folder::open(disk, root).unwrap();
+    open_storage(&folder, CLUSTER.to_owned(), Arc::new(SledStores), Wal::open)
+}
+
+/// Opens the folder and lets go of all of it.
+fn opens(root: &Path) -> u64 {
+    let storage = open(Arc::new(OsDisk), root).unwrap();
+    storage.wal.close().unwrap();
+    storage.loaded.store.close().unwrap();
+    storage.healed.snapshots_set_aside
+}
+
+fn snapshots(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(root.join("snap")).unwrap().flatten();
+    files
+        .map(|file| {
+            let name = file.file_name().into_string().unwrap();
+            (name, fs::read(file.path()).unwrap())
+        })
+        .collect()
+}
+
+/// A disk that gives no snapshot back.
+struct NoSnapshots;
+
+impl Tap for NoSnapshots {
+    fn read(&self, path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        if path.extension().is_some_and(|end| end == "snap") {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        below()
+    }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_done_without_keeps_its_name() {
+    let (_dir, root) = folder(60, Some(30));
+    fs::remove_file(root.join("CURRENT")).unwrap();
+    let before = snapshots(&root);
+    let disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::new(NoSnapshots),
+    });
+    let refused = open(disk, &root).err().unwrap();
+    assert_eq!((refused.exit, refused.code), (10, "corrupt"));
+    assert!(
+        refused.message.contains("40-1.snap cannot be used"),
+        "{refused:?}"
+    );
+    assert!(
+        refused.message.contains("Input/output error"),
+        "{refused:?}"
+    );
+    assert!(snapshots(&root) == before);
+    assert_eq!(opens(&root), 0);
+}
+
+#[test]
+fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_it() {
+    let (_dir, root) = folder(20, None);
+    let snap = root.join("snap");
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+    // Its installation has come as far as the checkpoint; the log is still to be purged.
+    let without = open(Arc::clone(&disk), &root).err().unwrap();
+    assert!(
+        without.message.contains("the log was lost or is older"),
+        "{without:?}"
+    );
+    InstalledMark::open(&disk, &snap)
+        .unwrap()
+        .set(HELD, 1)
+        .unwrap();
+    let file = snap.join("40-1.snap");
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let before = snapshots(&root);
+    assert_eq!(opens(&root), 1);
+    assert!(before.contains_key("40-1.snap") && snapshots(&root).contains_key("40-1.snap.bad"));
+    // The mark stays until openraft has purged the log, and so does what it says.
+    assert_eq!(opens(&root), 0);
+}
