@@ -75,16 +75,32 @@ impl FolderLock {
     /// # Errors
     /// As [`FolderLock::to_change`].
     pub(super) fn to_fill(root: &Path) -> Result<Self, LockError> {
-        let path = root.join("LOCK");
-        let made = create_dir_durable(&OsDisk, root).and_then(|()| {
-            let mut options = OpenOptions::new();
-            options.create(true).truncate(false).write(true).open(&path)
-        });
-        made.map_err(|source| LockError::Io {
+        Self::make(root, OpenOptions::new().create(true).truncate(false))?;
+        Self::to_change(root)
+    }
+
+    /// For a tool that found no lock file when it looked: nothing if there is one by now, so that
+    /// somebody has used the folder since.
+    ///
+    /// # Errors
+    /// As [`FolderLock::to_change`].
+    pub(super) fn of_unused(root: &Path) -> Result<Option<Self>, LockError> {
+        match Self::make(root, OpenOptions::new().create_new(true)) {
+            Ok(()) => Self::to_change(root).map(Some),
+            Err(LockError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make(root: &Path, how: &mut OpenOptions) -> Result<(), LockError> {
+        let made = create_dir_durable(&OsDisk, root)
+            .and_then(|()| how.write(true).open(root.join("LOCK")));
+        made.map(drop).map_err(|source| LockError::Io {
             path: root.to_owned(),
             source,
-        })?;
-        Self::to_change(root)
+        })
     }
 
     fn take(root: &Path, operation: FlockOperation) -> Result<Self, LockError> {

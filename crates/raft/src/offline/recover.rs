@@ -145,10 +145,12 @@ impl Recovering {
     /// what whoever agreed to it was told: it is told again if this is interrupted.
     ///
     /// # Errors
-    /// What the disk says. A repeated recovery begins again or finishes this one.
+    /// Somebody else used a folder that had no lock; what the disk says. A repeated recovery begins
+    /// again or finishes this one.
     pub fn carry_out(mut self, said: &str) -> Result<PathBuf, OfflineError> {
         if self.lock.is_none() {
-            self.lock = Some(FolderLock::to_fill(&self.root)?);
+            let lock = FolderLock::of_unused(&self.root)?;
+            self.lock = Some(lock.ok_or_else(|| used_meanwhile(&self.root))?);
         }
         let root = &self.root;
         let failed = from_io(root);
@@ -331,6 +333,15 @@ fn stays(name: &str) -> bool {
         name,
         "LOCK" | "lost+found" | "format" | "refused" | WHOLE | MOVING_IN
     ) || name.starts_with(BEFORE)
+}
+
+/// What was planned is not what is there any more, or may not be.
+fn used_meanwhile(root: &Path) -> OfflineError {
+    let text = format!(
+        "{} was used by another process since it was looked at",
+        root.display()
+    );
+    OfflineError::new("folder-in-use", text).with_hint("repeat the command")
 }
 
 fn no_identity(root: &Path) -> OfflineError {

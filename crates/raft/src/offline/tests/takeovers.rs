@@ -153,6 +153,26 @@ fn a_folder_whose_recovery_is_planned_is_used_by_nobody_else() {
 }
 
 #[test]
+fn a_folder_without_a_lock_that_is_used_after_the_plan_is_left_as_it_is() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    fs::remove_file(root.join("LOCK")).unwrap();
+    let recovering = planned(&root);
+    // A node that starts and ends.
+    drop(Folder::open(Arc::new(OsDisk), &root).unwrap());
+    let before = files(&root);
+    let refused = recovering.carry_out(SAID).unwrap_err();
+    assert_eq!(refused.code, "folder-in-use");
+    assert!(
+        refused.message.contains("since it was looked at"),
+        "{refused}"
+    );
+    assert!(files(&root) == before);
+    planned(&root).carry_out(SAID).unwrap();
+    assert_recovered(&root);
+}
+
+#[test]
 fn a_planned_recovery_writes_nothing_and_counts_the_whole_log() {
     let fixture = Fixture::new();
     let root = fixture.root();
