@@ -83,8 +83,8 @@ pub(crate) struct State {
     pub(crate) synced: Option<u64>,
     pub(crate) failure: Option<WalFailure>,
     closing: bool,
-    /// Whether the user believes what the open found. Before that no witness is written: a log that
-    /// is refused stays as it was, and a segment that was missing fits when it is put back.
+    /// Whether the user believes what the open found. Before that no witness is written: a last
+    /// segment that was missing still fits when it is put back.
     accepted: bool,
     pub(crate) stats: WalStats,
 }

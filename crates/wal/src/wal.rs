@@ -198,8 +198,10 @@ impl Wal {
     }
 
     /// Says that what the open found is believed: from now on an idle log gives its last batch a
-    /// witness. The first call that writes says the same. Until then nothing is written, so that
-    /// whoever refuses the log for another reason leaves it as it was.
+    /// witness. The first call that writes says the same. Until then no batch is added, so that a
+    /// last segment that was missing still fits when whoever refused the log puts it back. What an
+    /// open mends is done by then: remains are cut off, the last batch is written again, dead
+    /// segments are removed.
     pub fn accept(&self) {
         self.inner.shared.accept();
     }

@@ -21,6 +21,9 @@ const SEGMENT_1: &str = "/data/wal/0000000001.seg";
 const SEGMENT_2: &str = "/data/wal/0000000002.seg";
 const HEADER_BYTES: usize = 64;
 
+/// For how long a writer is watched that must not write: far longer than a batch takes here.
+const WRITER_S_CHANCE: Duration = Duration::from_millis(100);
+
 /// A log over several segments.
 fn long_log() -> (SimulatedDisk, u64) {
     let disk = disk();
@@ -94,7 +97,7 @@ fn a_segment_under_another_name_is_corrupt() {
 }
 
 #[test]
-fn a_log_that_is_opened_and_not_accepted_stays_as_it_was() {
+fn a_log_that_is_opened_and_not_accepted_gets_no_batch() {
     let (disk, _) = long_log();
     let all = entries(&open(&disk.kept()).0);
     let segments = files(&disk);
@@ -107,7 +110,11 @@ fn a_log_that_is_opened_and_not_accepted_stays_as_it_was() {
         ..options(&disk)
     })
     .unwrap();
+    // A writer that held it for idle would write its witness at once, not only when it closes.
+    assert!(!wal.wait_synced(u64::MAX, WRITER_S_CHANCE).unwrap());
+    assert_eq!(wal.stats().batches, 0);
     wal.close().unwrap();
+    assert_eq!(wal.stats().batches, 0);
     let after: Vec<_> = files(&disk).iter().map(|f| contents(&disk, f)).collect();
     assert!(after == before);
     // So the segment that was missing fits when it is put back.

@@ -115,8 +115,9 @@ impl Folder {
         Self::checked(disk, root, None)
     }
 
-    /// A folder as it is, of which a tool holds the lock: nothing is made and nothing cleaned, and a
-    /// mark with the tool's own word does not refuse it.
+    /// A folder of which a tool holds the lock. An empty one becomes a data folder, as at a start;
+    /// nothing else is made and nothing cleaned, and a mark with the tool's own word does not refuse
+    /// it.
     pub(crate) fn of_tool(disk: Arc<dyn Disk>, root: &Path, own_mark: &str) -> Result<Self, Stop> {
         let root = root.to_owned();
         let lock = None;
