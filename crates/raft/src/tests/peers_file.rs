@@ -18,9 +18,12 @@ struct Hold(Mutex<Option<(Sender<()>, Receiver<()>)>>);
 
 impl Tap for Hold {
     fn sync(&self, path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        if path.ends_with("peers.tmp")
-            && let Some((arrived, go_on)) = self.0.lock().unwrap().take()
-        {
+        if !path.ends_with("peers.tmp") {
+            return below();
+        }
+        // The lock is let go of before the wait: a second write must not be held by it.
+        let held = self.0.lock().unwrap().take();
+        if let Some((arrived, go_on)) = held {
             arrived.send(()).unwrap();
             go_on.recv().unwrap();
         }
@@ -52,9 +55,12 @@ async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
     // The second waits for the first: only one that does not wait is done before this ends.
     let overtook = is_done.recv_timeout(Duration::from_millis(200));
     release.send(()).unwrap();
+    assert!(
+        overtook.is_err(),
+        "the second was done while the first wrote"
+    );
     first.join().unwrap().unwrap();
     second.join().unwrap().unwrap();
-    assert!(overtook.is_err());
     let local = cluster.raft(0).local();
     assert_eq!(
         local.folder.peers().unwrap().unwrap().rows,
