@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use seqd_state::{Command, NextRequest, State};
-use tokio::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 
 use super::harness::{Cluster, create, deadline, free_addr, name, next, start, stopped, wait};
-use crate::{Phase, ProposeError, Role};
+use crate::{Peer, Phase, ProposeError, Role};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_proposes_and_all_agree() {
@@ -148,6 +151,71 @@ async fn a_stranger_at_a_member_s_address_keeps_no_honest_node_from_starting() {
     })
     .await;
     cluster.start(2).await.unwrap();
+    wait("it runs, or is refused", || async {
+        !matches!(*cluster.raft(2).phase().borrow(), Phase::Waiting { .. })
+    })
+    .await;
+    assert_eq!(*cluster.raft(2).phase().borrow(), Phase::Running);
+    assert_eq!(next(cluster.raft(2), "orders").await, Some(1));
+    cluster.stop_all().await;
+    stranger.stop_all().await;
+}
+
+/// A way to a node on which it answers once and is silent from then on; over once it was asked
+/// again.
+async fn way_for_one_answer(target: String) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    let asked_again = tokio::spawn(async move {
+        let (mut caller, _) = listener.accept().await.unwrap();
+        let mut callee = TcpStream::connect(target).await.unwrap();
+        let (mut asked, mut answered) = (vec![0; 8 << 10], vec![0; 8 << 10]);
+        let mut has_answered = false;
+        loop {
+            tokio::select! {
+                read = caller.read(&mut asked) => {
+                    if has_answered {
+                        return;
+                    }
+                    let read = read.unwrap();
+                    assert!(read > 0, "the question was given up");
+                    callee.write_all(&asked[..read]).await.unwrap();
+                }
+                read = callee.read(&mut answered) => {
+                    let read = read.unwrap();
+                    assert!(read > 0, "the voter is gone");
+                    has_answered = true;
+                    caller.write_all(&answered[..read]).await.unwrap();
+                }
+            }
+        }
+    });
+    (addr, asked_again)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_welcomed_a_start_outweighs_a_stranger_when_it_is_silent_later() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    cluster.stop(0).await;
+    cluster.stop(2).await;
+    let mut stranger = Cluster::new(1).await;
+    wait("the stranger leads", || async {
+        stranger.leader().is_some()
+    })
+    .await;
+    let (way, asked_again) = way_for_one_answer(cluster.spots[1].addr.clone()).await;
+    let own = cluster.spots[2].addr.clone();
+    // Nobody is at the last one, so that the start waits for more than one round.
+    let addrs = [stranger.spots[0].addr.clone(), way, own, free_addr()];
+    let peers = (1..).zip(addrs).map(|(n, addr)| {
+        let name = format!("n{n}");
+        Peer { name, addr }
+    });
+    cluster.peers = peers.collect();
+    cluster.start(2).await.unwrap();
+    let silent = timeout(Duration::from_secs(20), asked_again).await;
+    silent.expect("the voter is asked again").unwrap();
     wait("it runs, or is refused", || async {
         !matches!(*cluster.raft(2).phase().borrow(), Phase::Waiting { .. })
     })
