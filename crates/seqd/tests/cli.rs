@@ -5,6 +5,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -408,6 +409,49 @@ fn an_interrupted_recovery_is_told_again_and_cannot_be_changed() {
     let again = "agreed to when it began:\nmakes it\n  IDs  unique\ndry run:";
     assert!(stderr.contains(again), "{stderr}");
     assert!(inside.join("said").is_file(), "nothing was done");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if source.is_dir() {
+            copy(&source, &target);
+        } else {
+            std::fs::copy(&source, &target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_takeover_could_not_check_is_in_what_is_agreed_to() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../raft/tests/golden/data-v1");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&golden, folder.path());
+    let path = folder.path().to_str().unwrap();
+    let plan = || {
+        let line = [
+            "data",
+            "recover-quorum",
+            "--data-dir",
+            path,
+            "--margin",
+            "0",
+        ];
+        let line = [&line[..], &["--dry-run", "-o", "json"]].concat();
+        let (code, stdout, stderr) = texts(&seqd("x:1", &line, ""));
+        assert_eq!(code, 0, "{stderr}");
+        let json: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+        (json["notes"].as_array().unwrap().len(), stderr)
+    };
+    let (notes, people) = plan();
+    assert_eq!(notes, 0, "{people}");
+    assert!(!people.contains("\n  note "), "{people}");
+    std::fs::remove_file(folder.path().join("CURRENT")).unwrap();
+    let (notes, people) = plan();
+    assert_eq!(notes, 1, "{people}");
+    let note = "\n  note         the checkpoint cannot be read (CURRENT: it is missing)";
+    assert!(people.contains(note), "{people}");
 }
 
 #[test]

@@ -5,17 +5,21 @@
 //! acknowledged and would be given again. So the checkpoint is looked at too, though nothing is taken
 //! from it.
 
+use std::cmp::Reverse;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use openraft::entry::RaftEntry as _;
+use seqd_disk::Kind;
 use seqd_state::State;
 use seqd_wal::Inspection;
 
 use super::checkpoint::{self, Unseen};
+use super::reports::Problem;
 use super::takeover::{Source, from_io};
 use super::{OfflineError, restore};
 use crate::records::{self, LogIdRecord};
+use crate::storage::faults::is_of_the_machine;
 use crate::storage::folder::{Folder, Identity};
 use crate::storage::snapshot_file;
 use crate::types::{LogId, Payload, StoredMembership};
@@ -29,11 +33,12 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         return Err(unusable(folder, damage.to_string()));
     }
     if log.segments.is_empty() {
-        // The first segment is made before the identity is.
+        // Who has acknowledged anything has a segment.
         let lost = format!("{}: its log is lost", root.display());
         return Err(unusable(folder, lost));
     }
-    let mut source = newest_snapshot(folder, identity)?;
+    let mut notes = Vec::new();
+    let mut source = newest_snapshot(folder, identity, &mut notes)?;
     let first = match &source {
         Some(source) => source.position.index() + 1,
         None => 0,
@@ -53,7 +58,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         let text = format!("{}: it has neither a snapshot nor a log", root.display());
         return Err(OfflineError::new("not-found", text));
     };
-    check_complete(folder, identity, source.position.index())?;
+    notes.extend(check_complete(folder, identity, source.position.index())?);
     let proven = log
         .committed
         .as_ref()
@@ -65,22 +70,26 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     source.unproven_entries = source.position.index().saturating_sub(proven);
     source.path = root.to_owned();
     source.ancestors.clone_from(&identity.ancestors);
+    source.notes = notes;
     Ok(source)
 }
 
 /// Refuses remains that end before the checkpoint does: entries that were committed are not in them.
-fn check_complete(folder: &Folder, identity: &Identity, end: u64) -> Result<(), OfflineError> {
+/// Returns why that could not be checked, if it could not.
+fn check_complete(
+    folder: &Folder,
+    identity: &Identity,
+    end: u64,
+) -> Result<Option<String>, OfflineError> {
     let root = folder.root();
     let held = match checkpoint::look(root, &identity.cluster_id) {
         Ok(found) => found.and_then(|found| found.applied),
         Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
-        Err(Unseen::Damaged(problem)) => {
-            tracing::warn!(
-                file = problem.file,
-                why = problem.detail,
-                "there is no checkpoint to compare with"
-            );
-            None
+        Err(Unseen::Damaged(Problem { file, detail })) => {
+            return Ok(Some(format!(
+                "the checkpoint cannot be read ({file}: {detail}): if the log is older than the \
+                 folder around it, nothing shows that"
+            )));
         }
     };
     match held {
@@ -93,7 +102,7 @@ fn check_complete(folder: &Folder, identity: &Identity, end: u64) -> Result<(), 
             );
             Err(unusable(folder, text))
         }
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 
@@ -105,24 +114,44 @@ fn unusable(folder: &Folder, what: String) -> OfflineError {
     OfflineError::new("corrupt", what).with_hint(hint)
 }
 
-/// The newest snapshot of this cluster that can be read in full.
-fn newest_snapshot(folder: &Folder, identity: &Identity) -> Result<Option<Source>, OfflineError> {
-    let snapshots = folder.snapshots();
-    if !snapshots.is_dir() {
-        return Ok(None);
+/// The newest snapshot of this cluster that can be read in full. For a bad one, or one that the disk
+/// does not give back, the one before it and a longer piece of the log stand.
+fn newest_snapshot(
+    folder: &Folder,
+    identity: &Identity,
+    notes: &mut Vec<String>,
+) -> Result<Option<Source>, OfflineError> {
+    let (disk, snapshots) = (&**folder.disk(), folder.snapshots());
+    let mut pass_over = |path: &Path, error: io::Error| {
+        if is_of_the_machine(&error) {
+            return Err(OfflineError::io(path, &error));
+        }
+        let error = OfflineError::io(path, &error);
+        notes.push(format!("a snapshot is not used: {error}"));
+        Ok(())
+    };
+    let mut listed = Vec::new();
+    let names = match disk.kind(&snapshots).map_err(from_io(&snapshots))? {
+        Some(Kind::Folder) => disk.list(&snapshots).map_err(from_io(&snapshots))?,
+        _ => Vec::new(),
+    };
+    for name in names.iter().filter(|name| name.ends_with(".snap")) {
+        let path = snapshots.join(name);
+        match snapshot_file::summary(disk, &path) {
+            Ok(file) => listed.push(file),
+            Err(error) => pass_over(&path, error)?,
+        }
     }
-    let listed = snapshot_file::list(&**folder.disk(), &snapshots).map_err(from_io(&snapshots))?;
+    listed.sort_by_key(|file| Reverse((file.index, file.term)));
     for file in listed {
         if file.cluster_id != identity.cluster_id {
+            let foreign = format!("it is of cluster {}", file.cluster_id);
+            pass_over(&file.path, io::Error::other(foreign))?;
             continue;
         }
-        match restore::read(&file.path) {
+        match restore::read(disk, &file.path) {
             Ok(source) => return Ok(Some(source)),
-            // The one before it and a longer piece of the log stand for a bad one.
-            Err(error) if error.code == "corrupt" => {
-                tracing::warn!(path = %file.path.display(), %error, "a snapshot is not usable");
-            }
-            Err(error) => return Err(error),
+            Err(error) => pass_over(&file.path, error)?,
         }
     }
     Ok(None)
@@ -142,6 +171,7 @@ fn apply(source: &mut Option<Source>, log: &Inspection, index: u64) -> io::Resul
         membership: StoredMembership::default(),
         unproven_entries: 0,
         ancestors: Vec::new(),
+        notes: Vec::new(),
     });
     match &entry.payload {
         Payload::Blank => {}

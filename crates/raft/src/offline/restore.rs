@@ -55,7 +55,7 @@ impl Restore {
             wishes,
         } = options;
         check_empty(&data_dir)?;
-        let source = read(&file)?;
+        let source = read(&OsDisk, &file).map_err(from_io(&file))?;
         let (successor, takeover) = take_over(source, member, &wishes)?;
         Ok(Self {
             takeover,
@@ -94,24 +94,25 @@ impl Restore {
 }
 
 /// Reads a snapshot in full.
-pub(super) fn read(file: &Path) -> Result<Source, OfflineError> {
-    let failed = from_io(file);
-    let reader = SnapshotReader::open(&OsDisk, file).map_err(&failed)?;
+///
+/// # Errors
+/// What the disk says; [`io::ErrorKind::InvalidData`] if it is not what was written.
+pub(super) fn read(disk: &dyn Disk, file: &Path) -> io::Result<Source> {
+    let malformed = |what: &str| {
+        let text = format!("{}: {what}", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    };
+    let reader = SnapshotReader::open(disk, file)?;
     let header = reader.header().clone();
     let mut loader = StateLoader::default();
     reader
         .rows()
-        .visit(&mut |key, value| TakeRows::row(&mut loader, key, value))
-        .map_err(&failed)?;
-    let (position, membership) =
-        restore_position(&header.log_id, &header.membership).map_err(&failed)?;
-    let position = position.ok_or_else(|| {
-        OfflineError::new("corrupt", format!("{}: it names no entry", file.display()))
-    })?;
+        .visit(&mut |key, value| TakeRows::row(&mut loader, key, value))?;
+    let (position, membership) = restore_position(&header.log_id, &header.membership)?;
+    let position = position.ok_or_else(|| malformed("it names no entry"))?;
     let state = loader.finish();
     if state.settings().map(|settings| &settings.cluster_id) != Some(&header.cluster_id) {
-        let other = format!("{}: its rows are not those of its cluster", file.display());
-        return Err(OfflineError::new("corrupt", other));
+        return Err(malformed("its rows are not those of its cluster"));
     }
     Ok(Source {
         path: file.to_owned(),
@@ -120,6 +121,7 @@ pub(super) fn read(file: &Path) -> Result<Source, OfflineError> {
         membership,
         unproven_entries: 0,
         ancestors: Vec::new(),
+        notes: Vec::new(),
     })
 }
 

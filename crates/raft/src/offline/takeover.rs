@@ -75,6 +75,8 @@ pub struct Takeover {
     pub age_ms: i64,
     /// Entries that this node alone may have had: nobody may have been told of them.
     pub unproven_entries: u64,
+    /// What could not be read or checked, a sentence each.
+    pub notes: Vec<String>,
     /// The agreed window.
     pub window_ms: u64,
     /// The agreed skew.
@@ -118,6 +120,8 @@ pub(super) struct Source {
     pub(super) unproven_entries: u64,
     /// Ancestors that are recorded beside the state.
     pub(super) ancestors: Vec<String>,
+    /// What could not be read or checked, a sentence each.
+    pub(super) notes: Vec<String>,
 }
 
 /// The new cluster, in memory.
@@ -141,6 +145,7 @@ pub(super) fn take_over(
         membership,
         unproven_entries,
         ancestors,
+        notes,
     } = source;
     let Some(settings) = state.settings().cloned() else {
         return Err(refused(&state, RestorationError::NotFounded));
@@ -187,6 +192,7 @@ pub(super) fn take_over(
         wall_ms,
         age_ms,
         unproven_entries,
+        notes,
         window_ms: settings.window_ms,
         max_peer_skew_ms: settings.max_peer_skew_ms,
         ids_after_ms: settings.window_ms + 4 * settings.max_peer_skew_ms,

@@ -208,7 +208,9 @@ fn seconds(ms: u64) -> String {
 /// Everything that a person answers for who says yes.
 fn effect(what: &str, takeover: &Takeover) -> String {
     let mut text = format!("{what}\n");
-    for (key, value) in whose(takeover).into_iter().chain(promises(takeover)) {
+    let notes = takeover.notes.iter().map(|note| ("note", note.clone()));
+    let lines = whose(takeover).into_iter().chain(notes);
+    for (key, value) in lines.chain(promises(takeover)) {
         let _ = writeln!(text, "  {key:<12} {value}");
     }
     if !takeover.sequences.is_empty() {

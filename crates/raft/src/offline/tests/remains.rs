@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::io::Errno;
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
 use super::fixture::{APPLIED, Fixture, Plan};
 use super::takeovers::{OLD, SAID, assert_recovered, interrupted, mark, planned, recovery};
-use super::{bad, files};
+use super::{bad, files, flip};
+use crate::offline::takeover::Source;
 use crate::offline::*;
 use crate::storage::folder::{Folder, refusal};
 
@@ -43,6 +46,87 @@ fn a_log_that_is_lost_or_older_than_the_checkpoint_is_no_base_for_a_recovery() {
     let fixture = Fixture::new();
     fs::remove_file(fixture.root().join("CURRENT")).unwrap();
     planned(&fixture.root()).carry_out(SAID).unwrap();
+}
+
+/// A disk that from some read of the newest snapshot on gives nothing of it back.
+struct Unreadable {
+    errno: Errno,
+    after: u64,
+    reads: AtomicU64,
+}
+
+impl Tap for Unreadable {
+    fn read(&self, path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let is_newest = path.ends_with("60-2.snap");
+        if is_newest && self.reads.fetch_add(1, Ordering::SeqCst) >= self.after {
+            return Err(io::Error::from_raw_os_error(self.errno.raw_os_error()));
+        }
+        below()
+    }
+}
+
+/// What is left in the folder, on such a disk; and whether that read came.
+fn left_on(root: &Path, errno: Errno, after: u64) -> (Result<Source, OfflineError>, bool) {
+    let tap = Arc::new(Unreadable {
+        errno,
+        after,
+        reads: AtomicU64::new(0),
+    });
+    let disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&tap),
+    });
+    let folder = Folder::of_tool(disk, root, "recovery-unfinished").unwrap();
+    let identity = folder.identity().unwrap().unwrap();
+    let read = remains::read(&folder, &identity);
+    (read, tap.reads.load(Ordering::SeqCst) > after)
+}
+
+#[test]
+fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_told() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let whole = left_on(&root, Errno::IO, u64::MAX).0.unwrap();
+    assert_eq!(whole.notes, Vec::<String>::new());
+    for after in 0.. {
+        let (source, struck) = left_on(&root, Errno::IO, after);
+        let source = source.unwrap();
+        assert_eq!(source.position, whole.position, "read {after}");
+        assert_eq!(source.state.digest(), whole.state.digest());
+        if !struck {
+            assert!(after > 2, "it was read in {after} pieces");
+            break;
+        }
+        let [note] = &*source.notes else {
+            panic!("read {after}: {:?}", source.notes);
+        };
+        assert!(
+            note.contains("60-2.snap") && note.contains("os error 5"),
+            "{note}"
+        );
+        // What says nothing of the file lets the recovery wait until it can be read.
+        let refused = left_on(&root, Errno::MFILE, after).0.err().unwrap();
+        assert!(refused.message.contains("os error 24"), "{refused}");
+    }
+}
+
+#[test]
+fn what_a_recovery_could_not_check_is_told_before_anybody_agrees() {
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    assert_eq!(planned(&root).takeover().notes, Vec::<String>::new());
+    flip(&root.join("snap/60-2.snap"), 300);
+    flip(&root.join("snap/30-1.snap"), 0);
+    fs::remove_file(root.join("CURRENT")).unwrap();
+    let notes = planned(&root).takeover().notes.clone();
+    assert_eq!(notes.len(), 3, "{notes:#?}");
+    assert!(notes.iter().any(|note| note.contains("snap/60-2.snap: ")));
+    assert!(notes.iter().any(|note| note.contains("snap/30-1.snap: ")));
+    assert!(
+        notes[2].contains("(CURRENT: it is missing)"),
+        "{}",
+        notes[2]
+    );
 }
 
 #[test]
