@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, FileReader, FileWriter, Kind, OsDisk, read_file};
+use seqd_state::StateLoader;
 
 use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
 use crate::storage::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use crate::storage::checkpointer::restore_position;
+use crate::types::{LogId, StoredMembership};
 
 const CURRENT: &str = "CURRENT";
 
@@ -59,17 +61,42 @@ impl Unseen {
     }
 }
 
+/// A checkpoint that a start would believe.
+pub(super) struct Seen<R> {
+    /// The folder below the node's.
+    folder: String,
+    /// The last entry that is in it.
+    pub(super) applied: Option<LogId>,
+    /// The members at that entry.
+    pub(super) membership: StoredMembership,
+    digest: u128,
+    /// What took in its rows.
+    pub(super) rows: R,
+}
+
 /// The checkpoint that a start would find; none before the first.
 pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointReport>, Unseen> {
+    let seen = look_in::<Rows>(&std::env::temp_dir(), root, cluster_id)?;
+    Ok(seen.map(|seen| CheckpointReport {
+        folder: seen.folder,
+        applied: seen.applied.map(EntryId::of),
+        rows: seen.rows.0,
+        digest: seqd_state::Digest(seen.digest).to_string(),
+        members: members(&seen.membership),
+    }))
+}
+
+/// The same with the state that it holds.
+pub(super) fn load(root: &Path, cluster_id: &str) -> Result<Option<Seen<StateLoader>>, Unseen> {
     look_in(&std::env::temp_dir(), root, cluster_id)
 }
 
-/// [`look`] with another folder for the copy.
-pub(super) fn look_in(
+/// What is in the checkpoint, looked at in a copy below `temporary`.
+pub(super) fn look_in<R: TakeRows>(
     temporary: &Path,
     root: &Path,
     cluster_id: &str,
-) -> Result<Option<CheckpointReport>, Unseen> {
+) -> Result<Option<Seen<R>>, Unseen> {
     let problem = |file: &str, detail: String| {
         Unseen::Damaged(Problem {
             file: file.to_owned(),
@@ -108,7 +135,7 @@ pub(super) fn look_in(
         cluster_id: cluster_id.to_owned(),
         stores: Arc::new(SledStores),
     };
-    let opened = checkpoint::open::<Rows>(&place, false).map_err(|e| match e.kind() {
+    let opened = checkpoint::open::<R>(&place, false).map_err(|e| match e.kind() {
         // A newer program wrote it; all else is said of the machine.
         io::ErrorKind::Unsupported => failed(e),
         _ => not_copied(e),
@@ -122,12 +149,12 @@ pub(super) fn look_in(
             drop(store);
             let (id, membership) =
                 restore_position(&applied.log_id, &applied.membership).map_err(failed)?;
-            Ok(Some(CheckpointReport {
+            Ok(Some(Seen {
                 folder,
-                applied: id.map(EntryId::of),
-                rows: rows.0,
-                digest: seqd_state::Digest(applied.digest).to_string(),
-                members: members(&membership),
+                applied: id,
+                membership,
+                digest: applied.digest,
+                rows,
             }))
         }
         Opened::Empty { .. } => Ok(None),

@@ -2,8 +2,8 @@
 //! log, to the end.
 //!
 //! A log that is lost, or older than the folder around it, is no such rest: what it lacks was
-//! acknowledged and would be given again. So the checkpoint is looked at too, though nothing is taken
-//! from it.
+//! acknowledged and would be given again. So the checkpoint is looked at too. Its state is taken only
+//! where the log begins behind every snapshot that can be read: a start would serve from it as well.
 
 use std::cmp::Reverse;
 use std::io;
@@ -39,18 +39,15 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     }
     let mut notes = Vec::new();
     let mut source = newest_snapshot(folder, identity, &mut notes)?;
-    let first = match &source {
-        Some(source) => source.position.index() + 1,
-        None => 0,
-    };
-    if log.next_index() > first && log.first_index() > first {
-        let gap = format!(
-            "{}: its log begins at entry {} and its snapshots end before",
-            root.display(),
-            log.first_index()
+    let behind = |source: &Option<Source>| source.as_ref().map_or(0, |s| s.position.index() + 1);
+    let is_gap = log.next_index() > behind(&source) && log.first_index() > behind(&source);
+    if is_gap {
+        source = Some(from_checkpoint(folder, identity, &log)?);
+        notes.push(
+            "the snapshots do not reach the log: the state begins with the checkpoint".to_owned(),
         );
-        return Err(unusable(folder, gap));
     }
+    let first = behind(&source);
     for index in first..log.next_index() {
         apply(&mut source, &log, index).map_err(from_io(root))?;
     }
@@ -58,7 +55,10 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         let text = format!("{}: it has neither a snapshot nor a log", root.display());
         return Err(OfflineError::new("not-found", text));
     };
-    notes.extend(check_complete(folder, identity, source.position.index())?);
+    // A log that goes on behind the checkpoint is no older one.
+    if !is_gap {
+        notes.extend(check_complete(folder, identity, source.position.index())?);
+    }
     let proven = log
         .committed
         .as_ref()
@@ -81,8 +81,7 @@ fn check_complete(
     identity: &Identity,
     end: u64,
 ) -> Result<Option<String>, OfflineError> {
-    let root = folder.root();
-    let held = match checkpoint::look(root, &identity.cluster_id) {
+    let held = match checkpoint::look(folder.root(), &identity.cluster_id) {
         Ok(found) => found.and_then(|found| found.applied),
         Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
         Err(Unseen::Damaged(Problem { file, detail })) => {
@@ -93,24 +92,78 @@ fn check_complete(
         }
     };
     match held {
-        Some(held) if held.index > end => {
-            let text = format!(
-                "{}: the checkpoint holds entry {}, log and snapshots end at {end}: the log was lost \
-                 or is older",
-                root.display(),
-                held.index
-            );
-            Err(unusable(folder, text))
-        }
+        Some(held) if held.index > end => Err(older(folder, held.index, end)),
         _ => Ok(None),
     }
 }
 
-fn unusable(folder: &Folder, what: String) -> OfflineError {
-    let hint = format!(
-        "recover from another node's folder, or restore the newest of {}",
-        folder.snapshots().join("*.snap").display()
+fn older(folder: &Folder, held: u64, end: u64) -> OfflineError {
+    let text = format!(
+        "{}: the checkpoint holds entry {held}, log and snapshots end at {end}: the log was lost or \
+         is older",
+        folder.root().display()
     );
+    unusable(folder, text)
+}
+
+/// The state of the checkpoint, where the log begins behind every snapshot that can be read.
+fn from_checkpoint(
+    folder: &Folder,
+    identity: &Identity,
+    log: &Inspection,
+) -> Result<Source, OfflineError> {
+    let (root, begins) = (folder.root(), log.first_index());
+    let gap = |checkpoint: &str| {
+        let text = format!(
+            "{}: its log begins at entry {begins}, its snapshots end before, and its checkpoint \
+             {checkpoint}",
+            root.display(),
+        );
+        unusable(folder, text)
+    };
+    let seen = match checkpoint::load(root, &identity.cluster_id) {
+        Ok(seen) => seen,
+        Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
+        Err(Unseen::Damaged(Problem { file, detail })) => {
+            return Err(gap(&format!("cannot be read ({file}: {detail})")));
+        }
+    };
+    let Some((seen, position)) = seen.and_then(|seen| {
+        let position = seen.applied?;
+        Some((seen, position))
+    }) else {
+        return Err(gap("holds nothing"));
+    };
+    let held = position.index();
+    if begins > held + 1 {
+        return Err(gap(&format!("ends at {held}")));
+    }
+    if held >= log.next_index() {
+        return Err(older(folder, held, log.next_index() - 1));
+    }
+    Ok(Source {
+        path: root.to_owned(),
+        state: seen.rows.finish(),
+        position,
+        membership: seen.membership,
+        unproven_entries: 0,
+        ancestors: Vec::new(),
+        notes: Vec::new(),
+    })
+}
+
+/// A refusal, with what may serve instead: a snapshot that can be read is a backup.
+fn unusable(folder: &Folder, what: String) -> OfflineError {
+    let identity = folder.identity().ok().flatten();
+    let newest = identity.and_then(|identity| {
+        let newest = newest_snapshot(folder, &identity, &mut Vec::new());
+        newest.ok().flatten()
+    });
+    let backup = match newest {
+        Some(newest) => newest.path.display().to_string(),
+        None => "a backup".to_owned(),
+    };
+    let hint = format!("recover from another node's folder, or restore {backup}");
     OfflineError::new("corrupt", what).with_hint(hint)
 }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, Plan, SNAPSHOTS};
 
+use seqd_state::StateLoader;
+
 use super::checkpoint::Unseen;
 use super::*;
 use crate::storage::folder::Folder;
@@ -177,7 +179,8 @@ fn a_flipped_byte_in_sled_is_told_and_sled_not_written_to() {
 fn a_checkpoint_that_cannot_be_copied_is_not_called_damaged() {
     let fixture = Fixture::new();
     let nowhere = fixture.root().join("nowhere");
-    let unseen = checkpoint::look_in(&nowhere, &fixture.root(), CLUSTER).unwrap_err();
+    let seen = checkpoint::look_in::<StateLoader>(&nowhere, &fixture.root(), CLUSTER);
+    let unseen = seen.err().unwrap();
     assert!(matches!(unseen, Unseen::NotCopied { .. }), "{unseen:?}");
     let error = unseen.into_error();
     assert_eq!(error.code, "failure");

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::fixture::{APPLIED, Fixture, Plan};
+use super::fixture::{APPLIED, Fixture, Plan, SNAPSHOTS};
 use super::takeovers::{OLD, SAID, assert_recovered, interrupted, mark, planned, recovery};
 use super::{bad, files, flip};
 use crate::offline::takeover::Source;
@@ -126,6 +126,86 @@ fn what_a_recovery_could_not_check_is_told_before_anybody_agrees() {
         notes[2].contains("(CURRENT: it is missing)"),
         "{}",
         notes[2]
+    );
+}
+
+/// A folder whose log was purged up to the older snapshot, with both snapshots bad.
+fn without_snapshots(plan: Plan) -> Fixture {
+    let purged = Some(SNAPSHOTS[0]);
+    let fixture = Fixture::of(Plan { purged, ..plan });
+    for name in ["30-1.snap", "60-2.snap"] {
+        flip(&fixture.root().join("snap").join(name), 300);
+    }
+    fixture
+}
+
+#[test]
+fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
+    let sound = Fixture::new();
+    let whole = planned(&sound.root()).takeover().clone();
+    let fixture = without_snapshots(Plan::default());
+    let root = fixture.root();
+    let before = files(&root);
+    let recovering = planned(&root);
+    assert!(files(&root) == before);
+    let takeover = recovering.takeover();
+    assert_eq!((takeover.index, takeover.term), (whole.index, whole.term));
+    let told = |takeover: &Takeover| format!("{:?}", takeover.sequences);
+    assert_eq!(told(takeover), told(&whole));
+    assert_eq!(takeover.former_members, whole.former_members);
+    assert_eq!(takeover.unproven_entries, whole.unproven_entries);
+    assert_eq!(takeover.notes.len(), 3, "{:#?}", takeover.notes);
+    assert!(takeover.notes[2].contains("begins with the checkpoint"));
+    recovering.carry_out(SAID).unwrap();
+    assert_recovered(&root);
+
+    // It may be the last entry of all that the log had.
+    let fixture = without_snapshots(Plan {
+        last: Some(APPLIED),
+        ..Plan::default()
+    });
+    assert_eq!(planned(&fixture.root()).takeover().index, APPLIED);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_stand_for_the_snapshots_is_no_base_for_a_recovery() {
+    let older = without_snapshots(Plan {
+        last: Some(APPLIED - 1),
+        ..Plan::default()
+    });
+    let (held, end) = (format!("entry {APPLIED}"), format!("at {}", APPLIED - 1));
+    assert_refused(&older.root(), &[&held, &end, "or is older"]);
+
+    let gone = without_snapshots(Plan::default());
+    fs::remove_file(gone.root().join("CURRENT")).unwrap();
+    assert_refused(&gone.root(), &["entry 31", "(CURRENT: it is missing)"]);
+
+    let behind = Fixture::of(Plan {
+        purged: Some(APPLIED + 1),
+        ..Plan::default()
+    });
+    let refused = "its snapshots end before, and its checkpoint ends at 80";
+    assert_refused(&behind.root(), &["entry 82", refused]);
+}
+
+#[test]
+fn a_refusal_names_the_snapshot_that_can_be_restored_and_none_that_cannot() {
+    let hint = |root: &Path| recovery(root, Some(0)).err().unwrap().hint.unwrap();
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    fs::remove_dir_all(root.join("wal")).unwrap();
+    for (bad, named) in [(None, "60-2.snap"), (Some("60-2.snap"), "30-1.snap")] {
+        if let Some(bad) = bad {
+            flip(&root.join("snap").join(bad), 300);
+        }
+        let named = root.join("snap").join(named).display().to_string();
+        assert!(hint(&root).ends_with(&named), "{}", hint(&root));
+    }
+    flip(&root.join("snap/30-1.snap"), 300);
+    assert!(
+        hint(&root).ends_with("or restore a backup"),
+        "{}",
+        hint(&root)
     );
 }
 
