@@ -274,7 +274,7 @@ pub struct StorageStats {
     pub stalled_seconds: f64,
     /// Times that the checkpoint was set aside and rebuilt since the start.
     pub checkpoint_rebuilds: u64,
-    /// Snapshots that were found damaged and set aside at the start.
+    /// Snapshots that were found damaged and set aside, at the start or since.
     pub snapshots_set_aside: u64,
     /// Torn tails of the log that were cut off at the start.
     pub torn_tails: u64,

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
 use crate::local::Local;
-use crate::storage::checkpointer::{Checkpointer, Exported, Workshop, every_50_ms};
+use crate::storage::checkpointer::{Checkpointer, Exported, Healer, Workshop, every_50_ms};
 use crate::storage::first_error::FirstError;
 use crate::storage::folder::{self, Identity};
 use crate::storage::machine::{Applied, Machine};
@@ -115,6 +115,7 @@ impl Replica {
         let network = Network {
             local: Arc::clone(local),
             synced: log.synced(),
+            healer: Healer::new(checkpointer.clone()),
         };
         let config = Arc::new(config(local).map_err(folder::invariant)?);
         let raft = OpenRaft::new(identity.node, config, network, log, machine)
@@ -264,6 +265,11 @@ impl Replica {
     /// Bytes of the checkpoint on the disk.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         self.checkpointer.disk_bytes()
+    }
+
+    /// Snapshots that were found damaged and set aside, at the start or since.
+    pub(crate) fn snapshots_set_aside(&self) -> u64 {
+        self.healed.snapshots_set_aside + self.checkpointer.set_aside()
     }
 
     /// Takes a snapshot for somebody outside of the cluster.

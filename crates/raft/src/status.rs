@@ -133,7 +133,7 @@ pub(crate) fn storage(local: &Local) -> StorageStats {
         snapshot_bytes: snapshots.iter().map(|file| file.len).sum(),
         checkpoint_bytes: replica.checkpoint_bytes(),
         checkpoint_rebuilds: u64::from(replica.healed.rebuilt),
-        snapshots_set_aside: replica.healed.snapshots_set_aside,
+        snapshots_set_aside: replica.snapshots_set_aside(),
         torn_tails: u64::from(replica.healed.torn_tail),
         stalled_seconds: replica
             .wal

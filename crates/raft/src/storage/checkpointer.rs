@@ -9,6 +9,7 @@
 //!   index that it names. What is applied meanwhile is taken every 50 ms all the same, and waits in
 //!   a file.
 
+mod healer;
 #[cfg(test)]
 mod tests;
 
@@ -29,9 +30,11 @@ use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::storage::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
 use crate::storage::first_error::FirstError;
 use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
-use crate::storage::snapshot_file::{self, InstalledMark, SnapshotFile, SnapshotReader};
+use crate::storage::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotReader};
 use crate::storage::staging::Staging;
 use crate::types::{LogId, SnapshotMeta, StoredMembership};
+
+pub(crate) use healer::Healer;
 
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.
 const EVERY: Duration = Duration::from_millis(50);
@@ -86,6 +89,7 @@ enum Job {
     Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
     Export(oneshot::Sender<io::Result<Exported>>),
     Install(SnapshotHandle, oneshot::Sender<io::Result<u64>>),
+    Replace(Bad, oneshot::Sender<io::Result<()>>),
     Stop(oneshot::Sender<io::Result<()>>),
 }
 
@@ -108,6 +112,7 @@ pub(crate) struct Checkpointer {
     disk: Arc<dyn Disk>,
     snapshots: PathBuf,
     disk_bytes: Arc<AtomicU64>,
+    set_aside: Arc<AtomicU64>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -147,6 +152,7 @@ impl Checkpointer {
             disk,
             snapshots,
             disk_bytes,
+            set_aside: Arc::default(),
             thread,
         })
     }
@@ -159,6 +165,7 @@ impl Checkpointer {
             snapshots: workshop.snapshots.clone(),
             jobs: Jobs::Inline(Arc::new(Mutex::new(Some(workshop)))),
             disk_bytes: Arc::default(),
+            set_aside: Arc::default(),
             thread: Arc::default(),
         }
     }
@@ -310,6 +317,9 @@ impl Workshop {
             }
             Job::Install(snapshot, answer) => {
                 let _ = answer.send(self.install(snapshot));
+            }
+            Job::Replace(bad, answer) => {
+                let _ = answer.send(self.replace(&bad));
             }
             Job::Stop(answer) => return Some(answer),
         }

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::harness::{Cluster, create, deadline, next, stopped, wait};
+use super::harness::{Cluster, create, deadline, free_addr, next, start, stopped, wait};
+use super::transfer::purged_behind_snapshots;
 use crate::replica::Replica;
 use crate::storage::folder::Folder;
+use crate::storage::snapshot_file;
 
 /// Does not give back the file or the folder that it names, if it names one.
 #[derive(Default)]
@@ -98,6 +100,67 @@ async fn a_snapshot_that_cannot_be_read_ends_no_node_and_keeps_none_down() {
     assert_eq!(cluster.raft(0).storage_stats().snapshots_set_aside, 1);
     assert!(seqd_disk::sibling(&path, ".bad").exists() && !path.exists());
     take_snapshot(&cluster, "c").await;
+    cluster.stop_all().await;
+}
+
+/// Reads of a file for its head and its end, and the first for what is between them.
+const READS_BEFORE_THE_MIDDLE: usize = 3;
+
+/// Does not give back the middle of the file that it names. A listing reads head and end alone; what
+/// reads on after one has come to the middle.
+#[derive(Default)]
+struct BadMiddle(Mutex<(Option<PathBuf>, usize)>);
+
+impl Tap for BadMiddle {
+    fn read(&self, path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        let (bad, reads) = &mut *self.0.lock().unwrap();
+        *reads += usize::from(bad.as_deref() == Some(path));
+        if *reads > READS_BEFORE_THE_MIDDLE && bad.as_deref() == Some(path) {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        below()
+    }
+
+    fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
+        self.0.lock().unwrap().1 = 0;
+        below.list(path)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_another_is_sent() {
+    let mut cluster = Cluster::planned(1);
+    let middle = Arc::new(BadMiddle::default());
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&middle));
+    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    purged_behind_snapshots(&cluster).await;
+    let folder = &cluster.raft(0).local().folder;
+    let kept = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap();
+    let newest = kept[0].path.clone();
+    middle.0.lock().unwrap().0 = Some(newest.clone());
+
+    let (addr, folder) = (free_addr(), cluster.dir.path().join("n2"));
+    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
+    let raft = cluster.raft(0);
+    let added = raft.member_add("n2".into(), addr, None, deadline());
+    added.await.unwrap();
+    wait("the bad one is set aside", || async {
+        let aside = seqd_disk::sibling(&newest, ".bad").exists();
+        if aside {
+            // What has its name by and by is another file.
+            middle.0.lock().unwrap().0 = None;
+        }
+        aside
+    })
+    .await;
+    wait("the learner has what the leader has", || async {
+        let (one, other) = (raft.status(), learner.status());
+        one.applied == other.applied && one.digest == other.digest
+    })
+    .await;
+    learner.stop().await;
     cluster.stop_all().await;
 }
 

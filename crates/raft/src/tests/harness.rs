@@ -183,7 +183,7 @@ pub(super) async fn start_on(
     .await
 }
 
-pub(super) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let until = Instant::now() + Duration::from_secs(20);
     while !holds().await {
         assert!(Instant::now() < until, "within 20 s: {what}");

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::harness::{Cluster, create, deadline, free_addr, next, start, wait};
 use crate::records;
 use crate::replica::{Replica, current_vote};
+use crate::storage::snapshot_file;
 use crate::wire::messages::{Sealed, SnapshotHead};
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link, RejectionCode};
@@ -73,7 +74,7 @@ fn replica(raft: &crate::Raft) -> Arc<Replica> {
 }
 
 /// Two snapshots, and a log that begins behind the first of them.
-async fn purged_behind_snapshots(cluster: &Cluster) {
+pub(super) async fn purged_behind_snapshots(cluster: &Cluster) {
     let raft = cluster.raft(0);
     let replica = replica(raft);
     for round in 0..2 {
@@ -97,8 +98,9 @@ async fn purged_behind_snapshots(cluster: &Cluster) {
         .await;
     }
     let upto = raft.status().applied;
-    replica.raft.trigger().purge_log(upto).await.unwrap();
+    // A snapshot is there before openraft knows, and before that it purges nothing: it is asked again.
     wait("the log is purged", || async {
+        replica.raft.trigger().purge_log(upto).await.unwrap();
         replica.wal.first_index() > 1
     })
     .await;
@@ -137,6 +139,44 @@ async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
     .await;
     let stopping = timeout(Duration::from_secs(20), learner.stop());
     stopping.await.expect("the learner stops");
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_turned_bad_under_its_leader_is_set_aside_and_the_learner_gets_another() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ready().await;
+    purged_behind_snapshots(&cluster).await;
+    let local = cluster.raft(0).local();
+    let (disk, snapshots) = (local.folder.disk(), local.folder.snapshots());
+    let kept = || snapshot_file::list(&**disk, &snapshots).unwrap();
+    let newest = kept()[0].path.clone();
+    let mut bytes = std::fs::read(&newest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&newest, bytes).unwrap();
+
+    let addr = free_addr();
+    let folder = cluster.dir.path().join("n2");
+    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
+    let added = cluster
+        .raft(0)
+        .member_add("n2".into(), addr, None, deadline());
+    added.await.unwrap();
+    wait("the learner has what the leader has", || async {
+        let (one, other) = (cluster.raft(0).status(), learner.status());
+        one.applied == other.applied && one.digest == other.digest
+    })
+    .await;
+    assert!(seqd_disk::sibling(&newest, ".bad").exists());
+    wait("another is taken", || async {
+        kept().len() == 2 && cluster.raft(0).storage_stats().snapshots_set_aside == 1
+    })
+    .await;
+    for file in kept() {
+        assert_eq!(snapshot_file::find_bad(&**disk, &file).unwrap(), None);
+    }
+    learner.stop().await;
     cluster.stop_all().await;
 }
 

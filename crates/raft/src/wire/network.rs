@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use openraft::OptionalSend;
@@ -18,12 +18,14 @@ use openraft::raft::{
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use reqwest::Body;
+use seqd_disk::{Disk, FileReader};
 use seqd_state::codec;
 
 use crate::local::Local;
 use crate::peers::synced::Synced;
 use crate::peers::table::Shown;
 use crate::records::{self, EntryRecord};
+use crate::storage::checkpointer::Healer;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::types::{LogId, Member, TypeConfig, Vote};
 use crate::wire::messages::{
@@ -31,7 +33,7 @@ use crate::wire::messages::{
     SnapshotReply, TransferReply, TransferRequest,
 };
 use crate::wire::paths;
-use crate::wire::transport::{CallError, Link};
+use crate::wire::transport::{CallError, Link, RejectionCode};
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
@@ -45,6 +47,7 @@ pub(crate) struct Network {
     pub(crate) local: Arc<Local>,
     /// What this node's own log has synced.
     pub(crate) synced: Arc<Synced>,
+    pub(crate) healer: Healer,
 }
 
 impl Network {
@@ -56,6 +59,7 @@ impl Network {
             addr: node.peer.clone(),
             link,
             synced: Arc::clone(&self.synced),
+            healer: self.healer.clone(),
         }
     }
 }
@@ -83,6 +87,7 @@ pub(crate) struct PeerClient {
     addr: String,
     link: Link,
     synced: Arc<Synced>,
+    healer: Healer,
 }
 
 impl PeerClient {
@@ -180,7 +185,13 @@ impl PeerClient {
             message: head,
         })
         .map_err(unsent)?;
-        let body = stream(sealed, &snapshot.snapshot).await.map_err(unsent)?;
+        let doubt = |why: &str| self.healer.doubt(&snapshot.snapshot, self.target, why);
+        let unread = Arc::<OnceLock<String>>::default();
+        let disk = Arc::clone(self.local.folder.disk());
+        let body = stream(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
+        let body = body
+            .map_err(unsent)
+            .inspect_err(|e| doubt(&e.to_string()))?;
         if self.speaks().is_err() {
             return Err(CallError::Unsent("this node's disk hangs".to_owned()));
         }
@@ -188,6 +199,15 @@ impl PeerClient {
         let answer = transport
             .post(self.link, &self.addr, paths::SNAPSHOT, body, limit)
             .await;
+        match (&answer, unread.get()) {
+            (Err(_), Some(why)) => doubt(why),
+            (Err(CallError::Rejected(refused)), None)
+                if refused.code == RejectionCode::Malformed =>
+            {
+                doubt(&refused.to_string());
+            }
+            _ => {}
+        }
         let to = (self.target, self.addr.as_str());
         let reply: Sealed<SnapshotReply> = self.local.open(to, answer).await?;
         let their_vote: Vote = reply.message.vote.into();
@@ -200,24 +220,46 @@ impl PeerClient {
     }
 }
 
-/// The body of a snapshot's transfer: length of the head, head, file.
-async fn stream(head: Vec<u8>, snapshot: &SnapshotHandle) -> io::Result<Body> {
-    let file = tokio::fs::File::open(snapshot.path()).await?;
+/// The body of a snapshot's transfer: length of the head, head, file. What the disk says if the file
+/// cannot be read to its end is in `unread` then: of the transfer no more is seen than that it broke.
+async fn stream(
+    head: Vec<u8>,
+    disk: Arc<dyn Disk>,
+    snapshot: &SnapshotHandle,
+    unread: Arc<OnceLock<String>>,
+) -> io::Result<Body> {
+    let path = snapshot.path().to_owned();
+    let file = aside(move || disk.open_read(&path).and_then(FileReader::new)).await?;
     let mut start = u32::try_from(head.len())
         .map_err(io::Error::other)?
         .to_le_bytes()
         .to_vec();
     start.extend_from_slice(&head);
     let first = futures_util::stream::iter([Ok::<_, io::Error>(start)]);
-    let rest = futures_util::stream::try_unfold(file, |mut file| async move {
-        let mut chunk = vec![0; CHUNK];
-        let read = tokio::io::AsyncReadExt::read(&mut file, &mut chunk).await?;
-        chunk.truncate(read);
-        Ok((read > 0).then_some((chunk, file)))
+    let rest = futures_util::stream::try_unfold((file, unread), |(file, unread)| async move {
+        let read = aside(|| next_chunk(file)).await.inspect_err(|e| {
+            let _ = unread.set(e.to_string());
+        })?;
+        Ok(read.map(|(chunk, file)| (chunk, (file, unread))))
     });
     Ok(Body::wrap_stream(futures_util::StreamExt::chain(
         first, rest,
     )))
+}
+
+fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>> {
+    let mut chunk = vec![0; CHUNK];
+    let read = io::Read::read(&mut file, &mut chunk)?;
+    chunk.truncate(read);
+    Ok((read > 0).then_some((chunk, file)))
+}
+
+/// Waits for a disk without holding up other tasks.
+async fn aside<T: Send + 'static>(
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(call).await;
+    done.map_err(io::Error::other)?
 }
 
 fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {

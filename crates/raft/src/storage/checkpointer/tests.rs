@@ -34,7 +34,7 @@ impl SyncedLog for Synced {
 
 /// Applies entries, each to the state after the one before.
 #[derive(Clone)]
-struct Load {
+pub(super) struct Load {
     applied: Arc<Applied>,
     next: Arc<AtomicU64>,
 }
@@ -73,7 +73,7 @@ impl Load {
     }
 
     /// New sequences, in one entry.
-    fn grow(&self, sequences: usize) {
+    pub(super) fn grow(&self, sequences: usize) {
         let index = self.next.load(Ordering::Relaxed);
         let description = "d".repeat(1000);
         let described = |n: usize| {
@@ -92,9 +92,9 @@ impl Load {
 }
 
 /// A folder with an empty store, and what is applied for it.
-struct Bench {
+pub(super) struct Bench {
     dir: TempDir,
-    load: Load,
+    pub(super) load: Load,
     disk: Arc<dyn Disk>,
 }
 
@@ -106,11 +106,11 @@ impl Bench {
         Self { dir, load, disk }
     }
 
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::on(Arc::new(OsDisk))
     }
 
-    fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Place {
         Place {
             disk: Arc::clone(&self.disk),
             data_dir: self.dir.path().to_owned(),
@@ -120,7 +120,11 @@ impl Bench {
     }
 
     /// Its workshop, where as many entries are applied while a snapshot is read.
-    fn workshop(&self, store: Box<dyn StateStore>, mut meanwhile: Vec<usize>) -> Workshop {
+    pub(super) fn workshop(
+        &self,
+        store: Box<dyn StateStore>,
+        mut meanwhile: Vec<usize>,
+    ) -> Workshop {
         let load = self.load.clone();
         let snapshots = self.dir.path().join("snap");
         Workshop {

@@ -25,7 +25,7 @@ pub(crate) struct Recovered {
     pub(crate) valid: Vec<SnapshotFile>,
     /// The others, each with the reason. [`set_aside`] is for them.
     pub(crate) bad: Vec<Bad>,
-    /// Index and term of those that were set aside by earlier starts.
+    /// Index and term of those that were set aside before.
     pub(crate) aside: Vec<(u64, u64)>,
 }
 
@@ -84,6 +84,25 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Resu
         }
     }
     Ok(found)
+}
+
+/// Reads a kept snapshot in full again: whether it has turned bad. One that is gone has not.
+///
+/// # Errors
+/// As [`recover`].
+pub(crate) fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>> {
+    let SnapshotFile { index, term, .. } = *kept;
+    let checked = verify(disk, &kept.path);
+    match checked.and_then(|file| check(file, index, term, &kept.cluster_id)) {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if is_of_the_machine(&error) => Err(error),
+        Err(error) => Ok(Some(Bad {
+            of: (index, term),
+            path: kept.path.clone(),
+            why: error.to_string(),
+        })),
+    }
 }
 
 /// Renames bad snapshots to `.snap.bad`, so that they count neither as the newest nor as kept, and

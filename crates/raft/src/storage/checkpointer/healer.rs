@@ -1,0 +1,213 @@
+//! A kept snapshot that could not be sent: is it bad, and what then.
+//!
+//! A start reads its snapshots in full; after that header and footer alone are looked at. A block
+//! that turns bad under a running leader is met by the peer that needs the snapshot: either it cannot
+//! be read, or the peer refuses what it got. Nothing else would ever mend it on an idle cluster, so
+//! the file is read in full then; a bad one is set aside and another taken.
+//!
+//! One is read at a time, and none within [`PAUSE`] of the one before: openraft tries again many times
+//! a second, and what is refused need not be the file's fault.
+
+use std::io;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::{Checkpointer, Job, Workshop};
+use crate::storage::machine::SnapshotHandle;
+use crate::storage::snapshot_file::{self, Bad, SnapshotFile};
+
+/// Time between two looks. It also bounds how often the log says that a snapshot cannot be sent.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Looks at snapshots that could not be sent. Clones take turns.
+#[derive(Clone)]
+pub(crate) struct Healer {
+    checkpointer: Checkpointer,
+    turn: Arc<Semaphore>,
+}
+
+impl Healer {
+    pub(crate) fn new(checkpointer: Checkpointer) -> Self {
+        let turn = Arc::new(Semaphore::new(1));
+        Self { checkpointer, turn }
+    }
+
+    /// Says that a snapshot could not be sent to a node, and sees in the background whether it is bad;
+    /// does nothing while that was done a moment ago.
+    pub(crate) fn doubt(&self, snapshot: &SnapshotHandle, node: u64, why: &str) {
+        let SnapshotHandle::Kept(file) = snapshot else {
+            return;
+        };
+        let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else {
+            return;
+        };
+        let path = file.path.display();
+        tracing::warn!(%path, node, why, "a snapshot could not be sent; it is read in full");
+        let (checkpointer, file) = (self.checkpointer.clone(), file.clone());
+        tokio::spawn(async move {
+            let path = file.path.display().to_string();
+            match checkpointer.heal(file).await {
+                Ok(true) => {}
+                Ok(false) => tracing::info!(path, "the snapshot is sound, or not kept any more"),
+                Err(error) => tracing::error!(path, %error, "the snapshot could not be replaced"),
+            }
+            tokio::time::sleep(PAUSE).await;
+            drop(turn);
+        });
+    }
+}
+
+impl Checkpointer {
+    /// Reads a kept snapshot in full; replaces it if it is bad, and says whether it was.
+    pub(super) async fn heal(&self, file: SnapshotFile) -> io::Result<bool> {
+        let disk = Arc::clone(&self.disk);
+        // Not on the thread: there no checkpoint would be written meanwhile.
+        let checked =
+            tokio::task::spawn_blocking(move || snapshot_file::find_bad(&*disk, &file)).await;
+        let Some(bad) = checked.map_err(io::Error::other)?? else {
+            return Ok(false);
+        };
+        self.ask(|answer| Job::Replace(bad, answer)).await?;
+        self.set_aside.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// How many snapshots were found bad and replaced since the start.
+    pub(crate) fn set_aside(&self) -> u64 {
+        self.set_aside.load(Ordering::Relaxed)
+    }
+}
+
+impl Workshop {
+    /// Sets a bad snapshot aside and takes another. The only one keeps its name until there is one
+    /// that can be sent, for openraft ends when it asks for a snapshot and there is none; of the same
+    /// entry the other takes its place.
+    ///
+    /// openraft does not hear of the other: it goes by the older position, and purges less.
+    pub(super) fn replace(&mut self, bad: &Bad) -> io::Result<()> {
+        let bad = slice::from_ref(bad);
+        let kept = snapshot_file::list(&*self.place.disk, &self.snapshots)?;
+        let is_only = kept.iter().all(|file| file.path == bad[0].path);
+        if !is_only {
+            snapshot_file::set_aside(&*self.place.disk, &self.snapshots, bad)?;
+        }
+        let (file, _) = self.build()?;
+        if !is_only {
+            return Ok(());
+        }
+        if file.path != bad[0].path {
+            return snapshot_file::set_aside(&*self.place.disk, &self.snapshots, bad);
+        }
+        let Bad { path, why, .. } = &bad[0];
+        tracing::warn!(path = %path.display(), %why, "a snapshot was damaged and was replaced");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::Bench;
+    use super::*;
+    use crate::storage::checkpoint;
+    use crate::tests::harness::wait;
+
+    fn started(bench: &Bench) -> Checkpointer {
+        let store = checkpoint::create_empty(&bench.place()).unwrap();
+        Checkpointer::start(bench.workshop(store, Vec::new())).unwrap()
+    }
+
+    async fn built(checkpointer: &Checkpointer) -> SnapshotFile {
+        let (snapshot, _) = checkpointer.build().await.unwrap();
+        match snapshot.snapshot {
+            SnapshotHandle::Kept(file) => file,
+            SnapshotHandle::Received(_) => unreachable!("it was built"),
+        }
+    }
+
+    fn flip_a_bit(file: &SnapshotFile) {
+        let mut bytes = fs::read(&file.path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&file.path, bytes).unwrap();
+    }
+
+    /// The names of the snapshots that there are; every one that is kept is sound.
+    fn kept(bench: &Bench) -> Vec<String> {
+        let snapshots = bench.place().data_dir.join("snap");
+        for file in snapshot_file::list(&*bench.place().disk, &snapshots).unwrap() {
+            let bad = snapshot_file::find_bad(&*bench.place().disk, &file);
+            assert_eq!(bad.unwrap(), None);
+        }
+        let names = fs::read_dir(snapshots).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    async fn a_sound_snapshot_stays_and_one_that_is_gone_is_no_harm() {
+        let bench = Bench::new();
+        let checkpointer = started(&bench);
+        let file = built(&checkpointer).await;
+        assert!(!checkpointer.heal(file.clone()).await.unwrap());
+        assert_eq!(kept(&bench), ["0-1.snap"]);
+        fs::remove_file(&file.path).unwrap();
+        assert!(!checkpointer.heal(file).await.unwrap());
+        assert_eq!(checkpointer.set_aside(), 0);
+        checkpointer.stop().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_only_snapshot_keeps_its_name_until_there_is_another() {
+        let bench = Bench::new();
+        let checkpointer = started(&bench);
+        let file = built(&checkpointer).await;
+        flip_a_bit(&file);
+        assert!(checkpointer.heal(file.clone()).await.unwrap());
+        assert_eq!(kept(&bench), ["0-1.snap"]);
+        flip_a_bit(&file);
+        bench.load.grow(1);
+        assert!(checkpointer.heal(file).await.unwrap());
+        assert_eq!(kept(&bench), ["0-1.snap.bad", "1-1.snap"]);
+        assert_eq!(checkpointer.set_aside(), 2);
+        checkpointer.stop().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_newest_of_two_is_set_aside_and_another_of_the_same_entry_taken() {
+        let bench = Bench::new();
+        let checkpointer = started(&bench);
+        built(&checkpointer).await;
+        bench.load.grow(1);
+        let newest = built(&checkpointer).await;
+        flip_a_bit(&newest);
+        assert!(checkpointer.heal(newest).await.unwrap());
+        assert_eq!(kept(&bench), ["0-1.snap", "1-1.snap", "1-1.snap.bad"]);
+        checkpointer.stop().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_that_is_doubted_again_and_again_is_read_once() {
+        let bench = Bench::new();
+        let checkpointer = started(&bench);
+        let file = built(&checkpointer).await;
+        flip_a_bit(&file);
+        let healer = Healer::new(checkpointer.clone());
+        let handle = SnapshotHandle::Kept(file.clone());
+        (0..9).for_each(|_| healer.doubt(&handle, 2, "a checksum does not match"));
+        wait("it is replaced", || async { checkpointer.set_aside() == 1 }).await;
+        // Nobody else has a turn before the pause is over.
+        assert_eq!(healer.turn.available_permits(), 0);
+        flip_a_bit(&file);
+        healer.doubt(&handle, 2, "a checksum does not match");
+        checkpointer.stop().await.unwrap();
+        assert_eq!(checkpointer.set_aside(), 1);
+    }
+}
