@@ -18,27 +18,44 @@ fn rows_wanted() -> u64 {
     std::env::var("SEQD_SCALE_ROWS").map_or(4_000, |rows| rows.parse().unwrap())
 }
 
-/// Sequences with names and descriptions of mixed length.
-fn large(rows: u64) -> State {
+/// Rows between two checkpoints: what a node under load creates in 50 ms.
+const ROWS_PER_CHECKPOINT: u64 = 500;
+
+/// Sequences with names and descriptions of mixed length, in no order of their names, and the
+/// checkpoints that a node writes meanwhile.
+fn large(rows: u64, store: &mut dyn StateStore) -> State {
     let mut state = State::new();
     let stamp = Stamp {
         wall_ms: WallMs(1_800_000_000_000),
         cluster_ms: ClusterMs(1),
     };
-    let mut apply = |command| {
+    let apply = |state: &mut State, command| {
         let commands = vec![command];
         state.apply(&Entry { stamp, commands });
     };
-    apply(Command::Found(Found {
+    let mut index = 0;
+    let mut checkpoint = |state: &mut State| {
+        index += 1;
+        let changes = state.drain_changes();
+        let position = Checkpoint {
+            index,
+            log_id: vec![1],
+            membership: vec![2],
+            digest: changes.digest.0,
+        };
+        store.write(changes.rows, &position).unwrap();
+    };
+    let found = Command::Found(Found {
         cluster_id: CLUSTER.to_owned(),
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         founders: vec![(NodeId(1), "n1".to_owned())],
-    }));
+    });
+    apply(&mut state, found);
     for number in 0..rows {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let name = format!("s{mixed:x}.{}", "n".repeat((mixed % 41) as usize));
-        apply(Command::CreateSequence {
+        let created = Command::CreateSequence {
             name: SequenceName::new(name).unwrap(),
             definition: SequenceDefinition {
                 mode: SequenceMode::Segment,
@@ -50,8 +67,13 @@ fn large(rows: u64) -> State {
                 },
                 description: "d".repeat((mixed >> 8) as usize % 160),
             },
-        });
+        };
+        apply(&mut state, created);
+        if number % ROWS_PER_CHECKPOINT == 0 {
+            checkpoint(&mut state);
+        }
     }
+    checkpoint(&mut state);
     state
 }
 
@@ -89,16 +111,9 @@ fn a_state_of_any_size_is_opened_snapshotted_and_installed() {
     let rows = rows_wanted();
     let dir = temp();
     let place = place(dir.path());
-    let state = measured("the state", || large(rows));
-    let position = Checkpoint {
-        index: 7,
-        log_id: vec![1],
-        membership: vec![2],
-        digest: state.digest().0,
-    };
-    let store = measured("filling the store", || {
-        create_generation(&place, state.rows().map(Ok), &position).unwrap()
-    });
+    let mut store = create_empty(&place).unwrap();
+    let state = measured("the state and its checkpoints", || large(rows, &mut *store));
+    let digest = state.digest().0;
     drop(state);
     measured("closing it", || store.close().unwrap());
     let snapshots = dir.path().join("snap");
@@ -111,7 +126,7 @@ fn a_state_of_any_size_is_opened_snapshotted_and_installed() {
         Opened::Good { store, rows, .. } => (store, rows.finish()),
         Opened::Empty { .. } | Opened::SetAside { .. } => panic!("it is not good"),
     });
-    assert_eq!(loaded.digest().0, position.digest);
+    assert_eq!(loaded.digest().0, digest);
     let file = measured("a snapshot", || {
         snapshot_file::take(&*store, &place.disk, &snapshots, CLUSTER, 3, &mut || Ok(())).unwrap()
     });
@@ -124,6 +139,6 @@ fn a_state_of_any_size_is_opened_snapshotted_and_installed() {
     let (state, store) = measured("installing it", || {
         crate::storage::checkpointer::load(&file, &place).unwrap()
     });
-    assert_eq!(state.digest().0, position.digest);
+    assert_eq!(state.digest().0, digest);
     drop(store);
 }
