@@ -35,6 +35,14 @@ pub trait Tap: Send + Sync + 'static {
     fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
         below.rename(from, to)
     }
+    /// A file's removal.
+    fn remove(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        below.remove(path)
+    }
+    /// A folder's removal, with all that is in it.
+    fn remove_dir_all(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        below.remove_dir_all(path)
+    }
 }
 
 /// A disk with a tap on it.
@@ -119,11 +127,11 @@ impl<T: Tap> Disk for Tapped<T> {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
+        self.tap.remove(&*self.disk, path)
     }
 
     fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_dir_all(path)
+        self.tap.remove_dir_all(&*self.disk, path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -167,6 +175,12 @@ mod tests {
         fn rename(&self, _: &dyn Disk, _: &Path, _: &Path) -> io::Result<()> {
             refused()
         }
+        fn remove(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
+            refused()
+        }
+        fn remove_dir_all(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
+            refused()
+        }
     }
 
     /// Makes each call that reads or changes something; says which were refused.
@@ -190,12 +204,15 @@ mod tests {
             disk.list(Path::new("/data"))
                 .map(|names| assert_eq!(names.len(), 2)),
         ];
-        disk.remove_dir_all(&folder).unwrap();
         let left = if calls[5].is_ok() { b } else { a };
         assert!(disk.kind(&left).unwrap().is_some());
         assert_eq!(bytes == *b"abc", calls[0].is_ok() && calls[1].is_ok());
-        disk.remove(&left).unwrap();
-        calls.iter().map(io::Result::is_err).collect()
+        let removals = [disk.remove_dir_all(&folder), disk.remove(&left)];
+        for (path, removal) in [folder, left].iter().zip(&removals) {
+            assert_eq!(disk.kind(path).unwrap().is_none(), removal.is_ok());
+        }
+        let all = calls.iter().chain(&removals);
+        all.map(io::Result::is_err).collect()
     }
 
     fn tapped(tap: impl Tap) -> (Vec<bool>, SimulatedDisk) {
@@ -209,7 +226,7 @@ mod tests {
         let alone = SimulatedDisk::holding("/data");
         use_all(&alone);
         let (refused, below) = tapped(Through);
-        assert_eq!(refused, [false; 8]);
+        assert_eq!(refused, [false; 10]);
         assert_eq!(
             format!("{:?}", below.operations()),
             format!("{:?}", alone.operations())
@@ -219,8 +236,8 @@ mod tests {
     #[test]
     fn what_is_tapped_reaches_the_disk_only_if_the_tap_lets_it() {
         let (refused, below) = tapped(Refusing);
-        assert_eq!(refused, [true; 8]);
-        // A folder and a file are made, the file is reserved and cut, and both are removed.
-        assert_eq!(below.operations().len(), 6, "{:?}", below.operations());
+        assert_eq!(refused, [true; 10]);
+        // A folder and a file are made, and the file is reserved and cut.
+        assert_eq!(below.operations().len(), 4, "{:?}", below.operations());
     }
 }

@@ -1,4 +1,5 @@
-//! A recovery that is killed before any one of its calls to the disk: what it leaves does not start
+//! A recovery that is killed before one of its calls that change the disk or sync it: any of those
+//! that move the new folder in, one in eight of those that build it. What it leaves does not start
 //! half way, and the next one brings it to its end.
 
 use std::io;
@@ -6,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use seqd_disk::{Disk, DiskFile, OsDisk, Tap, Tapped};
 
@@ -20,40 +22,60 @@ use crate::tests::folder_builder::copy;
 /// More calls than follow once the outcome is certain.
 const MOVES: u64 = 30;
 
-/// Unwinds at the call of this number and at every later one, as no error would: what is done after
-/// an error is not done after a kill.
+/// No fewer calls than those that mark the folder and begin the new one.
+const MARKING: u64 = 8;
+
+/// Unwinds at the call of this number and at every later one, of whatever thread, as no error would:
+/// what is done after an error is not done after a kill. Where the unwinding is caught, in the log's
+/// writer and while a checkpoint is filled, it becomes an error; whoever would clean up for it is
+/// struck in turn.
 struct Kill {
     at: u64,
     calls: AtomicU64,
 }
 
 impl Kill {
-    fn call(&self) {
-        if self.calls.fetch_add(1, Ordering::SeqCst) >= self.at {
-            resume_unwind(Box::new("killed"));
+    fn call(&self) -> io::Result<()> {
+        if self.calls.fetch_add(1, Ordering::SeqCst) < self.at {
+            return Ok(());
         }
+        // A destructor that runs because of the kill must not unwind itself, nor remove anything.
+        if thread::panicking() {
+            return Err(io::Error::other("killed"));
+        }
+        resume_unwind(Box::new("killed"));
     }
 }
 
 impl Tap for Kill {
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.call();
+        self.call()?;
         below.write_at(buf, offset)
     }
 
     fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        self.call();
+        self.call()?;
         below()
     }
 
     fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
-        self.call();
+        self.call()?;
         below.sync_dir(path)
     }
 
     fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
-        self.call();
+        self.call()?;
         below.rename(from, to)
+    }
+
+    fn remove(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.call()?;
+        below.remove(path)
+    }
+
+    fn remove_dir_all(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.call()?;
+        below.remove_dir_all(path)
     }
 }
 
@@ -69,7 +91,11 @@ fn killed(of: &Path, root: &Path, at: u64) -> (u64, bool) {
         tap: Arc::clone(&kill),
     });
     let ended = catch_unwind(AssertUnwindSafe(|| recovering.carry_out(SAID)));
-    let is_over = matches!(ended, Ok(Ok(_)));
+    let is_over = match ended {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => panic!("call {at}: it went on after the kill: {error}"),
+        Err(_) => false,
+    };
     (kill.calls.load(Ordering::SeqCst), is_over)
 }
 
@@ -80,7 +106,7 @@ fn starts_as(root: &Path) -> Option<String> {
 }
 
 #[test]
-fn a_recovery_that_is_killed_at_any_call_is_brought_to_its_end() {
+fn a_killed_recovery_is_brought_to_its_end() {
     let fixture = Fixture::new();
     let old = files(&fixture.root());
     let dir = tempfile::tempdir().unwrap();
@@ -95,11 +121,18 @@ fn a_recovery_that_is_killed_at_any_call_is_brought_to_its_end() {
         match recovery(&root, Some(10)).unwrap() {
             Recovery::Unfinished(unfinished) => {
                 assert_eq!(starts, None, "call {at}");
+                assert!(
+                    at + MOVES > all,
+                    "call {at}: {MOVES} are too few for all moves"
+                );
                 finished += 1;
                 unfinished.finish().unwrap();
             }
             Recovery::Planned(again) if again.takeover().from_cluster == CLUSTER => {
                 assert!(starts.is_none_or(|cluster| cluster == CLUSTER), "call {at}");
+                // Nobody cleans up behind a kill.
+                let is_left = root.join("successor-new").exists();
+                assert_eq!(is_left, at >= MARKING, "call {at}");
                 begun_again += 1;
                 again.carry_out(SAID).unwrap();
             }
