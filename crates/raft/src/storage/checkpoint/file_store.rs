@@ -173,6 +173,13 @@ impl StateStore for FileStore {
             .try_for_each(|(key, value)| visit(key, value))
     }
 
+    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        self.rows
+            .iter()
+            .rev()
+            .try_for_each(|(key, value)| visit(key, value))
+    }
+
     fn close(self: Box<Self>) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier checkpoint failed"));

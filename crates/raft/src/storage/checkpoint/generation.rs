@@ -17,17 +17,14 @@ use std::time::{Duration, Instant};
 
 use seqd_disk::{Disk, Kind, read_file, replace_file};
 
+use super::intake::{self, Intake};
 use super::record::Format;
 use super::sled_store::guarded;
-use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
+use super::{Checkpoint, Place, Row, StateStore, TakeRows};
 use crate::storage::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of a million rows takes a few seconds.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
-
-/// Rows are handed over about this many bytes at a time, and so many times ahead.
-const PARCEL_BYTES: usize = 64 << 10;
-const PARCELS_AHEAD: usize = 8;
 
 /// Set-aside folders that are kept: the last fault and the one before it.
 const KEPT_SET_ASIDE: usize = 2;
@@ -244,102 +241,17 @@ fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::R
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     let intake = if place.stores.may_hang() {
-        take_in_on_thread(&*store)?
+        intake::on_threads(&*store)?
     } else {
-        let mut intake = Intake::<R>::default();
-        store.stream(&mut |key, value| {
-            intake.row(key, value);
-            Ok(())
-        })?;
-        intake
+        intake::here(&*store)?
     };
-    let Intake {
+    let Intake::<R> {
         tally,
         rows,
         not_taken,
     } = intake;
     tally.expect(store.applied().map_or(0, |recorded| recorded.digest))?;
     not_taken.map_or(Ok(Loaded { store, rows }), Err)
-}
-
-/// What becomes of the rows of a store that is opened.
-#[derive(Default)]
-struct Intake<R> {
-    tally: Tally,
-    rows: R,
-    /// A row that is no record is told only of rows that are what was recorded.
-    not_taken: Option<io::Error>,
-}
-
-impl<R: TakeRows> Intake<R> {
-    fn row(&mut self, key: &[u8], value: &[u8]) {
-        let hash = self.tally.add(key, value);
-        if self.not_taken.is_none() {
-            self.not_taken = self.rows.hashed_row(key, value, hash).err();
-        }
-    }
-}
-
-/// Rows on their way from the thread that reads them to the one that takes them in.
-#[derive(Default)]
-struct Parcel {
-    bytes: Vec<u8>,
-    /// The lengths of each row's key and value.
-    lengths: Vec<(usize, usize)>,
-}
-
-impl Parcel {
-    fn pack(&mut self, key: &[u8], value: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-        self.lengths.push((key.len(), value.len()));
-    }
-
-    /// Shows the rows in their order; it is empty afterwards.
-    fn unpack(&mut self, mut visit: impl FnMut(&[u8], &[u8])) {
-        let mut rest = self.bytes.as_slice();
-        for (key, value) in self.lengths.drain(..) {
-            let (row, behind) = rest.split_at(key + value);
-            let (key, value) = row.split_at(key);
-            visit(key, value);
-            rest = behind;
-        }
-        self.bytes.clear();
-    }
-}
-
-/// Reads a store here and takes its rows in on another thread: of a large state each is half of
-/// the time.
-fn take_in_on_thread<R: TakeRows>(store: &dyn StateStore) -> io::Result<Intake<R>> {
-    thread::scope(|scope| {
-        let (send, arrived) = mpsc::sync_channel::<Parcel>(PARCELS_AHEAD);
-        // Used parcels go back: fresh memory for each costs as much as its rows.
-        let (give_back, used) = mpsc::sync_channel::<Parcel>(PARCELS_AHEAD);
-        let taker = thread::Builder::new()
-            .name("checkpoint-rows".to_owned())
-            .spawn_scoped(scope, move || {
-                let mut intake = Intake::<R>::default();
-                for mut parcel in arrived {
-                    parcel.unpack(|key, value| intake.row(key, value));
-                    let _ = give_back.try_send(parcel);
-                }
-                intake
-            })?;
-        let gone = || io::Error::other("the thread that takes rows in has ended");
-        let mut parcel = Parcel::default();
-        store.stream(&mut |key, value| {
-            parcel.pack(key, value);
-            if parcel.bytes.len() >= PARCEL_BYTES {
-                let empty = used.try_recv().unwrap_or_default();
-                let full = std::mem::replace(&mut parcel, empty);
-                send.send(full).map_err(|_| gone())?;
-            }
-            Ok(())
-        })?;
-        send.send(parcel).map_err(|_| gone())?;
-        drop(send);
-        taker.join().map_err(|_| gone())
-    })
 }
 
 enum Current {

@@ -57,6 +57,14 @@ impl StateStore for MemoryStore {
             .try_for_each(|(key, value)| visit(key, value))
     }
 
+    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        self.image()
+            .rows
+            .iter()
+            .rev()
+            .try_for_each(|(key, value)| visit(key, value))
+    }
+
     fn close(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }

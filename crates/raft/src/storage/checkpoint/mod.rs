@@ -17,6 +17,7 @@ pub(crate) mod batch;
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) mod file_store;
 mod generation;
+mod intake;
 #[cfg(test)]
 pub(crate) mod memory;
 mod record;
@@ -77,7 +78,7 @@ pub(crate) struct Checkpoint {
 /// 2. `applied().index` never falls.
 /// 3. After a failed `write` every later one fails: whether the failed batch is on the disk is not
 ///    known, and asking the disk again would not tell.
-pub(crate) trait StateStore: Send {
+pub(crate) trait StateStore: Send + Sync {
     /// What the last checkpoint said; nothing before the first.
     fn applied(&self) -> Option<Checkpoint>;
 
@@ -90,6 +91,9 @@ pub(crate) trait StateStore: Send {
 
     /// Shows all rows of the state to `visit`, in key order.
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
+
+    /// The same from the last row back to the first.
+    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
 
     /// Writes out what is buffered and lets go of the files.
     fn close(self: Box<Self>) -> io::Result<()>;

@@ -288,12 +288,12 @@ impl StateStore for SledStore {
     }
 
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        guarded("reading", || show(self.db()?.scan_prefix([STATE]), visit))
+    }
+
+    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         guarded("reading", || {
-            for row in self.db()?.scan_prefix([STATE]) {
-                let (key, value) = row.map_err(io_error)?;
-                visit(key.get(1..).unwrap_or_default(), &value)?;
-            }
-            Ok(())
+            show(self.db()?.scan_prefix([STATE]).rev(), visit)
         })
     }
 
@@ -318,6 +318,17 @@ fn collect_garbage(rows: usize) {
     for _ in 0..rows.div_ceil(ROWS_PER_COLLECTION) + EPOCHS {
         crossbeam_epoch::pin().flush();
     }
+}
+
+fn show(
+    rows: impl Iterator<Item = sled::Result<(sled::IVec, sled::IVec)>>,
+    visit: &mut VisitRow<'_>,
+) -> io::Result<()> {
+    for row in rows {
+        let (key, value) = row.map_err(io_error)?;
+        visit(key.get(1..).unwrap_or_default(), &value)?;
+    }
+    Ok(())
 }
 
 fn state_key(key: &[u8]) -> Vec<u8> {

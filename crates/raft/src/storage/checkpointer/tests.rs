@@ -171,6 +171,9 @@ impl StateStore for Outpaced {
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         self.store.stream(visit)
     }
+    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
+        self.store.stream_back(visit)
+    }
     fn close(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
