@@ -462,6 +462,13 @@ pub(crate) fn is_voter(replica: &Replica, node: u64) -> bool {
         .any(|id| id == node)
 }
 
+/// The voters by the membership that is applied; none before the first.
+pub(crate) fn voters(replica: &Replica) -> Option<BTreeSet<u64>> {
+    let core = replica.applied.read();
+    let voters: BTreeSet<u64> = core.membership.voter_ids().collect();
+    (!voters.is_empty()).then_some(voters)
+}
+
 /// The part that a member plays.
 pub(crate) fn role(replica: &Replica, node: u64) -> Role {
     if replica.live_leader() == Some(node) {

@@ -175,10 +175,14 @@ fn votes(local: &Local) -> bool {
     let Some(node) = local.with_identity(|own| own.node) else {
         return false;
     };
-    if let Some(replica) = local.replica.get()
-        && replica.has_history()
+    // While a cluster is founded no membership is applied yet: it takes the word of a founder that
+    // the others begin.
+    if let Some(voters) = local
+        .replica
+        .get()
+        .and_then(|replica| members::voters(replica))
     {
-        return members::is_voter(replica, node);
+        return voters.contains(&node);
     }
     match local.began.get() {
         Some(began) if !began.voters.is_empty() => began.voters.contains(&node),
