@@ -261,10 +261,12 @@ impl World {
             margin: None,
         };
         let mut margin = 0;
-        for (name, reached) in &self.reached {
-            let record = backup.sequence(name).unwrap();
-            let floor = record.definition.progression.value_at(*reached).unwrap();
-            restoration.floors.insert(name.clone(), floor);
+        // Each has a floor, also one that nobody has had a value of: nothing said is refused.
+        for name in ["order", "bill"].map(name) {
+            let reached = self.reached.get(&name).copied().unwrap_or(0);
+            let record = backup.sequence(&name).unwrap();
+            let floor = record.definition.progression.value_at(reached).unwrap();
+            restoration.floors.insert(name, floor);
             margin = margin.max(reached.saturating_sub(record.next_index));
         }
         if !by_floor {
