@@ -283,7 +283,7 @@ fn corrupt(kept: &Kept, what: &str) -> Stop {
     let bad: String = kept
         .bad
         .iter()
-        .map(|bad| format!(" ({} cannot be used: {})", bad.path.display(), bad.why))
+        .map(|bad| format!(" ({})", bad.why))
         .collect();
     Stop {
         exit: 10,

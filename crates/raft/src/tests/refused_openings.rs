@@ -102,7 +102,7 @@ fn a_snapshot_that_cannot_be_done_without_keeps_its_name() {
     let refused = open(disk, &root).err().unwrap();
     assert_eq!((refused.exit, refused.code), (10, "corrupt"));
     assert!(
-        refused.message.contains("40-1.snap cannot be used"),
+        refused.message.contains("40-1.snap: in the frame"),
         "{refused:?}"
     );
     assert!(
