@@ -454,12 +454,7 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
 
 /// Whether a node votes by the membership that is applied.
 pub(crate) fn is_voter(replica: &Replica, node: u64) -> bool {
-    replica
-        .applied
-        .read()
-        .membership
-        .voter_ids()
-        .any(|id| id == node)
+    voters(replica).is_some_and(|voters| voters.contains(&node))
 }
 
 /// The voters by the membership that is applied; none before the first.
