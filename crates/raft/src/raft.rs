@@ -1,5 +1,6 @@
 //! The handle: started, asked, and stopped in order.
 
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,32 +56,7 @@ impl Raft {
     /// # Errors
     /// A [`Stop`] where the folder must not or cannot be used.
     pub async fn start(options: Options) -> Result<Self, Stop> {
-        let folder = Folder::open(options.disk, &options.data_dir)?;
-        let identity = folder.identity()?;
-        let boot = folder.raise_boot()?;
-        let mut nonce = [0; 8];
-        identity::fill_random(&mut nonce)?;
-        let transport = Transport::new(CONNECT).map_err(start_failed)?;
-        let settings = Settings {
-            name: options.name,
-            peer_advertise: options.peer_advertise,
-            http_advertise: options.http_advertise,
-            peers: options.peers,
-            heartbeat: options.heartbeat,
-            election: options.election,
-            snapshot_every: options.snapshot_every,
-            window_ms: options.window_ms,
-            max_peer_skew_ms: options.max_peer_skew_ms,
-            version: options.version,
-            clock: options.clock,
-        };
-        let nonce = u64::from_be_bytes(nonce);
-        let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
-        let peers = Peers::new(peers::file::load(&folder, cluster_id));
-        let start = Start { boot, nonce };
-        let local = Arc::new(Local::new(
-            settings, folder, identity, start, transport, peers,
-        ));
+        let (local, listener) = open(options)?;
         let gatherer = Arc::new(Gatherer::start(Arc::clone(&local)));
         let service = Arc::new(Service {
             local: Arc::clone(&local),
@@ -92,7 +68,7 @@ impl Raft {
             let mut ended = ended;
             let _ = ended.wait_for(|ended| *ended).await;
         };
-        let server = peer_server::serve(options.listener, Arc::clone(&service), until)
+        let server = peer_server::serve(listener, Arc::clone(&service), until)
             .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
         let (register, started) = watch::channel(false);
         let leader_changes = Arc::new(AtomicU64::new(0));
@@ -330,6 +306,35 @@ impl Raft {
         peers::file::close(local);
         local.folder.unlock();
     }
+}
+
+/// A node before its first step: its folder is open and locked, and this start is counted.
+pub(crate) fn open(options: Options) -> Result<(Arc<Local>, TcpListener), Stop> {
+    let folder = Folder::open(options.disk, &options.data_dir)?;
+    let identity = folder.identity()?;
+    let boot = folder.raise_boot()?;
+    let mut nonce = [0; 8];
+    identity::fill_random(&mut nonce)?;
+    let transport = Transport::new(CONNECT).map_err(start_failed)?;
+    let settings = Settings {
+        name: options.name,
+        peer_advertise: options.peer_advertise,
+        http_advertise: options.http_advertise,
+        peers: options.peers,
+        heartbeat: options.heartbeat,
+        election: options.election,
+        snapshot_every: options.snapshot_every,
+        window_ms: options.window_ms,
+        max_peer_skew_ms: options.max_peer_skew_ms,
+        version: options.version,
+        clock: options.clock,
+    };
+    let nonce = u64::from_be_bytes(nonce);
+    let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
+    let peers = Peers::new(peers::file::load(&folder, cluster_id));
+    let start = Start { boot, nonce };
+    let local = Local::new(settings, folder, identity, start, transport, peers);
+    Ok((Arc::new(local), options.listener))
 }
 
 fn start_failed(message: String) -> Stop {

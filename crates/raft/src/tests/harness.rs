@@ -158,13 +158,24 @@ pub(super) async fn start_on(
     addr: &str,
     peers: &[Peer],
 ) -> Result<Raft, Stop> {
+    Raft::start(options(disk, name, folder, addr, peers).await).await
+}
+
+/// What a node is started with; it listens already.
+pub(super) async fn options(
+    disk: Arc<dyn Disk>,
+    name: &str,
+    folder: &Path,
+    addr: &str,
+    peers: &[Peer],
+) -> Options {
     let mut bound = TcpListener::bind(addr);
     let until = deadline();
     while bound.is_err() && Instant::now() < until {
         sleep(Duration::from_millis(20)).await;
         bound = TcpListener::bind(addr);
     }
-    Raft::start(Options {
+    Options {
         name: name.to_owned(),
         data_dir: folder.to_owned(),
         listener: bound.unwrap(),
@@ -179,8 +190,7 @@ pub(super) async fn start_on(
         version: "test".to_owned(),
         clock: Arc::new(TestClock),
         disk,
-    })
-    .await
+    }
 }
 
 pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {

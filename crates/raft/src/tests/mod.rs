@@ -5,6 +5,7 @@ mod cluster;
 mod copies;
 mod exports;
 pub(crate) mod folder_builder;
+mod founders;
 mod golden;
 pub(crate) mod harness;
 mod hung_disk;
