@@ -52,6 +52,24 @@ impl Figures {
         let us = self.latencies_us.get(index).copied().unwrap_or(0);
         Duration::from_micros(u64::from(us))
     }
+
+    /// What several runs measured, as of one.
+    pub fn of_all(runs: impl IntoIterator<Item = Figures>) -> Figures {
+        let mut all = Figures {
+            answers: 0,
+            failures: 0,
+            elapsed: Duration::ZERO,
+            latencies_us: Vec::new(),
+        };
+        for run in runs {
+            all.answers += run.answers;
+            all.failures += run.failures;
+            all.elapsed += run.elapsed;
+            all.latencies_us.extend(run.latencies_us);
+        }
+        all.latencies_us.sort_unstable();
+        all
+    }
 }
 
 /// How the requests follow each other.
@@ -281,5 +299,13 @@ mod tests {
         };
         assert_eq!(figures.quantile(0.5), Duration::from_micros(50));
         assert_eq!(figures.quantile(1.0), Duration::from_micros(100));
+        let slow = Figures {
+            latencies_us: vec![900; 101],
+            ..figures.clone()
+        };
+        let both = Figures::of_all([slow, figures]);
+        assert_eq!((both.answers, both.elapsed.as_secs()), (202, 2));
+        assert_eq!(both.quantile(0.25), Duration::from_micros(50));
+        assert_eq!(both.quantile(0.75), Duration::from_micros(900));
     }
 }

@@ -63,7 +63,9 @@ struct Slot<R> {
 /// the hashes of all rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<R: Record> {
-    slots: BTreeMap<R::Key, Slot<R>>,
+    /// In boxes: the map's nodes are part empty, and half of them after a start, which fills them in
+    /// the order of their keys.
+    slots: BTreeMap<R::Key, Box<Slot<R>>>,
     /// The rows touched since the last drain, with their hashes before it; 0 for a new row.
     before: BTreeMap<R::Key, u128>,
     /// The sum of the rows' hashes at the last drain.
@@ -110,9 +112,11 @@ impl<R: Record> Table<R> {
         }
         let slot = self.slots.entry(key);
         &mut slot
-            .or_insert_with(|| Slot {
-                record: new(),
-                touched: true,
+            .or_insert_with(|| {
+                Box::new(Slot {
+                    record: new(),
+                    touched: true,
+                })
             })
             .record
     }
@@ -124,13 +128,8 @@ impl<R: Record> Table<R> {
             return;
         }
         self.before.insert(key.clone(), 0);
-        self.slots.insert(
-            key,
-            Slot {
-                record,
-                touched: true,
-            },
-        );
+        let touched = true;
+        self.slots.insert(key, Box::new(Slot { record, touched }));
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&R::Key, &R)> {
@@ -201,10 +200,10 @@ impl<R: Record> Table<R> {
         }
         match self.slots.entry(key) {
             Entry::Occupied(_) => return Err(RowError::Repeated { key: named() }),
-            Entry::Vacant(place) => place.insert(Slot {
+            Entry::Vacant(place) => place.insert(Box::new(Slot {
                 record,
                 touched: false,
-            }),
+            })),
         };
         self.sum = self.sum.wrapping_add(hash);
         Ok(())

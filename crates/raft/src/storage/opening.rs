@@ -5,8 +5,10 @@
 //! corruption, and refused.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use seqd_disk::create_dir_durable;
@@ -109,17 +111,16 @@ pub(crate) fn open_storage(
     };
     let (wal, recovered) = open_wal(options).map_err(|e| wal_refused(&e))?;
     let log_read = began.elapsed();
-    let kept = snapshot_file::recover(disk, &snapshots, &place.cluster_id)
-        .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
-    let snapshots_read = began.elapsed();
-    let floor = kept.valid.get(1).map_or(0, |file| file.index);
-    let purge_floor = Arc::new(AtomicU64::new(floor));
+    let purge_floor = Arc::new(AtomicU64::new(0));
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
         .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
     let mark = InstalledMark::open(&place.disk, &snapshots)
         .map_err(|e| folder::disk_failure(MARK_UNREAD, &e))?;
+    let (kept, opened) = read_in_full(&place, &snapshots, log.is_pristine())?;
+    let floor = kept.valid.get(1).map_or(0, |file| file.index);
+    purge_floor.store(floor, Ordering::Release);
     let installing = installing(&mark, &kept, &log);
-    let loaded = load(&place, &log, &kept)?;
+    let loaded = load(&place, &log, &kept, opened)?;
     check_complete(&loaded, &log, &kept, installing)?;
     // The folder is believed. Before that nothing in it was changed that another start, on a disk
     // that reads again, would miss.
@@ -142,8 +143,7 @@ pub(crate) fn open_storage(
     wal.accept();
     tracing::info!(
         log_ms = log_read.as_millis(),
-        snapshots_ms = (snapshots_read - log_read).as_millis(),
-        state_ms = (began.elapsed() - snapshots_read).as_millis(),
+        state_ms = (began.elapsed() - log_read).as_millis(),
         "the folder is read"
     );
     let newest = kept.valid.first();
@@ -201,11 +201,47 @@ fn check_complete(
     Ok(())
 }
 
-/// The state as found: sled's, else the newest valid snapshot's, else that of the whole log.
-fn load(place: &Place, log: &LogStore, kept: &Kept) -> Result<Loaded, Stop> {
-    let failed = |e: io::Error| folder::disk_failure("the state could not be opened", &e);
-    let is_new = log.is_pristine();
-    let opened = checkpoint::open::<StateLoader>(place, is_new).map_err(failed)?;
+/// The snapshots and the checkpoint, each checked in full: side by side where they are large, for
+/// the first that a store does with its folder keeps one core busy.
+fn read_in_full(
+    place: &Place,
+    snapshots: &Path,
+    is_new: bool,
+) -> Result<(Kept, Opened<StateLoader>), Stop> {
+    let recover = || {
+        snapshot_file::recover(&*place.disk, snapshots, &place.cluster_id)
+            .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))
+    };
+    let open = || checkpoint::open::<StateLoader>(place, is_new).map_err(|e| state_failed(&e));
+    if !place.stores.may_hang() {
+        return Ok((recover()?, open()?));
+    }
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().name("snapshots".to_owned());
+        let recovered = reader
+            .spawn_scoped(scope, recover)
+            .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
+        let opened = open();
+        let kept = recovered
+            .join()
+            .map_err(|_| folder::invariant("reading the snapshots panicked".to_owned()))?;
+        Ok((kept?, opened?))
+    })
+}
+
+fn state_failed(error: &io::Error) -> Stop {
+    folder::disk_failure("the state could not be opened", error)
+}
+
+/// The state as found: the checkpoint's, else the newest valid snapshot's, else that of the whole
+/// log.
+fn load(
+    place: &Place,
+    log: &LogStore,
+    kept: &Kept,
+    opened: Opened<StateLoader>,
+) -> Result<Loaded, Stop> {
+    let failed = |e: io::Error| state_failed(&e);
     let (why, moved_to) = match opened {
         Opened::Good {
             store,

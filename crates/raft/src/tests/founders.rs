@@ -10,8 +10,8 @@ use super::harness::{Cluster, next, options, wait};
 use crate::gatherer::Gatherer;
 use crate::local::Began;
 use crate::members;
-use crate::raft;
 use crate::peers::table::Shown;
+use crate::raft;
 use crate::wire::peer_server::{self, Service};
 
 /// The second founder takes its identity, and goes no further before the first has begun the log:

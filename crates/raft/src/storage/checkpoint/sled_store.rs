@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,9 @@ const ROWS_PER_COLLECTION: usize = 64;
 /// What is left behind in one epoch is freed in the next but one, and each collection tries one
 /// step.
 const EPOCHS: usize = 3;
+
+/// How long a stop waits for sled's table of pages: that of two million rows takes two seconds.
+const PAGE_TABLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Pause between two attempts at a folder whose lock is held: sled lets go of its files shortly
 /// after its handle was dropped, not with it.
@@ -299,12 +302,46 @@ impl StateStore for SledStore {
 
     fn close(mut self: Box<Self>) -> io::Result<()> {
         self.commit(sled::Batch::default(), 0)?;
-        self.witness.sync()
+        self.witness.sync()?;
+        let (disk, folder) = (Arc::clone(&self.disk), self.folder.clone());
+        drop(self);
+        write_page_table(disk, folder);
+        Ok(())
     }
 
     fn disk_bytes(&self) -> u64 {
         // A metric: a file that sled removes meanwhile counts as nothing.
         folder_bytes(&self.folder)
+    }
+}
+
+/// Spares the next start of a large state the reading of sled's whole log.
+///
+/// sled writes the table of its pages only when it is opened, after it has read what the log has
+/// beyond the last one: so it is opened once more. Nothing depends on it.
+fn write_page_table(disk: Arc<dyn Disk>, folder: PathBuf) {
+    let (done, is_done) = mpsc::sync_channel(1);
+    let deadline = Instant::now() + PAGE_TABLE_WITHIN;
+    let opener = thread::Builder::new().name("checkpoint-close".to_owned());
+    let opener = opener.spawn(move || {
+        let opened = match disk.kind(&folder.join("db")) {
+            // sled would make it anew.
+            Ok(None) => Err(io::ErrorKind::NotFound.into()),
+            _ => SledStore::open_folder(&disk, &folder, deadline),
+        };
+        let written = opened.and_then(|_| disk.sync_dir(&folder));
+        let _ = done.send(written);
+    });
+    let written = match opener {
+        Ok(_) => is_done.recv_timeout(PAGE_TABLE_WITHIN),
+        Err(error) => Ok(Err(error)),
+    };
+    match written {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "sled's table of pages was not written"),
+        Err(_) => {
+            tracing::warn!(limit = ?PAGE_TABLE_WITHIN, "sled's table of pages takes too long")
+        }
     }
 }
 

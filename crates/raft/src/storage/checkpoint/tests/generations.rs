@@ -40,6 +40,26 @@ fn a_new_generation_takes_the_place_of_the_old_one_while_that_is_open() {
 }
 
 #[test]
+fn a_store_that_was_closed_has_the_table_of_its_pages() {
+    let rows = some_rows(300, 1);
+    let dir = written(&rows);
+    let tables = || {
+        let mut names = names(&dir.path().join("state-1"));
+        names.retain(|name| name.starts_with("snap."));
+        names
+    };
+    close(good(dir.path()).0);
+    let [closed] = tables().try_into().unwrap();
+    // The next open has nothing to add.
+    let (store, found, _) = good(dir.path());
+    assert_eq!((found, tables()), (rows, vec![closed]));
+    // A folder that somebody took away is not made anew.
+    fs::remove_dir_all(dir.path().join("state-1")).unwrap();
+    let _ = store.close();
+    assert_eq!(names(dir.path()), ["CURRENT"]);
+}
+
+#[test]
 fn an_interrupted_generation_leaves_the_old_one() {
     let (old, new) = (some_rows(300, 1), some_rows(10_000, 2));
     let check = |dir: &TempDir| {
