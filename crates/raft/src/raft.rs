@@ -274,14 +274,16 @@ impl Raft {
     /// Hands over if this node leads, stops Raft, writes the last checkpoint, drains the log.
     pub async fn stop(&self) {
         let local = &self.inner.service.local;
+        let mut is_clean = false;
         if let Some(replica) = local.replica.get() {
             if replica.raft.as_leader().is_ok()
                 && let Some(heir) = members::best_heir(local, replica)
             {
                 members::hand_over(replica, heir).await;
             }
-            if let Err(error) = replica.stop().await {
-                tracing::error!(%error, "the disk did not take the last checkpoint");
+            match replica.stop().await {
+                Ok(()) => is_clean = true,
+                Err(error) => tracing::error!(%error, "the disk did not take the last checkpoint"),
             }
             if let Err(error) = peers::file::write(local) {
                 tracing::warn!(%error, "the file `peers` was not written");
@@ -304,6 +306,9 @@ impl Raft {
             task.abort();
         }
         peers::file::close(local);
+        if let Some(replica) = local.replica.get().filter(|_| is_clean) {
+            replica.settle().await;
+        }
         local.folder.unlock();
     }
 }

@@ -63,8 +63,8 @@ struct Slot<R> {
 /// the hashes of all rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<R: Record> {
-    /// In boxes: the map's nodes are part empty, and half of them after a start, which fills them in
-    /// the order of their keys.
+    /// In boxes: the map's nodes are partly empty, half empty after a start, which fills them in the
+    /// order of their keys.
     slots: BTreeMap<R::Key, Box<Slot<R>>>,
     /// The rows touched since the last drain, with their hashes before it; 0 for a new row.
     before: BTreeMap<R::Key, u128>,

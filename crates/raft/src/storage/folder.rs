@@ -349,6 +349,12 @@ pub(crate) fn disk_failure(what: &str, error: &io::Error) -> Stop {
             "corrupt",
             "remove this member and add the machine again with an empty folder",
         ),
+        // Not the kernel's word for what a file system cannot do: a record of a later version.
+        ErrorKind::Unsupported if error.raw_os_error().is_none() => (
+            9,
+            "newer-format",
+            "start the version of seqd that wrote it, or a newer one",
+        ),
         // Nothing was tried, so nothing is in doubt.
         ErrorKind::PermissionDenied => (
             1,

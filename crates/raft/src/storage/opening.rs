@@ -208,19 +208,18 @@ fn read_in_full(
     snapshots: &Path,
     is_new: bool,
 ) -> Result<(Kept, Opened<StateLoader>), Stop> {
-    let recover = || {
-        snapshot_file::recover(&*place.disk, snapshots, &place.cluster_id)
-            .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))
-    };
+    let disk = &*place.disk;
+    let unread = |e: io::Error| folder::disk_failure("cannot read the snapshots", &e);
+    let recover = || snapshot_file::recover(disk, snapshots, &place.cluster_id).map_err(unread);
     let open = || checkpoint::open::<StateLoader>(place, is_new).map_err(|e| state_failed(&e));
     if !place.stores.may_hang() {
         return Ok((recover()?, open()?));
     }
+    // What the snapshots refuse a start for comes before the checkpoint is touched.
+    snapshot_file::check_readable(disk, snapshots).map_err(unread)?;
     thread::scope(|scope| {
         let reader = thread::Builder::new().name("snapshots".to_owned());
-        let recovered = reader
-            .spawn_scoped(scope, recover)
-            .map_err(|e| folder::disk_failure("cannot read the snapshots", &e))?;
+        let recovered = reader.spawn_scoped(scope, recover).map_err(unread)?;
         let opened = open();
         let kept = recovered
             .join()

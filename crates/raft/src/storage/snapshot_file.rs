@@ -39,7 +39,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::storage::checkpoint::{MAX_ROW_BYTES, StateStore};
 
-pub(crate) use folder::{Bad, Recovered, find_bad, keep_two, list, recover, set_aside, void_older};
+pub(crate) use folder::{
+    Bad, Recovered, check_readable, find_bad, keep_two, list, recover, set_aside, void_older,
+};
 pub(crate) use installed::InstalledMark;
 pub(crate) use reader::{SnapshotReader, summary};
 pub(crate) use receive::{Received, Receiver};

@@ -12,7 +12,7 @@ use seqd_state::{Command, Found, NodeId, State};
 use seqd_wal::Wal;
 use tempfile::TempDir;
 
-use super::folder_builder::FolderBuilder;
+use super::folder_builder::{FolderBuilder, of_a_newer_program};
 use crate::handle::Stop;
 use crate::storage::checkpoint::SledStores;
 use crate::storage::folder::Folder;
@@ -137,5 +137,25 @@ fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_
     assert_eq!(opens(&root), 1);
     assert!(before.contains_key("40-1.snap") && snapshots(&root).contains_key("40-1.snap.bad"));
     // The mark stays until openraft has purged the log, and so does what it says.
+    assert_eq!(opens(&root), 0);
+}
+
+#[test]
+fn a_snapshot_of_a_newer_program_refuses_the_start_before_the_checkpoint_is_touched() {
+    let (_dir, root) = folder(60, None);
+    fs::write(root.join("CURRENT"), "nonsense").unwrap();
+    let file = root.join("snap/40-1.snap");
+    let of_this_version = fs::read(&file).unwrap();
+    fs::write(&file, of_a_newer_program(&of_this_version)).unwrap();
+    let refused = open(Arc::new(OsDisk), &root).err().unwrap();
+    assert_eq!(
+        (refused.exit, refused.code),
+        (9, "newer-format"),
+        "{refused:?}"
+    );
+    let way_out = "this program knows versions up to 1; start the version of seqd that wrote it";
+    assert!(refused.message.contains(way_out), "{refused:?}");
+    assert!(root.join("state-1").is_dir());
+    fs::write(&file, of_this_version).unwrap();
     assert_eq!(opens(&root), 0);
 }

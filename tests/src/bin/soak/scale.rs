@@ -90,13 +90,11 @@ fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
         without.push(measured());
         with.push(beside_downloads(&url, measured));
     }
-    let all = |turns: Vec<(Figures, u64)>| {
-        let most = turns.iter().map(|(_, memory)| *memory).max();
-        let figures = turns.into_iter().map(|(figures, _)| figures);
-        (Figures::of_all(figures), most.unwrap_or(0))
-    };
-    let (without, before) = all(without);
-    let (with, during) = all(with);
+    // Later turns have what the snapshots before them left behind.
+    let before = without[0].1;
+    let during = with.iter().map(|(_, memory)| *memory).max().unwrap_or(0);
+    let all = |turns: Vec<(Figures, u64)>| Figures::of_all(turns.into_iter().map(|turn| turn.0));
+    let (without, with) = (all(without), all(with));
     show("without a snapshot", &without, before);
     show("while snapshots are taken", &with, during);
     let more = with.quantile(0.99).saturating_sub(without.quantile(0.99));

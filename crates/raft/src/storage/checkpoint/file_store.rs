@@ -104,6 +104,10 @@ impl Stores for FileStores {
         disk.sync_dir(folder)?;
         Ok((Box::new(store), format))
     }
+
+    fn settle(&self, _: &Arc<dyn Disk>, _: &Path, _: Instant) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl FileStore {

@@ -23,7 +23,8 @@ use super::sled_store::guarded;
 use super::{Checkpoint, Place, Row, StateStore, TakeRows};
 use crate::storage::faults::is_of_the_machine;
 
-/// How long an open may take. A checkpoint of a million rows takes a few seconds.
+/// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
+/// not be read.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Set-aside folders that are kept: the last fault and the one before it.
@@ -126,6 +127,30 @@ pub(super) fn open_within<R: TakeRows>(
             })
         }
     }
+}
+
+/// Makes the next start of a large state quicker, after its store was closed: waits at most `limit`,
+/// and leaves a thread behind that takes longer.
+///
+/// # Errors
+/// Why it was not done. Nothing depends on it.
+pub(crate) fn settle(place: &Place, limit: Duration) -> io::Result<()> {
+    let Current::Generation(generation) = read_current(&*place.disk, &place.data_dir)? else {
+        return Ok(());
+    };
+    let deadline = Instant::now() + limit;
+    let (answer, answered) = mpsc::sync_channel(1);
+    let place = place.clone();
+    thread::Builder::new()
+        .name("checkpoint-settle".to_owned())
+        .spawn(move || {
+            let folder = place.data_dir.join(folder_name(generation));
+            let settled = guarded("settling", || {
+                place.stores.settle(&place.disk, &folder, deadline)
+            });
+            let _ = answer.send(settled);
+        })?;
+    answered.recv_timeout(limit).map_err(io::Error::other)?
 }
 
 /// Makes the next generation without any row and makes it current.

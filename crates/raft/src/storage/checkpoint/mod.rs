@@ -36,7 +36,7 @@ use seqd_disk::Disk;
 use seqd_state::StateLoader;
 use seqd_state::codec::CodecError;
 
-pub(crate) use generation::{Opened, create_empty, create_generation, open};
+pub(crate) use generation::{Opened, create_empty, create_generation, open, settle};
 use record::Format;
 pub(crate) use sled_store::{SledStores, folder_bytes};
 
@@ -132,6 +132,10 @@ pub(crate) trait Stores: Send + Sync {
         folder: &Path,
         deadline: Instant,
     ) -> io::Result<(Box<dyn StateStore>, Format)>;
+
+    /// Does what makes the next open of a closed store quicker. Nothing depends on it, and it may be
+    /// cut off anywhere.
+    fn settle(&self, disk: &Arc<dyn Disk>, folder: &Path, deadline: Instant) -> io::Result<()>;
 }
 
 /// Where the checkpoints of a node are, and what keeps them.

@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,9 +48,6 @@ const ROWS_PER_COLLECTION: usize = 64;
 /// step.
 const EPOCHS: usize = 3;
 
-/// How long a stop waits for sled's table of pages: that of two million rows takes two seconds.
-const PAGE_TABLE_WITHIN: Duration = Duration::from_secs(5);
-
 /// Pause between two attempts at a folder whose lock is held: sled lets go of its files shortly
 /// after its handle was dropped, not with it.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
@@ -82,6 +79,17 @@ impl Stores for SledStores {
     ) -> io::Result<(Box<dyn StateStore>, Format)> {
         let (store, format) = SledStore::open(disk, folder, deadline)?;
         Ok((Box::new(store), format))
+    }
+
+    /// sled writes the table of its pages only when it is opened, after it has read what its log has
+    /// beyond the last one: so it is opened once more.
+    fn settle(&self, disk: &Arc<dyn Disk>, folder: &Path, deadline: Instant) -> io::Result<()> {
+        if disk.kind(&folder.join("db"))?.is_none() {
+            // sled would make it anew.
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        drop(SledStore::open_folder(disk, folder, deadline)?);
+        disk.sync_dir(folder)
     }
 }
 
@@ -151,6 +159,7 @@ impl SledStore {
         folder: &Path,
         deadline: Instant,
     ) -> io::Result<SledStore> {
+        drop_unfinished_tables(&**disk, folder)?;
         let config = sled::Config::new()
             .path(folder)
             .mode(sled::Mode::HighThroughput)
@@ -302,11 +311,7 @@ impl StateStore for SledStore {
 
     fn close(mut self: Box<Self>) -> io::Result<()> {
         self.commit(sled::Batch::default(), 0)?;
-        self.witness.sync()?;
-        let (disk, folder) = (Arc::clone(&self.disk), self.folder.clone());
-        drop(self);
-        write_page_table(disk, folder);
-        Ok(())
+        self.witness.sync()
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -315,34 +320,18 @@ impl StateStore for SledStore {
     }
 }
 
-/// Spares the next start of a large state the reading of sled's whole log.
-///
-/// sled writes the table of its pages only when it is opened, after it has read what the log has
-/// beyond the last one: so it is opened once more. Nothing depends on it.
-fn write_page_table(disk: Arc<dyn Disk>, folder: PathBuf) {
-    let (done, is_done) = mpsc::sync_channel(1);
-    let deadline = Instant::now() + PAGE_TABLE_WITHIN;
-    let opener = thread::Builder::new().name("checkpoint-close".to_owned());
-    let opener = opener.spawn(move || {
-        let opened = match disk.kind(&folder.join("db")) {
-            // sled would make it anew.
-            Ok(None) => Err(io::ErrorKind::NotFound.into()),
-            _ => SledStore::open_folder(&disk, &folder, deadline),
-        };
-        let written = opened.and_then(|_| disk.sync_dir(&folder));
-        let _ = done.send(written);
-    });
-    let written = match opener {
-        Ok(_) => is_done.recv_timeout(PAGE_TABLE_WITHIN),
-        Err(error) => Ok(Err(error)),
+/// Removes tables of pages that sled had not finished when it was cut off: it would take one for its
+/// newest, find it damaged, and give up the whole store.
+fn drop_unfinished_tables(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    let names = match disk.list(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
     };
-    match written {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "sled's table of pages was not written"),
-        Err(_) => {
-            tracing::warn!(limit = ?PAGE_TABLE_WITHIN, "sled's table of pages takes too long")
-        }
+    let unfinished = |name: &String| name.starts_with("snap.") && name.ends_with(".generating");
+    for name in names.into_iter().filter(unfinished) {
+        disk.remove(&folder.join(name))?;
     }
+    Ok(())
 }
 
 /// Frees what a batch of this many rows left behind.

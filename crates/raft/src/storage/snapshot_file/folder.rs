@@ -141,6 +141,21 @@ pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>>
     Ok(listed)
 }
 
+/// Whether headers and footers let the snapshots be read: what makes [`recover`] fail, met without
+/// reading the blocks.
+///
+/// # Errors
+/// As [`recover`].
+pub(crate) fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    for (index, term) in by_name(disk, dir)? {
+        match summary(disk, &dir.join(file_name(index, term))) {
+            Err(error) if is_of_the_machine(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Drops all but the two newest snapshots.
 pub(crate) fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     let dropped = by_name(disk, dir)?.into_iter().skip(KEPT);

@@ -15,6 +15,7 @@ use crate::storage::checkpoint::memory::MemoryStore;
 use crate::storage::checkpoint::{
     Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_generation, open,
 };
+use crate::tests::folder_builder::of_a_newer_program;
 
 mod unreadable;
 
@@ -260,11 +261,7 @@ fn blocks_that_were_swapped_repeated_or_left_out_are_found() {
 fn a_newer_file_is_told_from_a_damaged_one() {
     let dir = temp();
     let file = write(dir.path(), 12, &[]);
-    let mut bytes = fs::read(&file.path).unwrap();
-    let length = u32::from_le_bytes(bytes[9..13].try_into().unwrap()) as usize;
-    bytes[14] = 2;
-    let crc = crc32c::crc32c(&bytes[..13 + length]);
-    bytes[13 + length..17 + length].copy_from_slice(&crc.to_le_bytes());
+    let bytes = of_a_newer_program(&fs::read(&file.path).unwrap());
     fs::write(&file.path, bytes).unwrap();
     assert_eq!(
         verify(&OsDisk, &file.path).unwrap_err().kind(),

@@ -1,5 +1,7 @@
 //! Which folder a start finds, whatever a crash left.
 
+use std::time::Duration;
+
 use super::*;
 use crate::storage::checkpoint::generation::build;
 
@@ -39,24 +41,52 @@ fn a_new_generation_takes_the_place_of_the_old_one_while_that_is_open() {
     assert_eq!((found, found_applied), (new.clone(), applied(50, &new)));
 }
 
+/// The tables of pages that sled has written.
+fn tables(dir: &TempDir) -> Vec<String> {
+    let mut names = names(&dir.path().join("state-1"));
+    names.retain(|name| name.starts_with("snap."));
+    names
+}
+
 #[test]
-fn a_store_that_was_closed_has_the_table_of_its_pages() {
+fn a_store_that_was_settled_has_the_table_of_all_its_pages() {
     let rows = some_rows(300, 1);
     let dir = written(&rows);
-    let tables = || {
-        let mut names = names(&dir.path().join("state-1"));
-        names.retain(|name| name.starts_with("snap."));
-        names
-    };
-    close(good(dir.path()).0);
-    let [closed] = tables().try_into().unwrap();
+    let limit = Duration::from_secs(20);
+    settle(&place(dir.path()), limit).unwrap();
+    let settled = tables(&dir);
+    assert_eq!(settled.len(), 1);
     // The next open has nothing to add.
     let (store, found, _) = good(dir.path());
-    assert_eq!((found, tables()), (rows, vec![closed]));
+    assert_eq!((found, tables(&dir)), (rows, settled));
+    drop(store);
     // A folder that somebody took away is not made anew.
     fs::remove_dir_all(dir.path().join("state-1")).unwrap();
-    let _ = store.close();
+    let error = settle(&place(dir.path()), limit).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
     assert_eq!(names(dir.path()), ["CURRENT"]);
+}
+
+#[test]
+fn a_table_that_sled_had_not_finished_costs_no_store() {
+    let rows = some_rows(300, 1);
+    let dir = written(&rows);
+    close(good(dir.path()).0);
+    let [table] = tables(&dir).try_into().unwrap();
+    let state = dir.path().join("state-1");
+    let whole = fs::read(state.join(&table)).unwrap();
+    for length in [0, 5, whole.len() / 2, whole.len()] {
+        let later = state.join("snap.00000000FFFFFFFF.generating");
+        fs::write(later, &whole[..length]).unwrap();
+        let (store, found, found_applied) = good(dir.path());
+        assert_eq!((&found, &found_applied), (&rows, &applied(7, &rows)));
+        assert!(
+            tables(&dir)
+                .iter()
+                .all(|name| !name.ends_with(".generating"))
+        );
+        close(store);
+    }
 }
 
 #[test]
