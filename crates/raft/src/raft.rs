@@ -306,10 +306,13 @@ impl Raft {
             task.abort();
         }
         peers::file::close(local);
-        if let Some(replica) = local.replica.get().filter(|_| is_clean) {
-            replica.settle().await;
+        let at_rest = match local.replica.get().filter(|_| is_clean) {
+            Some(replica) => replica.settle().await,
+            None => true,
+        };
+        if at_rest {
+            local.folder.unlock();
         }
-        local.folder.unlock();
     }
 }
 

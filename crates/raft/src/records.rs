@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
+use crate::storage::faults::newer;
 use openraft::entry::RaftEntry;
 use seqd_state::Entry as StateEntry;
-use seqd_state::codec::{self, Versioned};
+use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
 use crate::types::{
@@ -232,9 +233,12 @@ pub(crate) fn encode<T: Versioned>(value: &T) -> io::Result<Vec<u8>> {
     codec::encode(value).map_err(|e| invalid(&e.to_string()))
 }
 
-/// `codec::decode` with an I/O error.
+/// `codec::decode` with an I/O error. The checksum of what comes from a disk was right.
 pub(crate) fn decode<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
-    codec::decode(bytes).map_err(|e| invalid(&e.to_string()))
+    codec::decode(bytes).map_err(|error| match error {
+        CodecError::NewerVersion { .. } => newer(error.to_string()),
+        _ => invalid(&error.to_string()),
+    })
 }
 
 fn invalid(why: &str) -> io::Error {

@@ -295,17 +295,17 @@ impl Replica {
             .map_err(io::Error::other)?
     }
 
-    /// The very last of a clean stop, for the next start's sake.
-    pub(crate) async fn settle(&self) {
+    /// The very last of a clean stop, for the next start's sake; whether nobody uses the folder any
+    /// more.
+    pub(crate) async fn settle(&self) -> bool {
         let place = self.place.clone();
         let settle = move || checkpoint::settle(&place, SETTLE_LIMIT);
         let settled = tokio::task::spawn_blocking(settle).await;
-        if let Err(error) = settled
-            .map_err(io::Error::other)
-            .and_then(|settled| settled)
-        {
+        let settled = settled.map_err(io::Error::other).and_then(|done| done);
+        if let Err(error) = &settled {
             tracing::info!(%error, "the next start of a large state may take a little longer");
         }
+        !settled.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 }
 

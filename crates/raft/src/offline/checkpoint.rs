@@ -15,6 +15,7 @@ use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
 use crate::storage::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use crate::storage::checkpointer::restore_position;
+use crate::storage::faults::is_newer;
 use crate::types::{LogId, StoredMembership};
 
 const CURRENT: &str = "CURRENT";
@@ -135,10 +136,10 @@ pub(super) fn look_in<R: TakeRows>(
         cluster_id: cluster_id.to_owned(),
         stores: Arc::new(SledStores),
     };
-    let opened = checkpoint::open::<R>(&place, false).map_err(|e| match e.kind() {
-        // A newer program wrote it; all else is said of the machine.
-        io::ErrorKind::Unsupported => failed(e),
-        _ => not_copied(e),
+    let opened = checkpoint::open::<R>(&place, false).map_err(|e| match e {
+        e if is_newer(&e) => failed(e),
+        // All else is said of the machine.
+        e => not_copied(e),
     });
     match opened? {
         Opened::Good {

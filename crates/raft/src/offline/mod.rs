@@ -38,6 +38,8 @@ pub use snapshot::{Records, SnapshotReport, read_snapshot};
 pub use takeover::{NewMember, SequenceTakeover, Takeover, Wishes};
 pub use verify::{Check, Verdict, verify_folder};
 
+use crate::storage::faults::is_newer;
+
 /// Why a tool could not do its work, with a word for programs and a way out for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -73,7 +75,7 @@ impl OfflineError {
         let code = match error.kind() {
             io::ErrorKind::NotFound => "not-found",
             io::ErrorKind::InvalidData => "corrupt",
-            io::ErrorKind::Unsupported => "newer-format",
+            _ if is_newer(error) => "newer-format",
             io::ErrorKind::StorageFull => "disk-full",
             _ => "failure",
         };

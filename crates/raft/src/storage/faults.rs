@@ -16,6 +16,27 @@ struct Named {
     error: io::Error,
 }
 
+/// What a later version of this program wrote, by a checksum that is right.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Newer(String);
+
+/// The error for it.
+pub(crate) fn newer(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, Newer(what.into()))
+}
+
+/// Whether an error is one of [`newer`]: the kernel also calls things unsupported.
+pub(crate) fn is_newer(error: &io::Error) -> bool {
+    causes(error).any(|error| error.get_ref().is_some_and(|cause| cause.is::<Newer>()))
+}
+
+/// The I/O errors that an error is made of, itself first.
+fn causes(error: &io::Error) -> impl Iterator<Item = &io::Error> {
+    let first: &(dyn Error + 'static) = error;
+    successors(Some(first), |&error| error.source()).filter_map(|error| error.downcast_ref())
+}
+
 /// The same error, saying in which file.
 pub(crate) fn in_file(path: &Path, error: io::Error) -> io::Error {
     named(path.display().to_string(), error)
@@ -41,15 +62,28 @@ pub(crate) fn is_of_the_machine(error: &io::Error) -> bool {
             | ErrorKind::Unsupported
     );
     // The number of an error that has a name is that of the one below it.
-    let first: &(dyn Error + 'static) = error;
-    let causes = successors(Some(first), |&error| error.source());
-    let mut numbers = causes.filter_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error());
+    let mut numbers = causes(error).filter_map(io::Error::raw_os_error);
     kind_says_so || numbers.any(|number| no_handles.contains(&number))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_newer_program_wrote_is_told_from_what_the_kernel_does_not_do() {
+        let not_supported = || io::Error::from_raw_os_error(Errno::OPNOTSUPP.raw_os_error());
+        assert_eq!(not_supported().kind(), newer("").kind());
+        let named = |error| in_file(Path::new("/data/snap/12-3.snap"), error);
+        for (error, expected) in [
+            (newer("version 2"), true),
+            (named(newer("version 2")), true),
+            (not_supported(), false),
+            (named(not_supported()), false),
+        ] {
+            assert_eq!(is_newer(&error), expected, "{error}");
+        }
+    }
 
     #[test]
     fn an_error_with_a_name_speaks_of_what_it_spoke_of_before() {

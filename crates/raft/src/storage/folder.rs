@@ -21,9 +21,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::storage::faults::{is_newer, newer};
 use rustix::fs::{FlockOperation, flock};
 use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
-use seqd_state::codec::{self, Versioned};
+use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
@@ -323,7 +324,10 @@ fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> Result<Option<T>,
     };
     codec::unseal(&bytes)
         .map(Some)
-        .map_err(|e| damaged(path, &e.to_string()))
+        .map_err(|error| match error {
+            CodecError::NewerVersion { .. } => unusable(path, &newer(error.to_string())),
+            _ => damaged(path, &error.to_string()),
+        })
 }
 
 /// Stops a node whose folder must not be used: starting again does not help.
@@ -349,8 +353,7 @@ pub(crate) fn disk_failure(what: &str, error: &io::Error) -> Stop {
             "corrupt",
             "remove this member and add the machine again with an empty folder",
         ),
-        // Not the kernel's word for what a file system cannot do: a record of a later version.
-        ErrorKind::Unsupported if error.raw_os_error().is_none() => (
+        _ if is_newer(error) => (
             9,
             "newer-format",
             "start the version of seqd that wrote it, or a newer one",

@@ -133,7 +133,7 @@ pub(super) fn open_within<R: TakeRows>(
 /// and leaves a thread behind that takes longer.
 ///
 /// # Errors
-/// Why it was not done. Nothing depends on it.
+/// Why it was not done; [`io::ErrorKind::TimedOut`] if a thread still is at it. Nothing depends on it.
 pub(crate) fn settle(place: &Place, limit: Duration) -> io::Result<()> {
     let Current::Generation(generation) = read_current(&*place.disk, &place.data_dir)? else {
         return Ok(());
@@ -150,7 +150,9 @@ pub(crate) fn settle(place: &Place, limit: Duration) -> io::Result<()> {
             });
             let _ = answer.send(settled);
         })?;
-    answered.recv_timeout(limit).map_err(io::Error::other)?
+    answered
+        .recv_timeout(limit)
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Makes the next generation without any row and makes it current.

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::storage::faults::newer;
 use seqd_disk::Disk;
 use seqd_state::StateLoader;
 use seqd_state::codec::CodecError;
@@ -161,14 +162,18 @@ pub(crate) trait TakeRows: Default + Send + 'static {
 impl TakeRows for StateLoader {
     fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()> {
         StateLoader::hashed_row(self, key, value, hash).map_err(|error| {
-            let kind = match &error {
+            let is_newer = matches!(
+                &error,
                 seqd_state::RowError::Value {
                     source: CodecError::NewerVersion { .. },
                     ..
-                } => io::ErrorKind::Unsupported,
-                _ => io::ErrorKind::InvalidData,
-            };
-            io::Error::new(kind, error.to_string())
+                }
+            );
+            if is_newer {
+                newer(error.to_string())
+            } else {
+                io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+            }
         })
     }
 }

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use crate::storage::faults::newer;
 use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +88,7 @@ pub(super) fn seal<T: Versioned>(record: &T) -> io::Result<Vec<u8>> {
 /// The record in `bytes`. [`io::ErrorKind::Unsupported`] if a newer program wrote it.
 pub(super) fn unseal<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
     codec::unseal(bytes).map_err(|error| match error {
-        CodecError::NewerVersion { .. } => io::Error::new(io::ErrorKind::Unsupported, error),
+        CodecError::NewerVersion { .. } => newer(error.to_string()),
         _ => {
             let why = format!("a record of {} bytes: {error}", bytes.len());
             io::Error::new(io::ErrorKind::InvalidData, why)

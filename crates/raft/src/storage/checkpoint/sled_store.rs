@@ -159,13 +159,13 @@ impl SledStore {
         folder: &Path,
         deadline: Instant,
     ) -> io::Result<SledStore> {
-        drop_unfinished_tables(&**disk, folder)?;
         let config = sled::Config::new()
             .path(folder)
             .mode(sled::Mode::HighThroughput)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(None);
         let db = loop {
+            drop_unfinished_tables(&**disk, folder)?;
             match guarded("opening", || config.open().map_err(io_error)) {
                 Err(error) if is_locked(&error) && Instant::now() < deadline => {
                     thread::sleep(LOCK_RETRY);

@@ -12,7 +12,7 @@ use super::{
     SnapshotHeader, invalid,
 };
 use crate::storage::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
-use crate::storage::faults::{in_file, named};
+use crate::storage::faults::{in_file, is_newer, named, newer};
 
 /// A snapshot whose header has been read and checked.
 pub(crate) struct SnapshotReader {
@@ -62,7 +62,14 @@ pub(crate) fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> 
         .seek(SeekFrom::End(-from_end))
         .map_err(|_| invalid(path, "it is too short"))?;
     reader.fill(&mut footer)?;
-    let footer = reader.decode(&footer)?;
+    let footer = reader.decode(&footer).map_err(|error| {
+        // Its checksum was not looked at, so its version says nothing yet.
+        if is_newer(&error) {
+            invalid(path, "the footer is damaged, or of a newer program")
+        } else {
+            error
+        }
+    })?;
     Ok(SnapshotFile::new(
         path.to_owned(),
         reader.header,
@@ -184,10 +191,7 @@ impl SnapshotReader {
     fn decode<T: Versioned>(&self, payload: &[u8]) -> io::Result<T> {
         codec::decode(payload).map_err(|error| match error {
             // The checksum was right, so this is what was written.
-            CodecError::NewerVersion { .. } => io::Error::new(
-                io::ErrorKind::Unsupported,
-                format!("{}: {error}", self.path.display()),
-            ),
+            CodecError::NewerVersion { .. } => newer(format!("{}: {error}", self.path.display())),
             _ => self.wrong(error),
         })
     }

@@ -183,6 +183,8 @@ fn each_flipped_byte_of_a_small_file_is_found() {
                 "byte {position}: {error}"
             );
             assert!(read(&file.path).is_err(), "byte {position}");
+            // It is set aside, and stops no start.
+            check_readable(&OsDisk, dir.path()).unwrap();
         }
     }
 }
