@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// What was measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Figures {
     /// Answers with status 200.
     pub answers: u64,
@@ -55,12 +55,7 @@ impl Figures {
 
     /// What several runs measured, as of one.
     pub fn of_all(runs: impl IntoIterator<Item = Figures>) -> Figures {
-        let mut all = Figures {
-            answers: 0,
-            failures: 0,
-            elapsed: Duration::ZERO,
-            latencies_us: Vec::new(),
-        };
+        let mut all = Figures::default();
         for run in runs {
             all.answers += run.answers;
             all.failures += run.failures;
@@ -115,12 +110,7 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
                 end,
             )));
         }
-        let mut figures = Figures {
-            answers: 0,
-            failures: 0,
-            elapsed: Duration::ZERO,
-            latencies_us: Vec::new(),
-        };
+        let mut figures = Figures::default();
         for task in tasks {
             let (latencies, failures) = task.await.expect("a connection's task ends");
             figures.answers += latencies.len() as u64;
