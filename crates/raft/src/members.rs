@@ -454,14 +454,15 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
 
 /// Whether a node votes by the membership that is applied.
 pub(crate) fn is_voter(replica: &Replica, node: u64) -> bool {
-    voters(replica).is_some_and(|voters| voters.contains(&node))
+    votes(replica, node) == Some(true)
 }
 
-/// The voters by the membership that is applied; none before the first.
-pub(crate) fn voters(replica: &Replica) -> Option<BTreeSet<u64>> {
+/// The same; `None` before the first membership is applied.
+pub(crate) fn votes(replica: &Replica, node: u64) -> Option<bool> {
     let core = replica.applied.read();
-    let voters: BTreeSet<u64> = core.membership.voter_ids().collect();
-    (!voters.is_empty()).then_some(voters)
+    let mut voters = core.membership.voter_ids().peekable();
+    voters.peek()?;
+    Some(voters.any(|id| id == node))
 }
 
 /// The part that a member plays.

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-use crate::storage::faults::newer;
 use openraft::entry::RaftEntry;
 use seqd_state::Entry as StateEntry;
 use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
+use crate::storage::faults::newer;
 use crate::types::{
     self, Entry, LogId, Member, Membership, Payload, Proposal, StoredMembership, Vote,
 };

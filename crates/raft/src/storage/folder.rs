@@ -21,7 +21,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::storage::faults::{is_newer, newer};
 use rustix::fs::{FlockOperation, flock};
 use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
 use seqd_state::codec::{self, CodecError, Versioned};
@@ -29,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
 use crate::peers::file::PeersRecord;
+use crate::storage::faults::{is_newer, newer};
 use crate::wire::messages::Founder;
 
 pub(crate) const FORMAT: &str = "seqd-data 1";

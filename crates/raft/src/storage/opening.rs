@@ -211,7 +211,7 @@ fn read_in_full(
     let disk = &*place.disk;
     let unread = |e: io::Error| folder::disk_failure("cannot read the snapshots", &e);
     let recover = || snapshot_file::recover(disk, snapshots, &place.cluster_id).map_err(unread);
-    let open = || checkpoint::open::<StateLoader>(place, is_new).map_err(|e| state_failed(&e));
+    let open = || checkpoint::open::<StateLoader>(place, is_new).map_err(state_failed);
     if !place.stores.may_hang() {
         return Ok((recover()?, open()?));
     }
@@ -228,8 +228,8 @@ fn read_in_full(
     })
 }
 
-fn state_failed(error: &io::Error) -> Stop {
-    folder::disk_failure("the state could not be opened", error)
+fn state_failed(error: io::Error) -> Stop {
+    folder::disk_failure("the state could not be opened", &error)
 }
 
 /// The state as found: the checkpoint's, else the newest valid snapshot's, else that of the whole
@@ -240,7 +240,6 @@ fn load(
     kept: &Kept,
     opened: Opened<StateLoader>,
 ) -> Result<Loaded, Stop> {
-    let failed = |e: io::Error| state_failed(&e);
     let (why, moved_to) = match opened {
         Opened::Good {
             store,
@@ -249,7 +248,7 @@ fn load(
         } => {
             let (position, membership) =
                 checkpointer::restore_position(&applied.log_id, &applied.membership)
-                    .map_err(failed)?;
+                    .map_err(state_failed)?;
             return Ok(Loaded {
                 state: rows.finish(),
                 position,
@@ -271,9 +270,9 @@ fn load(
     };
     tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
     if let Some(file) = kept.valid.first() {
-        let (state, store) = checkpointer::load(file, place).map_err(failed)?;
+        let (state, store) = checkpointer::load(file, place).map_err(state_failed)?;
         let (position, membership) =
-            checkpointer::restore_position(&file.log_id, &file.membership).map_err(failed)?;
+            checkpointer::restore_position(&file.log_id, &file.membership).map_err(state_failed)?;
         return Ok(Loaded {
             state,
             position,
@@ -286,7 +285,7 @@ fn load(
         let gone = "no valid snapshot is left, and the log was purged";
         return Err(corrupt(kept, gone));
     }
-    let store = checkpoint::create_empty(place).map_err(failed)?;
+    let store = checkpoint::create_empty(place).map_err(state_failed)?;
     Ok(Loaded {
         state: State::default(),
         position: None,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::harness::{Cluster, create, deadline, free_addr, next, start, stopped, wait};
+use super::harness::{Cluster, caught_up, create, deadline, learner, next, stopped, wait};
 use super::transfer::purged_behind_snapshots;
 use crate::replica::Replica;
 use crate::storage::folder::Folder;
@@ -141,11 +141,7 @@ async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_anothe
     let newest = kept[0].path.clone();
     middle.0.lock().unwrap().0 = Some(newest.clone());
 
-    let (addr, folder) = (free_addr(), cluster.dir.path().join("n2"));
-    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
-    let raft = cluster.raft(0);
-    let added = raft.member_add("n2".into(), addr, None, deadline());
-    added.await.unwrap();
+    let learner = learner("n2", &cluster).await;
     wait("the bad one is set aside", || async {
         let aside = seqd_disk::sibling(&newest, ".bad").exists();
         if aside {
@@ -155,11 +151,7 @@ async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_anothe
         aside
     })
     .await;
-    wait("the learner has what the leader has", || async {
-        let (one, other) = (raft.status(), learner.status());
-        one.applied == other.applied && one.digest == other.digest
-    })
-    .await;
+    caught_up(cluster.raft(0), &learner).await;
     learner.stop().await;
     cluster.stop_all().await;
 }

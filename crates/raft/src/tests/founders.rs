@@ -45,7 +45,7 @@ async fn a_founder_that_was_slower_believes_one_that_has_begun() {
     })
     .await;
     assert!(local.identity().is_some_and(|own| !own.founder));
-    assert_eq!(members::voters(first.replica.get().unwrap()), None);
+    assert_eq!(members::votes(first.replica.get().unwrap(), 1), None);
 
     drop(over);
     server.await.unwrap();

@@ -201,6 +201,25 @@ pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl F
     }
 }
 
+/// Starts one more node and has it added to the cluster as a learner.
+pub(super) async fn learner(name: &str, cluster: &Cluster) -> Raft {
+    let (addr, folder) = (free_addr(), cluster.dir.path().join(name));
+    let learner = start(name, &folder, &addr, &cluster.peers).await.unwrap();
+    let raft = cluster.raft(0);
+    let added = raft.member_add(name.to_owned(), addr, None, deadline());
+    added.await.unwrap();
+    learner
+}
+
+/// Waits until a learner has what the leader has.
+pub(super) async fn caught_up(leader: &Raft, learner: &Raft) {
+    wait("the learner has what the leader has", || async {
+        let (one, other) = (leader.status(), learner.status());
+        one.applied == other.applied && one.digest == other.digest
+    })
+    .await;
+}
+
 pub(super) fn name(text: &str) -> SequenceName {
     text.parse().unwrap()
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::harness::{Cluster, create, deadline, free_addr, next, start, wait};
+use super::harness::{Cluster, caught_up, create, deadline, free_addr, learner, next, start, wait};
 use crate::records;
 use crate::replica::{Replica, current_vote};
 use crate::storage::snapshot_file;
@@ -121,11 +121,7 @@ async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
         .member_add("n2".into(), way.addr.clone(), None, deadline())
         .await
         .unwrap();
-    wait("the learner has what the leader has", || async {
-        let (one, other) = (cluster.raft(0).status(), learner.status());
-        one.applied == other.applied && one.digest == other.digest
-    })
-    .await;
+    caught_up(cluster.raft(0), &learner).await;
     assert_eq!(way.breaks_left.load(Ordering::SeqCst), 0, "it was broken");
     let count = |state: &State| state.sequences("", None, 10_000).len();
     assert_eq!(learner.state(count), 2_000);
@@ -156,18 +152,8 @@ async fn a_snapshot_that_turned_bad_under_its_leader_is_set_aside_and_the_learne
     bytes[middle] ^= 1;
     std::fs::write(&newest, bytes).unwrap();
 
-    let addr = free_addr();
-    let folder = cluster.dir.path().join("n2");
-    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
-    let added = cluster
-        .raft(0)
-        .member_add("n2".into(), addr, None, deadline());
-    added.await.unwrap();
-    wait("the learner has what the leader has", || async {
-        let (one, other) = (cluster.raft(0).status(), learner.status());
-        one.applied == other.applied && one.digest == other.digest
-    })
-    .await;
+    let learner = learner("n2", &cluster).await;
+    caught_up(cluster.raft(0), &learner).await;
     assert!(seqd_disk::sibling(&newest, ".bad").exists());
     wait("another is taken", || async {
         kept().len() == 2 && cluster.raft(0).storage_stats().snapshots_set_aside == 1

@@ -177,12 +177,9 @@ fn votes(local: &Local) -> bool {
     };
     // While a cluster is founded no membership is applied yet: it takes the word of a founder that
     // the others begin.
-    if let Some(voters) = local
-        .replica
-        .get()
-        .and_then(|replica| members::voters(replica))
-    {
-        return voters.contains(&node);
+    let replica = local.replica.get();
+    if let Some(votes) = replica.and_then(|replica| members::votes(replica, node)) {
+        return votes;
     }
     match local.began.get() {
         Some(began) if !began.voters.is_empty() => began.voters.contains(&node),

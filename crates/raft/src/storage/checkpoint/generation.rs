@@ -44,7 +44,7 @@ pub(crate) enum Opened<R> {
     Good {
         /// The store, ready for the next checkpoint.
         store: Box<dyn StateStore>,
-        /// What took in all rows, in key order.
+        /// What took in all rows.
         rows: R,
         /// What the checkpoint says of itself.
         applied: Checkpoint,
@@ -139,20 +139,12 @@ pub(crate) fn settle(place: &Place, limit: Duration) -> io::Result<()> {
         return Ok(());
     };
     let deadline = Instant::now() + limit;
-    let (answer, answered) = mpsc::sync_channel(1);
     let place = place.clone();
-    thread::Builder::new()
-        .name("checkpoint-settle".to_owned())
-        .spawn(move || {
-            let folder = place.data_dir.join(folder_name(generation));
-            let settled = guarded("settling", || {
-                place.stores.settle(&place.disk, &folder, deadline)
-            });
-            let _ = answer.send(settled);
-        })?;
-    answered
-        .recv_timeout(limit)
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    let settled = on_a_thread("checkpoint-settle", "settling", limit, move || {
+        let folder = place.data_dir.join(folder_name(generation));
+        place.stores.settle(&place.disk, &folder, deadline)
+    })?;
+    settled.ok_or_else(|| io::ErrorKind::TimedOut.into())
 }
 
 /// Makes the next generation without any row and makes it current.
@@ -239,22 +231,31 @@ fn load_on_thread<R: TakeRows>(
     if !place.stores.may_hang() {
         return load(place, generation, deadline);
     }
-    let (answer, answered) = mpsc::sync_channel(1);
     let place = place.clone();
-    thread::Builder::new()
-        .name("checkpoint-open".to_owned())
-        .spawn(move || {
-            let loaded = guarded("opening", || load(&place, generation, deadline));
-            // Nobody listens any more if the deadline has passed.
-            let _ = answer.send(loaded);
-        })?;
     // The lock's own deadline is this one: a little more time lets its reason arrive.
-    match answered.recv_timeout(limit + Duration::from_secs(1)) {
-        Ok(loaded) => loaded,
-        Err(_) => Err(io::Error::other(format!(
-            "it did not open within {limit:?}"
-        ))),
-    }
+    let patience = limit + Duration::from_secs(1);
+    let loaded = on_a_thread("checkpoint-open", "opening", patience, move || {
+        load(&place, generation, deadline)
+    })?;
+    loaded.ok_or_else(|| io::Error::other(format!("it did not open within {limit:?}")))
+}
+
+/// Calls what may hang or panic on a thread of its own; none if it takes longer than `limit`, and the
+/// thread is left behind.
+fn on_a_thread<T: Send + 'static>(
+    name: &str,
+    what: &'static str,
+    limit: Duration,
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<Option<T>> {
+    let (answer, answered) = mpsc::sync_channel(1);
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            // Nobody listens any more if the limit has passed.
+            let _ = answer.send(guarded(what, call));
+        })?;
+    answered.recv_timeout(limit).ok().transpose()
 }
 
 fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::Result<Loaded<R>> {

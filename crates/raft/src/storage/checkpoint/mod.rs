@@ -32,10 +32,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::storage::faults::newer;
 use seqd_disk::Disk;
 use seqd_state::StateLoader;
 use seqd_state::codec::CodecError;
+
+use crate::storage::faults::newer;
 
 pub(crate) use generation::{Opened, create_empty, create_generation, open, settle};
 use record::Format;

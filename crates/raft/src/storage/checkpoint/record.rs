@@ -4,11 +4,11 @@
 
 use std::io;
 
-use crate::storage::faults::newer;
 use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
 use super::Checkpoint;
+use crate::storage::faults::newer;
 
 /// Whose rows these are. Written when the folder is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -75,12 +75,7 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Resu
         let checked = verify(disk, &path).and_then(|file| check(file, index, term, cluster_id));
         match checked {
             Ok(file) => found.valid.push(file),
-            Err(error) if is_of_the_machine(&error) => return Err(error),
-            Err(error) => found.bad.push(Bad {
-                of: (index, term),
-                path,
-                why: error.to_string(),
-            }),
+            Err(error) => found.bad.push(Bad::of_file((index, term), path, error)?),
         }
     }
     Ok(found)
@@ -96,12 +91,18 @@ pub(crate) fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Optio
     match checked.and_then(|file| check(file, index, term, &kept.cluster_id)) {
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) if is_of_the_machine(&error) => Err(error),
-        Err(error) => Ok(Some(Bad {
-            of: (index, term),
-            path: kept.path.clone(),
-            why: error.to_string(),
-        })),
+        Err(error) => Bad::of_file((index, term), kept.path.clone(), error).map(Some),
+    }
+}
+
+impl Bad {
+    /// What an error says of a snapshot; the error itself if it says something of the machine.
+    fn of_file(of: (u64, u64), path: PathBuf, error: io::Error) -> io::Result<Self> {
+        if is_of_the_machine(&error) {
+            return Err(error);
+        }
+        let why = error.to_string();
+        Ok(Self { of, path, why })
     }
 }
 
@@ -129,10 +130,9 @@ pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<
 /// As [`recover`].
 pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     let mut listed = Vec::new();
-    for (index, term) in by_name(disk, dir)? {
-        match summary(disk, &dir.join(file_name(index, term))) {
+    for summary in summaries(disk, dir)? {
+        match summary {
             Ok(file) => listed.push(file),
-            Err(error) if is_of_the_machine(&error) => return Err(error),
             // It was dropped since its name was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "a snapshot cannot be used"),
@@ -147,13 +147,19 @@ pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>>
 /// # Errors
 /// As [`recover`].
 pub(crate) fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    summaries(disk, dir).map(drop)
+}
+
+/// The head and end of each snapshot in `dir`, newest first, or what is wrong with that one.
+fn summaries(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<io::Result<SnapshotFile>>> {
+    let mut summaries = Vec::new();
     for (index, term) in by_name(disk, dir)? {
         match summary(disk, &dir.join(file_name(index, term))) {
             Err(error) if is_of_the_machine(&error) => return Err(error),
-            _ => {}
+            other => summaries.push(other),
         }
     }
-    Ok(())
+    Ok(summaries)
 }
 
 /// Drops all but the two newest snapshots.
