@@ -59,7 +59,8 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 pub(crate) const ALIGN: usize = 8;
 
 const MAGIC: [u8; 8] = *b"seqd-wal";
-const BATCH_HEADER_BYTES: usize = 16;
+/// Length of what a batch begins with.
+pub(crate) const BATCH_HEADER_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
 const HEADER_CRC_AT: usize = HEADER_BYTES - CRC_BYTES;
 
@@ -243,6 +244,12 @@ pub(crate) fn batch_at(data: &[u8], at: usize, seed: u32) -> Result<BatchView<'_
         return Err(BatchFlaw::Body { sequence });
     }
     Ok(BatchView { sequence, bytes })
+}
+
+/// How long the batch is that begins with `header`, if that is intact.
+pub(crate) fn batch_end(header: &[u8], seed: u32) -> Option<usize> {
+    let (_, body_len) = batch_header_at(header, 0, seed)?;
+    Some(BATCH_HEADER_BYTES + body_len + CRC_BYTES)
 }
 
 fn batch_header_at(data: &[u8], at: usize, seed: u32) -> Option<(u64, usize)> {

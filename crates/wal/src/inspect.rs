@@ -124,11 +124,11 @@ impl Inspection {
             });
             last = Some(end);
         }
-        let Some(end) = last else {
+        let Some(mut end) = last else {
             return Ok(());
         };
-        scan.judge_tail(&end)?;
-        self.torn = end.torn();
+        scan.judge_tail(&mut end)?;
+        self.torn = end.torn()?;
         scan.check_complete(dir, purged, *older.first().unwrap_or(newest))?;
         let purged = purged.iter().map(|number| number.path(dir));
         self.leftovers.extend(purged);

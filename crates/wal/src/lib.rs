@@ -11,6 +11,7 @@
 //!
 //! It does not lock its folder: whoever owns the data folder does.
 
+mod bytes;
 mod error;
 mod format;
 mod index;

@@ -54,14 +54,14 @@ pub(crate) fn open(
     for number in older {
         scan.read(Loaded::read(disk, dir, *number)?)?;
     }
-    let end = scan.read(Loaded::read(disk, dir, *last)?)?;
-    scan.judge_tail(&end)?;
+    let mut end = scan.read(Loaded::read(disk, dir, *last)?)?;
+    scan.judge_tail(&mut end)?;
     scan.check_complete(dir, purged, *older.first().unwrap_or(last))?;
     // The writer removes them, as any others that were purged.
     let leftovers = purged.iter().map(|number| (*number, 0));
     scan.older.splice(0..0, leftovers);
 
-    let torn = repair(&end)?;
+    let torn = repair(&mut end)?;
     sync_folders(disk, dir)?;
     finish(scan, end, torn)
 }
@@ -158,7 +158,7 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
         path,
         file,
         seed,
-        data,
+        bytes,
         ..
     } = end.loaded;
     scan.older.pop();
@@ -171,7 +171,7 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
         last,
         torn,
     };
-    let (len, tail) = (data.len() as u64, end.at as u64);
+    let (len, tail) = (bytes.len() as u64, end.at as u64);
     Ok(Opened {
         segment: Segment {
             number,
@@ -195,27 +195,27 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
 ///
 /// The zeroes are written even where zeroes are read: what is read may be the page cache's
 /// opinion after a sync that failed.
-fn repair(end: &End) -> Result<Option<TornTail>, WalError> {
+fn repair(end: &mut End) -> Result<Option<TornTail>, WalError> {
+    let torn = end.torn()?;
+    let last_batch = end.last_batch()?.to_vec();
     let Loaded {
         path,
         file,
-        data,
+        bytes,
         short,
         ..
     } = &end.loaded;
     let write = |e| WalError::io(path, "write", e);
     let sync = |e| WalError::io(path, SYNC, e);
-    let torn = end.torn();
     if let Some(torn) = &torn {
         tracing::warn!(
             path = %path.display(), offset = torn.offset, bytes = torn.bytes, short,
             "the last write was interrupted and acknowledged to nobody; its remains are cut off"
         );
     }
-    write_zeroes(&**file, end.at as u64, data.len() as u64).map_err(write)?;
+    write_zeroes(&**file, end.at as u64, bytes.len() as u64).map_err(write)?;
     file.sync_all().map_err(sync)?;
-    let last_batch = &data[end.last_batch_at..end.at];
-    file.write_at(last_batch, end.last_batch_at as u64)
+    file.write_at(&last_batch, end.last_batch_at as u64)
         .map_err(write)?;
     file.sync_data().map_err(sync)?;
     Ok(torn)

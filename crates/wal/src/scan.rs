@@ -9,24 +9,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::bytes::SegmentBytes;
 use crate::error::WalError;
 use crate::format::{
     BatchFlaw, BatchView, HEADER_BYTES, HeaderFlaw, Kind, RecordView, SegmentHeader, VERSION,
-    batch_at, later_batch,
 };
 use crate::index::{Holdings, LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
 use crate::wal::TornTail;
 use seqd_disk::{Disk, DiskFile};
 
-/// A segment file in memory.
+/// A segment file, its header read.
 pub(crate) struct Loaded {
     pub(crate) number: SegmentNumber,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) seed: u32,
-    /// As long as the header says; what the file lacks is zeroes.
-    pub(crate) data: Vec<u8>,
+    /// As long as the header says.
+    pub(crate) bytes: SegmentBytes,
     /// The file itself is shorter than that.
     pub(crate) short: bool,
 }
@@ -41,9 +41,11 @@ impl Loaded {
         let failed = |e| WalError::io(&path, "read", e);
         let file = disk.open(&path).map_err(failed)?;
         let len = file.len().map_err(failed)?;
-        let mut data = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-        file.read_at(&mut data, 0).map_err(failed)?;
-        let header = SegmentHeader::decode(&data).map_err(|flaw| match flaw {
+        let mut header = [0; HEADER_BYTES];
+        let there = usize::try_from(len).map_or(HEADER_BYTES, |len| len.min(HEADER_BYTES));
+        let header = &mut header[..there];
+        file.read_at(header, 0).map_err(failed)?;
+        let header = SegmentHeader::decode(header).map_err(|flaw| match flaw {
             HeaderFlaw::Bad(what) => WalError::corrupt(&path, 0, what),
             HeaderFlaw::Newer(found) => WalError::NewerFormat {
                 path: path.clone(),
@@ -56,15 +58,20 @@ impl Loaded {
             return Err(WalError::corrupt(&path, 0, what));
         }
         let short = len < header.len;
-        data.resize(header.len as usize, 0);
+        let bytes = SegmentBytes::new(Arc::clone(&file), len, header.len as usize, header.seed);
         Ok(Self {
             number,
             path,
             file,
             seed: header.seed,
-            data,
+            bytes,
             short,
         })
+    }
+
+    fn failed(&self) -> impl Fn(std::io::Error) -> WalError + use<> {
+        let path = self.path.clone();
+        move |error| WalError::io(&path, "read", error)
     }
 }
 
@@ -81,20 +88,28 @@ pub(crate) struct End {
 
 impl End {
     /// The remains of an interrupted write behind the last intact batch, if there are any.
-    pub(crate) fn torn(&self) -> Option<TornTail> {
+    ///
+    /// # Errors
+    /// What the disk returns.
+    pub(crate) fn torn(&mut self) -> Result<Option<TornTail>, WalError> {
+        let failed = self.loaded.failed();
         let Loaded {
-            path, data, short, ..
-        } = &self.loaded;
-        let remains = &data[self.at.min(data.len())..];
-        let bytes = remains
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last as u64 + 1);
-        (bytes > 0 || *short).then(|| TornTail {
+            path, bytes, short, ..
+        } = &mut self.loaded;
+        let end = bytes.end_of_content(self.at).map_err(failed)?;
+        let bytes = end.map_or(0, |end| (end - self.at) as u64);
+        Ok((bytes > 0 || *short).then(|| TornTail {
             path: path.clone(),
             offset: self.at as u64,
             bytes,
-        })
+        }))
+    }
+
+    /// The last intact batch.
+    pub(crate) fn last_batch(&mut self) -> Result<&[u8], WalError> {
+        let failed = self.loaded.failed();
+        let bytes = &mut self.loaded.bytes;
+        bytes.range(self.last_batch_at, self.at).map_err(failed)
     }
 }
 
@@ -113,19 +128,21 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// Reads the batches of the next segment as far as they are intact.
-    pub(crate) fn read(&mut self, loaded: Loaded) -> Result<End, WalError> {
+    pub(crate) fn read(&mut self, mut loaded: Loaded) -> Result<End, WalError> {
+        let failed = loaded.failed();
         let Loaded {
             number,
             path,
-            seed,
-            data,
+            file,
+            bytes,
             ..
-        } = &loaded;
+        } = &mut loaded;
+        let path = &*path;
         let mut at = HEADER_BYTES;
         let mut last_batch_at = at;
         let mut witnessed = true;
         let mut batches = 0;
-        while let Ok(batch) = batch_at(data, at, *seed) {
+        while let Ok(batch) = bytes.batch_at(at).map_err(&failed)? {
             let corrupt = |what: String| WalError::corrupt(path, at as u64, what);
             if at == HEADER_BYTES {
                 self.check_sequence_of_opening(path, batch.sequence)?;
@@ -149,8 +166,8 @@ impl Scan {
             return Err(WalError::corrupt(path, at as u64, what));
         }
         self.before = Some((path.clone(), at));
-        self.files.insert(*number, Arc::clone(&loaded.file));
-        self.older.push((*number, data.len() as u64));
+        self.files.insert(*number, Arc::clone(file));
+        self.older.push((*number, bytes.len() as u64));
         Ok(End {
             loaded,
             at,
@@ -236,14 +253,15 @@ impl Scan {
 
     /// Decides what the first place without an intact batch is: nothing is behind it in later
     /// segments, as this one is the last.
-    pub(crate) fn judge_tail(&self, end: &End) -> Result<(), WalError> {
-        let Loaded {
-            path, data, seed, ..
-        } = &end.loaded;
+    pub(crate) fn judge_tail(&self, end: &mut End) -> Result<(), WalError> {
+        let failed = end.loaded.failed();
+        let Loaded { path, bytes, .. } = &mut end.loaded;
         let next = self.sequence + 1;
-        let evidence = match batch_at(data, end.at, *seed) {
+        let evidence = match bytes.batch_at(end.at).map_err(&failed)? {
             Err(BatchFlaw::Body { sequence }) if sequence != next => Some((end.at, sequence)),
-            _ => later_batch(data, end.at + 1, *seed, self.sequence),
+            _ => bytes
+                .later_batch(end.at + 1, self.sequence)
+                .map_err(failed)?,
         };
         match evidence {
             None => Ok(()),
