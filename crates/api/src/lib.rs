@@ -4,6 +4,8 @@
 //! decides nothing about sequences. A response type may gain fields at any time, so clients ignore
 //! those that they do not know; a request type refuses them, naming the nearest one that exists.
 
+#![warn(missing_docs)]
+
 pub mod code;
 pub mod exit;
 pub mod format;

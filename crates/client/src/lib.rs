@@ -4,6 +4,8 @@
 //! harmless: no connection came about, or the answer says `retryable`. Whatever was sent and not
 //! answered is reported as such and never sent again ([`Error::OutcomeUnknown`]).
 
+#![warn(missing_docs)]
+
 mod client;
 mod download;
 mod endpoint;

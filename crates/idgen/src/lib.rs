@@ -5,6 +5,8 @@
 //! a refusal is an answer. So the crate is usable as a library by an external generator that holds
 //! a worker lease.
 
+#![warn(missing_docs)]
+
 mod generator;
 mod guard;
 mod id;

@@ -13,10 +13,10 @@ use seqd_state::Entry as StateEntry;
 use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
-use crate::storage::faults::newer;
 use crate::types::{
     self, Entry, LogId, Member, Membership, Payload, Proposal, StoredMembership, Vote,
 };
+use seqd_store::faults::newer;
 
 /// A vote as stored and sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

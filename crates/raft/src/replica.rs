@@ -18,14 +18,14 @@ use tokio::time::Instant;
 use crate::handle::{Phase, Stop};
 use crate::latency::Latency;
 use crate::local::Local;
-use crate::storage::checkpoint::{self, Place};
 use crate::storage::checkpointer::{Checkpointer, Exported, Healer, Workshop, every_50_ms};
-use crate::storage::first_error::FirstError;
 use crate::storage::folder::{self, Identity};
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Healed, Storage};
 use crate::types::{Member, TypeConfig, Vote};
 use crate::wire::network::Network;
+use seqd_store::checkpoint::{self, Place};
+use seqd_store::first_error::FirstError;
 
 /// openraft's handle.
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;

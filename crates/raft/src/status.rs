@@ -9,7 +9,7 @@ use crate::handle::{MemberStatus, Role, Status, StorageStats};
 use crate::local::Local;
 use crate::members;
 use crate::replica::Replica;
-use crate::storage::snapshot_file;
+use seqd_store::snapshot_file;
 
 /// The whole picture.
 pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usize) -> Status {

@@ -7,13 +7,14 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("idgen", &[]),
     ("disk", &[]),
     ("wal", &["disk"]),
     ("state", &["idgen"]),
     ("api", &[]),
-    ("raft", &["wal", "disk", "state"]),
+    ("store", &["disk", "state"]),
+    ("raft", &["store", "wal", "disk", "state"]),
     ("client", &["api", "idgen"]),
     ("node", &["raft", "disk", "api"]),
     ("seqd", &["node", "client"]),
@@ -22,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
 /// Dependency and the crates whose manifests may name it.
 const KEPT: [(&str, &[&str]); 4] = [
     ("openraft", &["raft"]),
-    ("sled", &["raft"]),
+    ("sled", &["store"]),
     ("axum", &["node", "raft"]),
     ("bincode", &["state"]),
 ];

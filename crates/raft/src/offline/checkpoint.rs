@@ -13,10 +13,10 @@ use seqd_state::StateLoader;
 use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
-use crate::storage::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use crate::storage::checkpointer::restore_position;
-use crate::storage::faults::is_newer;
 use crate::types::{LogId, StoredMembership};
+use seqd_store::checkpoint::{self, Opened, Place, SledStores, TakeRows};
+use seqd_store::faults::is_newer;
 
 const CURRENT: &str = "CURRENT";
 

@@ -14,10 +14,10 @@ use super::reports::{
 use super::{FolderLock, OfflineError, checkpoint};
 use crate::peers::file::PeersRecord;
 use crate::records::{self, LogIdRecord, VoteRecord};
-use crate::storage::checkpoint::folder_bytes;
 use crate::storage::folder::{BootRecord, Identity, RefusedRecord};
-use crate::storage::snapshot_file::{self, SnapshotFile};
 use crate::types::{LogId, Vote};
+use seqd_store::checkpoint::folder_bytes;
+use seqd_store::snapshot_file::{self, SnapshotFile};
 
 /// The most bytes of a small file.
 const MAX_SMALL_FILE_BYTES: usize = 256 << 10;

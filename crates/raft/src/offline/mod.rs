@@ -38,7 +38,7 @@ pub use snapshot::{Records, SnapshotReport, read_snapshot};
 pub use takeover::{NewMember, SequenceTakeover, Takeover, Wishes};
 pub use verify::{Check, Verdict, verify_folder};
 
-use crate::storage::faults::is_newer;
+use seqd_store::faults::is_newer;
 
 /// Why a tool could not do its work, with a word for programs and a way out for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

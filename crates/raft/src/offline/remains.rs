@@ -19,10 +19,10 @@ use super::reports::Problem;
 use super::takeover::{Source, from_io};
 use super::{OfflineError, restore};
 use crate::records::{self, LogIdRecord};
-use crate::storage::faults::is_of_the_machine;
 use crate::storage::folder::{Folder, Identity};
-use crate::storage::snapshot_file;
 use crate::types::{LogId, Payload, StoredMembership};
+use seqd_store::faults::is_of_the_machine;
+use seqd_store::snapshot_file;
 
 /// The state as far as this folder knows it.
 pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, OfflineError> {

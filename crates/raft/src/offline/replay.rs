@@ -10,9 +10,9 @@ use super::reports::{CheckpointReport, LogReport};
 use super::snapshot::SnapshotReport;
 use super::verify::Check;
 use crate::records;
-use crate::storage::checkpoint::TakeRows;
-use crate::storage::snapshot_file::SnapshotReader;
 use crate::types::Payload;
+use seqd_store::checkpoint::TakeRows;
+use seqd_store::snapshot_file::SnapshotReader;
 
 /// A recorded digest to compare with.
 struct Milestone {

@@ -14,10 +14,10 @@ use super::takeover::{
     NewMember, Source, Successor, Takeover, Wishes, from_io, from_stop, take_over,
 };
 use super::{FolderLock, OfflineError};
-use crate::storage::checkpoint::TakeRows;
 use crate::storage::checkpointer::restore_position;
 use crate::storage::folder::{self, Folder, refusal};
-use crate::storage::snapshot_file::SnapshotReader;
+use seqd_store::checkpoint::TakeRows;
+use seqd_store::snapshot_file::SnapshotReader;
 
 /// The word in the mark of a folder that a restore has not finished.
 const UNFINISHED: &str = "restore-unfinished";

@@ -12,7 +12,7 @@ use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{MemberReport, members};
 use crate::storage::checkpointer::restore_position;
-use crate::storage::snapshot_file::SnapshotReader;
+use seqd_store::snapshot_file::SnapshotReader;
 
 /// What a snapshot file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

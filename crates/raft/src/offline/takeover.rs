@@ -20,11 +20,11 @@ use serde::Serialize;
 use super::OfflineError;
 use crate::identity;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
-use crate::storage::checkpoint::{self, Checkpoint, Place, SledStores};
 use crate::storage::folder::{Folder, Identity};
-use crate::storage::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
 use crate::types::{self, LogId, Member, Membership, StoredMembership};
 use crate::wire::messages::Founder;
+use seqd_store::checkpoint::{self, Checkpoint, Place, SledStores};
+use seqd_store::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
 
 /// What the operator says.
 #[derive(Clone, Debug, Default)]

@@ -11,8 +11,8 @@ use super::cluster::Cluster;
 use super::history::Life;
 use super::node::{Node, Opened, ROOT};
 use crate::storage::folder::Identity;
-use crate::storage::snapshot_file;
 use crate::types::LogId;
+use seqd_store::snapshot_file;
 
 /// What must be there, and what may be.
 #[derive(Default)]

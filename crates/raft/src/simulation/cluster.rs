@@ -15,10 +15,10 @@ use seqd_state::{
 
 use super::node::CLUSTER;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::storage::snapshot_file::{SnapshotHeader, SnapshotWriter};
 use crate::types::{
     Entry, LogId, Member, Membership, Payload, Proposal, SnapshotMeta, StoredMembership, log_id,
 };
+use seqd_store::snapshot_file::{SnapshotHeader, SnapshotWriter};
 
 /// A committed entry and the state after it.
 pub(super) struct Committed {

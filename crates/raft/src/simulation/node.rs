@@ -17,14 +17,14 @@ use seqd_wal::{Pump, Wal, WalOptions};
 use super::Plant;
 use super::log_model::{Content, encode};
 use crate::handle::Stop;
-use crate::storage::checkpoint::file_store::FileStores;
 use crate::storage::checkpointer::{Checkpointer, SyncedLog, Workshop};
-use crate::storage::first_error::FirstError;
 use crate::storage::folder::{Folder, Identity};
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Storage, open_storage};
 use crate::types::{Entry, LogId, StoredMembership};
+use seqd_store::checkpoint::file_store::FileStores;
+use seqd_store::first_error::FirstError;
 
 pub(super) const CLUSTER: &str = "SIMULATED";
 pub(super) const ROOT: &str = "/data";

@@ -12,8 +12,8 @@ use super::log_model::{LogChange, decode};
 use super::node::{CLUSTER, Node};
 use crate::storage::folder::Identity;
 use crate::storage::machine::SnapshotHandle;
-use crate::storage::snapshot_file::Receiver;
 use crate::types::{LogId, TypeConfig, vote};
+use seqd_store::snapshot_file::Receiver;
 
 impl Life {
     pub(super) fn step(&mut self, node: &mut Node) -> Step {

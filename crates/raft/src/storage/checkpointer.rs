@@ -22,17 +22,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use seqd_disk::{Disk, DiskFile, FileReader};
-use seqd_state::{State, StateLoader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::storage::checkpoint::{self, Change, Checkpoint, Place, StateStore, TakeRows};
-use crate::storage::first_error::FirstError;
 use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
-use crate::storage::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotReader};
 use crate::storage::staging::Staging;
 use crate::types::{LogId, SnapshotMeta, StoredMembership};
+use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
+use seqd_store::first_error::FirstError;
+use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile};
 
 pub(crate) use healer::Healer;
 
@@ -456,7 +455,7 @@ impl Workshop {
             SnapshotHandle::Kept(file) => self.copy(&file)?,
             SnapshotHandle::Received(received) => received.adopt()?,
         };
-        let (state, store) = load(&file, &self.place)?;
+        let (state, store) = snapshot_file::load(&file, &self.place)?;
         let (id, membership) = restore_position(&file.log_id, &file.membership)?;
         self.store = store;
         {
@@ -470,20 +469,4 @@ impl Workshop {
         tracing::info!(index = file.index, rows = file.rows, "snapshot installed");
         Ok(file.index)
     }
-}
-
-/// Builds the state and a new generation of the store from a snapshot, in two passes over the file:
-/// beside the state itself no more than a block and a batch of it is in memory.
-pub(crate) fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn StateStore>)> {
-    let rows = || SnapshotReader::open(&*place.disk, &file.path).map(SnapshotReader::rows);
-    let mut loader = StateLoader::default();
-    rows()?.visit(&mut |key, value| TakeRows::row(&mut loader, key, value))?;
-    let position = Checkpoint {
-        index: file.index,
-        log_id: file.log_id.clone(),
-        membership: file.membership.clone(),
-        digest: file.digest,
-    };
-    let store = checkpoint::create_generation(place, rows()?, &position)?;
-    Ok((loader.finish(), store))
 }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 use crate::gatherer::Gatherer;
 use crate::handle::ProposeError;
 use crate::local::Local;
-use crate::storage::snapshot_file::SnapshotFile;
+use seqd_store::snapshot_file::SnapshotFile;
 
 /// Downloads at once: each takes the disk's room for one snapshot, and the checkpoint's thread while
 /// it is written.

@@ -28,8 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
 use crate::peers::file::PeersRecord;
-use crate::storage::faults::{is_newer, newer};
 use crate::wire::messages::Founder;
+use seqd_store::faults::{is_newer, newer};
 
 pub(crate) const FORMAT: &str = "seqd-data 1";
 

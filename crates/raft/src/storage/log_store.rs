@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 
 use crate::peers::synced::Synced;
 use crate::records::{self, LogIdRecord, VoteRecord};
-use crate::storage::snapshot_file::InstalledMark;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
+use seqd_store::snapshot_file::InstalledMark;
 
 /// Decoded entries kept in memory: enough that a follower that lags by seconds is served from
 /// here, little enough not to matter on a small machine.

@@ -18,10 +18,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
-use crate::storage::checkpoint::{Change, Checkpoint};
 use crate::storage::checkpointer::Checkpointer;
-use crate::storage::snapshot_file::{Received, SnapshotFile};
 use crate::types::{Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
+use seqd_store::checkpoint::{Change, Checkpoint};
+use seqd_store::snapshot_file::{Received, SnapshotFile};
 
 /// openraft's snapshot over our handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;

@@ -18,12 +18,12 @@ use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 use crate::handle::Stop;
 use crate::local::{Began, Local};
 use crate::peers::table::Shown;
-use crate::storage::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
 use crate::storage::checkpointer;
 use crate::storage::folder::{self, Folder, Identity};
 use crate::storage::log_store::LogStore;
-use crate::storage::snapshot_file::{self, InstalledMark, Recovered as Kept};
 use crate::types::{self, LogId, StoredMembership};
+use seqd_store::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
+use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
 
 /// What a disk failed at that did not do what the mark of an installation needs.
 const MARK_UNREAD: &str = "cannot read or remove `snap/installed`";
@@ -270,7 +270,7 @@ fn load(
     };
     tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
     if let Some(file) = kept.valid.first() {
-        let (state, store) = checkpointer::load(file, place).map_err(state_failed)?;
+        let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
         let (position, membership) =
             checkpointer::restore_position(&file.log_id, &file.membership).map_err(state_failed)?;
         return Ok(Loaded {

@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, DiskFile};
 
-use crate::storage::checkpoint::{Change, Checkpoint, batch};
 use crate::storage::checkpointer::restore_position;
-use crate::storage::first_error::FirstError;
 use crate::storage::machine::Applied;
 use crate::types::LogId;
+use seqd_store::checkpoint::{Change, Checkpoint, batch};
+use seqd_store::first_error::FirstError;
 
 /// A name that a start removes.
 const FILE_NAME: &str = "staged.tmp";

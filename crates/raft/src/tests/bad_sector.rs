@@ -11,7 +11,7 @@ use super::harness::{Cluster, caught_up, create, deadline, learner, next, stoppe
 use super::transfer::purged_behind_snapshots;
 use crate::replica::Replica;
 use crate::storage::folder::Folder;
-use crate::storage::snapshot_file;
+use seqd_store::snapshot_file;
 
 /// Does not give back the file or the folder that it names, if it names one.
 #[derive(Default)]

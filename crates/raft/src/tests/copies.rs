@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::folder_builder::copy;
 use super::harness::{Cluster, deadline, free_addr, next, start, stopped, wait};
 use crate::{Peer, Phase, Raft, Role};
+use seqd_store::testing::copy;
 
 /// Stops a node and puts an old copy of its folder in the place of its own.
 async fn put_back(cluster: &mut Cluster, at: usize, kept: &Path) {

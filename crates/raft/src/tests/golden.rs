@@ -15,15 +15,16 @@ use seqd_state::{
 };
 use seqd_wal::Wal;
 
-use super::folder_builder::{FolderBuilder, copy};
+use super::folder_builder::FolderBuilder;
 use crate::offline::{Verdict, verify_folder};
 use crate::peers::file::PeersRecord;
 use crate::peers::table::{Shown, Start, Table};
 use crate::records;
-use crate::storage::checkpoint::SledStores;
 use crate::storage::folder::Folder;
 use crate::storage::opening::open_storage;
 use crate::types::{self, Entry, Payload};
+use seqd_store::checkpoint::SledStores;
+use seqd_store::testing::copy;
 
 const CLUSTER: &str = "01KGOLDEN00000000000000001";
 

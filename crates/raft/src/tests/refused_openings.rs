@@ -12,13 +12,14 @@ use seqd_state::{Command, Found, NodeId, State};
 use seqd_wal::Wal;
 use tempfile::TempDir;
 
-use super::folder_builder::{FolderBuilder, of_a_newer_program};
+use super::folder_builder::FolderBuilder;
 use crate::handle::Stop;
-use crate::storage::checkpoint::SledStores;
 use crate::storage::folder::Folder;
 use crate::storage::opening::{Storage, open_storage};
-use crate::storage::snapshot_file::InstalledMark;
 use crate::types::Payload;
+use seqd_store::checkpoint::SledStores;
+use seqd_store::snapshot_file::InstalledMark;
+use seqd_store::testing::of_a_newer_program;
 
 const CLUSTER: &str = "01REFUSED";
 

@@ -10,13 +10,13 @@ use seqd_state::State;
 use seqd_wal::{Wal, WalOptions};
 use tempfile::TempDir;
 
-use crate::storage::checkpoint::{self, Place, SledStores};
 use crate::storage::checkpointer::{Checkpointer, Workshop, every_50_ms};
-use crate::storage::first_error::FirstError;
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::{Applied, Machine};
-use crate::storage::snapshot_file::InstalledMark;
 use crate::types::{StoredMembership, TypeConfig};
+use seqd_store::checkpoint::{self, Place, SledStores};
+use seqd_store::first_error::FirstError;
+use seqd_store::snapshot_file::InstalledMark;
 
 struct Builder;
 

@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::harness::{Cluster, caught_up, create, deadline, free_addr, learner, next, start, wait};
 use crate::records;
 use crate::replica::{Replica, current_vote};
-use crate::storage::snapshot_file;
 use crate::wire::messages::{Sealed, SnapshotHead};
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link, RejectionCode};
+use seqd_store::snapshot_file;
 
 /// Only a snapshot is so large that this much of it passes through one connection.
 const CUT_AFTER_BYTES: usize = 64 << 10;

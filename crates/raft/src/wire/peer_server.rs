@@ -35,7 +35,6 @@ use crate::peers::table::Shown;
 use crate::records;
 use crate::replica::Replica;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
-use crate::storage::snapshot_file;
 use crate::types::{SnapshotMeta, TypeConfig, Vote};
 use crate::wire::hello;
 use crate::wire::messages::{
@@ -45,6 +44,7 @@ use crate::wire::messages::{
 };
 use crate::wire::paths;
 use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
+use seqd_store::snapshot_file;
 
 /// Connections at once: 64 members with three links of a few connections each.
 const CONNECTIONS: usize = 1024;

@@ -17,7 +17,7 @@ use super::remains::leave_rest;
 use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery};
 use crate::offline::*;
 use crate::storage::folder::Folder;
-use crate::tests::folder_builder::copy;
+use seqd_store::testing::copy;
 
 /// More calls than follow once the outcome is certain.
 const MOVES: u64 = 30;

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 use super::{Checkpointer, Job, Workshop};
 use crate::storage::machine::SnapshotHandle;
-use crate::storage::snapshot_file::{self, Bad, SnapshotFile};
+use seqd_store::snapshot_file::{self, Bad, SnapshotFile};
 
 /// Time between two looks. It also bounds how often the log says that a snapshot cannot be sent.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -114,8 +114,8 @@ mod tests {
 
     use super::super::tests::Bench;
     use super::*;
-    use crate::storage::checkpoint;
     use crate::tests::harness::wait;
+    use seqd_store::checkpoint;
 
     fn started(bench: &Bench) -> Checkpointer {
         let store = checkpoint::create_empty(&bench.place()).unwrap();

@@ -7,18 +7,19 @@ use futures_util::FutureExt;
 use openraft::entry::RaftEntry;
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
 use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_state::State;
 use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, Command, Entry as StateEntry, Found, NodeId, Outcome, Stamp};
 use tempfile::TempDir;
 
 use super::*;
-use crate::storage::checkpoint::file_store::FileStores;
-use crate::storage::checkpoint::memory::MemoryStore;
-use crate::storage::checkpoint::{RowSource, VisitRow};
 use crate::storage::machine::Machine;
-use crate::storage::snapshot_file::InstalledMark;
 use crate::tests::harness::create;
 use crate::types::{self, Answer, Entry, Proposal};
+use seqd_store::checkpoint::file_store::FileStores;
+use seqd_store::checkpoint::memory::MemoryStore;
+use seqd_store::checkpoint::{self, RowSource, VisitRow};
+use seqd_store::snapshot_file::InstalledMark;
 
 /// Sequences in one large entry: with their descriptions more than half of what is written at once.
 const LARGE: usize = 1500;

@@ -7,7 +7,7 @@ use seqd_disk::{Disk, sibling};
 
 use super::reader::{summary, verify};
 use super::{SnapshotFile, file_name, invalid};
-use crate::storage::faults::is_of_the_machine;
+use crate::faults::is_of_the_machine;
 
 /// Snapshots that are kept: the newest, and the one before it for the day the newest turns bad.
 const KEPT: usize = 2;
@@ -20,19 +20,19 @@ const BAD: &str = ".bad";
 
 /// What the folder holds at a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recovered {
+pub struct Recovered {
     /// The snapshots that can be read and whose every checksum is right, newest first.
-    pub(crate) valid: Vec<SnapshotFile>,
+    pub valid: Vec<SnapshotFile>,
     /// The others, each with the reason. [`set_aside`] is for them.
-    pub(crate) bad: Vec<Bad>,
+    pub bad: Vec<Bad>,
     /// Index and term of those that were set aside before.
-    pub(crate) aside: Vec<(u64, u64)>,
+    pub aside: Vec<(u64, u64)>,
 }
 
 impl Recovered {
     /// Whether a snapshot of this index and term has ever had its name here, as far as is still to
     /// be seen.
-    pub(crate) fn has_had(&self, of: (u64, u64)) -> bool {
+    pub fn has_had(&self, of: (u64, u64)) -> bool {
         self.valid.iter().any(|file| (file.index, file.term) == of)
             || self.bad.iter().any(|bad| bad.of == of)
             || self.aside.contains(&of)
@@ -41,13 +41,13 @@ impl Recovered {
 
 /// A snapshot that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bad {
+pub struct Bad {
     /// The index and term of its name.
-    pub(crate) of: (u64, u64),
+    pub of: (u64, u64),
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// What is wrong with it.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 /// Cleans the folder at a start and reads every snapshot of it in full.
@@ -59,7 +59,7 @@ pub(crate) struct Bad {
 /// # Errors
 /// What the disk says of the folder or of the machine, and [`io::ErrorKind::Unsupported`] if a
 /// newer program wrote a snapshot: such a file is left alone.
-pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
+pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
     let leftovers = disk
         .list(dir)?
         .into_iter()
@@ -85,7 +85,7 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Resu
 ///
 /// # Errors
 /// As [`recover`].
-pub(crate) fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>> {
+pub fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>> {
     let SnapshotFile { index, term, .. } = *kept;
     let checked = verify(disk, &kept.path);
     match checked.and_then(|file| check(file, index, term, &kept.cluster_id)) {
@@ -108,7 +108,7 @@ impl Bad {
 
 /// Renames bad snapshots to `.snap.bad`, so that they count neither as the newest nor as kept, and
 /// says so.
-pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
+pub fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
     for Bad { path, why, .. } in bad {
         let aside = sibling(path, BAD);
         disk.rename(path, &aside)?;
@@ -128,7 +128,7 @@ pub(crate) fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<
 ///
 /// # Errors
 /// As [`recover`].
-pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
+pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     let mut listed = Vec::new();
     for summary in summaries(disk, dir)? {
         match summary {
@@ -146,7 +146,7 @@ pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>>
 ///
 /// # Errors
 /// As [`recover`].
-pub(crate) fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+pub fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     summaries(disk, dir).map(drop)
 }
 
@@ -163,7 +163,7 @@ fn summaries(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<io::Result<SnapshotF
 }
 
 /// Drops all but the two newest snapshots.
-pub(crate) fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+pub fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     let dropped = by_name(disk, dir)?.into_iter().skip(KEPT);
     remove_all(
         disk,
@@ -173,7 +173,7 @@ pub(crate) fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 }
 
 /// Drops all snapshots below `index`: one that was installed voids them.
-pub(crate) fn void_older(disk: &dyn Disk, dir: &Path, index: u64) -> io::Result<()> {
+pub fn void_older(disk: &dyn Disk, dir: &Path, index: u64) -> io::Result<()> {
     let older = by_name(disk, dir)?
         .into_iter()
         .filter(|(of, _)| *of < index);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::storage::checkpoint::generation::open_within;
+use crate::checkpoint::generation::open_within;
 
 #[test]
 fn a_record_that_does_not_fit_the_rows_sets_the_folder_aside() {

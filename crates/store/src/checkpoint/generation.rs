@@ -21,7 +21,7 @@ use super::intake::{self, Intake};
 use super::record::Format;
 use super::sled_store::guarded;
 use super::{Checkpoint, Place, Row, StateStore, TakeRows};
-use crate::storage::faults::is_of_the_machine;
+use crate::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
 /// not be read.
@@ -38,7 +38,7 @@ const MAX_CURRENT_BYTES: usize = 4096;
 
 /// What was found in a data folder.
 #[derive(Debug)]
-pub(crate) enum Opened<R> {
+pub enum Opened<R> {
     /// A checkpoint whose rows are those that it recorded. It may be older than the log's end; the
     /// caller compares its index with what the log still holds.
     Good {
@@ -72,7 +72,7 @@ pub(crate) enum Opened<R> {
 /// Only what building a new generation would not cure: a full or read-only disk, missing
 /// permission, no more file handles, or a checkpoint of a newer program
 /// ([`io::ErrorKind::Unsupported`]).
-pub(crate) fn open<R: TakeRows>(place: &Place, is_new: bool) -> io::Result<Opened<R>> {
+pub fn open<R: TakeRows>(place: &Place, is_new: bool) -> io::Result<Opened<R>> {
     open_within(place, is_new, OPEN_DEADLINE)
 }
 
@@ -134,7 +134,7 @@ pub(super) fn open_within<R: TakeRows>(
 ///
 /// # Errors
 /// Why it was not done; [`io::ErrorKind::TimedOut`] if a thread still is at it. Nothing depends on it.
-pub(crate) fn settle(place: &Place, limit: Duration) -> io::Result<()> {
+pub fn settle(place: &Place, limit: Duration) -> io::Result<()> {
     let Current::Generation(generation) = read_current(&*place.disk, &place.data_dir)? else {
         return Ok(());
     };
@@ -148,7 +148,7 @@ pub(crate) fn settle(place: &Place, limit: Duration) -> io::Result<()> {
 }
 
 /// Makes the next generation without any row and makes it current.
-pub(crate) fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
+pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
     let (store, generation) = build(place, |_| Ok(()))?;
     make_current(place, generation)?;
     Ok(store)
@@ -162,7 +162,7 @@ pub(crate) fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
 /// # Errors
 /// Whatever `rows` yields; [`io::ErrorKind::InvalidData`] if the rows are not those of `applied`;
 /// whatever the disk says.
-pub(crate) fn create_generation(
+pub fn create_generation(
     place: &Place,
     mut rows: impl Iterator<Item = io::Result<Row>>,
     applied: &Checkpoint,

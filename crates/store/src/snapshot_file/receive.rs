@@ -14,20 +14,20 @@ use super::writer::TmpFile;
 use super::{SnapshotFile, file_name, invalid};
 
 /// A transfer that is under way. Dropped before [`Receiver::finish`], it leaves nothing.
-pub(crate) struct Receiver {
+pub struct Receiver {
     out: FileWriter,
     tmp: TmpFile,
 }
 
 /// A snapshot that arrived whole. Dropped before [`Received::adopt`], it leaves nothing.
-pub(crate) struct Received {
+pub struct Received {
     file: SnapshotFile,
     tmp: TmpFile,
 }
 
 impl Receiver {
     /// Begins to receive a snapshot into `dir`. How many bytes may come is the caller's to bound.
-    pub(crate) fn create(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Receiver> {
+    pub fn create(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Receiver> {
         // One transfer comes at a time, but one before it may not be installed yet.
         let mut number = 0;
         loop {
@@ -44,12 +44,12 @@ impl Receiver {
     }
 
     /// Writes the next bytes.
-    pub(crate) fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
         self.out.write_all(chunk)
     }
 
     /// Syncs the file and verifies it in full, and that it is a snapshot of `cluster_id`.
-    pub(crate) fn finish(self, cluster_id: &str) -> io::Result<Received> {
+    pub fn finish(self, cluster_id: &str) -> io::Result<Received> {
         self.out.file().sync_all()?;
         let file = verify(self.tmp.disk(), self.tmp.path())?;
         if file.cluster_id != cluster_id {
@@ -65,22 +65,22 @@ impl Receiver {
 
 impl Received {
     /// Where it is: a temporary name.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.file.path
     }
 
     /// Index and term of the last entry that is in it.
-    pub(crate) fn position(&self) -> (u64, u64) {
+    pub fn position(&self) -> (u64, u64) {
         (self.file.index, self.file.term)
     }
 
     /// Its size in bytes.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.file.len
     }
 
     /// Gives the file its final name in its folder, durably.
-    pub(crate) fn adopt(self) -> io::Result<SnapshotFile> {
+    pub fn adopt(self) -> io::Result<SnapshotFile> {
         let Received { mut file, mut tmp } = self;
         let dir = tmp
             .path()

@@ -22,6 +22,7 @@
 
 mod folder;
 mod installed;
+mod load;
 mod reader;
 mod receive;
 mod room;
@@ -37,16 +38,17 @@ use seqd_disk::{Disk, DiskFile};
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
-use crate::storage::checkpoint::{MAX_ROW_BYTES, StateStore};
+use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
 
-pub(crate) use folder::{
+pub use folder::{
     Bad, Recovered, check_readable, find_bad, keep_two, list, recover, set_aside, void_older,
 };
-pub(crate) use installed::InstalledMark;
-pub(crate) use reader::{SnapshotReader, summary};
-pub(crate) use receive::{Received, Receiver};
-pub(crate) use room::check_room;
-pub(crate) use writer::SnapshotWriter;
+pub use installed::InstalledMark;
+pub use load::load;
+pub use reader::{SnapshotReader, summary};
+pub use receive::{Received, Receiver};
+pub use room::check_room;
+pub use writer::SnapshotWriter;
 
 /// The first bytes of each snapshot. The kinds and versions of header and footer say the rest.
 const MAGIC: &[u8; 8] = b"seqdsnap";
@@ -55,7 +57,7 @@ const MAGIC: &[u8; 8] = b"seqdsnap";
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// The most bytes of the header's payload.
-pub(crate) const MAX_HEADER_BYTES: usize = 64 << 10;
+pub const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// The most bytes of a block: it is closed once it is full, so the largest row may come on top.
 const MAX_BLOCK_BYTES: usize = BLOCK_BYTES + ROW_PREFIX_BYTES + MAX_ROW_BYTES;
@@ -84,17 +86,17 @@ enum FrameKind {
 
 /// What a snapshot is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SnapshotHeader {
+pub struct SnapshotHeader {
     /// The cluster.
-    pub(crate) cluster_id: String,
+    pub cluster_id: String,
     /// Index of the last entry that is in it.
-    pub(crate) index: u64,
+    pub index: u64,
     /// Term of that entry.
-    pub(crate) term: u64,
+    pub term: u64,
     /// The log ID of that entry, as the caller encodes it.
-    pub(crate) log_id: Vec<u8>,
+    pub log_id: Vec<u8>,
     /// The membership at that entry, as the caller encodes it.
-    pub(crate) membership: Vec<u8>,
+    pub membership: Vec<u8>,
 }
 
 impl Versioned for SnapshotHeader {
@@ -118,25 +120,25 @@ impl Versioned for Footer {
 
 /// A snapshot that is complete on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SnapshotFile {
+pub struct SnapshotFile {
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The cluster.
-    pub(crate) cluster_id: String,
+    pub cluster_id: String,
     /// Index of the last entry that is in it.
-    pub(crate) index: u64,
+    pub index: u64,
     /// Term of that entry.
-    pub(crate) term: u64,
+    pub term: u64,
     /// The log ID of that entry, as the caller encodes it.
-    pub(crate) log_id: Vec<u8>,
+    pub log_id: Vec<u8>,
     /// The membership at that entry, as the caller encodes it.
-    pub(crate) membership: Vec<u8>,
+    pub membership: Vec<u8>,
     /// How many rows it has.
-    pub(crate) rows: u64,
-    /// The digest of its rows, as in [`crate::storage::checkpoint::Checkpoint`].
-    pub(crate) digest: u128,
+    pub rows: u64,
+    /// The digest of its rows, as in [`crate::checkpoint::Checkpoint`].
+    pub digest: u128,
     /// Its size in bytes.
-    pub(crate) len: u64,
+    pub len: u64,
 }
 
 impl SnapshotFile {
@@ -171,7 +173,7 @@ impl SnapshotFile {
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] before the first checkpoint, [`io::ErrorKind::InvalidData`] if
 /// the store's rows are not those of its record: nothing gets a final name then.
-pub(crate) fn take(
+pub fn take(
     store: &dyn StateStore,
     disk: &Arc<dyn Disk>,
     dir: &Path,
@@ -187,7 +189,7 @@ pub(crate) fn take(
 
 /// As [`take`], but the file never gets a final name and has none at all when this returns: it is
 /// there as long as it is open. It is not synced.
-pub(crate) fn take_unnamed(
+pub fn take_unnamed(
     store: &dyn StateStore,
     disk: &Arc<dyn Disk>,
     dir: &Path,

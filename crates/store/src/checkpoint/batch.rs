@@ -11,7 +11,7 @@ use super::record::{CheckpointRecord, seal, unseal};
 use super::{Change, Checkpoint};
 
 /// A checkpoint as bytes.
-pub(crate) fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec<u8>> {
+pub fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     put(&mut bytes, &[&seal(&CheckpointRecord::from(applied))?]);
     for (key, value) in changes {
@@ -25,7 +25,7 @@ pub(crate) fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec
 }
 
 /// What [`encode`] made bytes of; the rows are shown to `visit`.
-pub(crate) fn decode(
+pub fn decode(
     mut rest: &[u8],
     visit: &mut dyn FnMut(Vec<u8>, Option<Vec<u8>>),
 ) -> io::Result<Checkpoint> {

@@ -8,11 +8,11 @@ use seqd_state::codec::{self, CodecError, Versioned};
 use serde::{Deserialize, Serialize};
 
 use super::Checkpoint;
-use crate::storage::faults::newer;
+use crate::faults::newer;
 
 /// Whose rows these are. Written when the folder is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Format {
+pub struct Format {
     /// The cluster.
     pub(super) cluster_id: String,
     /// The number in the folder's name: a folder that was renamed by hand is not believed.

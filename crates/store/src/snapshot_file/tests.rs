@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use super::folder::Recovered;
 use super::reader::verify;
 use super::*;
-use crate::storage::checkpoint::memory::MemoryStore;
-use crate::storage::checkpoint::{
+use crate::checkpoint::memory::MemoryStore;
+use crate::checkpoint::{
     Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_generation, open,
 };
-use crate::tests::folder_builder::of_a_newer_program;
+use crate::testing::of_a_newer_program;
 
 mod unreadable;
 

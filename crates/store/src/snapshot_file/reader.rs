@@ -11,11 +11,11 @@ use super::{
     MAX_BLOCK_BYTES, MAX_FOOTER_BYTES, MAX_HEADER_BYTES, ROW_PREFIX_BYTES, SnapshotFile,
     SnapshotHeader, invalid,
 };
-use crate::storage::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
-use crate::storage::faults::{in_file, is_newer, named, newer};
+use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
+use crate::faults::{in_file, is_newer, named, newer};
 
 /// A snapshot whose header has been read and checked.
-pub(crate) struct SnapshotReader {
+pub struct SnapshotReader {
     input: BufReader<FileReader>,
     path: PathBuf,
     header: SnapshotHeader,
@@ -30,7 +30,7 @@ pub(crate) struct SnapshotReader {
 ///
 /// A row that was yielded had a right checksum, but only the end of the iterator says that the
 /// rows are complete: until `None` came without an error before it, they are not to be used.
-pub(crate) struct Rows {
+pub struct Rows {
     reader: SnapshotReader,
     block: Vec<u8>,
     at: usize,
@@ -53,7 +53,7 @@ pub(super) fn verify(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
 
 /// Reads the header and the footer alone. Only the header is checked: what is between them, and
 /// whether the footer fits it, is [`verify`]'s to say.
-pub(crate) fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
+pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     let mut reader = SnapshotReader::open(disk, path)?;
     let mut footer = [0; FOOTER_BYTES];
     let from_end = (FOOTER_BYTES + CRC_BYTES) as i64;
@@ -85,7 +85,7 @@ impl SnapshotReader {
     /// [`io::ErrorKind::InvalidData`] if it is damaged or no snapshot,
     /// [`io::ErrorKind::Unsupported`] if a newer program wrote it, else what the disk says; all
     /// errors of a reader name the file.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotReader> {
+    pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotReader> {
         let file = disk.open_read(path).and_then(FileReader::new);
         let file = file.map_err(|error| in_file(path, error))?;
         let len = file.len();
@@ -118,17 +118,17 @@ impl SnapshotReader {
     }
 
     /// What the snapshot is of.
-    pub(crate) fn header(&self) -> &SnapshotHeader {
+    pub fn header(&self) -> &SnapshotHeader {
         &self.header
     }
 
     /// The size of the file.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.len
     }
 
     /// All rows, checked on the way.
-    pub(crate) fn rows(self) -> Rows {
+    pub fn rows(self) -> Rows {
         Rows {
             reader: self,
             block: Vec::new(),
@@ -205,7 +205,7 @@ struct Place {
 
 impl Rows {
     /// Shows all rows to `visit`, copying none; at the end, how many they were and their digest.
-    pub(crate) fn visit(mut self, visit: &mut VisitRow<'_>) -> io::Result<Tally> {
+    pub fn visit(mut self, visit: &mut VisitRow<'_>) -> io::Result<Tally> {
         while let Some(step) = self.advance() {
             let Place { key, value } = step?;
             visit(&self.block[key], &self.block[value])?;

@@ -13,13 +13,13 @@
 //! It does not decide when to write, does not hold back for the log's synced index, and does not
 //! say anything to people: the caller does.
 
-pub(crate) mod batch;
+pub mod batch;
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) mod file_store;
+pub mod file_store;
 mod generation;
 mod intake;
-#[cfg(test)]
-pub(crate) mod memory;
+#[cfg(any(test, feature = "simulation"))]
+pub mod memory;
 mod record;
 mod sled_store;
 #[cfg(test)]
@@ -36,41 +36,41 @@ use seqd_disk::Disk;
 use seqd_state::StateLoader;
 use seqd_state::codec::CodecError;
 
-use crate::storage::faults::newer;
+use crate::faults::newer;
 
-pub(crate) use generation::{Opened, create_empty, create_generation, open, settle};
-use record::Format;
-pub(crate) use sled_store::{SledStores, folder_bytes};
+pub use generation::{Opened, create_empty, create_generation, open, settle};
+pub use record::Format;
+pub use sled_store::{SledStores, folder_bytes};
 
 /// A row of the state: key and value.
-pub(crate) type Row = (Vec<u8>, Vec<u8>);
+pub type Row = (Vec<u8>, Vec<u8>);
 
 /// A changed row: its key, and its new value or none if the row is gone.
-pub(crate) type Change = (Vec<u8>, Option<Vec<u8>>);
+pub type Change = (Vec<u8>, Option<Vec<u8>>);
 
 /// Looks at one row; an error ends the walk over the rows.
-pub(crate) type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
+pub type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
 
 /// Rows one after the other; an error ends them.
-pub(crate) type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
+pub type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
 
 /// The most bytes that one row, key and value together, may have.
 ///
 /// One mebibyte: far above the largest record of the state, and small enough that a reader of a
 /// damaged file can allocate it without harm.
-pub(crate) const MAX_ROW_BYTES: usize = 1 << 20;
+pub const MAX_ROW_BYTES: usize = 1 << 20;
 
 /// What a checkpoint says of itself: one record beside the rows, in the same atomic batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Checkpoint {
+pub struct Checkpoint {
     /// Index of the last applied entry.
-    pub(crate) index: u64,
+    pub index: u64,
     /// The last applied log ID, as the caller encodes it.
-    pub(crate) log_id: Vec<u8>,
+    pub log_id: Vec<u8>,
     /// The last applied membership, as the caller encodes it.
-    pub(crate) membership: Vec<u8>,
+    pub membership: Vec<u8>,
     /// The wrapping sum of [`seqd_state::row_hash`] over all rows of the state.
-    pub(crate) digest: u128,
+    pub digest: u128,
 }
 
 /// Where checkpoints go. One writer; a batch is durable when `write` returns.
@@ -80,7 +80,7 @@ pub(crate) struct Checkpoint {
 /// 2. `applied().index` never falls.
 /// 3. After a failed `write` every later one fails: whether the failed batch is on the disk is not
 ///    known, and asking the disk again would not tell.
-pub(crate) trait StateStore: Send + Sync {
+pub trait StateStore: Send + Sync {
     /// What the last checkpoint said; nothing before the first.
     fn applied(&self) -> Option<Checkpoint>;
 
@@ -114,7 +114,7 @@ impl fmt::Debug for dyn StateStore {
 }
 
 /// Makes and opens stores: one for each generation.
-pub(crate) trait Stores: Send + Sync {
+pub trait Stores: Send + Sync {
     /// Whether an open may hang, or end the thread that it is on.
     fn may_hang(&self) -> bool;
 
@@ -142,15 +142,15 @@ pub(crate) trait Stores: Send + Sync {
 
 /// Where the checkpoints of a node are, and what keeps them.
 #[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) cluster_id: String,
-    pub(crate) stores: Arc<dyn Stores>,
+pub struct Place {
+    pub disk: Arc<dyn Disk>,
+    pub data_dir: PathBuf,
+    pub cluster_id: String,
+    pub stores: Arc<dyn Stores>,
 }
 
 /// Takes in the rows of a store that is opened, before their digest is compared.
-pub(crate) trait TakeRows: Default + Send + 'static {
+pub trait TakeRows: Default + Send + 'static {
     /// Takes one row, of which the caller has the [`seqd_state::row_hash`].
     fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()>;
 
@@ -202,7 +202,7 @@ fn check_write(
 }
 
 /// Refuses a row over [`MAX_ROW_BYTES`].
-pub(crate) fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
+pub fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
     let bytes = key.len() + value.len();
     if bytes > MAX_ROW_BYTES {
         return Err(io::Error::new(
@@ -215,16 +215,16 @@ pub(crate) fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
 
 /// Counts rows and sums their hashes: the one way in which rows are compared with a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// How many rows were seen.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// The wrapping sum of their hashes.
-    pub(crate) digest: u128,
+    pub digest: u128,
 }
 
 impl Tally {
     /// Counts one row and returns its hash.
-    pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> u128 {
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> u128 {
         let hash = seqd_state::row_hash(key, value);
         self.rows += 1;
         self.digest = self.digest.wrapping_add(hash);
@@ -232,7 +232,7 @@ impl Tally {
     }
 
     /// An error that says what differs, if these are not the rows whose digest was recorded.
-    pub(crate) fn expect(self, digest: u128) -> io::Result<()> {
+    pub fn expect(self, digest: u128) -> io::Result<()> {
         if self.digest == digest {
             return Ok(());
         }

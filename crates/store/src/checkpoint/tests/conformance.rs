@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::storage::checkpoint::file_store::FileStores;
-use crate::storage::checkpoint::memory::MemoryStore;
+use crate::checkpoint::file_store::FileStores;
+use crate::checkpoint::memory::MemoryStore;
 
 /// What every store must do. `reopen` closes the store that it is given and opens it again.
 fn conforms(

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use seqd_disk::OsDisk;
 
 use super::*;
-use crate::tests::folder_builder::copy;
+use crate::testing::copy;
 
 mod conformance;
 mod damage;

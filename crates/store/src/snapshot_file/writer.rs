@@ -11,7 +11,7 @@ use seqd_state::codec;
 use super::{
     BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
 };
-use crate::storage::checkpoint::{Tally, check_row};
+use crate::checkpoint::{Tally, check_row};
 
 /// Tells the files of one process apart that get no name; what a kill leaves of them is removed at
 /// the next start.
@@ -22,7 +22,7 @@ static UNNAMED: AtomicU64 = AtomicU64::new(0);
 const SYNC_EVERY_BYTES: u64 = 4 << 20;
 
 /// A snapshot that is being written. Dropped before [`SnapshotWriter::finish`], it leaves nothing.
-pub(crate) struct SnapshotWriter {
+pub struct SnapshotWriter {
     out: BufWriter<FileWriter>,
     dir: PathBuf,
     tmp: TmpFile,
@@ -85,7 +85,7 @@ impl Drop for TmpFile {
 
 impl SnapshotWriter {
     /// Begins a snapshot in `dir`, which exists.
-    pub(crate) fn create(
+    pub fn create(
         disk: &Arc<dyn Disk>,
         dir: &Path,
         header: SnapshotHeader,
@@ -95,7 +95,7 @@ impl SnapshotWriter {
     }
 
     /// Begins a snapshot that gets no name: see [`SnapshotWriter::finish_unnamed`].
-    pub(crate) fn create_unnamed(
+    pub fn create_unnamed(
         disk: &Arc<dyn Disk>,
         dir: &Path,
         header: SnapshotHeader,
@@ -135,7 +135,7 @@ impl SnapshotWriter {
     }
 
     /// Writes one row. Each key comes once; the order is kept.
-    pub(crate) fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    pub fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         check_row(key, value)?;
         for part in [key, value] {
             // A row has at most 1 MiB, so its lengths fit.
@@ -153,12 +153,12 @@ impl SnapshotWriter {
     }
 
     /// What was written so far.
-    pub(crate) fn tally(&self) -> Tally {
+    pub fn tally(&self) -> Tally {
         self.tally
     }
 
     /// Closes the file, syncs it and gives it its final name, durably.
-    pub(crate) fn finish(mut self) -> io::Result<SnapshotFile> {
+    pub fn finish(mut self) -> io::Result<SnapshotFile> {
         let footer = self.close()?;
         self.out.get_ref().file().sync_all()?;
         let name = file_name(self.header.index, self.header.term);
@@ -168,7 +168,7 @@ impl SnapshotWriter {
 
     /// Closes the file and takes its name away: it is there for as long as the answer is kept, and
     /// not synced. The answered path is the one that it had.
-    pub(crate) fn finish_unnamed(mut self) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
+    pub fn finish_unnamed(mut self) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
         let footer = self.close()?;
         let file = Arc::clone(self.out.get_ref().file());
         let path = self.tmp.path().to_owned();

@@ -22,12 +22,12 @@ struct Named {
 struct Newer(String);
 
 /// The error for it.
-pub(crate) fn newer(what: impl Into<String>) -> io::Error {
+pub fn newer(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, Newer(what.into()))
 }
 
 /// Whether an error is one of [`newer`]: the kernel also calls things unsupported.
-pub(crate) fn is_newer(error: &io::Error) -> bool {
+pub fn is_newer(error: &io::Error) -> bool {
     causes(error).any(|error| error.get_ref().is_some_and(|cause| cause.is::<Newer>()))
 }
 
@@ -38,18 +38,18 @@ fn causes(error: &io::Error) -> impl Iterator<Item = &io::Error> {
 }
 
 /// The same error, saying in which file.
-pub(crate) fn in_file(path: &Path, error: io::Error) -> io::Error {
+pub fn in_file(path: &Path, error: io::Error) -> io::Error {
     named(path.display().to_string(), error)
 }
 
 /// The same error, saying of what.
-pub(crate) fn named(what: String, error: io::Error) -> io::Error {
+pub fn named(what: String, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Named { what, error })
 }
 
 /// Whether an error says something of the machine and nothing of the file or folder that was read:
 /// what is there may be whole, and nothing that is done to it helps.
-pub(crate) fn is_of_the_machine(error: &io::Error) -> bool {
+pub fn is_of_the_machine(error: &io::Error) -> bool {
     use io::ErrorKind;
     let no_handles = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     let kind_says_so = matches!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::storage::checkpoint::generation::build;
+use crate::checkpoint::generation::build;
 
 #[test]
 fn a_new_node_begins_empty_and_stays_so_until_the_first_checkpoint() {

@@ -55,7 +55,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 /// Stores on sled. What sled does by itself goes past the disk that these are given: only what we
 /// add, the syncs and the witness, goes through it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SledStores;
+pub struct SledStores;
 
 impl Stores for SledStores {
     fn may_hang(&self) -> bool {
@@ -419,7 +419,7 @@ fn sync_tree(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
 }
 
 /// Bytes that the files below a folder take on the disk.
-pub(crate) fn folder_bytes(folder: &Path) -> u64 {
+pub fn folder_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return 0;
     };

@@ -5,11 +5,11 @@ use std::io;
 
 /// Whether something failed, and how at first.
 #[derive(Debug, Default)]
-pub(crate) struct FirstError(Option<(io::ErrorKind, String)>);
+pub struct FirstError(Option<(io::ErrorKind, String)>);
 
 impl FirstError {
     /// Keeps what failed, unless something did before.
-    pub(crate) fn note<T>(&mut self, done: &io::Result<T>) {
+    pub fn note<T>(&mut self, done: &io::Result<T>) {
         if let Err(error) = done {
             self.0
                 .get_or_insert_with(|| (error.kind(), error.to_string()));
@@ -17,7 +17,7 @@ impl FirstError {
     }
 
     /// Tells it, every time.
-    pub(crate) fn check(&self) -> io::Result<()> {
+    pub fn check(&self) -> io::Result<()> {
         match &self.0 {
             Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
             None => Ok(()),

@@ -10,7 +10,7 @@ const LEFT_FREE: u64 = 32 << 20;
 
 /// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One that does
 /// not say how much it has is not asked again.
-pub(crate) fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
+pub fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
     let Ok(known) = rustix::fs::statvfs(folder) else {
         return Ok(());
     };

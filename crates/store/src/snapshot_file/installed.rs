@@ -21,7 +21,7 @@ const FILE_NAME: &str = "installed";
 const FILE_BYTES: usize = 20;
 
 /// The mark, in memory and on the disk.
-pub(crate) struct InstalledMark {
+pub struct InstalledMark {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     held: Mutex<Option<(u64, u64)>>,
@@ -29,7 +29,7 @@ pub(crate) struct InstalledMark {
 
 impl InstalledMark {
     /// Reads it. One that is damaged counts as none.
-    pub(crate) fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<InstalledMark> {
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<InstalledMark> {
         let held = match read_file(&**disk, &dir.join(FILE_NAME), FILE_BYTES) {
             Ok(bytes) => bytes.and_then(|bytes| parse(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
@@ -47,12 +47,12 @@ impl InstalledMark {
     }
 
     /// Index and term of the snapshot whose installation has begun, until the purge.
-    pub(crate) fn get(&self) -> Option<(u64, u64)> {
+    pub fn get(&self) -> Option<(u64, u64)> {
         *self.held()
     }
 
     /// Sets it; it is on the disk when this returns.
-    pub(crate) fn set(&self, index: u64, term: u64) -> io::Result<()> {
+    pub fn set(&self, index: u64, term: u64) -> io::Result<()> {
         let mut bytes = [index.to_le_bytes(), term.to_le_bytes()].concat();
         let crc = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
@@ -63,7 +63,7 @@ impl InstalledMark {
     }
 
     /// Removes it once the log is durably purged up to `index`, or known to reach that far.
-    pub(crate) fn clear_upto(&self, index: u64) -> io::Result<()> {
+    pub fn clear_upto(&self, index: u64) -> io::Result<()> {
         let mut held = self.held();
         if held.is_some_and(|(of, _)| of <= index) {
             self.disk.remove(&self.dir.join(FILE_NAME))?;

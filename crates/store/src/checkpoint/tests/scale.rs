@@ -1,6 +1,6 @@
 //! A large state: what an opening, a snapshot and an installation cost in time and memory.
 //!
-//! `SEQD_SCALE_ROWS=2000000 cargo test --release -p seqd-raft --lib scale -- --nocapture` prints
+//! `SEQD_SCALE_ROWS=2000000 cargo test --release -p seqd-store --lib scale -- --nocapture` prints
 //! the figures of two million rows; without it a few thousand show that it works.
 
 use std::time::Instant;
@@ -12,7 +12,7 @@ use seqd_state::{
 };
 
 use super::*;
-use crate::storage::snapshot_file;
+use crate::snapshot_file;
 
 fn rows_wanted() -> u64 {
     std::env::var("SEQD_SCALE_ROWS").map_or(4_000, |rows| rows.parse().unwrap())
@@ -137,7 +137,7 @@ fn a_state_of_any_size_is_opened_snapshotted_and_installed() {
     });
     assert_eq!(kept.valid, std::slice::from_ref(&file));
     let (state, store) = measured("installing it", || {
-        crate::storage::checkpointer::load(&file, &place).unwrap()
+        snapshot_file::load(&file, &place).unwrap()
     });
     assert_eq!(state.digest().0, digest);
     drop(store);

@@ -30,7 +30,7 @@ const START_BYTES: usize = 8;
 
 /// Stores in files.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FileStores;
+pub struct FileStores;
 
 /// One file and what it holds.
 struct FileStore {

@@ -17,7 +17,7 @@ struct Image {
 
 /// A handle on rows in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MemoryStore {
+pub struct MemoryStore {
     image: Arc<Mutex<Image>>,
 }
 

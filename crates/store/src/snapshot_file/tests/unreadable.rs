@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use seqd_disk::{Tap, Tapped};
 
 use super::*;
-use crate::storage::snapshot_file::folder::Bad;
+use crate::snapshot_file::folder::Bad;
 
 /// Refuses the reads of one file that come after so many.
 struct Refuses {

@@ -1,0 +1,24 @@
+//! A snapshot's rows as the state and as a new generation of the store.
+
+use std::io;
+
+use seqd_state::{State, StateLoader};
+
+use super::{SnapshotFile, SnapshotReader};
+use crate::checkpoint::{self, Checkpoint, Place, StateStore, TakeRows};
+
+/// Builds the state and a new generation of the store from a snapshot, in two passes over the file:
+/// beside the state itself no more than a block and a batch of it is in memory.
+pub fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn StateStore>)> {
+    let rows = || SnapshotReader::open(&*place.disk, &file.path).map(SnapshotReader::rows);
+    let mut loader = StateLoader::default();
+    rows()?.visit(&mut |key, value| TakeRows::row(&mut loader, key, value))?;
+    let position = Checkpoint {
+        index: file.index,
+        log_id: file.log_id.clone(),
+        membership: file.membership.clone(),
+        digest: file.digest,
+    };
+    let store = checkpoint::create_generation(place, rows()?, &position)?;
+    Ok((loader.finish(), store))
+}
