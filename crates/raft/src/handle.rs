@@ -80,6 +80,13 @@ pub enum Phase {
     Stopped(Stop),
 }
 
+impl Phase {
+    /// Whether the node's Raft runs.
+    pub fn is_running(&self) -> bool {
+        matches!(self, Self::Running)
+    }
+}
+
 /// Why a proposal or a linearizable read was not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ProposeError {

@@ -4,32 +4,39 @@
 
 pub use seqd_state as state;
 
+pub use crate::export::{Export, SnapshotError};
 pub use crate::handle::{
     MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status, Stop,
     StorageStats,
 };
 pub use crate::raft::Raft;
-pub use crate::storage::export::{Export, SnapshotError};
 
-mod duties;
-mod founding;
-mod gatherer;
+mod bootstrap;
+mod cluster_id;
+mod context;
+mod conversation;
+mod export;
 mod handle;
-mod identity;
+mod handshake;
 mod latency;
-mod local;
-mod members;
+mod leadership;
+mod membership;
+mod network;
+mod node;
 pub mod offline;
+mod openraft_config;
 mod peers;
+mod proposer;
 mod raft;
+mod receive;
 mod records;
 mod replica;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
-mod stamping;
+mod start;
 mod status;
 mod storage;
-mod succession;
+mod tasks;
 mod types;
 mod wire;
 

@@ -5,26 +5,27 @@ use std::sync::PoisonError;
 use openraft::async_runtime::WatchReceiver;
 use seqd_state::NodeId;
 
+use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberStatus, Role, Status, StorageStats};
-use crate::local::Local;
-use crate::members;
+use crate::node::Node;
 use crate::replica::Replica;
 use seqd_store::snapshot_file;
 
 /// The whole picture.
-pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usize) -> Status {
-    let identity = local.identity();
+pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize) -> Status {
+    let context = &node.context;
+    let identity = context.identity();
     let mut status = Status {
         cluster_id: identity
             .as_ref()
             .map(|identity| identity.cluster_id.clone()),
-        name: local.settings.name.clone(),
+        name: context.settings.name.clone(),
         node_id: identity.map(|identity| NodeId(identity.node)),
         role: Role::Follower,
         term: 0,
         leader: None,
         has_quorum_contact: false,
-        disk_hangs: local.disk.hangs(),
+        disk_hangs: context.disk.hangs(),
         caught_up: false,
         applied: 0,
         digest: seqd_state::Digest(0),
@@ -35,7 +36,7 @@ pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usiz
         leader_changes,
         proposals_pending,
     };
-    let Some(replica) = local.replica.get() else {
+    let Some(replica) = node.replica() else {
         return status;
     };
     let (term, last_log) = {
@@ -45,7 +46,7 @@ pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usiz
     };
     status.term = term;
     status.last_log = last_log.unwrap_or(0);
-    status.role = members::role(replica, replica.node);
+    status.role = replica.role(replica.node);
     status.has_quorum_contact = replica.has_quorum_contact();
     status.leader = replica.live_leader().map(NodeId);
     status.caught_up = replica.is_caught_up();
@@ -58,21 +59,21 @@ pub(crate) fn status(local: &Local, leader_changes: u64, proposals_pending: usiz
     status.voters = voters.len();
     status.reachable = voters
         .iter()
-        .filter(|id| **id == replica.node || local.peer(**id).is_reachable())
+        .filter(|id| **id == replica.node || context.peer(**id).is_reachable())
         .count();
-    status.members = members(local, replica);
+    status.members = members(context, replica);
     status
 }
 
 /// All members, by name.
-pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
+pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberStatus> {
     let mut all: Vec<MemberStatus> = replica
         .members()
         .into_iter()
         .map(|(id, member)| {
             let own = id == replica.node;
-            let known = local.peer(id);
-            let report = local
+            let known = context.peer(id);
+            let report = context
                 .report
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +83,7 @@ pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
             MemberStatus {
                 name: member.name,
                 id: NodeId(id),
-                role: members::role(replica, id),
+                role: replica.role(id),
                 http: member.http,
                 peer: member.peer,
                 reachable: own || known.is_reachable(),
@@ -97,7 +98,7 @@ pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
                     known.ping.as_ref().map(|p| p.report.clone())
                 },
                 version: if own {
-                    Some(local.settings.version.clone())
+                    Some(context.settings.version.clone())
                 } else {
                     known.ping.map(|p| p.version)
                 },
@@ -109,21 +110,13 @@ pub(crate) fn members(local: &Local, replica: &Replica) -> Vec<MemberStatus> {
     all
 }
 
-/// The index up to which this leader knows a node's log to equal its own.
-pub(crate) fn matched_index(replica: &Replica, node: u64) -> Option<u64> {
-    let metrics = replica.raft.metrics();
-    let metrics = metrics.borrow_watched();
-    let matched = metrics.replication.as_ref()?.get(&node)?.as_ref()?;
-    Some(matched.index())
-}
-
 /// Counters and gauges of the log, the snapshots and the checkpoint.
-pub(crate) fn storage(local: &Local) -> StorageStats {
-    let Some(replica) = local.replica.get() else {
+pub(crate) fn storage(node: &Node) -> StorageStats {
+    let Some(replica) = node.replica() else {
         return StorageStats::default();
     };
     let wal = replica.wal.stats();
-    let folder = &local.folder;
+    let folder = &node.context.folder;
     let snapshots = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap_or_default();
     StorageStats {
         fsyncs: wal.fsyncs,

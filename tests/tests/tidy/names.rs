@@ -8,7 +8,11 @@ const NAMED: [(&str, &[&str]); 6] = [
     ("sled::", &["crates/store/src/checkpoint/sled_store.rs"]),
     (
         "axum::",
-        &["crates/node/src/", "crates/raft/src/wire/peer_server"],
+        &[
+            "crates/node/src/",
+            "crates/raft/src/receive/",
+            "crates/raft/src/wire/acceptor.rs",
+        ],
     ),
     ("bincode::", &["crates/state/src/codec.rs"]),
     ("SystemTime::now", &["crates/node/src/clock.rs"]),

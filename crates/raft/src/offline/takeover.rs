@@ -18,7 +18,7 @@ use seqd_wal::{Done, Wal, WalOptions};
 use serde::Serialize;
 
 use super::OfflineError;
-use crate::identity;
+use crate::cluster_id;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
 use crate::storage::folder::{Folder, Identity};
 use crate::types::{self, LogId, Member, Membership, StoredMembership};
@@ -153,10 +153,10 @@ pub(super) fn take_over(
     let lineage = lineage(&settings.cluster_id, ancestors, &state);
     let began_ms = lineage
         .iter()
-        .filter_map(|id| identity::time_of_id(id))
+        .filter_map(|id| cluster_id::time_of_id(id))
         .min();
     let wall_ms = state.last_wall_ms().0;
-    let cluster_id = identity::cluster_id_at(WallMs(wishes.now_ms))
+    let cluster_id = cluster_id::cluster_id_at(WallMs(wishes.now_ms))
         .map_err(|stop| OfflineError::new("failure", stop.message))?;
     let restoration = Restoration {
         cluster_id: cluster_id.clone(),

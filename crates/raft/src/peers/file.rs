@@ -2,24 +2,12 @@
 //! altogether still knows who acknowledged what.
 //!
 //! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse.
-//!
-//! One writes at a time, what the table holds by then: a write that a stop overtakes goes on by
-//! itself, and both use the same temporary name. Once the file is closed nobody writes any more,
-//! for the folder may be another process's.
-
-use std::io;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
 use super::table::{Row, Table};
-use crate::local::Local;
 use crate::storage::folder::Folder;
-
-/// Time between two looks at whether the table has changed.
-const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// The table as stored.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,66 +42,10 @@ pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Table {
     }
 }
 
-/// Writes the table whenever it has changed, each second, as long as the node lives.
-pub(crate) async fn keep(local: Arc<Local>) {
-    let mut written = 0;
-    let mut failed = false;
-    while !local.is_stopped() {
-        tokio::time::sleep(WRITE_EVERY).await;
-        if let Some(replica) = local.replica.get() {
-            local.peers.retain(|node| !replica.is_removed(node));
-        }
-        let version = local.peers.version();
-        if version == written {
-            continue;
-        }
-        let writer = Arc::clone(&local);
-        let result = tokio::task::spawn_blocking(move || write(&writer)).await;
-        match result.map_err(io::Error::other).and_then(|result| result) {
-            Ok(()) => {
-                written = version;
-                failed = false;
-            }
-            Err(error) if !failed => {
-                tracing::warn!(%error, "the file `peers` was not written; it is tried again");
-                failed = true;
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-/// What whoever writes the file holds.
-#[derive(Debug, Default)]
-pub(super) struct Turn {
-    closed: bool,
-}
-
-/// Writes the table, unless the file is closed.
-pub(crate) fn write(local: &Local) -> io::Result<()> {
-    let Some(identity) = local.identity() else {
-        return Ok(());
-    };
-    let turn = local.peers.file.lock();
-    let turn = turn.unwrap_or_else(PoisonError::into_inner);
-    if turn.closed {
-        return Ok(());
-    }
-    let (rows, _) = local.peers.rows();
-    local.folder.write_peers(&PeersRecord {
-        cluster_id: identity.cluster_id,
-        rows,
-    })
-}
-
-/// Waits for a write that goes on; later ones do nothing.
-pub(crate) fn close(local: &Local) {
-    let turn = local.peers.file.lock();
-    turn.unwrap_or_else(PoisonError::into_inner).closed = true;
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::peers::table::{Shown, Start};
     use crate::types;

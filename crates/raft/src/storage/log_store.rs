@@ -20,8 +20,8 @@ use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
-use crate::peers::synced::Synced;
 use crate::records::{self, LogIdRecord, VoteRecord};
+use crate::storage::synced::Synced;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 use seqd_store::snapshot_file::InstalledMark;
 

@@ -3,17 +3,14 @@
 //! The log and the snapshots are the truth; the checkpoint spares a start their replay.
 //!
 //! - the folder as a whole: [`folder`], [`opening`]
-//! - the log: [`log_store`]
+//! - the log: [`log_store`], and how much of it is on the disk, [`synced`]
 //! - the state: [`machine`] in memory, [`checkpointer`] beneath it, [`staging`] while a snapshot is
 //!   read
-//! - a snapshot for somebody outside of the cluster: [`export`]
-//! - a disk that hangs: [`disk_watch`]
 
 pub(crate) mod checkpointer;
-pub(crate) mod disk_watch;
-pub(crate) mod export;
 pub(crate) mod folder;
 pub(crate) mod log_store;
 pub(crate) mod machine;
 pub(crate) mod opening;
 pub(crate) mod staging;
+pub(crate) mod synced;

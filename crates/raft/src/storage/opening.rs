@@ -4,6 +4,7 @@
 //! rebuilt from them; a log that ends before the checkpoint, or begins after all that is held, is
 //! corruption, and refused.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use seqd_state::{State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
 use crate::handle::Stop;
-use crate::local::{Began, Local};
 use crate::peers::table::Shown;
 use crate::storage::checkpointer;
 use crate::storage::folder::{self, Folder, Identity};
@@ -41,6 +41,15 @@ pub(crate) struct Storage {
     snapshot: Option<LogId>,
 }
 
+/// What a start found in its folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Began {
+    /// The vote and the last log ID.
+    pub(crate) shown: Shown,
+    /// The voters, as far as its checkpoint knows.
+    pub(crate) voters: BTreeSet<u64>,
+}
+
 /// What was wrong with the folder and could be made good.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Healed {
@@ -54,10 +63,9 @@ pub(crate) struct Healed {
 
 impl Storage {
     /// Opens and checks the folder's log and state.
-    pub(crate) async fn open(local: &Arc<Local>, identity: &Identity) -> Result<Self, Stop> {
-        let local = Arc::clone(local);
+    pub(crate) async fn open(folder: Arc<Folder>, identity: &Identity) -> Result<Self, Stop> {
         let cluster_id = identity.cluster_id.clone();
-        let open = move || open_storage(&local.folder, cluster_id, Arc::new(SledStores), Wal::open);
+        let open = move || open_storage(&folder, cluster_id, Arc::new(SledStores), Wal::open);
         tokio::task::spawn_blocking(open)
             .await
             .map_err(|e| folder::invariant(format!("opening the storage panicked: {e}")))?

@@ -63,7 +63,7 @@ async fn take_snapshot(cluster: &Cluster, sequence: &str) -> u64 {
     let created = raft.propose(vec![create(sequence)], deadline());
     created.await.unwrap();
     let applied = raft.status().applied;
-    let replica = raft.local().replica.get().unwrap();
+    let replica = raft.node().replica().unwrap();
     replica.raft.trigger().snapshot().await.unwrap();
     wait("the snapshot is taken", || async {
         newest(replica).await.is_some_and(|index| index >= applied)
@@ -88,7 +88,7 @@ async fn a_snapshot_that_cannot_be_read_ends_no_node_and_keeps_none_down() {
     let path = snapshots.join(name.unwrap());
     sector.comes_at(Some(&path));
 
-    let replica = Arc::clone(cluster.raft(0).local().replica.get().unwrap());
+    let replica = Arc::clone(cluster.raft(0).node().replica().unwrap());
     assert_eq!(newest(&replica).await, Some(older));
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
     drop(replica);
@@ -136,7 +136,7 @@ async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_anothe
     cluster.start(0).await.unwrap();
     cluster.ready().await;
     purged_behind_snapshots(&cluster).await;
-    let folder = &cluster.raft(0).local().folder;
+    let folder = &cluster.raft(0).node().context.folder;
     let kept = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap();
     let newest = kept[0].path.clone();
     middle.0.lock().unwrap().0 = Some(newest.clone());

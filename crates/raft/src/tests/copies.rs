@@ -45,7 +45,7 @@ async fn knows(cluster: &Cluster, at: usize, of: usize) {
     let node = cluster.raft(of).status().node_id.unwrap().0;
     let last = cluster.raft(of).status().last_log;
     wait("what was acknowledged is known", || async {
-        let (rows, _) = cluster.raft(at).local().peers.rows();
+        let (rows, _) = cluster.raft(at).node().context.peers.rows();
         rows.iter().any(|(id, record)| {
             *id == node && record.shown.last.is_some_and(|shown| shown.index >= last)
         })

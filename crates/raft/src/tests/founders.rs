@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use super::harness::{Cluster, next, options, wait};
-use crate::gatherer::Gatherer;
-use crate::local::Began;
-use crate::members;
+use crate::context::ClusterView;
 use crate::peers::table::Shown;
-use crate::raft;
-use crate::wire::peer_server::{self, Service};
+use crate::proposer::ProposalBatcher;
+use crate::receive::{self, Service};
+use crate::start::FolderOpen;
+use crate::storage::opening::Began;
 
 /// The second founder takes its identity, and goes no further before the first has begun the log:
 /// it then hears a founder whose first membership waits for the second's own word.
@@ -22,34 +22,33 @@ async fn a_founder_that_was_slower_believes_one_that_has_begun() {
     let slow = &cluster.spots[1];
     let disk = Arc::new(OsDisk);
     let options = options(disk, &slow.name, &slow.folder, &slow.addr, &cluster.peers).await;
-    let (local, listener) = raft::open(options).unwrap();
+    let (folder, listener) = FolderOpen::open(options).unwrap();
+    let node = folder.node;
+    let context = Arc::clone(&node.context);
     let nothing = Began {
         shown: Shown::default(),
         voters: BTreeSet::new(),
     };
-    local.found_history(false, nothing);
-    let service = Arc::new(Service {
-        local: Arc::clone(&local),
-        gatherer: Arc::new(Gatherer::start(Arc::clone(&local))),
-        receiving: Semaphore::new(1),
-    });
+    context.found_history(false, nothing);
+    let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));
+    let service = Arc::new(Service::new(node, batcher));
     let (over, heard) = oneshot::channel::<()>();
     let until = async move { drop(heard.await) };
-    let server = peer_server::serve(listener, service, until).unwrap();
+    let server = receive::serve(listener, service, until).unwrap();
 
     cluster.start(0).await.unwrap();
-    let first = cluster.raft(0).local();
+    let first = cluster.raft(0).node();
     wait("the first founder has begun the log", || async {
-        let replica = first.replica.get();
+        let replica = first.replica();
         replica.is_some_and(|replica| replica.has_history())
     })
     .await;
-    assert!(local.identity().is_some_and(|own| !own.founder));
-    assert_eq!(members::votes(first.replica.get().unwrap(), 1), None);
+    assert!(context.identity().is_some_and(|own| !own.founder));
+    assert_eq!(first.replica().unwrap().votes(1), None);
 
     drop(over);
     server.await.unwrap();
-    local.folder.unlock();
+    context.folder.unlock();
     cluster.start(1).await.unwrap();
     cluster.create_orders(1).await;
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));

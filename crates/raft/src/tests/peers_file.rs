@@ -10,7 +10,7 @@ use std::time::Duration;
 use seqd_disk::{OsDisk, Tap, Tapped};
 
 use super::harness::Cluster;
-use crate::peers::file;
+use crate::tasks::peers_file;
 
 /// Holds one write of the file at its sync: says that it is there, and waits until it may go on.
 #[derive(Default)]
@@ -44,11 +44,11 @@ async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
     let (release, go_on) = mpsc::channel();
     *hold.0.lock().unwrap() = Some((arrived, go_on));
     let (first, second) = (cluster.raft(0).clone(), cluster.raft(0).clone());
-    let first = thread::spawn(move || file::write(first.local()));
+    let first = thread::spawn(move || peers_file::write(&first.node().context));
     is_held.recv().unwrap();
     let (done, is_done) = mpsc::channel();
     let second = thread::spawn(move || {
-        let written = file::write(second.local());
+        let written = peers_file::write(&second.node().context);
         done.send(()).unwrap();
         written
     });
@@ -61,10 +61,10 @@ async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
     );
     first.join().unwrap().unwrap();
     second.join().unwrap().unwrap();
-    let local = cluster.raft(0).local();
+    let context = &cluster.raft(0).node().context;
     assert_eq!(
-        local.folder.peers().unwrap().unwrap().rows,
-        local.peers.rows().0
+        context.folder.peers().unwrap().unwrap().rows,
+        context.peers.rows().0
     );
     cluster.stop_all().await;
 }
@@ -77,6 +77,6 @@ async fn after_the_stop_nobody_writes_the_file_any_more() {
     cluster.stop_all().await;
     let path = cluster.spots[0].folder.join("peers");
     std::fs::remove_file(&path).unwrap();
-    file::write(raft.local()).unwrap();
+    peers_file::write(&raft.node().context).unwrap();
     assert!(!path.exists());
 }

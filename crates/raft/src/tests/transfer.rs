@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::harness::{Cluster, caught_up, create, deadline, free_addr, learner, next, start, wait};
 use crate::records;
-use crate::replica::{Replica, current_vote};
+use crate::replica::Replica;
 use crate::wire::messages::{Sealed, SnapshotHead};
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link, RejectionCode};
@@ -70,7 +70,7 @@ async fn carry(mut caller: TcpStream, target: String, breaks_left: Arc<AtomicU64
 }
 
 fn replica(raft: &crate::Raft) -> Arc<Replica> {
-    Arc::clone(raft.local().replica.get().expect("it runs"))
+    Arc::clone(raft.node().replica().expect("it runs"))
 }
 
 /// Two snapshots, and a log that begins behind the first of them.
@@ -143,8 +143,8 @@ async fn a_snapshot_that_turned_bad_under_its_leader_is_set_aside_and_the_learne
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
     purged_behind_snapshots(&cluster).await;
-    let local = cluster.raft(0).local();
-    let (disk, snapshots) = (local.folder.disk(), local.folder.snapshots());
+    let context = &cluster.raft(0).node().context;
+    let (disk, snapshots) = (context.folder.disk(), context.folder.snapshots());
     let kept = || snapshot_file::list(&**disk, &snapshots).unwrap();
     let newest = kept()[0].path.clone();
     let mut bytes = std::fs::read(&newest).unwrap();
@@ -171,12 +171,12 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
     let replica = replica(cluster.raft(from));
     let target = cluster.raft(to).status().node_id.unwrap().0;
     let message = SnapshotHead {
-        vote: (&current_vote(&replica.raft)).into(),
+        vote: (&replica.current_vote()).into(),
         last: replica.applied.read().applied.as_ref().map(Into::into),
         membership: (&replica.applied.read().membership).into(),
         len,
     };
-    let envelope = cluster.raft(from).local().envelope(target).unwrap();
+    let envelope = cluster.raft(from).node().context.envelope(target).unwrap();
     let head = records::encode(&Sealed { envelope, message }).unwrap();
     [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &head].concat()
 }
@@ -188,7 +188,7 @@ async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
     let leader = cluster.leader().expect("there is a leader");
     let follower = 1 - leader;
     let body = announced(&cluster, leader, follower, u64::MAX);
-    let transport = &cluster.raft(leader).local().transport;
+    let transport = &cluster.raft(leader).node().context.transport;
     let addr = &cluster.spots[follower].addr;
     let limit = Duration::from_secs(20);
     let sent = transport.post(Link::Snapshots, addr, paths::SNAPSHOT, body, limit);

@@ -1,4 +1,4 @@
-//! A snapshot for somebody outside of the cluster: written for this one download, streamed, gone.
+//! A snapshot for a client outside of the cluster: written for this one download, streamed, gone.
 //!
 //! Invariants:
 //! - It is none of the kept snapshots and changes nothing about them: neither what openraft sends
@@ -17,9 +17,9 @@ use seqd_state::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
-use crate::gatherer::Gatherer;
 use crate::handle::ProposeError;
-use crate::local::Local;
+use crate::node::Node;
+use crate::proposer::ProposalBatcher;
 use seqd_store::snapshot_file::SnapshotFile;
 
 /// Downloads at once: each takes the disk's room for one snapshot, and the checkpoint's thread while
@@ -50,7 +50,7 @@ pub enum SnapshotError {
     /// The disk did not take it.
     #[error("the snapshot could not be written: {detail}")]
     Disk {
-        /// What it said.
+        /// What the disk returned.
         detail: String,
     },
 }
@@ -76,8 +76,8 @@ pub struct Export {
 /// Takes a snapshot that holds whatever was acknowledged before the call; with `stale`, whatever
 /// this node has applied.
 pub(crate) async fn export(
-    local: &Local,
-    gatherer: &Gatherer,
+    node: &Node,
+    batcher: &ProposalBatcher,
     places: &Arc<Semaphore>,
     stale: bool,
     deadline: Instant,
@@ -85,13 +85,13 @@ pub(crate) async fn export(
     let place = Arc::clone(places).try_acquire_owned();
     let place = place.map_err(|_| SnapshotError::Busy { limit: AT_ONCE })?;
     if !stale {
-        gatherer.read(deadline).await?;
+        batcher.read(deadline).await?;
     }
-    let Some(replica) = local.replica.get() else {
+    let Some(replica) = node.replica() else {
         let detail = "this node has no state yet".to_owned();
         return Err(ProposeError::NoQuorum { detail }.into());
     };
-    // A task of its own: the checkpoint's thread does not hear of a client that has gone, so its
+    // A task of its own: the checkpoint's thread does not notice a client that has gone, so its
     // place is free only once the snapshot is written.
     let replica = Arc::clone(replica);
     let taken = tokio::spawn(async move { (replica.export().await, place) }).await;

@@ -1,34 +1,27 @@
-//! A start shows itself before its Raft runs: what it has on its disk, to everybody it knows of.
+//! Admission: before its Raft runs, a start sends every peer what it has on its disk.
 //!
 //! It needs one answer of another voter of its cluster, and gives the rest one election time to
 //! answer. None may know a reason against this start. Peers answer while they themselves still
 //! wait for an answer, so a whole cluster can start at once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::introduction::consider;
+use super::hello::{self, HELLO_LIMIT, ROUND, Round};
+use super::introduce::consider;
+use crate::context::NodeContext;
 use crate::handle::{Phase, Stop};
-use crate::local::Local;
 use crate::storage::folder::{self, Identity};
 use crate::storage::opening::Loaded;
-use crate::wire::hello::{self, HELLO_LIMIT, Round};
 use crate::wire::messages::{HelloReply, Standing};
-
-/// Pause between two rounds of hellos.
-pub(crate) const ROUND: Duration = Duration::from_millis(200);
 
 /// Pause between two rounds while only the rest is waited for.
 const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);
 
-/// Time between two greetings of addresses where a node of an ancestor may run.
-const GREET_EVERY: Duration = Duration::from_secs(2);
-
-/// Whom a start shows itself to, as its folder has it.
-pub(crate) struct Audience {
+/// The peers that a start asks for admission, as its folder names them.
+pub(crate) struct Admission {
     /// Addresses by name, beside the configured peers.
     others: BTreeMap<String, String>,
     needed: Needed,
@@ -40,43 +33,43 @@ enum Needed {
     Voter,
     /// Those of the peers with these names, of whom this folder knows nothing: any of them may be
     /// a voter. A copy from the time when this node was alone must not go on alone.
-    Word(BTreeSet<String>),
+    Strangers(BTreeSet<String>),
     /// Nobody's: this node is the only voter.
     Nobody,
 }
 
-impl Audience {
+impl Admission {
     /// By identity, checkpoint and configuration.
-    pub(crate) fn of(local: &Local, identity: &Identity, loaded: &Loaded) -> Self {
+    pub(crate) fn of(context: &NodeContext, identity: &Identity, loaded: &Loaded) -> Self {
         Self {
             others: addresses(identity, loaded),
-            needed: Needed::of(local, identity, loaded),
+            needed: Needed::of(context, identity, loaded),
         }
     }
 }
 
-/// Shows this start to the peers; returns when it may take part.
-pub(crate) async fn show_up(
-    local: &Local,
+/// Asks the peers for admission; returns when this start may take part.
+pub(crate) async fn ask(
+    context: &NodeContext,
     identity: &Identity,
-    audience: Audience,
+    admission: Admission,
 ) -> Result<(), Stop> {
-    let Audience { others, needed } = audience;
-    let patience = local.settings.election.1;
+    let Admission { others, needed } = admission;
+    let patience = context.settings.election.1;
     let limit = HELLO_LIMIT.min(patience);
     let alone = matches!(needed, Needed::Nobody);
     let mut welcome_since = alone.then(Instant::now);
     let mut welcomed = false;
     loop {
         let began = Instant::now();
-        let round = hello::hello_all(local, &others, limit).await;
+        let round = hello::hello_all(context, &others, limit).await;
         let mut silent = 0;
         for (_, answer) in round.values() {
             let Ok(reply) = answer else {
                 silent += 1;
                 continue;
             };
-            if consider(local, reply)?.is_some() && reply.votes {
+            if consider(context, reply)?.is_some() && reply.votes {
                 welcome_since.get_or_insert(began);
                 welcomed = true;
             }
@@ -84,9 +77,9 @@ pub(crate) async fn show_up(
         // A voter of the own cluster outweighs a stranger at some other member's address, also when
         // it is silent a moment later.
         if !welcomed {
-            refuse_foreign(local, identity, &round)?;
+            refuse_foreign(context, identity, &round)?;
         }
-        if let Needed::Word(names) = &needed
+        if let Needed::Strangers(names) = &needed
             && names.iter().all(|name| has_answered(&round, name))
         {
             welcome_since.get_or_insert(began);
@@ -98,33 +91,10 @@ pub(crate) async fn show_up(
                 let reason = hello::missing(&round).unwrap_or_else(|| {
                     "waiting for quorum: no voter of this cluster has answered".to_owned()
                 });
-                local.set_phase(Phase::Waiting { reason });
+                context.set_phase(Phase::Waiting { reason });
                 tokio::time::sleep(ROUND).await;
             }
         }
-    }
-}
-
-/// A restored cluster greets, again and again, the configured addresses that are not its members':
-/// a node of its ancestor that runs there must hear of it.
-pub(crate) async fn greet_strangers(local: Arc<Local>) {
-    while !local.is_stopped() {
-        tokio::time::sleep(GREET_EVERY).await;
-        let Some(replica) = local.replica.get() else {
-            continue;
-        };
-        if local.with_identity(|own| own.ancestors.is_empty()) != Some(false) {
-            continue;
-        }
-        let members: BTreeSet<String> = replica
-            .members()
-            .into_values()
-            .map(|member| member.peer)
-            .collect();
-        let mut strangers = hello::peer_list(&local);
-        strangers.retain(|name, addr| *name != local.settings.name && !members.contains(addr));
-        // Whoever must stop for it does so by itself; the answers say nothing to a running node.
-        hello::hello_each(&local, strangers, HELLO_LIMIT).await;
     }
 }
 
@@ -149,7 +119,7 @@ fn has_answered(round: &Round, name: &str) -> bool {
 }
 
 impl Needed {
-    fn of(local: &Local, identity: &Identity, loaded: &Loaded) -> Self {
+    fn of(context: &NodeContext, identity: &Identity, loaded: &Loaded) -> Self {
         let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
         if voters.is_empty() {
             voters = identity.members.iter().map(|member| member.node).collect();
@@ -162,20 +132,21 @@ impl Needed {
             return Self::Nobody;
         }
         let is_known = |name: &str| {
-            name == local.settings.name || loaded.state.nodes().any(|(_, known)| known.name == name)
+            name == context.settings.name
+                || loaded.state.nodes().any(|(_, known)| known.name == name)
         };
-        let configured = local.settings.peers.iter().map(|peer| peer.name.clone());
+        let configured = context.settings.peers.iter().map(|peer| peer.name.clone());
         let strangers: BTreeSet<String> = configured.filter(|name| !is_known(name)).collect();
         if strangers.is_empty() {
             Self::Nobody
         } else {
-            Self::Word(strangers)
+            Self::Strangers(strangers)
         }
     }
 }
 
 /// A folder whose peers are of another cluster is in the wrong place.
-fn refuse_foreign(local: &Local, identity: &Identity, round: &Round) -> Result<(), Stop> {
+fn refuse_foreign(context: &NodeContext, identity: &Identity, round: &Round) -> Result<(), Stop> {
     let mut foreign = BTreeMap::<&str, usize>::new();
     for (_, answer) in round.values() {
         let Ok(HelloReply {
@@ -204,7 +175,7 @@ fn refuse_foreign(local: &Local, identity: &Identity, round: &Round) -> Result<(
         format!(
             "{} belongs to cluster {}, and the peers are of cluster {cluster_id}; give this node \
              its own folder, or remove it there, empty this one and add it again",
-            local.folder.root().display(),
+            context.folder.root().display(),
             identity.cluster_id
         ),
     ))

@@ -1,6 +1,11 @@
-//! What a node knows of itself and of its peers, shared by everything that sends or receives.
+//! What every room of a node may read: settings, folder, identity, phase, and what is known of the
+//! other nodes.
+//!
+//! The replica stands above it. What the rooms below the replica need of it is a trait,
+//! [`ClusterView`], which the replica implements.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -9,13 +14,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::handle::{Peer, Phase, Report, Stop};
-use crate::peers::Peers;
-use crate::peers::table::{Shown, Start};
-use crate::replica::Replica;
-use crate::stamping::ClockOffset;
-use crate::storage::disk_watch::DiskWatch;
+use crate::peers::clock_offset::ClockOffset;
+use crate::peers::starts::Peers;
+use crate::peers::table::Start;
 use crate::storage::folder::{self, Folder, Identity};
-use crate::wire::messages::Ping;
+use crate::storage::opening::Began;
+use crate::types::Member;
+use crate::wire::messages::{self, Envelope, Ping};
 use crate::wire::transport::Transport;
 
 /// How long a peer counts as reachable after its last answer.
@@ -36,19 +41,59 @@ pub(crate) struct Settings {
     pub(crate) clock: Arc<dyn WallClock>,
 }
 
-/// One node: settings, folder, identity, peers, and its replica once that runs.
-pub(crate) struct Local {
+/// What the rooms below the replica ask of it, once it runs.
+pub(crate) trait ClusterView: Send + Sync {
+    /// Whether a vote or an entry is stored.
+    fn has_history(&self) -> bool;
+    /// Whether a node was a member and is not one any more.
+    fn is_removed(&self, node: u64) -> bool;
+    /// All members, by ID.
+    fn members(&self) -> BTreeMap<u64, Member>;
+    /// The leader's name, while it and a quorum are known to be in touch.
+    fn live_leader_name(&self) -> Option<String>;
+    /// Whether a node votes; `None` before the first membership is applied.
+    fn votes(&self, node: u64) -> Option<bool>;
+}
+
+/// The state of the log's disk.
+#[derive(Debug, Default)]
+pub(crate) struct DiskHealth {
+    hangs: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl DiskHealth {
+    /// Whether a write has been under way for too long.
+    pub(crate) fn hangs(&self) -> bool {
+        self.hangs.load(Ordering::Acquire)
+    }
+
+    /// Whether this node must send nothing as a leader or a candidate.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_hangs(&self, hangs: bool) {
+        self.hangs.store(hangs, Ordering::Release);
+    }
+
+    pub(crate) fn set_silent(&self, silent: bool) {
+        self.silent.store(silent, Ordering::Release);
+    }
+}
+
+/// One node: settings, folder, identity, phase, and what it knows of its peers.
+pub(crate) struct NodeContext {
     pub(crate) settings: Settings,
-    pub(crate) folder: Folder,
+    pub(crate) folder: Arc<Folder>,
     pub(crate) start: Start,
     pub(crate) transport: Transport,
     /// What is known of the others' starts.
     pub(crate) peers: Peers,
-    /// How the log's disk is.
-    pub(crate) disk: DiskWatch,
+    /// The state of the log's disk.
+    pub(crate) disk: DiskHealth,
     /// What this start began with; unknown until its log is open.
     pub(crate) began: OnceLock<Began>,
-    pub(crate) replica: OnceLock<Arc<Replica>>,
     pub(crate) report: Mutex<Report>,
     /// Answered whenever this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
@@ -57,17 +102,9 @@ pub(crate) struct Local {
     identity: RwLock<Option<Identity>>,
     /// Whether the log has a vote or an entry; unknown until it is open.
     history: watch::Sender<Option<bool>>,
+    view: OnceLock<Arc<dyn ClusterView>>,
     known: Mutex<BTreeMap<u64, Known>>,
     phase: watch::Sender<Phase>,
-}
-
-/// What a start found in its folder.
-#[derive(Clone, Debug)]
-pub(crate) struct Began {
-    /// The vote and the last log ID.
-    pub(crate) shown: Shown,
-    /// The voters, as far as its checkpoint knows.
-    pub(crate) voters: BTreeSet<u64>,
 }
 
 /// What is known of another node's process.
@@ -97,7 +134,7 @@ impl Known {
     }
 }
 
-impl Local {
+impl NodeContext {
     pub(crate) fn new(
         settings: Settings,
         folder: Folder,
@@ -112,18 +149,18 @@ impl Local {
         });
         Self {
             settings,
-            folder,
+            folder: Arc::new(folder),
             start,
             transport,
             peers,
-            disk: DiskWatch::default(),
+            disk: DiskHealth::default(),
             began: OnceLock::new(),
-            replica: OnceLock::new(),
             report: Mutex::default(),
             identity_taken: tokio::sync::Notify::new(),
             taking: tokio::sync::Mutex::default(),
             identity: RwLock::new(identity),
             history,
+            view: OnceLock::new(),
             known: Mutex::default(),
             phase,
         }
@@ -176,6 +213,17 @@ impl Local {
             .map(look)
     }
 
+    /// The envelope for a message to `to`; `None` before this node has an identity.
+    pub(crate) fn envelope(&self, to: u64) -> Option<Envelope> {
+        self.with_identity(|identity| Envelope {
+            protocol: messages::PROTOCOL,
+            cluster_id: identity.cluster_id.clone(),
+            from: identity.node,
+            to,
+            start: self.start,
+        })
+    }
+
     /// Stores an identity, on the disk first, unless this node has one already: returns the one
     /// that it has then.
     pub(crate) fn take_identity(&self, identity: Identity) -> std::io::Result<Identity> {
@@ -193,8 +241,8 @@ impl Local {
         Ok(identity)
     }
 
-    /// Notes that the cluster is founded: from now on an empty log of this folder is a lost one.
-    pub(crate) fn finish_founding(&self) -> std::io::Result<()> {
+    /// Notes that the cluster has begun: from now on an empty log of this folder is a lost one.
+    pub(crate) fn finish_bootstrap(&self) -> std::io::Result<()> {
         let mut own = self
             .identity
             .write()
@@ -213,10 +261,26 @@ impl Local {
         self.history.send_replace(Some(any));
     }
 
+    /// The replica, as far as the rooms below it need it; `None` until it runs.
+    pub(crate) fn view(&self) -> Option<&dyn ClusterView> {
+        self.view.get().map(|view| &**view)
+    }
+
+    /// Names the replica that runs.
+    pub(crate) fn set_view(&self, view: Arc<dyn ClusterView>) {
+        // Set once: a start runs one replica.
+        let _ = self.view.set(view);
+    }
+
+    /// Whether a node was removed from the cluster, as far as is applied here.
+    pub(crate) fn is_removed(&self, node: u64) -> bool {
+        self.view().is_some_and(|view| view.is_removed(node))
+    }
+
     /// Whether this node has a vote or an entry; `None` until its log is open.
     pub(crate) fn has_history(&self) -> Option<bool> {
-        match self.replica.get() {
-            Some(replica) => Some(replica.has_history()),
+        match self.view() {
+            Some(view) => Some(view.has_history()),
             None => *self.history.borrow(),
         }
     }

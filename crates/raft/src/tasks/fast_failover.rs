@@ -1,10 +1,10 @@
 //! A new leader within a fraction of an election when the old one's process has ended.
 //!
 //! Raft's followers wait for an election timeout because silence alone does not tell a dead leader
-//! from a slow one. A process that has ended is told at once: its connections break, and its port
-//! refuses new ones. So each follower keeps a question open at the leader (`/watch`), which the
-//! leader never answers while it serves. If the question breaks off *and* the port then refuses a
-//! connection, the follower runs for leader as if the old one had handed over to it.
+//! from a slow one. A process that has ended shows at once: its connections break, and its port
+//! refuses new ones. So each follower keeps a request open at the leader (`/watch`), which the
+//! leader never answers while it serves. If the request breaks off *and* the port then refuses a
+//! connection, the follower runs for leader as if the old one had transferred leadership to it.
 //!
 //! This only moves an election forward; whether it is won is Raft's to decide, by votes and logs
 //! as ever. Nothing rests on the leader's lease: reads are confirmed by a quorum (ReadIndex).
@@ -15,13 +15,14 @@ use std::time::Duration;
 
 use openraft::raft::TransferLeaderRequest;
 
-use crate::local::Local;
-use crate::replica::{Replica, current_vote};
+use crate::context::NodeContext;
+use crate::conversation;
+use crate::replica::Replica;
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link};
 
-/// Longer than the leader keeps the question.
-const QUESTION: Duration = Duration::from_secs(40);
+/// Longer than the leader keeps the request.
+const REQUEST: Duration = Duration::from_secs(40);
 
 /// Time that each follower leaves the ones before it in the order of IDs to win.
 const TURN: Duration = Duration::from_millis(60);
@@ -36,12 +37,8 @@ const AGAIN: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_millis(20);
 
 /// Watches whoever leads, for as long as the node lives.
-pub(crate) async fn watch_leaders(local: Arc<Local>) {
-    while !local.is_stopped() {
-        let Some(replica) = local.replica.get() else {
-            tokio::time::sleep(IDLE).await;
-            continue;
-        };
+pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    while !context.is_stopped() {
         let Some(leader) = replica.leader().filter(|leader| *leader != replica.node) else {
             tokio::time::sleep(IDLE).await;
             continue;
@@ -51,14 +48,15 @@ pub(crate) async fn watch_leaders(local: Arc<Local>) {
             continue;
         };
         let to = (leader, member.peer.as_str());
-        let asked = local.call::<(), ()>(Link::Calls, to, paths::WATCH, (), QUESTION);
+        let asked =
+            conversation::call::<(), ()>(&context, Link::Calls, to, paths::WATCH, (), REQUEST);
         let answer = tokio::select! {
             answer = asked => answer,
-            () = leader_changes(replica, leader) => continue,
+            () = leader_changes(&replica, leader) => continue,
         };
         match answer {
             Ok(()) => {}
-            Err(CallError::Refused) => succeed(replica, leader).await,
+            Err(CallError::Refused) => run_for_leader(&replica, leader).await,
             // The connection broke: the next round asks again, and is refused if the process ended.
             Err(CallError::Broken(_)) => tokio::time::sleep(AGAIN).await,
             Err(CallError::Unsent(_) | CallError::Rejected(_)) => tokio::time::sleep(IDLE).await,
@@ -79,15 +77,15 @@ async fn leader_changes(replica: &Replica, leader: u64) {
 }
 
 /// Runs for leader, after those voters that come before this one.
-async fn succeed(replica: &Replica, leader: u64) {
-    let vote = current_vote(&replica.raft);
+async fn run_for_leader(replica: &Replica, leader: u64) {
+    let vote = replica.current_vote();
     if vote.leader_id.voted_for != leader || !vote.committed {
         return tokio::time::sleep(IDLE).await;
     }
     let place = {
         let core = replica.applied.read();
-        let mut heirs = core.membership.voter_ids().filter(|id| *id != leader);
-        heirs.position(|id| id == replica.node)
+        let mut others = core.membership.voter_ids().filter(|id| *id != leader);
+        others.position(|id| id == replica.node)
     };
     let Some(place) = place.and_then(|place| u32::try_from(place).ok()) else {
         return tokio::time::sleep(IDLE).await;
@@ -95,7 +93,7 @@ async fn succeed(replica: &Replica, leader: u64) {
     let name = replica.member(leader).map(|member| member.name);
     tokio::time::sleep(TURN * place).await;
     for attempt in 0..ATTEMPTS {
-        let now = current_vote(&replica.raft);
+        let now = replica.current_vote();
         if now.committed && now != vote {
             return;
         }
@@ -106,8 +104,8 @@ async fn succeed(replica: &Replica, leader: u64) {
                 tracing::debug!(%error, "cannot run for leader");
             }
         } else if let Err(error) = replica.raft.trigger().elect(true).await {
-            // The first one to run had the shorter log, and the terms met. Whoever cannot win is
-            // told so by the pre-vote, and the terms stay.
+            // The first one to run had the shorter log, and the terms met. The pre-vote refuses whoever
+            // cannot win, and the terms stay.
             tracing::debug!(%error, "cannot run for leader");
         }
         tokio::time::sleep(TURN).await;

@@ -1,9 +1,9 @@
 //! The peers' port: every message that another node may send, checked and handed on.
 //!
 //! It listens from the first moment of a start, so that nodes which are not yet part of a cluster
-//! can say so to each other.
+//! can answer each other's hellos.
 
-mod bounded;
+mod snapshot;
 
 use std::future::Future;
 use std::io;
@@ -12,14 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, BodyDataStream};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use bounded::Bounded;
-use bytes::{Buf, Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::Bytes;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
     VoteRequest,
@@ -27,43 +24,49 @@ use openraft::raft::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::gatherer::Gatherer;
-use crate::identity;
-use crate::local::Local;
-use crate::members;
+use crate::bootstrap::take;
+use crate::conversation;
+use crate::handle::Phase;
+use crate::handshake::introduce;
+use crate::membership;
+use crate::node::Node;
 use crate::peers::table::Shown;
+use crate::proposer::ProposalBatcher;
 use crate::records;
 use crate::replica::Replica;
-use crate::storage::machine::{Snapshot, SnapshotHandle};
-use crate::types::{SnapshotMeta, TypeConfig, Vote};
-use crate::wire::hello;
+use crate::tasks::ping;
+use crate::types::{TypeConfig, Vote};
+use crate::wire::acceptor::Bounded;
 use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, ChangeReply, ChangeRequest, Envelope,
-    Forward, Open, Ping, ReadIndex, Sealed, SnapshotHead, SnapshotReply, TransferReply,
-    TransferRequest,
+    Forward, Open, Ping, ReadIndex, Sealed, TransferReply, TransferRequest,
 };
 use crate::wire::paths;
 use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
-use seqd_store::snapshot_file;
 
 /// Connections at once: 64 members with three links of a few connections each.
 const CONNECTIONS: usize = 1024;
 
-/// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
-const CHUNK_LIMIT: Duration = Duration::from_secs(30);
-
 /// The longest time that a watching peer is kept waiting before it asks again.
 const WATCH: Duration = Duration::from_secs(30);
 
-/// The largest head of a snapshot's transfer, bytes: a membership of the largest cluster.
-const HEAD_BYTES: usize = 64 << 10;
-
 /// What handlers work with.
 pub(crate) struct Service {
-    pub(crate) local: Arc<Local>,
-    pub(crate) gatherer: Arc<Gatherer>,
+    node: Arc<Node>,
+    batcher: Arc<ProposalBatcher>,
     /// One snapshot is received at a time: two would only take each other's place.
-    pub(crate) receiving: tokio::sync::Semaphore,
+    receiving: tokio::sync::Semaphore,
+}
+
+impl Service {
+    pub(crate) fn new(node: Arc<Node>, batcher: Arc<ProposalBatcher>) -> Self {
+        let receiving = tokio::sync::Semaphore::new(1);
+        Self {
+            node,
+            batcher,
+            receiving,
+        }
+    }
 }
 
 type Shared = Arc<Service>;
@@ -90,7 +93,7 @@ pub(crate) fn serve(
         .route(paths::PREPARE, post(prepare))
         .route(paths::ADOPT, post(adopt))
         .layer(DefaultBodyLimit::max(MESSAGE_BYTES))
-        .route(paths::SNAPSHOT, post(snapshot))
+        .route(paths::SNAPSHOT, post(snapshot::receive))
         .with_state(service);
     Ok(tokio::spawn(async move {
         // Connections of peers never end by themselves: the task is dropped with them at the end.
@@ -136,7 +139,7 @@ where
     F: Future<Output = Result<R, Rejection>>,
 {
     let Sealed { envelope, message }: Sealed<M> = records::decode(body).map_err(malformed)?;
-    service.local.accept(&envelope)?;
+    conversation::accept(&service.node.context, &envelope)?;
     let from = envelope.from;
     let reply = answer(envelope, message).await?;
     seal(service, from, reply)
@@ -148,7 +151,8 @@ fn seal<R: Serialize + DeserializeOwned>(
     message: R,
 ) -> Result<Bytes, Rejection> {
     let envelope = service
-        .local
+        .node
+        .context
         .envelope(to)
         .ok_or_else(|| not_running("this node has no identity yet"))?;
     records::encode(&Sealed { envelope, message })
@@ -158,9 +162,8 @@ fn seal<R: Serialize + DeserializeOwned>(
 
 fn replica(service: &Service) -> Result<&Arc<Replica>, Rejection> {
     service
-        .local
-        .replica
-        .get()
+        .node
+        .replica()
         .ok_or_else(|| not_running("this node's Raft does not run yet"))
 }
 
@@ -170,13 +173,13 @@ async fn append(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rej
         service,
         &body,
         |envelope, message: AppendRequest| async move {
-            let local = &service.local;
+            let context = &service.node.context;
             if let Some(synced) = message.synced {
                 let vote: Vote = message.vote.into();
                 let shown = Shown::new(Some(&vote), Some(&synced.into()));
-                local.peers.record(envelope.from, envelope.start, shown);
+                context.peers.record(envelope.from, envelope.start, shown);
             }
-            local.peers.merge(envelope.to, message.acknowledged);
+            context.peers.merge(envelope.to, message.acknowledged);
             let replica = replica(service)?;
             let entries: Result<Vec<_>, _> = message
                 .entries
@@ -282,7 +285,7 @@ async fn transfer(State(service): State<Shared>, body: Bytes) -> Result<Bytes, R
 async fn forward(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
     let service = &*service;
     sealed(service, &body, |_, message: Forward| async move {
-        Ok(service.gatherer.forwarded(message).await)
+        Ok(service.batcher.forwarded(message).await)
     })
     .await
 }
@@ -291,7 +294,7 @@ async fn read_index(State(service): State<Shared>, body: Bytes) -> Result<Bytes,
     let service = &*service;
     sealed(service, &body, |_, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
-        let read = tokio::time::timeout(limit, service.gatherer.read_index_here()).await;
+        let read = tokio::time::timeout(limit, service.batcher.read_index_here()).await;
         read.map_err(|_| not_running("no quorum answered in time"))
     })
     .await
@@ -300,7 +303,8 @@ async fn read_index(State(service): State<Shared>, body: Bytes) -> Result<Bytes,
 async fn change_members(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
     let service = &service;
     sealed(service, &body, |_, message: ChangeRequest| async move {
-        let reply: ChangeReply = members::carry_out(service, message).await;
+        let (node, batcher) = (&service.node, &service.batcher);
+        let reply: ChangeReply = membership::carry_out_here(node, batcher, message).await;
         Ok(reply)
     })
     .await
@@ -309,19 +313,24 @@ async fn change_members(State(service): State<Shared>, body: Bytes) -> Result<By
 async fn ping(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
     let service = &*service;
     sealed(service, &body, |envelope, message: Ping| async move {
-        crate::duties::hear_ping(&service.local, envelope.from, message);
-        Ok(crate::duties::own_ping(&service.local))
+        let context = &service.node.context;
+        let applied = service
+            .node
+            .replica()
+            .map_or(0, |replica| replica.applied_index());
+        ping::hear_ping(context, envelope.from, message);
+        Ok(ping::own_ping(context, applied))
     })
     .await
 }
 
-/// Answers only when this node stops leading for good or after a while: a follower whose question
-/// breaks off knows at once that this process has ended.
+/// Answers only when this node stops for good or after a while: a follower whose request breaks off
+/// knows at once that this process has ended.
 async fn watch(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
     let service = &*service;
     sealed(service, &body, |_, (): ()| async move {
-        let mut phase = service.local.phase();
-        let stopped = phase.wait_for(|phase| matches!(phase, crate::handle::Phase::Stopped(_)));
+        let mut phase = service.node.context.phase();
+        let stopped = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
         let _ = tokio::time::timeout(WATCH, stopped).await;
         Ok(())
     })
@@ -341,94 +350,14 @@ fn answer_open<R: Serialize + DeserializeOwned>(reply: R) -> Result<Bytes, Rejec
 }
 
 async fn hello(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    let reply = hello::answer_hello(&service.local, &open(&body)?);
+    let reply = introduce::answer_hello(&service.node.context, &open(&body)?);
     answer_open(reply.ok_or_else(|| not_running("this node opens its log"))?)
 }
 
 async fn prepare(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    answer_open(identity::take_prepare(&service.local, open(&body)?).await)
+    answer_open(take::take_prepare(&service.node.context, open(&body)?).await)
 }
 
 async fn adopt(State(service): State<Shared>, body: Bytes) -> Result<Bytes, Rejection> {
-    answer_open(identity::take_adopt(&service.local, open(&body)?).await)
-}
-
-/// The next bytes of a snapshot; a sender that is gone without a word must not hold the place.
-async fn next_chunk(chunks: &mut BodyDataStream) -> Result<Option<Bytes>, Rejection> {
-    match tokio::time::timeout(CHUNK_LIMIT, chunks.next()).await {
-        Ok(chunk) => chunk.transpose().map_err(malformed),
-        Err(_) => Err(malformed("no bytes of the snapshot for too long")),
-    }
-}
-
-async fn snapshot(State(service): State<Shared>, body: Body) -> Result<Bytes, Rejection> {
-    let replica = replica(&service)?;
-    let mut chunks = body.into_data_stream();
-    let mut start = BytesMut::new();
-    let head_len = loop {
-        if let Some(length) = start.first_chunk::<4>() {
-            let length = u32::from_le_bytes(*length) as usize;
-            if length > HEAD_BYTES {
-                return Err(malformed("the head of the snapshot is too long"));
-            }
-            if start.len() >= 4 + length {
-                break length;
-            }
-        }
-        match next_chunk(&mut chunks).await? {
-            Some(chunk) => start.extend_from_slice(&chunk),
-            None => return Err(malformed("the snapshot ends within its head")),
-        }
-    };
-    start.advance(4);
-    let head = start.split_to(head_len);
-    let Sealed { envelope, message }: Sealed<SnapshotHead> =
-        records::decode(&head).map_err(malformed)?;
-    service.local.accept(&envelope)?;
-    let _alone = service
-        .receiving
-        .try_acquire()
-        .map_err(|_| not_running("another snapshot is being received"))?;
-    let folder = &service.local.folder;
-    snapshot_file::check_room(&folder.snapshots(), message.len).map_err(not_running)?;
-    let mut receiver =
-        snapshot_file::Receiver::create(folder.disk(), &folder.snapshots()).map_err(malformed)?;
-    let mut left = message.len;
-    let mut next = Some(start.freeze());
-    while let Some(chunk) = next {
-        left = left
-            .checked_sub(chunk.len() as u64)
-            .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
-        receiver.write(&chunk).map_err(malformed)?;
-        next = next_chunk(&mut chunks).await?;
-    }
-    if left > 0 {
-        return Err(malformed("the snapshot is shorter than its head says"));
-    }
-    let cluster_id = envelope.cluster_id.clone();
-    let received = tokio::task::spawn_blocking(move || receiver.finish(&cluster_id))
-        .await
-        .map_err(malformed)?
-        .map_err(malformed)?;
-    let meta = SnapshotMeta {
-        last_log_id: message.last.map(Into::into),
-        last_membership: message.membership.restore().map_err(malformed)?,
-    };
-    let snapshot = Snapshot {
-        meta,
-        snapshot: SnapshotHandle::Received(Box::new(received)),
-    };
-    let reply = replica
-        .raft
-        .install_full_snapshot(message.vote.into(), snapshot)
-        .await
-        .map_err(not_running)?;
-    replica.hear_leader();
-    seal(
-        &service,
-        envelope.from,
-        SnapshotReply {
-            vote: (&reply.vote).into(),
-        },
-    )
+    answer_open(take::take_adopt(&service.node.context, open(&body)?).await)
 }

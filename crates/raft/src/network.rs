@@ -21,12 +21,13 @@ use reqwest::Body;
 use seqd_disk::{Disk, FileReader};
 use seqd_state::codec;
 
-use crate::local::Local;
-use crate::peers::synced::Synced;
+use crate::context::NodeContext;
+use crate::conversation;
 use crate::peers::table::Shown;
 use crate::records::{self, EntryRecord};
 use crate::storage::checkpointer::Healer;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
+use crate::storage::synced::Synced;
 use crate::types::{LogId, Member, TypeConfig, Vote};
 use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Sealed, SnapshotHead,
@@ -44,7 +45,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Makes openraft's clients.
 pub(crate) struct Network {
-    pub(crate) local: Arc<Local>,
+    pub(crate) context: Arc<NodeContext>,
     /// What this node's own log has synced.
     pub(crate) synced: Arc<Synced>,
     pub(crate) healer: Healer,
@@ -52,9 +53,9 @@ pub(crate) struct Network {
 
 impl Network {
     fn client(&self, target: u64, node: &Member, link: Link) -> PeerClient {
-        let local = Arc::clone(&self.local);
+        let context = Arc::clone(&self.context);
         PeerClient {
-            local,
+            context,
             target,
             addr: node.peer.clone(),
             link,
@@ -82,7 +83,7 @@ impl RaftNetworkFactory<TypeConfig> for Network {
 
 /// One way to one peer.
 pub(crate) struct PeerClient {
-    local: Arc<Local>,
+    context: Arc<NodeContext>,
     target: u64,
     addr: String,
     link: Link,
@@ -104,27 +105,25 @@ impl PeerClient {
     {
         let limit = option.soft_ttl();
         let to = (self.target, self.addr.as_str());
-        let answer = self
-            .local
-            .call_sealed(self.link, to, path, message, limit)
-            .await;
+        let answer =
+            conversation::call_sealed(&self.context, self.link, to, path, message, limit).await;
         answer.map_err(|error| self.describe(&error, action, limit))
     }
 
-    /// A node whose disk hangs neither leads nor runs for leader: it says nothing.
-    fn speaks(&self) -> Result<(), RPCError<TypeConfig>> {
-        if self.local.disk.is_silent() {
+    /// A node whose disk hangs neither leads nor runs for leader: it sends nothing.
+    fn may_send(&self) -> Result<(), RPCError<TypeConfig>> {
+        if self.context.disk.is_silent() {
             let why = CallError::Unsent("this node's disk hangs".to_owned());
             return Err(RPCError::Unreachable(Unreachable::new(&why)));
         }
         Ok(())
     }
 
-    /// Records what the target said that it has synced.
+    /// Records what the target has acknowledged as synced.
     fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
         let Envelope { from, start, .. } = reply.envelope;
         let shown = Shown::new(Some(vote), last.as_ref());
-        self.local.peers.record(from, start, shown);
+        self.context.peers.record(from, start, shown);
     }
 
     fn describe(
@@ -136,7 +135,7 @@ impl PeerClient {
         match error {
             CallError::Broken(why) if why == "no answer in time" => RPCError::Timeout(Timeout {
                 action,
-                id: self.local.envelope(self.target).map_or(0, |own| own.from),
+                id: self.context.envelope(self.target).map_or(0, |own| own.from),
                 target: self.target,
                 timeout: limit,
             }),
@@ -153,7 +152,7 @@ impl PeerClient {
         rpc: VoteRequest<TypeConfig>,
         option: &RPCOption,
     ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
-        self.speaks()?;
+        self.may_send()?;
         let message = BallotRequest {
             vote: (&rpc.vote).into(),
             last: rpc.last_log_id.as_ref().map(Into::into),
@@ -174,7 +173,7 @@ impl PeerClient {
             membership: (&snapshot.meta.last_membership).into(),
             len: snapshot.snapshot.len(),
         };
-        let Some(envelope) = self.local.envelope(self.target) else {
+        let Some(envelope) = self.context.envelope(self.target) else {
             return Err(CallError::Unsent(
                 "this node has no identity yet".to_owned(),
             ));
@@ -187,15 +186,15 @@ impl PeerClient {
         .map_err(unsent)?;
         let doubt = |why: &str| self.healer.doubt(&snapshot.snapshot, self.target, why);
         let unread = Arc::<OnceLock<String>>::default();
-        let disk = Arc::clone(self.local.folder.disk());
+        let disk = Arc::clone(self.context.folder.disk());
         let body = stream(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
         let body = body
             .map_err(unsent)
             .inspect_err(|e| doubt(&e.to_string()))?;
-        if self.speaks().is_err() {
+        if self.may_send().is_err() {
             return Err(CallError::Unsent("this node's disk hangs".to_owned()));
         }
-        let transport = &self.local.transport;
+        let transport = &self.context.transport;
         let answer = transport
             .post(self.link, &self.addr, paths::SNAPSHOT, body, limit)
             .await;
@@ -209,7 +208,7 @@ impl PeerClient {
             _ => {}
         }
         let to = (self.target, self.addr.as_str());
-        let reply: Sealed<SnapshotReply> = self.local.open(to, answer).await?;
+        let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
         let their_vote: Vote = reply.message.vote.into();
         if their_vote == vote {
             // The vote alone: of a snapshot that the peer did not need it says nothing here, and it
@@ -275,9 +274,9 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.speaks()?;
+        self.may_send()?;
         let acknowledged = match self.link {
-            Link::Heartbeats => self.local.peers.rows().0,
+            Link::Heartbeats => self.context.peers.rows().0,
             Link::Calls | Link::Snapshots => Vec::new(),
         };
         let message = AppendRequest {

@@ -1,29 +1,36 @@
-//! Proposals from this node, gathered into groups: one log entry a group on the leader, one
-//! message a group to it from any other node.
+//! The proposal batcher: proposals of this node, collected into groups. On the leader a group is one
+//! log entry, on any other node one message to the leader.
+//!
+//! - where a group goes: [`route`]
+//! - an entry of the leader: [`entry`]
+//! - linearizable reads: [`read`]
 //!
 //! No timer delays a lonely proposal: a group leaves as soon as fewer than `IN_FLIGHT` are on
 //! their way, with all that has queued up meanwhile. So groups grow with the load.
 //!
 //! Invariants:
 //! - A group whose fate is unknown is never proposed again by seqd itself.
-//! - A caller is told `NoQuorum` or `Overloaded` only if its commands were certainly not proposed.
+//! - A caller gets `NoQuorum` or `Overloaded` only if its commands were certainly not proposed.
+
+pub(crate) mod entry;
+mod read;
+pub(crate) mod route;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use openraft::ReadPolicy;
-use openraft::errors::ClientWriteError;
-use openraft::impls::ProgressResponder;
-use seqd_state::{Command, Entry as StateEntry, Outcome, Stamp};
+use seqd_state::{Command, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use self::entry::{Reply, Sent};
+use self::route::{RETRY, Route, replaced, route, time_left};
+use crate::conversation;
 use crate::handle::{Phase, ProposeError};
-use crate::local::Local;
-use crate::replica::{Leading, Replica};
-use crate::types::{self, Proposal};
-use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadIndex, ReadIndexReply};
+use crate::leadership::Leading;
+use crate::node::Node;
+use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::wire::paths;
 use crate::wire::transport::Link;
 
@@ -36,9 +43,6 @@ const GROUP_COMMANDS: usize = 1024;
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
 const WAITING: usize = 65_536;
-
-/// Pause before a group looks for the leader again.
-const RETRY: Duration = Duration::from_millis(5);
 
 const UNSENT: u8 = 0;
 const SENT: u8 = 1;
@@ -57,8 +61,6 @@ impl Fate {
     }
 }
 
-type Reply = Result<Vec<Outcome>, ProposeError>;
-
 struct Item {
     commands: Vec<Command>,
     deadline: Instant,
@@ -69,29 +71,22 @@ struct Item {
 }
 
 /// Takes proposals and linearizable reads.
-pub(crate) struct Gatherer {
+pub(crate) struct ProposalBatcher {
     queue: mpsc::Sender<Item>,
     waiting: Arc<AtomicUsize>,
-    local: Arc<Local>,
+    node: Arc<Node>,
 }
 
-enum Route {
-    Here(Leading),
-    There { node: u64, addr: String },
-    NotLeader,
-    Nowhere(ProposeError),
-}
-
-impl Gatherer {
-    /// Starts gathering; ends when the gatherer is dropped.
-    pub(crate) fn start(local: Arc<Local>) -> Self {
+impl ProposalBatcher {
+    /// Starts collecting; ends when the batcher is dropped.
+    pub(crate) fn start(node: Arc<Node>) -> Self {
         let (queue, inbox) = mpsc::channel(WAITING);
         let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(gather(Arc::clone(&local), inbox));
+        tokio::spawn(collect(Arc::clone(&node), inbox));
         Self {
             queue,
             waiting,
-            local,
+            node,
         }
     }
 
@@ -121,7 +116,7 @@ impl Gatherer {
         deadline: Instant,
         forwarded: bool,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
-        if let Phase::Stopped(stop) = &*self.local.phase().borrow() {
+        if let Phase::Stopped(stop) = &*self.node.context.phase().borrow() {
             let removed = stop.code == "node-removed";
             let error = if removed {
                 ProposeError::NodeRemoved
@@ -147,7 +142,7 @@ impl Gatherer {
         }
         match timeout_at(deadline, answer).await {
             Ok(Ok(outcomes)) => outcomes,
-            // The group was dropped: whether it had left decides what its caller may be told.
+            // The group was dropped: whether it had left decides the caller's answer.
             Ok(Err(_)) if fate.change(UNSENT, ABANDONED) => {
                 Err(ForwardRefusal::Propose(ProposeError::Stopping))
             }
@@ -165,11 +160,11 @@ impl Gatherer {
 
     /// Returns when this node's state holds all that was acknowledged before the call.
     pub(crate) async fn read(&self, deadline: Instant) -> Result<(), ProposeError> {
-        let index = match timeout_at(deadline, self.read_index(deadline)).await {
+        let index = match timeout_at(deadline, read::index(&self.node, deadline)).await {
             Ok(index) => index?,
             Err(_) => return Err(ProposeError::no_leader()),
         };
-        let Some(replica) = self.local.replica.get() else {
+        let Some(replica) = self.node.replica() else {
             return Err(ProposeError::no_leader());
         };
         let mut applied = replica.applied.index();
@@ -182,49 +177,10 @@ impl Gatherer {
         }
     }
 
-    async fn read_index(&self, deadline: Instant) -> Result<u64, ProposeError> {
-        loop {
-            match route(&self.local, deadline, false).await {
-                Route::Here(_) => {
-                    if let Ok(index) = self.read_index_here().await {
-                        return Ok(index);
-                    }
-                }
-                Route::There { node, addr } => {
-                    let (left, timeout_ms) = time_left(deadline);
-                    let ask = ReadIndex { timeout_ms };
-                    let to = (node, addr.as_str());
-                    let path = paths::READ_INDEX;
-                    let asked = self.local.call(Link::Calls, to, path, ask, left).await;
-                    if let Ok(ReadIndexReply::Ok(index)) = asked {
-                        return Ok(index);
-                    }
-                }
-                Route::NotLeader => {}
-                Route::Nowhere(error) => return Err(error),
-            }
-            tokio::time::sleep(RETRY).await;
-        }
-    }
-
     /// The index that a linearizable read must have applied, if this node leads.
     pub(crate) async fn read_index_here(&self) -> Result<u64, ForwardRefusal> {
-        let replica = self.local.replica.get().ok_or(ForwardRefusal::NotLeader)?;
-        let read = replica
-            .raft
-            .ensure_linearizable(ReadPolicy::ReadIndex)
-            .await;
-        match read {
-            Ok(id) => Ok(id.log_id().index()),
-            Err(_) => Err(ForwardRefusal::NotLeader),
-        }
+        read::index_here(&self.node).await
     }
-}
-
-/// The time until a deadline, also as the milliseconds that a message carries.
-pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
-    let left = deadline.saturating_duration_since(Instant::now());
-    (left, u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Counts one proposal for as long as it lives.
@@ -243,7 +199,7 @@ impl Drop for Counted {
     }
 }
 
-async fn gather(local: Arc<Local>, mut inbox: mpsc::Receiver<Item>) {
+async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT));
     while let Some(first) = inbox.recv().await {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
@@ -257,19 +213,19 @@ async fn gather(local: Arc<Local>, mut inbox: mpsc::Receiver<Item>) {
             count += item.commands.len();
             group.push(item);
         }
-        tokio::spawn(send(Arc::clone(&local), group, slot));
+        tokio::spawn(send(Arc::clone(&node), group, slot));
     }
 }
 
-/// Finds the leader, hands it the group, and tells each caller what became of it.
-async fn send(local: Arc<Local>, mut group: Vec<Item>, slot: OwnedSemaphorePermit) {
+/// Finds the leader, hands it the group, and answers each caller.
+async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit) {
     let _slot = slot;
     loop {
         let forwarded = group.iter().all(|item| item.forwarded);
         let Some(deadline) = group.iter().map(|item| item.deadline).max() else {
             return;
         };
-        let route = route(&local, deadline, forwarded).await;
+        let route = route(&node, deadline, forwarded).await;
         if let Route::Nowhere(error) = route {
             return answer_all(group, &ForwardRefusal::Propose(error));
         }
@@ -284,8 +240,10 @@ async fn send(local: Arc<Local>, mut group: Vec<Item>, slot: OwnedSemaphorePermi
             return;
         }
         let (Ok(outcomes) | Err(Sent::Answered(outcomes))) = (match route {
-            Route::Here(leading) => propose_here(&local, leading, &group).await,
-            Route::There { node, addr } => forward(&local, node, &addr, deadline, &group).await,
+            Route::Here(leading) => propose_here(&node, leading, &group).await,
+            Route::There { node: leader, addr } => {
+                forward(&node, leader, &addr, deadline, &group).await
+            }
             Route::NotLeader | Route::Nowhere(_) => return,
         }) else {
             for item in &group {
@@ -298,81 +256,20 @@ async fn send(local: Arc<Local>, mut group: Vec<Item>, slot: OwnedSemaphorePermi
     }
 }
 
-/// How sending a group went, other than well.
-enum Sent {
-    /// It has its answer, which is a refusal or unknown.
-    Answered(Reply),
-    /// Nothing was proposed: look for the leader again.
-    NotAtAll,
-}
-
-async fn propose_here(local: &Local, leading: Leading, group: &[Item]) -> Result<Reply, Sent> {
-    let Some(replica) = local.replica.get() else {
+async fn propose_here(node: &Node, leading: Leading, group: &[Item]) -> Result<Reply, Sent> {
+    let Some(replica) = node.replica() else {
         return Err(Sent::NotAtAll);
     };
     let commands: Vec<Command> = group
         .iter()
         .flat_map(|item| item.commands.iter().cloned())
         .collect();
-    propose_entry(local, replica, leading, commands).await
-}
-
-/// Stamps one entry, proposes it under this leadership and waits for its outcomes.
-async fn propose_entry(
-    local: &Local,
-    replica: &Replica,
-    leading: Leading,
-    commands: Vec<Command>,
-) -> Result<Reply, Sent> {
-    let started = Instant::now();
-    let stamp = Stamp {
-        wall_ms: local.settings.clock.wall(),
-        cluster_ms: leading.cluster_ms(),
-    };
-    let (responder, applied) = ProgressResponder::complete_only();
-    let leader = *types::log_id(leading.term, 0).committed_leader_id();
-    let submitted = replica
-        .raft
-        .write(Proposal(Arc::new(StateEntry { stamp, commands })))
-        .with_leader(leader)
-        .responder(responder)
-        .await;
-    if submitted.is_err() {
-        return Err(Sent::Answered(Err(ProposeError::unknown(
-            "this node's Raft has stopped",
-        ))));
-    }
-    match applied.await {
-        Ok(Ok(written)) => {
-            replica.commits.record(started.elapsed());
-            Ok(Ok(written.data.0))
-        }
-        Ok(Err(ClientWriteError::ForwardToLeader(_))) => Err(Sent::NotAtAll),
-        Ok(Err(error)) => Err(Sent::Answered(Err(ProposeError::unknown(
-            error.to_string(),
-        )))),
-        Err(_) => Err(Sent::Answered(Err(ProposeError::unknown(
-            "this node's Raft has stopped",
-        )))),
-    }
-}
-
-/// Proposes commands of the leader itself, and only as this leadership.
-pub(crate) async fn propose_as(
-    local: &Local,
-    replica: &Replica,
-    leading: Leading,
-    commands: Vec<Command>,
-) -> Option<Vec<Outcome>> {
-    propose_entry(local, replica, leading, commands)
-        .await
-        .ok()?
-        .ok()
+    entry::propose_entry(&node.context, replica, leading, commands).await
 }
 
 async fn forward(
-    local: &Local,
-    node: u64,
+    node: &Node,
+    leader: u64,
     addr: &str,
     deadline: Instant,
     group: &[Item],
@@ -386,10 +283,11 @@ async fn forward(
         commands,
         timeout_ms,
     };
-    let asked = local.call(Link::Calls, (node, addr), paths::FORWARD, message, left);
+    let (link, to, path) = (Link::Calls, (leader, addr), paths::FORWARD);
+    let asked = conversation::call(&node.context, link, to, path, message, left);
     let answer = tokio::select! {
         answer = asked => answer,
-        () = replaced(local, node) => {
+        () = replaced(node, leader) => {
             return Err(Sent::Answered(Err(ProposeError::unknown("the leader was replaced"))));
         }
     };
@@ -401,70 +299,6 @@ async fn forward(
         Err(error) => Err(Sent::Answered(Err(ProposeError::unknown(format!(
             "the leader's answer was lost: {error}"
         ))))),
-    }
-}
-
-/// Returns when another node than `leader` leads.
-async fn replaced(local: &Local, leader: u64) {
-    let Some(replica) = local.replica.get() else {
-        return std::future::pending().await;
-    };
-    let mut metrics = replica.raft.server_metrics();
-    loop {
-        let now = replica.leader();
-        if now.is_some_and(|now| now != leader) {
-            return;
-        }
-        if openraft::async_runtime::WatchReceiver::changed(&mut metrics)
-            .await
-            .is_err()
-        {
-            return std::future::pending().await;
-        }
-    }
-}
-
-/// Finds where a group goes; waits for a leader as long as one may still come.
-async fn route(local: &Local, deadline: Instant, forwarded: bool) -> Route {
-    let patience = local.settings.election.1 * 3;
-    let began = Instant::now();
-    loop {
-        if local.is_stopped() {
-            return Route::Nowhere(ProposeError::Stopping);
-        }
-        if let Some(replica) = local.replica.get() {
-            if replica.raft.as_leader().is_ok() {
-                let founded = replica.applied.read().state.is_founded();
-                if let Some(leading) = replica.leading().filter(|_| founded) {
-                    if replica.has_quorum_contact() {
-                        return Route::Here(leading);
-                    }
-                    return Route::Nowhere(ProposeError::NoQuorum {
-                        detail: "this node leads, but no quorum has answered it for an election \
-                                 time"
-                            .to_owned(),
-                    });
-                }
-            } else if forwarded {
-                return Route::NotLeader;
-            } else if replica.has_quorum_contact()
-                && let Some(node) = replica.leader()
-                && let Some(member) = replica.member(node)
-            {
-                return Route::There {
-                    node,
-                    addr: member.peer,
-                };
-            }
-            let silent = replica.silent_for().unwrap_or_else(|| began.elapsed());
-            if silent >= patience {
-                return Route::Nowhere(ProposeError::no_leader());
-            }
-        }
-        if Instant::now() >= deadline {
-            return Route::Nowhere(ProposeError::no_leader());
-        }
-        tokio::time::sleep(RETRY).await;
     }
 }
 

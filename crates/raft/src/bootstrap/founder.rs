@@ -1,0 +1,78 @@
+//! What the founder does: it gives every founding member its identity, then begins the log.
+
+use super::take::TAKE_LIMIT;
+use super::wiped::wiped;
+use crate::context::NodeContext;
+use crate::handle::{Phase, Stop};
+use crate::handshake::hello::{self, ROUND};
+use crate::replica::Replica;
+use crate::storage::folder::{self, Identity};
+use crate::types::Member;
+use crate::wire::messages::{Founder, Prepare, Taken};
+use crate::wire::paths;
+
+/// The founder's first phase; repeated from the start after a crash.
+pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {
+    loop {
+        let mut failures = Vec::new();
+        let others = identity
+            .members
+            .iter()
+            .filter(|founder| founder.node != identity.node);
+        for founder in others {
+            let prepare = Prepare {
+                cluster_id: identity.cluster_id.clone(),
+                founders: identity.members.clone(),
+                you: founder.name.clone(),
+            };
+            let limit = TAKE_LIMIT;
+            match hello::ask(context, &founder.peer, paths::PREPARE, prepare, limit).await {
+                Ok(Taken::Yes { .. }) => {}
+                Ok(Taken::Used) => {
+                    // The cluster was founded, so this log is not new: it was lost.
+                    return Err(wiped(context, &identity.cluster_id, "its log is gone"));
+                }
+                Ok(Taken::No { why }) => failures.push(format!("{}: {why}", founder.name)),
+                Err(error) => failures.push(format!("{} {error}", founder.peer)),
+            }
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        context.set_phase(Phase::Waiting {
+            reason: format!(
+                "waiting for quorum: founding cluster {} ({}). Nothing was stored in it yet: if a \
+                 peer will not come back, every node's folder may be emptied",
+                identity.cluster_id,
+                failures.join(", ")
+            ),
+        });
+        tokio::time::sleep(ROUND).await;
+    }
+}
+
+/// The founder's second phase, once all have synced their identities: the first entry of the log.
+pub(crate) async fn initialize(
+    context: &NodeContext,
+    identity: &Identity,
+    replica: &Replica,
+) -> Result<(), Stop> {
+    let members = identity.members.iter().map(|founder| {
+        let Founder {
+            node,
+            name,
+            peer,
+            http,
+        } = founder.clone();
+        (node, Member { name, peer, http })
+    });
+    replica.initialize(members.collect()).await?;
+    finish(context)
+}
+
+/// Records that the cluster has begun: from now on an empty log of this folder is a lost one.
+pub(crate) fn finish(context: &NodeContext) -> Result<(), Stop> {
+    context
+        .finish_bootstrap()
+        .map_err(|e| folder::disk_failure("the identity could not be stored", &e))
+}

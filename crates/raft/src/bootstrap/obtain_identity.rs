@@ -1,0 +1,172 @@
+//! From an empty folder, or from one that was used before, to an identity: this node's own from
+//! before, one that another node gives it, or one that it draws as the founder.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::wiped::wiped;
+use crate::cluster_id;
+use crate::context::NodeContext;
+use crate::handle::{Phase, Stop};
+use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
+use crate::storage::folder::{self, Identity};
+use crate::wire::messages::{Founder, HelloReply, Standing};
+
+/// Waits until this node has an identity: its own from before, or one that it is given, or one
+/// that it decides on as the founder.
+pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identity, Stop> {
+    if let Some(identity) = context.identity() {
+        check_identity(context, &identity)?;
+        return Ok(identity);
+    }
+    loop {
+        let taken = context.identity_taken.notified();
+        if let Some(identity) = context.identity() {
+            return Ok(identity);
+        }
+        let round = hello::hello_all(context, &BTreeMap::new(), HELLO_LIMIT).await;
+        if let Some(identity) = context.identity() {
+            return Ok(identity);
+        }
+        match judge_newcomer(context, &round)? {
+            Newcomer::Bootstraps(founders) => {
+                let identity = Identity {
+                    cluster_id: cluster_id::cluster_id_at(context.settings.clock.wall())?,
+                    node: own_id(context, &founders)?,
+                    name: context.settings.name.clone(),
+                    members: founders,
+                    founder: true,
+                    joined: false,
+                    ancestors: Vec::new(),
+                };
+                return context
+                    .take_identity(identity)
+                    .map_err(|e| folder::disk_failure("the identity could not be stored", &e));
+            }
+            Newcomer::Waits(reason) => context.set_phase(Phase::Waiting { reason }),
+        }
+        let _ = tokio::time::timeout(ROUND, taken).await;
+    }
+}
+
+fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {
+    let settings = &context.settings;
+    if identity.name != settings.name {
+        return Err(folder::refusal(
+            "foreign-folder",
+            format!(
+                "{} belongs to node {} (cluster {}), and this node is named {}; give it its own \
+                 folder, or an empty one",
+                context.folder.root().display(),
+                identity.name,
+                identity.cluster_id,
+                settings.name
+            ),
+        ));
+    }
+    let has_log = context.folder.has_log();
+    let has_log = has_log.map_err(|e| folder::unusable(&context.folder.wal(), &e))?;
+    if !has_log && !identity.founder {
+        return Err(wiped(context, &identity.cluster_id, "its log is gone"));
+    }
+    Ok(())
+}
+
+enum Newcomer {
+    Bootstraps(Vec<Founder>),
+    Waits(String),
+}
+
+/// What an empty node does after a round of hellos.
+fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop> {
+    let name = &context.settings.name;
+    for (_, answer) in round.values() {
+        let Ok(HelloReply {
+            standing:
+                Standing::Member {
+                    cluster_id,
+                    members,
+                    ..
+                },
+            ..
+        }) = answer
+        else {
+            continue;
+        };
+        if members.contains(name) {
+            return Err(wiped(context, cluster_id, "its folder is empty"));
+        }
+        return Ok(Newcomer::Waits(format!(
+            "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`",
+            context.settings.peer_advertise
+        )));
+    }
+    if !context.settings.peers.iter().any(|peer| peer.name == *name) {
+        return Ok(Newcomer::Waits(format!(
+            "waiting to be added: {name} is not among the configured peers; run `seqd member add \
+             {name} {}` on the cluster",
+            context.settings.peer_advertise
+        )));
+    }
+    if let Some(reason) = hello::missing(round) {
+        return Ok(Newcomer::Waits(reason));
+    }
+    let own = peer_list(context);
+    let mut https = BTreeMap::from([(name.clone(), context.settings.http_advertise.clone())]);
+    for (peer, (_, answer)) in round {
+        let Ok(reply) = answer else { continue };
+        if reply.name != *peer {
+            return Ok(Newcomer::Waits(format!(
+                "waiting for quorum: the node at {peer}'s address is named {}",
+                reply.name
+            )));
+        }
+        if reply.peers != own {
+            return Ok(Newcomer::Waits(format!(
+                "waiting for quorum: {peer} lists other peers ({}) than this node ({})",
+                list(&reply.peers),
+                list(&own)
+            )));
+        }
+        if let Standing::Prepared { cluster_id, .. } = &reply.standing {
+            return Ok(Newcomer::Waits(format!(
+                "waiting for quorum: {peer} was prepared for cluster {cluster_id}, which is being \
+                 founded"
+            )));
+        }
+        https.insert(peer.clone(), reply.http.clone());
+    }
+    let founder = own.keys().next().cloned().unwrap_or_default();
+    if founder != *name {
+        return Ok(Newcomer::Waits(format!(
+            "waiting for quorum: {founder} founds the cluster"
+        )));
+    }
+    let founders = own.iter().zip(1..).map(|((name, peer), node)| Founder {
+        node,
+        name: name.clone(),
+        peer: peer.clone(),
+        http: https.get(name).cloned().unwrap_or_default(),
+    });
+    Ok(Newcomer::Bootstraps(founders.collect()))
+}
+
+fn list(peers: &BTreeMap<String, String>) -> String {
+    peers
+        .iter()
+        .map(|(name, addr)| format!("{name}={addr}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn own_id(context: &NodeContext, founders: &[Founder]) -> Result<u64, Stop> {
+    founders
+        .iter()
+        .find(|founder| founder.name == context.settings.name)
+        .map(|founder| founder.node)
+        .ok_or_else(|| Stop {
+            exit: 10,
+            code: "invariant",
+            message: "this node founds a cluster that it is not part of".to_owned(),
+        })
+}

@@ -1,0 +1,164 @@
+//! Messages between nodes that know each other: sealed, sent, opened, and refused.
+//!
+//! Invariants:
+//! - A message leaves in an envelope that names this start (boot and nonce).
+//! - A message is taken only from this cluster, for this node, from a start of its sender that was
+//!   introduced and is the latest that was seen, and never from a removed member.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::context::{self, NodeContext};
+use crate::handshake::introduce::{introduce, superseded};
+use crate::peers::starts::Unheard;
+use crate::records;
+use crate::wire::messages::{self, Envelope, Sealed};
+use crate::wire::transport::{CallError, Link, Rejection, RejectionCode};
+
+/// Checks the envelope of a message that came in.
+pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
+    let refuse = |code, detail: String| Err(Rejection::new(code, detail));
+    if context.is_stopped() {
+        return refuse(RejectionCode::NotRunning, "this node is stopping".into());
+    }
+    let Some(own) = context.envelope(envelope.from) else {
+        return refuse(
+            RejectionCode::NotRunning,
+            "this node has no identity yet".into(),
+        );
+    };
+    if envelope.protocol != messages::PROTOCOL {
+        let detail = format!("peers' protocol {} is not known here", envelope.protocol);
+        return refuse(RejectionCode::Malformed, detail);
+    }
+    if envelope.cluster_id != own.cluster_id {
+        let ancestor =
+            |own: &crate::storage::folder::Identity| own.ancestors.contains(&envelope.cluster_id);
+        if context.with_identity(ancestor) == Some(true) {
+            return refuse(RejectionCode::Superseded, own.cluster_id);
+        }
+        let detail = format!("this node is of cluster {}", own.cluster_id);
+        return refuse(RejectionCode::WrongCluster, detail);
+    }
+    if envelope.to != own.from {
+        let detail = format!("this is node {}, not {}", own.from, envelope.to);
+        return refuse(RejectionCode::WrongTarget, detail);
+    }
+    if context.is_removed(envelope.from) {
+        let detail = format!("node {} was removed from the cluster", envelope.from);
+        return refuse(RejectionCode::Removed, detail);
+    }
+    match context.peers.hear(envelope.from, envelope.start) {
+        Ok(()) => Ok(()),
+        Err(Unheard::Stale(stale)) => refuse(RejectionCode::StaleBoot, stale.to_string()),
+        Err(Unheard::Unintroduced) => {
+            refuse(RejectionCode::Unintroduced, "say hello first".to_owned())
+        }
+    }
+}
+
+/// Sends a message to a node and reads its answer; both envelopes are checked.
+pub(crate) async fn call<M, R>(
+    context: &NodeContext,
+    link: Link,
+    to: (u64, &str),
+    path: &str,
+    message: M,
+    timeout: Duration,
+) -> Result<R, CallError>
+where
+    M: Serialize + DeserializeOwned,
+    R: Serialize + DeserializeOwned,
+{
+    let sealed = call_sealed(context, link, to, path, message, timeout).await?;
+    Ok(sealed.message)
+}
+
+/// As `call`, with the envelope of the answer. A peer that does not know this start gets a hello,
+/// and then the message once more.
+pub(crate) async fn call_sealed<M, R>(
+    context: &NodeContext,
+    link: Link,
+    (to, addr): (u64, &str),
+    path: &str,
+    message: M,
+    timeout: Duration,
+) -> Result<Sealed<R>, CallError>
+where
+    M: Serialize + DeserializeOwned,
+    R: Serialize + DeserializeOwned,
+{
+    let Some(envelope) = context.envelope(to) else {
+        return Err(CallError::Unsent(
+            "this node has no identity yet".to_owned(),
+        ));
+    };
+    let body = records::encode(&Sealed { envelope, message })
+        .map_err(|e| CallError::Unsent(e.to_string()))?;
+    let body = bytes::Bytes::from(body);
+    let post = || {
+        context
+            .transport
+            .post(link, addr, path, body.clone(), timeout)
+    };
+    match open(context, (to, addr), post().await).await {
+        Err(CallError::Rejected(refused))
+            if refused.code == RejectionCode::Unintroduced
+                && introduce(context, to, addr).await =>
+        {
+            open(context, (to, addr), post().await).await
+        }
+        answer => answer,
+    }
+}
+
+/// Opens an answer, and draws the consequences of a rejection.
+pub(crate) async fn open<R: Serialize + DeserializeOwned>(
+    context: &NodeContext,
+    (to, addr): (u64, &str),
+    answer: Result<bytes::Bytes, CallError>,
+) -> Result<Sealed<R>, CallError> {
+    let bytes = match answer {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            match &error {
+                CallError::Refused => context.found_closed(to),
+                CallError::Rejected(rejection) => consider(context, rejection),
+                CallError::Unsent(_) | CallError::Broken(_) => {}
+            }
+            return Err(error);
+        }
+    };
+    let sealed: Sealed<R> =
+        records::decode(&bytes).map_err(|e| CallError::Broken(e.to_string()))?;
+    if sealed.envelope.from != to {
+        let detail = format!("node {} answered for {to}", sealed.envelope.from);
+        return Err(CallError::Broken(detail));
+    }
+    // The peer did take the message: a reply that is not taken here leaves it open what came
+    // of that.
+    let mut accepted = accept(context, &sealed.envelope);
+    if accepted
+        .as_ref()
+        .is_err_and(|refused| refused.code == RejectionCode::Unintroduced)
+        && introduce(context, to, addr).await
+    {
+        accepted = accept(context, &sealed.envelope);
+    }
+    accepted.map_err(|e| CallError::Broken(e.to_string()))?;
+    context.heard(to, None);
+    Ok(sealed)
+}
+
+/// Stops this node where the rejection means that it must not go on.
+fn consider(context: &NodeContext, rejection: &Rejection) {
+    let name = &context.settings.name;
+    match rejection.code {
+        RejectionCode::Removed => context.stop(context::removed(name)),
+        RejectionCode::StaleBoot => context.stop(context::stale(name, &rejection.detail)),
+        RejectionCode::Superseded => context.stop(superseded(&rejection.detail)),
+        _ => {}
+    }
+}

@@ -1,0 +1,141 @@
+//! Hellos: the first message of every start to every peer that it knows of.
+//!
+//! A hello carries the sender's identity, if it has one. The answer carries how far the peer is in
+//! its life, and what it knows against this start.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::context::NodeContext;
+use crate::records;
+use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Open};
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link};
+
+/// How long one peer may take to answer a hello.
+pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(1);
+
+/// Pause between two rounds of hellos.
+pub(crate) const ROUND: Duration = Duration::from_millis(200);
+
+/// One round of hellos: by peer's name, its address and its answer or why there is none.
+pub(crate) type Round = BTreeMap<String, (String, Result<HelloReply, String>)>;
+
+/// This node's own hello: with its identity only once it knows what it began with.
+pub(crate) fn own_hello(context: &NodeContext) -> Hello {
+    Hello {
+        name: context.settings.name.clone(),
+        peers: peer_list(context),
+        http: context.settings.http_advertise.clone(),
+        identity: own_identity(context),
+    }
+}
+
+pub(super) fn own_identity(context: &NodeContext) -> Option<HelloIdentity> {
+    let began = context.began.get()?.shown;
+    context.with_identity(|own| HelloIdentity {
+        cluster_id: own.cluster_id.clone(),
+        ancestors: own.ancestors.clone(),
+        node: own.node,
+        start: context.start,
+        began,
+    })
+}
+
+/// Sends a hello to every peer that the configuration names, and to `others` by name.
+pub(crate) async fn hello_all(
+    context: &NodeContext,
+    others: &BTreeMap<String, String>,
+    limit: Duration,
+) -> Round {
+    let mut peers = peer_list(context);
+    for (name, addr) in others {
+        peers.entry(name.clone()).or_insert_with(|| addr.clone());
+    }
+    peers.remove(&context.settings.name);
+    hello_each(context, peers, limit).await
+}
+
+/// Sends a hello to these peers, addresses by name.
+pub(crate) async fn hello_each(
+    context: &NodeContext,
+    peers: BTreeMap<String, String>,
+    limit: Duration,
+) -> Round {
+    let hello = own_hello(context);
+    let asked = peers.into_iter().map(|(name, addr)| {
+        let hello = hello.clone();
+        async move {
+            let answer = ask(context, &addr, paths::HELLO, hello, limit).await;
+            (name, (addr, answer.map_err(|e| e.to_string())))
+        }
+    });
+    futures_util::future::join_all(asked)
+        .await
+        .into_iter()
+        .collect()
+}
+
+/// Asks a node without an envelope.
+pub(crate) async fn ask<M, R>(
+    context: &NodeContext,
+    addr: &str,
+    path: &str,
+    message: M,
+    limit: Duration,
+) -> Result<R, CallError>
+where
+    M: Serialize + DeserializeOwned,
+    R: Serialize + DeserializeOwned,
+{
+    let body = records::encode(&Open(message)).map_err(|e| CallError::Unsent(e.to_string()))?;
+    let bytes = context
+        .transport
+        .post(Link::Calls, addr, path, body, limit)
+        .await?;
+    let reply = records::decode::<Open<R>>(&bytes);
+    reply
+        .map(|open| open.0)
+        .map_err(|e| CallError::Broken(e.to_string()))
+}
+
+/// Sends a hello to one address, for a member that is to be added.
+pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloReply, CallError> {
+    let hello = Hello {
+        name: context.settings.name.clone(),
+        peers: peer_list(context),
+        http: context.settings.http_advertise.clone(),
+        identity: None,
+    };
+    ask(context, addr, paths::HELLO, hello, HELLO_LIMIT).await
+}
+
+/// Who has not answered, as a sentence; `None` if all have.
+pub(crate) fn missing(round: &Round) -> Option<String> {
+    let silent: Vec<String> = round
+        .values()
+        .filter_map(|(addr, answer)| Some(format!("{addr} {}", answer.as_ref().err()?)))
+        .collect();
+    if silent.is_empty() {
+        return None;
+    }
+    let all = round.len() + 1;
+    Some(format!(
+        "waiting for quorum: seen {}/{all} ({})",
+        all - silent.len(),
+        silent.join(", ")
+    ))
+}
+
+/// The configured peers, name to address.
+pub(crate) fn peer_list(context: &NodeContext) -> BTreeMap<String, String> {
+    context
+        .settings
+        .peers
+        .iter()
+        .map(|peer| (peer.name.clone(), peer.addr.clone()))
+        .collect()
+}

@@ -1,0 +1,178 @@
+//! Introductions: two starts exchange hellos, and each judges the other by what it began with.
+
+use std::time::Duration;
+
+use super::hello;
+use crate::context::{self, NodeContext};
+use crate::handle::Stop;
+use crate::storage::folder;
+use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
+use crate::wire::paths;
+
+/// How long a peer may take to answer a hello in the middle of a conversation.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// Sends a hello to a peer that does not know this start, or that this node does not know: with
+/// what this start began with, not with what it has now. Returns whether they know each other then.
+pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> bool {
+    if context.is_stopped() || !context.peers.may_say_hello(to) {
+        return false;
+    }
+    let hello = hello::own_hello(context);
+    if hello.identity.is_none() {
+        return false;
+    }
+    let Ok(reply) = hello::ask(context, addr, paths::HELLO, hello, LIMIT).await else {
+        return false;
+    };
+    match consider(context, &reply) {
+        Ok(met) => met == Some(to),
+        Err(stop) => {
+            context.stop(stop);
+            false
+        }
+    }
+}
+
+/// What the answer to a hello means: the end of this node, or whom it has met.
+pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
+    let name = &context.settings.name;
+    match &reply.verdict {
+        Verdict::Removed => return Err(context::removed(name)),
+        Verdict::Stale { why } => return Err(context::stale(name, why)),
+        Verdict::Superseded { by } => return Err(superseded(by)),
+        Verdict::Foreign | Verdict::Welcome => {}
+    }
+    let Some(theirs) = &reply.identity else {
+        return Ok(None);
+    };
+    meet(context, theirs).map(|verdict| (verdict == Verdict::Welcome).then_some(theirs.node))
+}
+
+/// Judges a start by its hello, and records it if it may take part. Ends this node where the other
+/// is of a cluster that was restored from this one.
+pub(crate) fn meet(context: &NodeContext, theirs: &HelloIdentity) -> Result<Verdict, Stop> {
+    let Some(own) = context.identity() else {
+        return Ok(Verdict::Welcome);
+    };
+    if own.cluster_id != theirs.cluster_id {
+        if theirs.ancestors.contains(&own.cluster_id) {
+            return Err(superseded(&theirs.cluster_id));
+        }
+        if own.ancestors.contains(&theirs.cluster_id) {
+            let by = own.cluster_id;
+            return Ok(Verdict::Superseded { by });
+        }
+        return Ok(Verdict::Foreign);
+    }
+    if context.is_removed(theirs.node) {
+        return Ok(Verdict::Removed);
+    }
+    if theirs.node == own.node {
+        // This node itself, under another of its names, or a copy of it that runs.
+        let why = format!("node {} runs here already", own.node);
+        let is_this = theirs.start == context.start;
+        return Ok(if is_this {
+            Verdict::Welcome
+        } else {
+            Verdict::Stale { why }
+        });
+    }
+    match context.peers.meet(theirs.node, theirs.start, theirs.began) {
+        Ok(()) => Ok(Verdict::Welcome),
+        Err(stale) => {
+            tracing::warn!(
+                node = theirs.node,
+                boot = theirs.start.boot,
+                %stale,
+                "a node shows less than it has acknowledged and is refused"
+            );
+            let why = stale.to_string();
+            Ok(Verdict::Stale { why })
+        }
+    }
+}
+
+/// Answers a hello.
+pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<HelloReply> {
+    let identity = context.identity();
+    let standing = match &identity {
+        None => Standing::Empty,
+        Some(identity) => {
+            let cluster_id = identity.cluster_id.clone();
+            if context.has_history()? {
+                let view = context.view();
+                let members = view.map(|view| view.members()).unwrap_or_default();
+                let mut names: Vec<String> =
+                    members.values().map(|member| member.name.clone()).collect();
+                if names.is_empty() {
+                    names = identity
+                        .members
+                        .iter()
+                        .map(|member| member.name.clone())
+                        .collect();
+                }
+                let leader = view.and_then(|view| view.live_leader_name());
+                Standing::Member {
+                    cluster_id,
+                    node: identity.node,
+                    members: names,
+                    leader,
+                }
+            } else {
+                Standing::Prepared {
+                    cluster_id,
+                    node: identity.node,
+                }
+            }
+        }
+    };
+    let verdict = match &hello.identity {
+        Some(theirs) => match meet(context, theirs) {
+            Ok(verdict) => verdict,
+            Err(stop) => {
+                context.stop(stop);
+                Verdict::Foreign
+            }
+        },
+        None => Verdict::Welcome,
+    };
+    Some(HelloReply {
+        name: context.settings.name.clone(),
+        peers: hello::peer_list(context),
+        http: context.settings.http_advertise.clone(),
+        standing,
+        votes: votes(context),
+        identity: hello::own_identity(context),
+        verdict,
+    })
+}
+
+/// Whether this node votes, as far as it knows.
+fn votes(context: &NodeContext) -> bool {
+    let Some(node) = context.with_identity(|own| own.node) else {
+        return false;
+    };
+    // At the bootstrap no membership is applied yet, and the others begin only once a founder has
+    // answered that it votes.
+    if let Some(votes) = context.view().and_then(|view| view.votes(node)) {
+        return votes;
+    }
+    match context.began.get() {
+        Some(began) if !began.voters.is_empty() => began.voters.contains(&node),
+        // It was prepared as a founder, and founders vote.
+        _ => context.with_identity(|own| !own.joined) == Some(true),
+    }
+}
+
+/// The end of a node whose cluster was restored into another one.
+pub(crate) fn superseded(by: &str) -> Stop {
+    folder::refusal(
+        "superseded",
+        format!(
+            "the cluster of this node was restored into cluster {by}, which has taken its place: \
+             this node must never serve again. Retire its folder; to bring the machine into the \
+             new cluster, give it an empty one"
+        ),
+    )
+}

@@ -1,0 +1,177 @@
+//! What a replica knows of the cluster: who leads, who is a member, who votes.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use openraft::Instant as RaftInstant;
+use openraft::async_runtime::WatchReceiver;
+use seqd_state::ClusterMs;
+use tokio::time::Instant;
+
+use crate::context::ClusterView;
+use crate::handle::Role;
+use crate::replica::Replica;
+use crate::types::{Member, Vote};
+
+/// Leadership that may propose: its own blank entry is applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leading {
+    /// The term.
+    pub(crate) term: u64,
+    base: ClusterMs,
+    since: Instant,
+}
+
+impl Leading {
+    /// The cluster's clock under this leadership.
+    pub(crate) fn cluster_ms(&self) -> ClusterMs {
+        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        ClusterMs(self.base.0.saturating_add(elapsed))
+    }
+}
+
+impl Replica {
+    /// Leadership, if this replica has it and its blank entry is applied.
+    pub(crate) fn leading(&self) -> Option<Leading> {
+        let leader = self.raft.as_leader().ok()?;
+        let term = *leader.to_committed_leader_id();
+        let blank = self.applied.read().blank?;
+        (blank.term == term).then_some(Leading {
+            term,
+            base: blank.cluster_ms,
+            since: blank.at,
+        })
+    }
+
+    /// The leader that this replica follows.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        self.raft.metrics().borrow_watched().current_leader
+    }
+
+    /// The leader, while it and a quorum are known to be in touch.
+    pub(crate) fn live_leader(&self) -> Option<u64> {
+        self.leader().filter(|_| self.has_quorum_contact())
+    }
+
+    /// Whether a quorum was in touch with this leader within an election, or, following, whether
+    /// the leader was.
+    pub(crate) fn has_quorum_contact(&self) -> bool {
+        let recent = |silent: Duration| silent < self.election_max;
+        let Ok(leader) = self.raft.as_leader() else {
+            return self.leader().is_some() && self.silent_for().is_some_and(recent);
+        };
+        if self.applied.read().membership.voter_ids().eq([self.node]) {
+            return true;
+        }
+        let acked = leader
+            .last_quorum_acked()
+            .map(|at| RaftInstant::elapsed(&at));
+        // Its own first entry was applied because a quorum had it.
+        let began = self.leading().map(|leading| leading.since.elapsed());
+        acked.into_iter().chain(began).any(recent)
+    }
+
+    fn leader_heard_at(&self) -> Option<Instant> {
+        *self
+            .leader_heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long ago this replica last heard a leader, or as leader a quorum; `None` if never.
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        let acked = self
+            .raft
+            .as_leader()
+            .ok()
+            .and_then(|leader| leader.last_quorum_acked());
+        let acked = acked.map(|at| RaftInstant::elapsed(&at));
+        let heard = self.leader_heard_at().map(|at| at.elapsed());
+        acked.into_iter().chain(heard).min()
+    }
+
+    /// Records that a leader's append was accepted.
+    pub(crate) fn hear_leader(&self) {
+        *self
+            .leader_heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// The vote that is stored.
+    pub(crate) fn current_vote(&self) -> Vote {
+        self.raft.metrics().borrow_watched().vote
+    }
+
+    /// Index of the last applied entry; 0 before any.
+    pub(crate) fn applied_index(&self) -> u64 {
+        self.applied.read().applied.map_or(0, |id| id.index())
+    }
+
+    /// A member's record, by ID.
+    pub(crate) fn member(&self, node: u64) -> Option<Member> {
+        self.applied.read().membership.get_node(&node).cloned()
+    }
+
+    /// Whether a node votes by the membership that is applied.
+    pub(crate) fn is_voter(&self, node: u64) -> bool {
+        self.votes(node) == Some(true)
+    }
+
+    /// Whether a change of voters is between its two steps.
+    pub(crate) fn is_joint(&self) -> bool {
+        self.applied.read().membership.get_joint_config().len() > 1
+    }
+
+    /// The part that a member plays.
+    pub(crate) fn role(&self, node: u64) -> Role {
+        if self.live_leader() == Some(node) {
+            Role::Leader
+        } else if self.is_voter(node) {
+            Role::Follower
+        } else {
+            Role::Learner
+        }
+    }
+
+    /// The index up to which this leader knows a node's log to equal its own.
+    pub(crate) fn matched_index(&self, node: u64) -> Option<u64> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let matched = metrics.replication.as_ref()?.get(&node)?.as_ref()?;
+        Some(matched.index())
+    }
+}
+
+impl ClusterView for Replica {
+    fn has_history(&self) -> bool {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.vote.leader_id.term > 0 || metrics.last_log_index.is_some()
+    }
+
+    fn is_removed(&self, node: u64) -> bool {
+        let core = self.applied.read();
+        core.membership.get_node(&node).is_none() && core.state.is_removed(seqd_state::NodeId(node))
+    }
+
+    fn members(&self) -> BTreeMap<u64, Member> {
+        let core = self.applied.read();
+        core.membership
+            .nodes()
+            .map(|(id, member)| (*id, member.clone()))
+            .collect()
+    }
+
+    fn live_leader_name(&self) -> Option<String> {
+        self.member(self.live_leader()?).map(|member| member.name)
+    }
+
+    fn votes(&self, node: u64) -> Option<bool> {
+        let core = self.applied.read();
+        let mut voters = core.membership.voter_ids().peekable();
+        voters.peek()?;
+        Some(voters.any(|id| id == node))
+    }
+}

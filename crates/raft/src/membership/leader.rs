@@ -1,0 +1,76 @@
+//! Transfer of leadership.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::change::{find, refused};
+use crate::context::NodeContext;
+use crate::handle::{MemberError, ProposeError};
+use crate::replica::Replica;
+use crate::wire::messages::ChangeRefusal;
+
+/// Transfers leadership to the named voter, or to the best one; returns the new leader's name.
+pub(super) async fn move_leader(
+    context: &NodeContext,
+    replica: &Replica,
+    to: Option<&str>,
+) -> Result<String, ChangeRefusal> {
+    let target = match to {
+        Some(name) => {
+            let (node, _) = find(replica, name)?;
+            if !replica.is_voter(node) {
+                let detail = format!("{name} is a learner; promote it first");
+                return Err(refused(MemberError::Unfit { detail }));
+            }
+            Some(node)
+        }
+        None => best_transfer_target(context, replica),
+    };
+    let Some(target) = target else {
+        let detail = "no other voter can be reached that could lead".to_owned();
+        return Err(refused(MemberError::Unfit { detail }));
+    };
+    if target != replica.node {
+        transfer_leadership(replica, target).await;
+    }
+    let leader = replica.leader().and_then(|id| replica.member(id));
+    if replica.leader() != Some(target) {
+        let detail = "leadership was not handed over; it may still be".to_owned();
+        return Err(refused(ProposeError::unknown(detail).into()));
+    }
+    Ok(leader.map(|member| member.name).unwrap_or_default())
+}
+
+/// The reachable voter, other than this leader, whose log is the longest.
+pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
+    let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
+    voters
+        .into_iter()
+        .filter(|id| *id != replica.node && context.peer(*id).may_lead())
+        .max_by_key(|id| replica.matched_index(*id))
+}
+
+/// Asks `target` to lead and waits until another node does, for two seconds at most.
+pub(crate) async fn transfer_leadership(replica: &Replica, target: u64) {
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until && replica.raft.as_leader().is_ok() {
+        if let Err(error) = replica.raft.trigger().transfer_leader(target).await {
+            tracing::warn!(%error, "leadership was not handed over");
+            return;
+        }
+        for _ in 0..20 {
+            if replica
+                .leader()
+                .is_some_and(|leader| leader != replica.node)
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    // The vote may be cast and the new leader not yet heard.
+    while Instant::now() < until && replica.leader().is_none_or(|leader| leader == replica.node) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,34 @@
+//! One node: its context, and its replica once that runs.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::context::NodeContext;
+use crate::replica::Replica;
+
+/// Shared by everything that serves callers or peers before the replica runs and after.
+pub(crate) struct Node {
+    pub(crate) context: Arc<NodeContext>,
+    replica: OnceLock<Arc<Replica>>,
+}
+
+impl Node {
+    /// A node whose replica does not run yet.
+    pub(crate) fn new(context: Arc<NodeContext>) -> Self {
+        Self {
+            context,
+            replica: OnceLock::new(),
+        }
+    }
+
+    /// The replica, once it runs.
+    pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
+        self.replica.get()
+    }
+
+    /// Names the replica that runs, here and to the rooms below it.
+    pub(crate) fn set_replica(&self, replica: &Arc<Replica>) {
+        self.context.set_view(Arc::<Replica>::clone(replica));
+        // Set once: a start runs one replica.
+        let _ = self.replica.set(Arc::clone(replica));
+    }
+}

@@ -1,0 +1,143 @@
+//! The peers' starts, as this process knows them.
+//!
+//! A start introduces itself by a hello that shows what it began with. Until then nothing else is
+//! taken from it, neither a request nor a reply: so a folder that lost its memory is found by each
+//! peer that knows more, at the first contact, whenever that comes.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::table::{Row, Shown, Stale, Start, Table};
+
+/// Introductions that are kept; as many as the table has rows.
+const INTRODUCED: usize = 256;
+
+/// Pause between two hellos to one peer that did not take a message: many calls may be refused at
+/// once, and one hello is enough for all of them.
+const HELLO_AGAIN: Duration = Duration::from_millis(200);
+
+/// Why a start may not be heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unheard {
+    /// It must not take part.
+    Stale(Stale),
+    /// It has not said hello to this process, or must say it again.
+    Unintroduced,
+}
+
+/// Held by the writer of the file `peers`.
+#[derive(Debug, Default)]
+pub(crate) struct FileTurn {
+    pub(crate) closed: bool,
+}
+
+/// The peers' starts, as this process knows them.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    inner: Mutex<Inner>,
+    /// Held by the writer of the file.
+    pub(crate) file: Mutex<FileTurn>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    table: Table,
+    introduced: BTreeMap<u64, Introduced>,
+    asked: BTreeMap<u64, Instant>,
+}
+
+/// A start that said hello, and what it began with.
+#[derive(Clone, Copy, Debug)]
+struct Introduced {
+    start: Start,
+    began: Shown,
+}
+
+impl Peers {
+    /// With a table as it was stored.
+    pub(crate) fn new(table: Table) -> Self {
+        let inner = Inner {
+            table,
+            ..Inner::default()
+        };
+        Self {
+            inner: Mutex::new(inner),
+            file: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges a start by what it began with; one that may take part is introduced from here on.
+    pub(crate) fn meet(&self, node: u64, start: Start, began: Shown) -> Result<(), Stale> {
+        let mut inner = self.lock();
+        inner.table.judge(node, start, began)?;
+        inner.table.note_start(node, start);
+        if inner.introduced.len() < INTRODUCED || inner.introduced.contains_key(&node) {
+            inner.introduced.insert(node, Introduced { start, began });
+        }
+        Ok(())
+    }
+
+    /// Whether a message of this start may be heard. What was learnt since its introduction counts.
+    pub(crate) fn hear(&self, node: u64, start: Start) -> Result<(), Unheard> {
+        let inner = self.lock();
+        inner.table.is_latest(node, start).map_err(Unheard::Stale)?;
+        match inner.introduced.get(&node) {
+            Some(known)
+                if known.start == start && inner.table.judge(node, start, known.began).is_ok() =>
+            {
+                Ok(())
+            }
+            _ => Err(Unheard::Unintroduced),
+        }
+    }
+
+    /// Records what a start said that it has synced.
+    pub(crate) fn record(&self, node: u64, start: Start, shown: Shown) {
+        self.lock().table.record(node, start, shown);
+    }
+
+    /// Takes in what a peer's table holds of nodes other than `own`.
+    pub(crate) fn merge(&self, own: u64, rows: Vec<Row>) {
+        let others = rows.into_iter().filter(|(node, _)| *node != own);
+        self.lock().table.merge(others);
+    }
+
+    /// All that this node's table holds, and its version.
+    pub(crate) fn rows(&self) -> (Vec<Row>, u64) {
+        let inner = self.lock();
+        (inner.table.rows(), inner.table.version())
+    }
+
+    /// Raised by every change of the table.
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().table.version()
+    }
+
+    /// Forgets nodes that are gone for good.
+    pub(crate) fn retain(&self, mut keeps: impl FnMut(u64) -> bool) {
+        let mut inner = self.lock();
+        inner.table.retain(&mut keeps);
+        inner.introduced.retain(|node, _| keeps(*node));
+        inner.asked.retain(|node, _| keeps(*node));
+    }
+
+    /// Whether it is time to say hello to a peer that did not take a message; notes that it is
+    /// said.
+    pub(crate) fn may_say_hello(&self, node: u64) -> bool {
+        let mut inner = self.lock();
+        let now = Instant::now();
+        let waits = |asked: &Instant| now.duration_since(*asked) < HELLO_AGAIN;
+        if inner.asked.get(&node).is_some_and(waits) {
+            return false;
+        }
+        inner.asked.insert(node, now);
+        true
+    }
+}

@@ -1,0 +1,78 @@
+//! One entry of the log: stamped, proposed under one leadership, and waited for.
+
+use std::sync::Arc;
+
+use openraft::errors::ClientWriteError;
+use openraft::impls::ProgressResponder;
+use seqd_state::{Command, Entry as StateEntry, Outcome, Stamp};
+use tokio::time::Instant;
+
+use crate::context::NodeContext;
+use crate::handle::ProposeError;
+use crate::leadership::Leading;
+use crate::replica::Replica;
+use crate::types::{self, Proposal};
+
+/// Outcomes in the order of the commands, or why there are none.
+pub(super) type Reply = Result<Vec<Outcome>, ProposeError>;
+
+/// How sending a group went, other than well.
+pub(super) enum Sent {
+    /// It has its answer, which is a refusal or unknown.
+    Answered(Reply),
+    /// Nothing was proposed: look for the leader again.
+    NotAtAll,
+}
+
+/// Stamps one entry, proposes it under this leadership and waits for its outcomes.
+pub(super) async fn propose_entry(
+    context: &NodeContext,
+    replica: &Replica,
+    leading: Leading,
+    commands: Vec<Command>,
+) -> Result<Reply, Sent> {
+    let started = Instant::now();
+    let stamp = Stamp {
+        wall_ms: context.settings.clock.wall(),
+        cluster_ms: leading.cluster_ms(),
+    };
+    let (responder, applied) = ProgressResponder::complete_only();
+    let leader = *types::log_id(leading.term, 0).committed_leader_id();
+    let submitted = replica
+        .raft
+        .write(Proposal(Arc::new(StateEntry { stamp, commands })))
+        .with_leader(leader)
+        .responder(responder)
+        .await;
+    if submitted.is_err() {
+        return Err(Sent::Answered(Err(ProposeError::unknown(
+            "this node's Raft has stopped",
+        ))));
+    }
+    match applied.await {
+        Ok(Ok(written)) => {
+            replica.commits.record(started.elapsed());
+            Ok(Ok(written.data.0))
+        }
+        Ok(Err(ClientWriteError::ForwardToLeader(_))) => Err(Sent::NotAtAll),
+        Ok(Err(error)) => Err(Sent::Answered(Err(ProposeError::unknown(
+            error.to_string(),
+        )))),
+        Err(_) => Err(Sent::Answered(Err(ProposeError::unknown(
+            "this node's Raft has stopped",
+        )))),
+    }
+}
+
+/// Proposes commands of the leader itself, and only as this leadership.
+pub(crate) async fn propose_as(
+    context: &NodeContext,
+    replica: &Replica,
+    leading: Leading,
+    commands: Vec<Command>,
+) -> Option<Vec<Outcome>> {
+    propose_entry(context, replica, leading, commands)
+        .await
+        .ok()?
+        .ok()
+}

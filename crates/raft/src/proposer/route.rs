@@ -1,0 +1,89 @@
+//! Where a proposal or a read goes: to this node, to the leader, or nowhere.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::handle::ProposeError;
+use crate::leadership::Leading;
+use crate::node::Node;
+
+/// Pause before the leader is looked for again.
+pub(super) const RETRY: Duration = Duration::from_millis(5);
+
+pub(super) enum Route {
+    Here(Leading),
+    There { node: u64, addr: String },
+    NotLeader,
+    Nowhere(ProposeError),
+}
+
+/// The time until a deadline, also as the milliseconds that a message carries.
+pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
+    let left = deadline.saturating_duration_since(Instant::now());
+    (left, u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Returns when another node than `leader` leads.
+pub(super) async fn replaced(node: &Node, leader: u64) {
+    let Some(replica) = node.replica() else {
+        return std::future::pending().await;
+    };
+    let mut metrics = replica.raft.server_metrics();
+    loop {
+        let now = replica.leader();
+        if now.is_some_and(|now| now != leader) {
+            return;
+        }
+        if openraft::async_runtime::WatchReceiver::changed(&mut metrics)
+            .await
+            .is_err()
+        {
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Finds where a group goes; waits for a leader as long as one may still come.
+pub(super) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Route {
+    let patience = node.context.settings.election.1 * 3;
+    let began = Instant::now();
+    loop {
+        if node.context.is_stopped() {
+            return Route::Nowhere(ProposeError::Stopping);
+        }
+        if let Some(replica) = node.replica() {
+            if replica.raft.as_leader().is_ok() {
+                let founded = replica.applied.read().state.is_founded();
+                if let Some(leading) = replica.leading().filter(|_| founded) {
+                    if replica.has_quorum_contact() {
+                        return Route::Here(leading);
+                    }
+                    return Route::Nowhere(ProposeError::NoQuorum {
+                        detail: "this node leads, but no quorum has answered it for an election \
+                                 time"
+                            .to_owned(),
+                    });
+                }
+            } else if forwarded {
+                return Route::NotLeader;
+            } else if replica.has_quorum_contact()
+                && let Some(leader) = replica.leader()
+                && let Some(member) = replica.member(leader)
+            {
+                return Route::There {
+                    node: leader,
+                    addr: member.peer,
+                };
+            }
+            let silent = replica.silent_for().unwrap_or_else(|| began.elapsed());
+            if silent >= patience {
+                return Route::Nowhere(ProposeError::no_leader());
+            }
+        }
+        if Instant::now() >= deadline {
+            return Route::Nowhere(ProposeError::no_leader());
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}

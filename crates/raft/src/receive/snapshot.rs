@@ -1,0 +1,103 @@
+//! A snapshot that a leader sends: written beside the kept ones, checked, and installed.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::extract::State;
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::StreamExt;
+
+use super::{Shared, malformed, not_running, replica, seal};
+use crate::conversation;
+use crate::records;
+use crate::storage::machine::{Snapshot, SnapshotHandle};
+use crate::types::SnapshotMeta;
+use crate::wire::messages::{Sealed, SnapshotHead, SnapshotReply};
+use crate::wire::transport::Rejection;
+use seqd_store::snapshot_file;
+
+/// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
+const CHUNK_LIMIT: Duration = Duration::from_secs(30);
+
+/// The largest head of a snapshot's transfer, bytes: a membership of the largest cluster.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// The next bytes of a snapshot; a sender that has gone silently must not hold the place.
+async fn next_chunk(chunks: &mut BodyDataStream) -> Result<Option<Bytes>, Rejection> {
+    match tokio::time::timeout(CHUNK_LIMIT, chunks.next()).await {
+        Ok(chunk) => chunk.transpose().map_err(malformed),
+        Err(_) => Err(malformed("no bytes of the snapshot for too long")),
+    }
+}
+
+pub(super) async fn receive(State(service): State<Shared>, body: Body) -> Result<Bytes, Rejection> {
+    let replica = replica(&service)?;
+    let mut chunks = body.into_data_stream();
+    let mut start = BytesMut::new();
+    let head_len = loop {
+        if let Some(length) = start.first_chunk::<4>() {
+            let length = u32::from_le_bytes(*length) as usize;
+            if length > HEAD_BYTES {
+                return Err(malformed("the head of the snapshot is too long"));
+            }
+            if start.len() >= 4 + length {
+                break length;
+            }
+        }
+        match next_chunk(&mut chunks).await? {
+            Some(chunk) => start.extend_from_slice(&chunk),
+            None => return Err(malformed("the snapshot ends within its head")),
+        }
+    };
+    start.advance(4);
+    let head = start.split_to(head_len);
+    let Sealed { envelope, message }: Sealed<SnapshotHead> =
+        records::decode(&head).map_err(malformed)?;
+    conversation::accept(&service.node.context, &envelope)?;
+    let _alone = service
+        .receiving
+        .try_acquire()
+        .map_err(|_| not_running("another snapshot is being received"))?;
+    let folder = &service.node.context.folder;
+    snapshot_file::check_room(&folder.snapshots(), message.len).map_err(not_running)?;
+    let mut receiver =
+        snapshot_file::Receiver::create(folder.disk(), &folder.snapshots()).map_err(malformed)?;
+    let mut left = message.len;
+    let mut next = Some(start.freeze());
+    while let Some(chunk) = next {
+        left = left
+            .checked_sub(chunk.len() as u64)
+            .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
+        receiver.write(&chunk).map_err(malformed)?;
+        next = next_chunk(&mut chunks).await?;
+    }
+    if left > 0 {
+        return Err(malformed("the snapshot is shorter than its head says"));
+    }
+    let cluster_id = envelope.cluster_id.clone();
+    let received = tokio::task::spawn_blocking(move || receiver.finish(&cluster_id))
+        .await
+        .map_err(malformed)?
+        .map_err(malformed)?;
+    let meta = SnapshotMeta {
+        last_log_id: message.last.map(Into::into),
+        last_membership: message.membership.restore().map_err(malformed)?,
+    };
+    let snapshot = Snapshot {
+        meta,
+        snapshot: SnapshotHandle::Received(Box::new(received)),
+    };
+    let reply = replica
+        .raft
+        .install_full_snapshot(message.vote.into(), snapshot)
+        .await
+        .map_err(not_running)?;
+    replica.hear_leader();
+    seal(
+        &service,
+        envelope.from,
+        SnapshotReply {
+            vote: (&reply.vote).into(),
+        },
+    )
+}

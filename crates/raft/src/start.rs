@@ -1,0 +1,285 @@
+//! The order of a start and of a stop.
+//!
+//! A start is a chain of types: [`FolderOpen`], [`Identified`], [`Opened`], [`Admitted`],
+//! [`Running`]. Each one's method takes it and returns the next, so that no step can be taken before
+//! the ones that it rests on.
+
+use std::net::TcpListener;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::bootstrap::{founder, obtain_identity};
+use crate::cluster_id;
+use crate::context::{NodeContext, Settings};
+use crate::export;
+use crate::handle::{Options, Phase, Stop};
+use crate::handshake::admission::{self, Admission};
+use crate::membership::leader;
+use crate::node::Node;
+use crate::peers::file;
+use crate::peers::starts::Peers;
+use crate::peers::table::Start;
+use crate::proposer::ProposalBatcher;
+use crate::receive::{self, Service};
+use crate::replica::Replica;
+use crate::storage::folder::{Folder, Identity};
+use crate::storage::opening::Storage;
+use crate::tasks::{self, Background};
+use crate::wire::transport::Transport;
+
+/// The longest time that a connection to a peer may take to come about.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// A node that was started: it listens, and comes up or runs in the background.
+pub(crate) struct Started {
+    pub(crate) node: Arc<Node>,
+    pub(crate) batcher: Arc<ProposalBatcher>,
+    /// Turns true once this start is registered in the replicated state.
+    pub(crate) registered: watch::Receiver<bool>,
+    pub(crate) leader_changes: Arc<AtomicU64>,
+    pub(crate) exporting: Arc<Semaphore>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    end: watch::Sender<bool>,
+}
+
+/// Opens the folder, listens for peers, and brings the node up in the background.
+pub(crate) fn start(options: Options) -> Result<Started, Stop> {
+    let (folder, listener) = FolderOpen::open(options)?;
+    let node = Arc::clone(&folder.node);
+    let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));
+    let (end, mut ended) = watch::channel(false);
+    let until = async move {
+        let _ = ended.wait_for(|ended| *ended).await;
+    };
+    let service = Service::new(Arc::clone(&node), Arc::clone(&batcher));
+    let server = receive::serve(listener, Arc::new(service), until)
+        .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
+    let (register, registered) = watch::channel(false);
+    let leader_changes = Arc::new(AtomicU64::new(0));
+    let background = Background {
+        batcher: Arc::clone(&batcher),
+        register,
+        leader_changes: Arc::clone(&leader_changes),
+    };
+    let tasks = vec![
+        server,
+        tokio::spawn(tasks::peers_file::keep(Arc::clone(&node.context))),
+        tokio::spawn(bring_up(folder, background)),
+    ];
+    Ok(Started {
+        node,
+        batcher,
+        registered,
+        leader_changes,
+        exporting: Arc::new(Semaphore::new(export::AT_ONCE)),
+        tasks: Mutex::new(tasks),
+        end,
+    })
+}
+
+/// Brings the node to the point where its replica runs; ends it where it must not run.
+async fn bring_up(folder: FolderOpen, background: Background) {
+    let context = Arc::clone(&folder.node.context);
+    let brought = async {
+        let identified = folder.identify().await?;
+        let opened = identified.open().await?;
+        let admitted = opened.admit().await?;
+        admitted.run().await
+    };
+    match brought.await {
+        Ok(running) => running.work(background).await,
+        Err(stop) => context.stop(stop),
+    }
+}
+
+/// Transfers leadership if this node leads, stops Raft, writes the last checkpoint, drains the log,
+/// and gives the folder free.
+pub(crate) async fn stop(started: &Started) {
+    let context = &started.node.context;
+    let mut is_clean = false;
+    if let Some(replica) = started.node.replica() {
+        if replica.raft.as_leader().is_ok()
+            && let Some(target) = leader::best_transfer_target(context, replica)
+        {
+            leader::transfer_leadership(replica, target).await;
+        }
+        match replica.stop().await {
+            Ok(()) => is_clean = true,
+            Err(error) => tracing::error!(%error, "the disk did not take the last checkpoint"),
+        }
+        if let Err(error) = tasks::peers_file::write(context) {
+            tracing::warn!(%error, "the file `peers` was not written");
+        }
+    }
+    context.set_phase(Phase::Stopped(Stop {
+        exit: 0,
+        code: "stopped",
+        message: "stopped".to_owned(),
+    }));
+    started.end.send_replace(true);
+    let tasks = std::mem::take(&mut *started.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+    for task in tasks {
+        task.abort();
+    }
+    tasks::peers_file::close(context);
+    let at_rest = match started.node.replica().filter(|_| is_clean) {
+        Some(replica) => replica.settle().await,
+        None => true,
+    };
+    if at_rest {
+        context.folder.unlock();
+    }
+}
+
+/// The folder is open and locked, and this start is counted in it.
+pub(crate) struct FolderOpen {
+    pub(crate) node: Arc<Node>,
+}
+
+/// This node has an identity.
+struct Identified {
+    node: Arc<Node>,
+    identity: Identity,
+}
+
+/// The log and the state are open and checked.
+struct Opened {
+    node: Arc<Node>,
+    identity: Identity,
+    storage: Storage,
+}
+
+/// The peers know of no reason against this start, or have all taken the founder's identities.
+struct Admitted {
+    node: Arc<Node>,
+    identity: Identity,
+    storage: Storage,
+    /// Whether this start begins the cluster's log.
+    begins_log: bool,
+}
+
+/// The replica runs.
+struct Running {
+    context: Arc<NodeContext>,
+    replica: Arc<Replica>,
+}
+
+impl FolderOpen {
+    /// Opens and locks the folder and counts this start; returns the peers' listener, too.
+    pub(crate) fn open(options: Options) -> Result<(Self, TcpListener), Stop> {
+        let folder = Folder::open(options.disk, &options.data_dir)?;
+        let identity = folder.identity()?;
+        let boot = folder.raise_boot()?;
+        let mut nonce = [0; 8];
+        cluster_id::fill_random(&mut nonce)?;
+        let transport = Transport::new(CONNECT).map_err(start_failed)?;
+        let settings = Settings {
+            name: options.name,
+            peer_advertise: options.peer_advertise,
+            http_advertise: options.http_advertise,
+            peers: options.peers,
+            heartbeat: options.heartbeat,
+            election: options.election,
+            snapshot_every: options.snapshot_every,
+            window_ms: options.window_ms,
+            max_peer_skew_ms: options.max_peer_skew_ms,
+            version: options.version,
+            clock: options.clock,
+        };
+        let nonce = u64::from_be_bytes(nonce);
+        let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
+        let peers = Peers::new(file::load(&folder, cluster_id));
+        let start = Start { boot, nonce };
+        let context = NodeContext::new(settings, folder, identity, start, transport, peers);
+        let node = Arc::new(Node::new(Arc::new(context)));
+        Ok((Self { node }, options.listener))
+    }
+
+    /// Waits until this node has an identity.
+    async fn identify(self) -> Result<Identified, Stop> {
+        let identity = obtain_identity::obtain_identity(&self.node.context).await?;
+        Ok(Identified {
+            node: self.node,
+            identity,
+        })
+    }
+}
+
+impl Identified {
+    /// Opens and checks the log and the state; from here on hellos carry what this start began with.
+    async fn open(self) -> Result<Opened, Stop> {
+        let Self { node, identity } = self;
+        let storage = Storage::open(Arc::clone(&node.context.folder), &identity).await?;
+        let context = &node.context;
+        context.found_history(!storage.is_pristine(), storage.began());
+        Ok(Opened {
+            node,
+            identity,
+            storage,
+        })
+    }
+}
+
+impl Opened {
+    /// Asks the peers for admission; a founder with an empty log prepares them instead.
+    async fn admit(self) -> Result<Admitted, Stop> {
+        let Self {
+            node,
+            identity,
+            storage,
+        } = self;
+        let context = &node.context;
+        let begins_log = identity.founder && storage.is_pristine();
+        if begins_log {
+            founder::prepare_all(context, &identity).await?;
+        } else {
+            if identity.founder {
+                founder::finish(context)?;
+            }
+            let admission = Admission::of(context, &identity, &storage.loaded);
+            admission::ask(context, &identity, admission).await?;
+        }
+        Ok(Admitted {
+            node,
+            identity,
+            storage,
+            begins_log,
+        })
+    }
+}
+
+impl Admitted {
+    /// Starts the replica; the founder begins the log.
+    async fn run(self) -> Result<Running, Stop> {
+        let context = Arc::clone(&self.node.context);
+        let replica = Replica::start(&context, &self.identity, self.storage).await?;
+        self.node.set_replica(&replica);
+        if self.begins_log {
+            founder::initialize(&context, &self.identity, &replica).await?;
+        }
+        context.set_phase(Phase::Running);
+        Ok(Running { context, replica })
+    }
+}
+
+impl Running {
+    /// Runs the background tasks until the replica ends.
+    async fn work(self, background: Background) {
+        let Self { context, replica } = self;
+        // Dropped with this future, it ends them.
+        let _tasks = tasks::spawn_all(&context, &replica, background);
+        replica.watch(&context).await;
+    }
+}
+
+fn start_failed(message: String) -> Stop {
+    Stop {
+        exit: 1,
+        code: "start-failed",
+        message,
+    }
+}

@@ -1,0 +1,32 @@
+//! A restored cluster sends a hello, again and again, to the configured addresses that are not its
+//! members': a node of its ancestor that runs there must learn of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::{ClusterView, NodeContext};
+use crate::handshake::hello::{self, HELLO_LIMIT};
+use crate::replica::Replica;
+
+/// Time between two rounds.
+const GREET_EVERY: Duration = Duration::from_secs(2);
+
+/// Sends hellos as long as the node lives.
+pub(crate) async fn run(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    while !context.is_stopped() {
+        tokio::time::sleep(GREET_EVERY).await;
+        if context.with_identity(|own| own.ancestors.is_empty()) != Some(false) {
+            continue;
+        }
+        let members: BTreeSet<String> = replica
+            .members()
+            .into_values()
+            .map(|member| member.peer)
+            .collect();
+        let mut strangers = hello::peer_list(&context);
+        strangers.retain(|name, addr| *name != context.settings.name && !members.contains(addr));
+        // A node that must stop for it does so by itself; a running node does not need the answers.
+        hello::hello_each(&context, strangers, HELLO_LIMIT).await;
+    }
+}

@@ -1,0 +1,81 @@
+//! What a leader does by itself: begins the state, marks removed members, proposes the time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_state::{Command, Found, NodeId};
+use tokio::time::Instant;
+
+use super::stamp_restoration::RestorationStamp;
+use crate::context::NodeContext;
+use crate::membership::change;
+use crate::proposer::entry;
+use crate::replica::Replica;
+
+/// Time between two looks at what a leader has to do.
+const LEADER_EVERY: Duration = Duration::from_millis(100);
+
+/// The longest time without an entry that carries the time, while a deadline is pending.
+const TIME_ENTRY_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a change of voters may stay between its two steps before the leader takes the second:
+/// longer than whoever began it needs.
+const JOINT_FOR: Duration = Duration::from_secs(5);
+
+/// Does what a leader has to do, while this node leads.
+pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    let mut timed = Instant::now();
+    let mut joint = None;
+    let mut stamp = RestorationStamp::default();
+    while !context.is_stopped() {
+        tokio::time::sleep(LEADER_EVERY).await;
+        let Some(leading) = replica.leading() else {
+            continue;
+        };
+        let mut commands = due(&context, &replica);
+        commands.extend(stamp.due(&context, &replica));
+        let time_is_due = timed.elapsed() >= TIME_ENTRY_EVERY
+            && replica.applied.read().state.next_deadline().is_some();
+        if !commands.is_empty() || time_is_due {
+            timed = Instant::now();
+            entry::propose_as(&context, &replica, leading, commands).await;
+        }
+        joint = replica
+            .is_joint()
+            .then(|| joint.unwrap_or_else(Instant::now));
+        if joint.is_some_and(|since| since.elapsed() >= JOINT_FOR) {
+            joint = None;
+            change::finish_change(&replica).await;
+        }
+    }
+}
+
+/// What the leader has to propose by itself.
+fn due(context: &NodeContext, replica: &Replica) -> Vec<Command> {
+    let core = replica.applied.read();
+    if !core.state.is_founded() {
+        let Some(identity) = context.identity() else {
+            return Vec::new();
+        };
+        let founders = identity
+            .members
+            .iter()
+            .map(|m| (NodeId(m.node), m.name.clone()))
+            .collect();
+        return vec![Command::Found(Found {
+            cluster_id: identity.cluster_id,
+            window_ms: context.settings.window_ms,
+            max_peer_skew_ms: context.settings.max_peer_skew_ms,
+            founders,
+        })];
+    }
+    // A node that was started as a member and is none now was removed; the leader that removed it
+    // may have ended before it could propose that.
+    core.state
+        .nodes()
+        .filter(|(id, record)| {
+            record.start.is_some() && !record.removed && core.membership.get_node(&id.0).is_none()
+        })
+        .map(|(node, _)| Command::MarkRemoved { node })
+        .collect()
+}

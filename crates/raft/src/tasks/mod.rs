@@ -1,0 +1,63 @@
+//! What a running node does by itself, each in a task of its own.
+//!
+//! - to its peers: [`ping`], [`greet_strangers`]
+//! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`]
+//! - against a leader or a disk that fails: [`fast_failover`], [`disk_watch`]
+//! - for this process: [`peers_file`], [`leader_changes`]
+
+pub(crate) mod disk_watch;
+pub(crate) mod fast_failover;
+pub(crate) mod greet_strangers;
+pub(crate) mod lead;
+pub(crate) mod leader_changes;
+pub(crate) mod peers_file;
+pub(crate) mod ping;
+pub(crate) mod register_start;
+pub(crate) mod stamp_restoration;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::context::NodeContext;
+use crate::proposer::ProposalBatcher;
+use crate::replica::Replica;
+
+/// What the background tasks of a running node share with its callers.
+pub(crate) struct Background {
+    pub(crate) batcher: Arc<ProposalBatcher>,
+    pub(crate) register: watch::Sender<bool>,
+    pub(crate) leader_changes: Arc<AtomicU64>,
+}
+
+/// Starts every task of a running node; dropping the set ends them.
+pub(crate) fn spawn_all(
+    context: &Arc<NodeContext>,
+    replica: &Arc<Replica>,
+    background: Background,
+) -> JoinSet<()> {
+    let Background {
+        batcher,
+        register,
+        leader_changes,
+    } = background;
+    let own = || (Arc::clone(context), Arc::clone(replica));
+    let mut tasks = JoinSet::new();
+    let (context, replica) = own();
+    tasks.spawn(ping::ping_members(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(lead::lead(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(register_start::run(context, replica, batcher, register));
+    let (context, replica) = own();
+    tasks.spawn(fast_failover::watch_leaders(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(greet_strangers::run(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(disk_watch::watch(context, replica));
+    let (_, replica) = own();
+    tasks.spawn(leader_changes::count(replica, leader_changes));
+    tasks
+}

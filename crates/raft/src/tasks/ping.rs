@@ -1,0 +1,134 @@
+//! Pings: each second every member sends what it is and what it knows of the others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::context::{self, ClusterView, NodeContext};
+use crate::conversation;
+use crate::peers::clock_offset::ClockOffset;
+use crate::replica::Replica;
+use crate::wire::messages::Ping;
+use crate::wire::paths;
+use crate::wire::transport::{CallError, Link};
+
+/// Time between two pings; a peer counts as gone after three.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// Looks before the log names who is away: at a start nobody has sent anything yet.
+const LOOKS_BEFORE: u32 = 3;
+
+/// What this node sends of itself; `applied` is the index that it has applied.
+pub(crate) fn own_ping(context: &NodeContext, applied: u64) -> Ping {
+    Ping {
+        name: context.settings.name.clone(),
+        version: context.settings.version.clone(),
+        applied,
+        report: context
+            .report
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone(),
+        wall_ms: context.settings.clock.wall().0,
+        acknowledged: context.peers.rows().0,
+        disk_hangs: context.disk.hangs(),
+    }
+}
+
+/// Takes in what a peer sends of itself and of the others.
+pub(crate) fn hear_ping(context: &NodeContext, from: u64, mut ping: Ping) {
+    let rows = std::mem::take(&mut ping.acknowledged);
+    if let Some(own) = context.with_identity(|own| own.node) {
+        context.peers.merge(own, rows);
+    }
+    context.heard(from, Some(ping));
+}
+
+/// Pings all members each second, and notices that this node is not one any more.
+pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    let mut was_member = false;
+    let mut logged = Logged::default();
+    while !context.is_stopped() {
+        logged.log_changes(&context, &replica);
+        let members = replica.members();
+        if members.contains_key(&replica.node) {
+            was_member = true;
+        } else if was_member || replica.is_removed(replica.node) {
+            return context.stop(context::removed(&context.settings.name));
+        }
+        for (node, member) in members {
+            if node != replica.node {
+                let (context, replica) = (Arc::clone(&context), Arc::clone(&replica));
+                tokio::spawn(ping(context, replica, node, member.peer));
+            }
+        }
+        let changed = replica.applied.membership_changed();
+        let _ = tokio::time::timeout(PING_EVERY, changed).await;
+    }
+}
+
+/// What was last logged of the cluster, so that each change is logged once.
+#[derive(Default)]
+struct Logged {
+    looks: u32,
+    leader: Option<String>,
+    has_contact: Option<bool>,
+    away: BTreeSet<String>,
+}
+
+impl Logged {
+    fn log_changes(&mut self, context: &NodeContext, replica: &Replica) {
+        self.looks += 1;
+        if self.looks <= LOOKS_BEFORE {
+            return;
+        }
+        let has_contact = replica.has_quorum_contact();
+        if self
+            .has_contact
+            .is_some_and(|before| before && !has_contact)
+        {
+            tracing::warn!("no leader with a quorum is in touch");
+        }
+        self.has_contact = Some(has_contact);
+        let leader = replica
+            .live_leader()
+            .and_then(|id| replica.member(id))
+            .map(|m| m.name);
+        if leader.is_some() && leader != self.leader {
+            tracing::info!(leader = leader.as_deref(), "a node leads");
+        }
+        self.leader = leader;
+        let others = replica
+            .members()
+            .into_iter()
+            .filter(|(id, _)| *id != replica.node);
+        let away: BTreeSet<String> = others
+            .filter(|(id, _)| !context.peer(*id).is_reachable())
+            .map(|(_, member)| member.name)
+            .collect();
+        for name in away.difference(&self.away) {
+            tracing::warn!(member = %name, "a member does not answer");
+        }
+        for name in self.away.difference(&away) {
+            tracing::info!(member = %name, "a member answers");
+        }
+        self.away = away;
+    }
+}
+
+async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr: String) {
+    let message = own_ping(&context, replica.applied_index());
+    let to = (node, addr.as_str());
+    let (asked, asked_wall) = (Instant::now(), message.wall_ms);
+    let (link, path) = (Link::Heartbeats, paths::PING);
+    let answer: Result<Ping, CallError> =
+        conversation::call(&context, link, to, path, message, PING_EVERY).await;
+    if let Ok(ping) = answer {
+        let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
+        context.saw_clock(node, offset);
+        hear_ping(&context, node, ping);
+    }
+}

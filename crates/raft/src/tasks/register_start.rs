@@ -1,0 +1,50 @@
+//! Registers this start in the replicated state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_state::{Command, NodeId, Outcome, Refusal};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::context::{self, NodeContext};
+use crate::proposer::ProposalBatcher;
+use crate::replica::Replica;
+
+/// Pause before a start that could not be registered is registered again.
+const REGISTER_RETRY: Duration = Duration::from_millis(200);
+
+/// Registers this start, so that it may take leases; `started` turns true once that is applied.
+pub(crate) async fn run(
+    context: Arc<NodeContext>,
+    replica: Arc<Replica>,
+    batcher: Arc<ProposalBatcher>,
+    started: watch::Sender<bool>,
+) {
+    while !context.is_stopped() {
+        if replica.member(replica.node).is_some() {
+            let node = NodeId(replica.node);
+            let command = Command::RegisterStart {
+                node,
+                boot: context.start.boot,
+                nonce: context.start.nonce,
+            };
+            let deadline = Instant::now() + Duration::from_secs(3);
+            match batcher.propose(vec![command], deadline).await.as_deref() {
+                Ok([Outcome::StartRegistered { .. }]) => {
+                    started.send_replace(true);
+                    return;
+                }
+                Ok([Outcome::Refused(Refusal::NodeRemoved { .. })]) => {
+                    return context.stop(context::removed(&context.settings.name));
+                }
+                Ok([Outcome::Refused(refusal @ Refusal::StaleStart { .. })]) => {
+                    let detail = refusal.to_string();
+                    return context.stop(context::stale(&context.settings.name, &detail));
+                }
+                _ => {}
+            }
+        }
+        tokio::time::sleep(REGISTER_RETRY).await;
+    }
+}
