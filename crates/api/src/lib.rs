@@ -6,6 +6,7 @@
 
 #![warn(missing_docs)]
 
+pub mod address;
 pub mod code;
 pub mod exit;
 pub mod format;

@@ -3,6 +3,10 @@
 /// The longest name, in bytes: long enough for a dotted path, short enough for a metric label.
 pub const MAX_NAME_LEN: usize = 128;
 
+/// The rule, for messages. Replicated state has its own copy of it (`seqd_idgen::is_name`), which a
+/// newer program cannot change by itself; a test of the node compares the two.
+pub const NAME_RULE: &str = "1 to 128 of A-Z a-z 0-9 . _ : -, the first a letter or a digit";
+
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {

@@ -1,5 +1,7 @@
 //! Every path of the surface, as a template: servers route by it, clients fill it.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 /// One ID: GET or POST.
 pub const ID: &str = "/v1/id";
 /// Many IDs: GET or POST.
@@ -45,22 +47,23 @@ pub const VERSION: &str = "/version";
 /// A page about an error code: GET.
 pub const PROBLEM: &str = "/problems/{code}";
 
+/// What a parameter may hold unescaped: the unreserved characters of RFC 3986, and the colon of
+/// names.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':');
+
 /// The template with its one parameter filled in, percent-encoded.
 #[must_use]
 pub fn fill(template: &str, value: &str) -> String {
     let (Some(open), Some(close)) = (template.find('{'), template.find('}')) else {
         return template.to_owned();
     };
-    let mut path = template[..open].to_owned();
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    path.push_str(&template[close + 1..]);
-    path
+    let (before, after) = (&template[..open], &template[close + 1..]);
+    format!("{before}{}{after}", utf8_percent_encode(value, KEPT))
 }
 
 #[cfg(test)]

@@ -2,27 +2,24 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode, header, redirect};
+use reqwest::{Method, StatusCode, header};
 use seqd_api::Problem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::connect::connector;
 use crate::{Attempt, Endpoint, Error};
 
-/// The longest wait for a connection: a host that is up answers in far less, and the next
-/// endpoint is waiting for its turn.
-const MAX_CONNECT: Duration = Duration::from_secs(2);
-
-/// How much longer than the server's deadline the client waits: the server's own word on a
-/// missed deadline is worth more than a guess.
+/// How much longer than the server's deadline the client waits: the server's answer about a missed
+/// deadline is worth more than a guess.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The longest deadline that a server takes.
 const MAX_SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The deadline where none is set: a little over a server's own three seconds, which is told to
-/// the client in an answer.
+/// The deadline where none is set: above a server's own default of three seconds, so that its
+/// answer about a missed deadline arrives.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What nearly every answer is.
@@ -33,7 +30,7 @@ const JSON: &str = "application/json, application/problem+json";
 pub struct Options {
     /// The nodes, in the order in which they are tried.
     pub endpoints: Vec<Endpoint>,
-    /// The deadline of one request, which the server is told; the server's own where not set.
+    /// The deadline of one request, which is sent to the server too; the server's own if none is set.
     pub timeout: Option<Duration>,
 }
 
@@ -78,7 +75,7 @@ impl Call {
         }
     }
 
-    /// The form in which the answer is wanted; JSON where nothing is said.
+    /// The form in which the answer is wanted; JSON by default.
     pub(crate) fn accept(mut self, form: &'static str) -> Self {
         self.accept = form;
         self
@@ -86,7 +83,7 @@ impl Call {
 
     /// The fields of `request` as query keys.
     pub(crate) fn query(mut self, request: &impl Serialize) -> Result<Self, Error> {
-        let value = serde_json::to_value(request).map_err(|error| setup(&error))?;
+        let value = serde_json::to_value(request).map_err(Error::setup)?;
         for (key, value) in value.as_object().into_iter().flatten() {
             let text = match value {
                 Value::Null => continue,
@@ -100,13 +97,9 @@ impl Call {
 
     /// `request` as the JSON body.
     pub(crate) fn body(mut self, request: &impl Serialize) -> Result<Self, Error> {
-        self.body = Some(serde_json::to_vec(request).map_err(|error| setup(&error))?);
+        self.body = Some(serde_json::to_vec(request).map_err(Error::setup)?);
         Ok(self)
     }
-}
-
-fn setup(error: &dyn std::error::Error) -> Error {
-    Error::Setup(error.to_string())
 }
 
 /// How one endpoint ended; the first two leave the next one to be tried.
@@ -126,15 +119,7 @@ impl Client {
             return Err(crate::EndpointError::Empty.into());
         }
         let whole = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
-        let http = reqwest::Client::builder()
-            .connect_timeout(MAX_CONNECT.min(whole / 2))
-            .timeout(whole)
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .tcp_nodelay(true)
-            .user_agent(concat!("seqd/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| setup(&error))?;
+        let http = connector(whole)?;
         Ok(Self {
             http,
             endpoints: options.endpoints,
@@ -149,6 +134,11 @@ impl Client {
             endpoints: vec![endpoint],
             ..self.clone()
         }
+    }
+
+    /// The answer to `call`.
+    pub(crate) async fn answer<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        Ok(self.send(call).await?.1)
     }
 
     /// Sends `call` to each endpoint until one has an answer that is not to be repeated.
@@ -166,7 +156,7 @@ impl Client {
                 Err(Tried::Final(error)) => return Err(error),
             }
         }
-        // A node's own word says more than a connection that did not come about.
+        // A node's answer explains more than a refused connection to another.
         Err(problem.map_or(Error::Unreachable(not_connected), Error::Problem))
     }
 
@@ -234,8 +224,8 @@ impl Client {
         if let Some(timeout) = self.timeout
             && call.path.starts_with("/v1/")
         {
-            let told = timeout.min(MAX_SERVER_TIMEOUT).as_millis().max(1);
-            query.push(("timeout_ms".to_owned(), told.to_string()));
+            let timeout_ms = timeout.min(MAX_SERVER_TIMEOUT).as_millis().max(1);
+            query.push(("timeout_ms".to_owned(), timeout_ms.to_string()));
         }
         let request = self
             .http
@@ -265,8 +255,7 @@ pub(crate) fn bad_answer(
     }
 }
 
-/// The cause at the bottom of the chain: `Connection refused` says more than `error sending
-/// request`.
+/// The cause at the bottom of the chain: `connection refused`, not `error sending request`.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return if error.is_connect() {

@@ -68,7 +68,7 @@ impl Client {
                 answer => return Err(Error::Problem(Box::new(answer))),
             }
         }
-        // A node's own word says more than a connection that did not come about.
+        // A node's answer explains more than a refused connection to another.
         Err(problem.map_or(Error::Unreachable(attempts), Error::Problem))
     }
 }
@@ -103,7 +103,7 @@ impl Download {
         })
     }
 
-    /// What the node says of the snapshot.
+    /// What the node announced of the snapshot.
     #[must_use]
     pub fn head(&self) -> &SnapshotHead {
         &self.head
@@ -115,7 +115,7 @@ impl Download {
         self.node.as_deref().unwrap_or(&self.endpoint)
     }
 
-    /// Writes all of it to `out`; `progress` is told after each piece how many bytes there are.
+    /// Writes all of it to `out`; `progress` is called after each piece with the bytes so far.
     ///
     /// What was written before an error is of no use. Whether the bytes are right is for the reader
     /// of the file to check: every block carries its checksum.

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use reqwest::Url;
-
-/// The port of the client interface.
-pub const DEFAULT_PORT: u16 = 7400;
+use seqd_api::address::{HTTP_PORT, SCHEME, base_url};
 
 /// The base address of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +28,7 @@ pub enum EndpointError {
 impl Endpoint {
     /// Reads `host`, `host:port`, `[v6]:port` or `http://host:port`.
     ///
-    /// The scheme is `http` and the port [`DEFAULT_PORT`] where nothing is said.
+    /// The scheme is `http` and the port [`HTTP_PORT`] where none is given.
     ///
     /// # Errors
     /// Another scheme, a path, a query, or no host.
@@ -40,23 +38,21 @@ impl Endpoint {
             text: text.to_owned(),
             reason: reason.to_owned(),
         };
-        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        let (scheme, rest) = text.split_once("://").unwrap_or((SCHEME, text));
         if scheme == "https" {
-            return Err(malformed(
-                "TLS is not supported by this version; use http://",
-            ));
+            return Err(malformed("TLS is not supported by this version; use http"));
         }
-        if scheme != "http" {
+        if scheme != SCHEME {
             return Err(malformed("the scheme is http"));
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#', '@']) {
             return Err(malformed("it is host:port alone"));
         }
-        let mut url = Url::parse(&format!("http://{authority}"))
-            .map_err(|error| malformed(&error.to_string()))?;
+        let mut url =
+            Url::parse(&base_url(authority)).map_err(|error| malformed(&error.to_string()))?;
         if !has_port(authority) {
-            url.set_port(Some(DEFAULT_PORT))
+            url.set_port(Some(HTTP_PORT))
                 .map_err(|()| malformed("it has no host"))?;
         }
         Ok(Self(url))
@@ -89,7 +85,7 @@ impl fmt::Display for Endpoint {
         write!(
             f,
             "{host}:{}",
-            self.0.port_or_known_default().unwrap_or(DEFAULT_PORT)
+            self.0.port_or_known_default().unwrap_or(HTTP_PORT)
         )
     }
 }

@@ -55,6 +55,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn setup(error: impl fmt::Display) -> Self {
+        Self::Setup(error.to_string())
+    }
+
     /// The exit code of a command that met this error.
     #[must_use]
     pub fn exit(&self) -> u8 {

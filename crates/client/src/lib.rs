@@ -1,12 +1,13 @@
 //! A typed client of seqd's HTTP interface.
 //!
 //! A request goes to the first endpoint; it goes on to the next only where that is certainly
-//! harmless: no connection came about, or the answer says `retryable`. Whatever was sent and not
+//! harmless: no connection came about, or the answer is `retryable`. Whatever was sent and not
 //! answered is reported as such and never sent again ([`Error::OutcomeUnknown`]).
 
 #![warn(missing_docs)]
 
 mod client;
+mod connect;
 mod download;
 mod endpoint;
 mod error;
@@ -14,7 +15,7 @@ mod operations;
 
 pub use client::{Client, Options};
 pub use download::Download;
-pub use endpoint::{DEFAULT_PORT, Endpoint, EndpointError, parse_endpoints};
+pub use endpoint::{Endpoint, EndpointError, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use operations::Created;
 pub use seqd_api as api;

@@ -399,9 +399,17 @@ impl Geometry {
     }
 }
 
-fn is_name(name: &str) -> bool {
+/// The most bytes of a name: what fits a URL, a metric label and a table's column.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// Whether a layout, a sequence or a node may have this name: 1 to [`MAX_NAME_BYTES`] of
+/// `[A-Za-z0-9._:-]`, the first a letter or a digit.
+///
+/// Replicated state is checked by it: it can be changed only together with the cluster's level.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-    name.len() <= 128
+    name.len() <= MAX_NAME_BYTES
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(inner)
 }

@@ -22,8 +22,8 @@ pub use guard::{
 };
 pub use id::SnowflakeId;
 pub use layout::{
-    FieldOrder, FirstSequence, Layout, LayoutError, LayoutSpec, PackError, Parts, TickError,
-    UnpackError, WorkerId,
+    FieldOrder, FirstSequence, Layout, LayoutError, LayoutSpec, MAX_NAME_BYTES, PackError, Parts,
+    TickError, UnpackError, WorkerId, is_name,
 };
 pub use policy::{ClockPolicy, OnRollback};
 pub use progression::{Progression, ProgressionError};

@@ -77,13 +77,7 @@ impl SequenceName {
     /// [`SequenceNameError`], which says the rule.
     pub fn new(text: impl Into<String>) -> Result<Self, SequenceNameError> {
         let text = text.into();
-        let bytes = text.as_bytes();
-        let allowed = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
-        let first_is_alphanumeric = bytes.first().is_some_and(u8::is_ascii_alphanumeric);
-        if bytes.len() > MAX_SEQUENCE_NAME_BYTES
-            || !first_is_alphanumeric
-            || !bytes.iter().all(allowed)
-        {
+        if !seqd_idgen::is_name(&text) {
             return Err(SequenceNameError);
         }
         Ok(Self(text.into_boxed_str()))

@@ -1,0 +1,25 @@
+//! The one place where connections to nodes are made: their limits, and what protects them.
+
+use std::time::Duration;
+
+use reqwest::redirect;
+
+use crate::Error;
+
+/// The longest wait for a connection: a host that is up answers in far less, and the next
+/// endpoint is waiting for its turn.
+const MAX_CONNECT: Duration = Duration::from_secs(2);
+
+/// A pool of connections for requests of at most `whole`. No proxy and no redirect: a request that
+/// changes something goes to the node that was named, once.
+pub(crate) fn connector(whole: Duration) -> Result<reqwest::Client, Error> {
+    reqwest::Client::builder()
+        .connect_timeout(MAX_CONNECT.min(whole / 2))
+        .timeout(whole)
+        .redirect(redirect::Policy::none())
+        .no_proxy()
+        .tcp_nodelay(true)
+        .user_agent(concat!("seqd/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(Error::setup)
+}
