@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
-use seqd_idgen::{ClockPolicy, Layout, OnRollback, StoredMark};
+use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::{Options, Peer, Phase, Raft, Stop};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -227,11 +227,7 @@ fn policy(config: &Config) -> ClockPolicy {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     ClockPolicy {
         max_backward_wait_ms: ms(config.clock.max_backward_wait),
-        on_rollback: if config.clock.continue_on_rollback {
-            OnRollback::Continue
-        } else {
-            OnRollback::Refuse
-        },
+        on_rollback: config.clock.on_rollback,
         max_forward_jump_ms: ms(config.clock.max_forward_jump),
     }
 }

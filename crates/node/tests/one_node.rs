@@ -58,7 +58,7 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
         ("segment.min", "100".to_owned()),
     ];
     let flags = flags.map(|(key, value)| (key.to_owned(), value));
-    let resolved = Layers::new()
+    let resolved = Layers::default()
         .flags(flags)
         .unwrap()
         .resolve("localhost")

@@ -42,7 +42,7 @@ async fn start(window: &str) -> Cluster {
             ("clock.window", window.to_owned()),
         ];
         let flags = flags.map(|(key, value)| (key.to_owned(), value));
-        let resolved = Layers::new()
+        let resolved = Layers::default()
             .flags(flags)
             .unwrap()
             .resolve("localhost")

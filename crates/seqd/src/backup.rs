@@ -7,13 +7,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use seqd_client::api::SnapshotQuery;
+use seqd_client::api::{SnapshotHead, SnapshotQuery};
 use seqd_node::offline::{SnapshotReport, read_snapshot};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::{snapshot, told};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -109,9 +108,9 @@ async fn download(
             "what arrived is not sound, nothing was saved: {}",
             error.message
         );
-        told::offline(error)
+        Failure::from(error)
     })?;
-    let found = snapshot::head(&report);
+    let found = head_of(&report);
     if found != head {
         let detail = format!(
             "what arrived is not what {node} announced, nothing was saved: entry {} of term {}, {} \
@@ -129,6 +128,18 @@ async fn download(
             sha256,
         },
     ))
+}
+
+/// What a file holds, in the words of the node that sent it.
+pub(crate) fn head_of(report: &SnapshotReport) -> SnapshotHead {
+    SnapshotHead {
+        index: report.index,
+        term: report.term,
+        cluster_id: report.cluster_id.clone(),
+        rows: report.rows,
+        digest: report.digest.clone(),
+        bytes: report.bytes,
+    }
 }
 
 /// The checksum that `sha256sum` shows.

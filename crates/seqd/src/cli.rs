@@ -1,14 +1,11 @@
 //! The command line: global options and the list of commands.
 
-use std::time::Duration;
-
-use clap::builder::FalseyValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::commands::{
     completions, config, data, decode, id, leader, member, seq, snapshot, status, uuid, worker,
 };
-use crate::output::Format;
+use crate::session::Global;
 use crate::{demo, server};
 
 /// A clustered sequencer: snowflake IDs, UUIDs and sequences from one binary.
@@ -30,48 +27,6 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 auth, \
 5 unavailable or no quorum (retry), 6 conflict, 7 unhealthy, 8 outcome unknown; \
 server: 9 folder refused or node removed, 10 failed fsync, corruption, broken invariant.";
-
-/// Options that stand before or after the subcommand.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    /// Nodes, comma-separated; each is tried in turn
-    #[arg(
-        short,
-        long,
-        global = true,
-        env = "SEQD_ENDPOINTS",
-        value_name = "HOST:PORT,..."
-    )]
-    #[arg(default_value = "127.0.0.1:7400")]
-    pub(crate) endpoints: String,
-    /// How data is written
-    #[arg(
-        short,
-        long,
-        global = true,
-        env = "SEQD_OUTPUT",
-        value_enum,
-        default_value = "table"
-    )]
-    pub(crate) output: Format,
-    /// Deadline of each request, such as 3s or 500ms
-    #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = duration)]
-    pub(crate) timeout: Option<Duration>,
-    /// Say nothing but data and errors
-    #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
-    pub(crate) quiet: bool,
-    /// Say more on stderr
-    #[arg(short, long, global = true, env = "SEQD_VERBOSE")]
-    #[arg(value_parser = FalseyValueParser::new())]
-    pub(crate) verbose: bool,
-    /// Do not ask before a destructive command
-    #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
-    pub(crate) yes: bool,
-    /// Say what a destructive command would do, and do nothing
-    #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
-    pub(crate) dry_run: bool,
-}
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -109,25 +64,23 @@ pub(crate) enum Command {
     /// Configuration files
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// The version of the node that answers
+    #[cfg(test)]
+    Example(crate::commands::example::ExampleArgs),
     /// Completions for a shell, on stdout
     Completions(completions::CompletionsArgs),
     /// The version of this binary
     Version,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("it is more than zero".to_owned()),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(format!("{error}, such as 3s or 500ms")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::CommandFactory;
 
     use super::*;
+    use crate::format::Format;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())
@@ -168,6 +121,7 @@ mod tests {
             "seqd id -n 5 --format b62 --pad 12 --layout default",
             "seqd decode 117450583018840065 7 --format dec",
             "seqd decode",
+            "seqd example --short",
             "seqd uuid -n 2 --version 4",
             "seqd seq list --prefix a",
             "seqd seq get order",

@@ -1,36 +1,44 @@
-//! Every configuration key as a flag and a variable, from the node's own table of keys.
+//! Every configuration key as a flag and a variable, from the node's table of keys.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
-use seqd_node::config::keys::KEYS;
+use seqd_node::config::keys::{KEYS, Key};
+use seqd_node::config::{Layers, Origin};
 
-/// The keys that were given as flags; variables are shown in the help and read by the node's own
-/// merge, which keeps their origin.
+/// The keys that were given as flags or variables.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ConfigFlags {
-    /// Key name such as `http.listen`, and the text that was given.
-    pub(crate) given: Vec<(String, String)>,
+pub(crate) struct ConfigFlags(Vec<(&'static Key, Origin, String)>);
+
+impl ConfigFlags {
+    /// The defaults, and over them what was given.
+    pub(crate) fn layers(&self) -> Layers {
+        let mut layers = Layers::default();
+        for (key, origin, text) in self.0.iter().cloned() {
+            layers.set(key, origin, text);
+        }
+        layers
+    }
 }
 
 impl Args for ConfigFlags {
     fn augment_args(command: Command) -> Command {
         KEYS.iter().fold(command, |command, key| {
-            let mut arg = Arg::new(key.name)
+            let help = match key.default {
+                Some(default) if !default.is_empty() => {
+                    format!("{} [default: {default}]", key.help)
+                }
+                _ => key.help.to_owned(),
+            };
+            let arg = Arg::new(key.name)
                 .long(key.flag())
                 .env(key.variable())
                 .value_name("VALUE")
-                .help(match key.default {
-                    Some(default) if !default.is_empty() => {
-                        format!("{} ({default} where nothing is said)", key.help)
-                    }
-                    _ => key.help.to_owned(),
-                })
+                .help(help)
                 .help_heading("Configuration keys");
-            arg = match key.name {
-                // Founding lists are typed by hand more often than any other list.
+            command.arg(match key.name {
+                // This list is typed by hand more often than any other.
                 "peer.peers" => arg.visible_alias("peers"),
                 _ => arg,
-            };
-            command.arg(arg.allow_hyphen_values(false))
+            })
         })
     }
 
@@ -41,15 +49,16 @@ impl Args for ConfigFlags {
 
 impl FromArgMatches for ConfigFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = KEYS
-            .iter()
-            .filter(|key| matches.value_source(key.name) == Some(ValueSource::CommandLine))
-            .filter_map(|key| {
-                let text = matches.get_one::<String>(key.name)?;
-                Some((key.name.to_owned(), text.clone()))
-            })
-            .collect();
-        Ok(Self { given })
+        let given = |key: &'static Key| {
+            let origin = match matches.value_source(key.name)? {
+                ValueSource::CommandLine => Origin::Flag(key.flag()),
+                ValueSource::EnvVariable => Origin::Variable(key.variable()),
+                _ => return None,
+            };
+            let text = matches.get_one::<String>(key.name)?;
+            Some((key, origin, text.clone()))
+        };
+        Ok(Self(KEYS.iter().filter_map(given).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use seqd_client::Error;
 use seqd_client::api::exit;
+use seqd_node::offline::OfflineError;
 use serde_json::{Map, Value, json};
 
-use crate::output::Format;
+use crate::format::Format;
 
 /// Why a command failed.
 #[derive(Debug, Clone)]
@@ -110,6 +111,22 @@ impl From<Error> for Failure {
             Error::OutcomeUnknown(_) => Self::of(exit, "outcome-unknown", detail),
             Error::NoAnswer(_) => Self::of(exit, "no-answer", detail),
             Error::BadAnswer { .. } => Self::of(exit, "bad-answer", detail),
+        }
+    }
+}
+
+impl From<OfflineError> for Failure {
+    fn from(error: OfflineError) -> Self {
+        let exit = match error.code {
+            "not-found" => exit::NOT_FOUND,
+            "invalid-argument" => exit::USAGE,
+            "already-exists" => exit::CONFLICT,
+            _ => exit::FAILURE,
+        };
+        let hint = error.hint;
+        Self {
+            hint,
+            ..Self::of(exit, error.code, error.message)
         }
     }
 }

@@ -9,7 +9,9 @@ mod cli;
 mod commands;
 mod config_flags;
 mod demo;
+mod display;
 mod failure;
+mod format;
 mod logging;
 mod output;
 mod progress;
@@ -18,7 +20,7 @@ mod session;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser as _};
 use mimalloc::MiMalloc;
 
 use crate::cli::{Cli, Command};
@@ -48,7 +50,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Server(args) => return server::run(args),
         Command::Demo(args) => return demo::run(args),
         Command::Config(command) => return commands::config::run(command, cli.global.output),
-        Command::Completions(args) => return commands::completions::run(&args),
+        Command::Completions(args) => return commands::completions::run(&args, Cli::command()),
         Command::Version => return commands::version::run(cli.global.output),
         _ => {}
     }
@@ -73,6 +75,8 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Snapshot(command) => commands::snapshot::run(command, session).await,
         Command::Data(command) => commands::data::run(command, session),
         Command::Status(args) => commands::status::run(args, session).await,
+        #[cfg(test)]
+        Command::Example(args) => commands::example::run(args, session).await,
         // `run` has answered these without a session.
         Command::Server(_)
         | Command::Demo(_)

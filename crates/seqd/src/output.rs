@@ -2,34 +2,12 @@
 
 use std::io::{self, Write as _};
 
-use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-
-/// How data is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Table,
-    /// One JSON document
-    Json,
-    /// One JSON document a line
-    Jsonl,
-    /// Comma-separated, with a header
-    Csv,
-    /// Tab-separated, without a header
-    Plain,
-}
-
-impl Format {
-    /// Whether programs read it as JSON.
-    pub(crate) const fn is_json(self) -> bool {
-        matches!(self, Self::Json | Self::Jsonl)
-    }
-}
+use crate::format::Format;
 
 /// What a command found, ready to be written in any form.
 #[derive(Debug, Clone, Default)]

@@ -1,12 +1,64 @@
 //! What every client command has: the client, how to write, and whether to ask.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
 
+use clap::Args;
+use clap::builder::FalseyValueParser;
 use seqd_client::{Client, Options, parse_endpoints};
 
-use crate::cli::Global;
 use crate::failure::Failure;
-use crate::output::Format;
+use crate::format::Format;
+
+/// Options that stand before or after the subcommand.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Nodes, comma-separated; each is tried in turn
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SEQD_ENDPOINTS",
+        value_name = "HOST:PORT,..."
+    )]
+    #[arg(default_value = "127.0.0.1:7400")]
+    pub(crate) endpoints: String,
+    /// How data is written
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "SEQD_OUTPUT",
+        value_enum,
+        default_value = "table"
+    )]
+    pub(crate) output: Format,
+    /// Deadline of each request, such as 3s or 500ms
+    #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Say nothing but data and errors
+    #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
+    pub(crate) quiet: bool,
+    /// Say more on stderr
+    #[arg(short, long, global = true, env = "SEQD_VERBOSE")]
+    #[arg(value_parser = FalseyValueParser::new())]
+    pub(crate) verbose: bool,
+    /// Do not ask before a destructive command
+    #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
+    pub(crate) yes: bool,
+    /// Say what a destructive command would do, and do nothing
+    #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
+    pub(crate) dry_run: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it is more than zero".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(format!("{error}, such as 3s or 500ms")),
+    }
+}
 
 /// The surroundings of a client command.
 #[derive(Debug)]

@@ -173,3 +173,47 @@ fn every_error_code_is_explained() {
     }
     assert_none(&complaints);
 }
+
+/// The code blocks of a document that name a file after `rust`: the file's path and the lines.
+fn quoted(document: &Source) -> Vec<(String, Vec<String>)> {
+    let mut blocks = Vec::new();
+    let mut block: Option<(String, Vec<String>)> = None;
+    for line in document.text.lines() {
+        match (&mut block, line.strip_prefix("```")) {
+            (None, Some(head)) => {
+                let path = head.strip_prefix("rust ").unwrap_or_default();
+                block = Some((path.to_owned(), Vec::new()));
+            }
+            (Some(_), Some(_)) => blocks.extend(block.take().filter(|(path, _)| !path.is_empty())),
+            (Some((_, lines)), None) => lines.push(line.trim().to_owned()),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// Whether the lines stand in the text one after the other, indented in any way. What keeps an
+/// example out of the product (`#[cfg(...)]`) is left out.
+fn stands_in(lines: &[String], text: &str) -> bool {
+    let text: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with("#[cfg("))
+        .collect();
+    text.windows(lines.len()).any(|window| window == lines)
+}
+
+#[test]
+fn worked_examples_are_the_code_that_is_compiled() {
+    let document = one("docs/EXTENDING.md").expect("docs/EXTENDING.md");
+    let blocks = quoted(&document);
+    assert!(blocks.len() >= 5, "only {} examples", blocks.len());
+    let mut complaints = Vec::new();
+    for (path, lines) in blocks {
+        let is_there = one(&path).is_some_and(|file| stands_in(&lines, &file.text));
+        if !is_there {
+            complaints.push(format!("{path} does not hold\n{}", lines.join("\n")));
+        }
+    }
+    assert_none(&complaints);
+}

@@ -1,7 +1,18 @@
-//! The table of configuration keys: name, default and meaning of each, once.
+//! The table of configuration keys: name, type, kind, default, rule and meaning of each, once.
 //!
-//! Flags, variables, the file's keys, `config show` and the hints for misspelt keys all come from
-//! this table, so that none of them can know a key that the others do not.
+//! The typed sections, flags, variables, the file's keys, `config show` and the hints for misspelt
+//! keys are all made from it. A new key is one row; what binds two keys is in `layers`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seqd_idgen::OnRollback;
+
+use super::rules::{
+    LogFormat, address, any, duration, durations, host_port, name, number, one_of, path, peers, url,
+};
+use super::values::{ConfigError, Given, Origin, Values};
 
 /// How a key's value is written in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +21,7 @@ pub enum Kind {
     Text,
     /// An integer.
     Number,
-    /// A list of texts; comma-separated in flags and variables.
+    /// A list of texts; comma-separated in flags, variables and defaults.
     List,
 }
 
@@ -19,24 +30,22 @@ pub enum Kind {
 pub struct Key {
     /// `section.name`, as in the file.
     pub name: &'static str,
-    /// How its value is written.
     pub kind: Kind,
-    /// The default as text, a list comma-separated; `None` where the value has to be given or is
-    /// derived from others.
+    /// `None` where the value has to be given or is derived from others.
     pub default: Option<&'static str>,
-    /// What it means, for `--help` and the generated file.
+    /// For `--help`.
     pub help: &'static str,
 }
 
 impl Key {
-    /// The command-line flag without its dashes: `http-max-count`; `node.*` keys go without the
+    /// The command-line flag without its dashes: `http-max-count`; keys of `[node]` go without the
     /// section: `name`, `data-dir`.
     pub fn flag(&self) -> String {
         let short = self.name.strip_prefix("node.").unwrap_or(self.name);
         short.replace(['.', '_'], "-")
     }
 
-    /// The environment variable: `SEQD_HTTP_MAX_COUNT`; `node.*` keys are `SEQD_NODE_...`.
+    /// The environment variable: `SEQD_HTTP_MAX_COUNT`.
     pub fn variable(&self) -> String {
         format!("SEQD_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
@@ -47,170 +56,163 @@ pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-const fn key(
-    name: &'static str,
-    kind: Kind,
-    default: Option<&'static str>,
-    help: &'static str,
-) -> Key {
-    Key {
-        name,
-        kind,
-        default,
-        help,
+/// One key's value in force, for `config show`.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub key: &'static Key,
+    /// As TOML; `None` where nothing is set.
+    pub value: Option<String>,
+    pub origin: Origin,
+}
+
+/// All keys with values and origins.
+fn entries(values: &Values) -> Vec<Entry> {
+    let entry = |key: &'static Key| match values.get(key.name) {
+        Some(given) => Entry {
+            key,
+            value: Some(as_toml(key.kind, given)),
+            origin: given.origin.clone(),
+        },
+        None => Entry {
+            key,
+            value: None,
+            origin: Origin::Default,
+        },
+    };
+    KEYS.iter().map(entry).collect()
+}
+
+fn as_toml(kind: Kind, given: &Given) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    match kind {
+        Kind::Text => quoted(&given.text),
+        Kind::Number => given.text.clone(),
+        Kind::List => {
+            let items: Vec<String> = given.items().map(quoted).collect();
+            format!("[{}]", items.join(", "))
+        }
     }
 }
 
-/// All keys, in the order of the generated file.
-pub const KEYS: &[Key] = &[
-    key(
-        "node.name",
-        Kind::Text,
-        None,
-        "this node's name, unique in the cluster",
-    ),
-    key(
-        "node.name_from",
-        Kind::Text,
-        None,
-        "\"hostname\": the name is the host name's first label",
-    ),
-    key(
-        "node.data_dir",
-        Kind::Text,
-        Some("/var/lib/seqd"),
-        "the folder that this node owns",
-    ),
-    key(
-        "node.datacenter",
-        Kind::Number,
-        Some("0"),
-        "datacenter number, for layouts that have one",
-    ),
-    key(
-        "node.threads",
-        Kind::Number,
-        Some("0"),
-        "worker threads, 0 = one per core",
-    ),
-    key(
-        "http.listen",
-        Kind::Text,
-        Some("0.0.0.0:7400"),
-        "where clients are served, HOST:PORT",
-    ),
-    key(
-        "http.advertise",
-        Kind::Text,
-        None,
-        "this node's client address as others reach it, a URL",
-    ),
-    key(
-        "http.max_count",
-        Kind::Number,
-        Some("10000"),
-        "most IDs or expanded values per request",
-    ),
-    key(
-        "http.request_timeout",
-        Kind::Text,
-        Some("3s"),
-        "how long a request may take",
-    ),
-    key(
-        "peer.listen",
-        Kind::Text,
-        Some("0.0.0.0:7401"),
-        "where the other nodes are heard, HOST:PORT",
-    ),
-    key(
-        "peer.advertise",
-        Kind::Text,
-        None,
-        "this node's peer address as others reach it, HOST:PORT",
-    ),
-    key(
-        "peer.peers",
-        Kind::List,
-        Some(""),
-        "the founding nodes, NAME=HOST:PORT, this one among them",
-    ),
-    key(
-        "raft.heartbeat",
-        Kind::Text,
-        Some("100ms"),
-        "time between the leader's heartbeats",
-    ),
-    key(
-        "raft.election",
-        Kind::List,
-        Some("400ms,800ms"),
-        "shortest and longest election timeout",
-    ),
-    key(
-        "raft.snapshot_every",
-        Kind::Number,
-        Some("20000"),
-        "log entries between two snapshots",
-    ),
-    key(
-        "clock.window",
-        Kind::Text,
-        Some("30s"),
-        "how far ahead a node may mint without the cluster",
-    ),
-    key(
-        "clock.max_backward_wait",
-        Kind::Text,
-        Some("50ms"),
-        "clock rollbacks up to this are waited for",
-    ),
-    key(
-        "clock.on_rollback",
-        Kind::Text,
-        Some("refuse"),
-        "\"refuse\", or \"continue\" in logical time",
-    ),
-    key(
-        "clock.max_forward_jump",
-        Kind::Text,
-        Some("1s"),
-        "clock jumps beyond this are not believed",
-    ),
-    key(
-        "clock.max_peer_skew",
-        Kind::Text,
-        Some("500ms"),
-        "largest tolerated difference of two clocks",
-    ),
-    key(
-        "segment.target",
-        Kind::Text,
-        Some("1m"),
-        "how long a segment of a sequence should last",
-    ),
-    key(
-        "segment.min",
-        Kind::Number,
-        Some("1000"),
-        "smallest segment",
-    ),
-    key(
-        "segment.max",
-        Kind::Number,
-        Some("1000000"),
-        "largest segment",
-    ),
-    key(
-        "log.level",
-        Kind::Text,
-        Some("info"),
-        "error, warn, info, debug or trace",
-    ),
-    key(
-        "log.format",
-        Kind::Text,
-        Some("auto"),
-        "auto (text on a terminal, else JSON), text or json",
-    ),
-];
+/// Makes the sections, [`KEYS`] and the reading of a [`Config`] from rows of
+/// `key: type, kind, default, rule, meaning`.
+macro_rules! table {
+    ($($section:ident: $Section:ident {
+        $($key:ident: $type:ty, $kind:ident, $default:expr, $rule:expr, $help:literal;)*
+    })*) => {
+        $(
+            #[doc = concat!("`[", stringify!($section), "]`")]
+            #[derive(Clone, Debug)]
+            pub struct $Section { $(#[doc = $help] pub $key: $type,)* }
+        )*
+
+        /// The configuration of a node.
+        #[derive(Clone, Debug)]
+        pub struct Config {
+            $(#[doc = concat!("`[", stringify!($section), "]`")] pub $section: $Section,)*
+            /// All keys with values and origins, for `/v1/config`.
+            pub entries: Vec<Entry>,
+        }
+
+        impl Config {
+            pub(super) fn read(values: &Values) -> Result<Config, ConfigError> {
+                Ok(Config {
+                    $($section: $Section {
+                        $($key: values.read(
+                            concat!(stringify!($section), ".", stringify!($key)),
+                            $rule,
+                        )?,)*
+                    },)*
+                    entries: entries(values),
+                })
+            }
+        }
+
+        /// All keys, in the order in which `config show` lists them.
+        pub const KEYS: &[Key] = &[$($(Key {
+            name: concat!(stringify!($section), ".", stringify!($key)),
+            kind: Kind::$kind,
+            default: $default,
+            help: $help,
+        },)*)*];
+    };
+}
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+// Limits of durations are in milliseconds.
+table! {
+    node: NodeSection {
+        name: String, Text, None, name, "this node's name, unique in the cluster";
+        // Checked where it is used: a stronger `name` makes it void.
+        name_from: String, Text, None, any,
+            "\"hostname\": the name is the host name's first label";
+        data_dir: PathBuf, Text, Some("/var/lib/seqd"), path, "the folder that this node owns";
+        datacenter: u32, Number, Some("0"), |given| number(given, 0..=1023),
+            "datacenter number, for layouts that have one";
+        threads: usize, Number, Some("0"), |given| number(given, 0..=1024),
+            "worker threads, 0 = one per core";
+    }
+    http: HttpSection {
+        listen: SocketAddr, Text, Some("0.0.0.0:7400"), address,
+            "where clients are served, HOST:PORT";
+        advertise: String, Text, None, url, "this node's client address as others reach it, a URL";
+        max_count: u32, Number, Some("10000"), |given| number(given, 1..=10_000),
+            "most IDs or expanded values per request";
+        request_timeout: Duration, Text, Some("3s"), |given| duration(given, 10..=30 * SECOND),
+            "how long a request may take";
+    }
+    peer: PeerSection {
+        listen: SocketAddr, Text, Some("0.0.0.0:7401"), address,
+            "where the other nodes connect, HOST:PORT";
+        advertise: String, Text, None, host_port,
+            "this node's peer address as others reach it, HOST:PORT";
+        peers: Vec<(String, String)>, List, Some(""), peers,
+            "the nodes of the bootstrap, NAME=HOST:PORT, this one among them";
+    }
+    raft: RaftSection {
+        heartbeat: Duration, Text, Some("100ms"), |given| duration(given, 10..=MINUTE),
+            "time between the leader's heartbeats";
+        election: (Duration, Duration), List, Some("400ms,800ms"), durations,
+            "shortest and longest election timeout";
+        snapshot_every: u64, Number, Some("20000"), |given| number(given, 100..=100_000_000),
+            "log entries between two snapshots";
+    }
+    clock: ClockSection {
+        // Below a second the extension itself, a round of consensus, would use up the window; a
+        // window of more than an hour would hold a worker for that long after each crash.
+        window: Duration, Text, Some("30s"), |given| duration(given, SECOND..=HOUR),
+            "how far ahead a node may mint without the cluster";
+        max_backward_wait: Duration, Text, Some("50ms"), |given| duration(given, 0..=MINUTE),
+            "clock rollbacks up to this are waited for";
+        on_rollback: OnRollback, Text, Some("refuse"), |given| one_of(
+            given,
+            &[("refuse", OnRollback::Refuse), ("continue", OnRollback::Continue)],
+            "\"refuse\" or \"continue\"",
+        ), "\"refuse\", or \"continue\" in logical time";
+        max_forward_jump: Duration, Text, Some("1s"), |given| duration(given, 10..=MINUTE),
+            "a longer clock jump is not trusted at once";
+        max_peer_skew: Duration, Text, Some("500ms"), |given| duration(given, 10..=MINUTE),
+            "largest tolerated difference of two clocks";
+    }
+    segment: SegmentSection {
+        target: Duration, Text, Some("1m"), |given| duration(given, 100..=24 * HOUR),
+            "how long a segment of a sequence should last";
+        min: u64, Number, Some("1000"), |given| number(given, 1..=1 << 40), "smallest segment";
+        max: u64, Number, Some("1000000"), |given| number(given, 1..=1 << 40), "largest segment";
+    }
+    log: LogSection {
+        level: &'static str, Text, Some("info"), |given| one_of(
+            given,
+            &["error", "warn", "info", "debug", "trace"].map(|level| (level, level)),
+            "error, warn, info, debug or trace",
+        ), "error, warn, info, debug or trace";
+        format: LogFormat, Text, Some("auto"), |given| one_of(
+            given,
+            &[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)],
+            "auto, text or json",
+        ), "auto (text on a terminal, else JSON), text or json";
+    }
+}

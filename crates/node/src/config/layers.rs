@@ -1,143 +1,65 @@
-//! Merging the layers: flag over environment over file over default, origin kept.
+//! Merging the layers: flag over environment over file over default, origins kept; and what binds
+//! two keys: values derived from others, and limits that depend on others.
 
-use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use seqd_api::nearest;
+use seqd_api::{address::base_url, nearest};
 
-use super::keys::{self, KEYS, Key, Kind};
-use super::{Config, ConfigError, checks};
+use super::keys::{self, Config, KEYS, Key};
+use super::rules;
+use super::values::{ConfigError, Origin, Values};
+use super::write::first_label;
 
-/// Where a value comes from, weakest first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
-    /// The table of keys.
-    Default,
-    /// Worked out from other keys.
-    Derived,
-    /// A configuration file.
-    File(String),
-    /// An environment variable.
-    Variable(String),
-    /// A command-line flag.
-    Flag(String),
-}
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Origin::Default => write!(out, "default"),
-            Origin::Derived => write!(out, "derived"),
-            Origin::File(path) => write!(out, "{path}"),
-            Origin::Variable(name) => write!(out, "{name}"),
-            Origin::Flag(name) => write!(out, "--{name}"),
-        }
-    }
-}
-
-/// A value as text, before it is understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Raw {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Raw {
-    /// As one text, a list comma-separated.
-    pub(super) fn text(&self) -> String {
-        match self {
-            Raw::One(text) => text.clone(),
-            Raw::Many(items) => items.join(","),
-        }
-    }
-
-    /// As a list; a text is split at commas.
-    pub(super) fn items(&self) -> Vec<String> {
-        let split = |text: &str| {
-            text.split(',')
-                .map(|item| item.trim().to_owned())
-                .filter(|item| !item.is_empty())
-                .collect()
-        };
-        match self {
-            Raw::One(text) => split(text),
-            Raw::Many(items) => items.iter().map(|item| item.trim().to_owned()).collect(),
-        }
-    }
-}
-
-/// One key's value in force, for `config show`.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// The key.
-    pub key: &'static Key,
-    /// Its value as TOML; `None` where nothing is set.
-    pub value: Option<String>,
-    /// Where it comes from.
-    pub origin: Origin,
-}
+/// A heartbeat has to be missed several times before an election is right.
+const HEARTBEATS_PER_ELECTION: u32 = 4;
 
 /// A configuration that passed all checks.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The typed values.
     pub config: Config,
-    /// All keys with values and origins.
-    pub entries: Vec<Entry>,
     /// What works but is unwise.
     pub warnings: Vec<String>,
 }
 
-/// The layers gathered so far. Later calls may come in any order: the origin decides.
-#[derive(Clone, Debug, Default)]
-pub struct Layers {
-    values: BTreeMap<&'static str, (Origin, Raw)>,
+/// The merged layers. They may be added in any order: the origin decides.
+#[derive(Clone, Debug)]
+pub struct Layers(Values);
+
+impl Default for Layers {
+    fn default() -> Layers {
+        let mut values = Values::default();
+        for key in KEYS {
+            if let Some(default) = key.default {
+                values.set(key.name, Origin::Default, default.to_owned());
+            }
+        }
+        Layers(values)
+    }
 }
 
 impl Layers {
-    /// No layer but the defaults.
-    pub fn new() -> Layers {
-        Layers::default()
-    }
-
     /// Adds a configuration file's text; `path` is shown in messages.
     pub fn file(mut self, path: &str, text: &str) -> Result<Layers, ConfigError> {
-        let not_toml = |detail: String| ConfigError::NotToml {
-            path: path.to_owned(),
-            detail,
-        };
         let table: toml::Table = text
             .parse()
-            .map_err(|error: toml::de::Error| not_toml(error.to_string()))?;
+            .map_err(|error: toml::de::Error| ConfigError(format!("{path}: {error}")))?;
         for (section, value) in table {
-            let known = KEYS.iter().any(|key| in_section(key, &section));
+            let known = KEYS.iter().any(|key| section_of(key) == section);
             let inner = match value {
                 toml::Value::Table(inner) if known => inner,
-                _ => return Err(unknown(path, &section, true)),
+                _ => return Err(unknown_section(path, &section)),
             };
             for (name, value) in inner {
                 let full = format!("{section}.{name}");
-                let key = keys::find(&full).ok_or_else(|| unknown(path, &full, false))?;
-                let raw = raw_of(value).ok_or_else(|| ConfigError::Value {
-                    key: key.name,
-                    value: "a value of another type".to_owned(),
-                    origin: path.to_owned(),
-                    allowed: "give a text, a number or a list of texts".to_owned(),
+                let key = keys::find(&full).ok_or_else(|| unknown_key(path, &full))?;
+                let text = as_text(value).ok_or_else(|| {
+                    let allowed = "give a text, a number or a list of texts";
+                    ConfigError::value(key.name, "a value of another type", path, allowed)
                 })?;
-                self.put(key, Origin::File(path.to_owned()), raw);
+                self.0.set(key.name, Origin::File(path.to_owned()), text);
             }
         }
         Ok(self)
-    }
-
-    /// Adds the environment: `lookup` answers for one variable.
-    pub fn environment(mut self, lookup: impl Fn(&str) -> Option<String>) -> Layers {
-        for key in KEYS {
-            let name = key.variable();
-            if let Some(value) = lookup(&name) {
-                self.put(key, Origin::Variable(name), Raw::One(value));
-            }
-        }
-        self
     }
 
     /// Adds flags as (key name such as `http.listen`, value).
@@ -145,103 +67,155 @@ impl Layers {
         mut self,
         flags: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Layers, ConfigError> {
-        for (name, value) in flags {
-            let key = keys::find(&name).ok_or_else(|| unknown("command line", &name, false))?;
-            self.put(key, Origin::Flag(key.flag()), Raw::One(value));
+        for (name, text) in flags {
+            let key = keys::find(&name).ok_or_else(|| unknown_key("command line", &name))?;
+            self.set(key, Origin::Flag(key.flag()), text);
         }
         Ok(self)
     }
 
-    /// Merges, fills in defaults, derives what follows from other keys, and checks everything.
-    /// `hostname` answers for `name_from = "hostname"` and derived addresses.
-    pub fn resolve(&self, hostname: &str) -> Result<Resolved, ConfigError> {
-        checks::resolve(self, hostname)
+    /// Sets a key, unless a stronger origin has set it.
+    pub fn set(&mut self, key: &'static Key, origin: Origin, text: String) {
+        self.0.set(key.name, origin, text);
     }
 
-    /// The value in force and its origin.
-    pub(super) fn get(&self, name: &'static str) -> Option<(Origin, Raw)> {
-        self.values.get(name).cloned().or_else(|| {
-            let default = keys::find(name)?.default?;
-            Some((Origin::Default, Raw::One(default.to_owned())))
-        })
-    }
-
-    fn put(&mut self, key: &'static Key, origin: Origin, raw: Raw) {
-        match self.values.get(key.name) {
-            Some((present, _)) if rank(present) > rank(&origin) => {}
-            _ => {
-                self.values.insert(key.name, (origin, raw));
+    /// Derives what follows from other keys, and checks everything. `hostname` is the name for
+    /// `name_from = "hostname"` and the host of derived addresses.
+    pub fn resolve(mut self, hostname: &str) -> Result<Resolved, ConfigError> {
+        self.derive_name(hostname)?;
+        self.derive_addresses(hostname)?;
+        let mut config = Config::read(&self.0)?;
+        self.check_pairs(&config)?;
+        let mut warnings = Vec::new();
+        match config.peer.peers.len() {
+            0 => {
+                let own = (config.node.name.clone(), config.peer.advertise.clone());
+                config.peer.peers.push(own);
             }
+            many @ (2 | 4 | 6) => warnings.push(format!(
+                "{many} voters can lose no more nodes than {}: prefer an odd number",
+                many - 1
+            )),
+            _ => {}
         }
+        Ok(Resolved { config, warnings })
     }
-}
 
-/// A value written as TOML for its key.
-pub(super) fn as_toml(kind: Kind, raw: &Raw) -> String {
-    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    match kind {
-        Kind::Text => quoted(&raw.text()),
-        Kind::Number => raw.text(),
-        Kind::List => {
-            let items: Vec<String> = raw.items().iter().map(|item| quoted(item)).collect();
-            format!("[{}]", items.join(", "))
+    /// `node.name_from` gives the name unless a stronger layer gives `node.name`, so that a flag's
+    /// name overrides a file's `name_from`.
+    fn derive_name(&mut self, hostname: &str) -> Result<(), ConfigError> {
+        let name = self.0.get("node.name");
+        match self.0.get("node.name_from") {
+            Some(from) if name.is_none_or(|name| name.origin < from.origin) => {
+                if from.text != "hostname" {
+                    return Err(self
+                        .0
+                        .refusal("node.name_from", "\"hostname\" is the only choice"));
+                }
+                let (origin, text) = (from.origin.clone(), first_label(hostname).to_owned());
+                self.0.set("node.name", origin, text);
+            }
+            None if name.is_none() => {
+                let how = "give --name, SEQD_NODE_NAME or name = \"n1\" under [node]";
+                return Err(ConfigError(format!("node.name is not set: {how}")));
+            }
+            _ => {}
         }
+        Ok(())
+    }
+
+    /// What is advertised, where it is not given: to peers the own entry of `peer.peers`, to clients
+    /// the same host.
+    fn derive_addresses(&mut self, hostname: &str) -> Result<(), ConfigError> {
+        let name = self.0.read("node.name", rules::name)?;
+        let peers = self.0.read("peer.peers", rules::peers)?;
+        let own = peers.into_iter().find(|(peer, _)| *peer == name);
+        let listen = self.0.read("peer.listen", rules::address)?;
+        let address = own.map_or_else(|| reachable(listen, hostname), |(_, address)| address);
+        self.0.set("peer.advertise", Origin::Derived, address);
+        let peer = self.0.read("peer.advertise", rules::host_port)?;
+        let host = peer.rsplit_once(':').map_or(hostname, |(host, _)| host);
+        let listen = self.0.read("http.listen", rules::address)?;
+        let url = base_url(reachable(listen, host));
+        self.0.set("http.advertise", Origin::Derived, url);
+        Ok(())
+    }
+
+    /// Limits that depend on another key.
+    fn check_pairs(&self, config: &Config) -> Result<(), ConfigError> {
+        let heartbeat = config.raft.heartbeat;
+        if config.raft.election.0 < heartbeat * HEARTBEATS_PER_ELECTION {
+            let heartbeat = humantime::format_duration(heartbeat);
+            let allowed = format!(
+                "the shortest has to be at least {HEARTBEATS_PER_ELECTION} heartbeats (of {heartbeat})"
+            );
+            return Err(self.0.refusal("raft.election", &allowed));
+        }
+        if config.segment.min > config.segment.max {
+            return Err(self
+                .0
+                .refusal("segment.min", "it has to be at most segment.max"));
+        }
+        Ok(())
     }
 }
 
-fn rank(origin: &Origin) -> u8 {
-    match origin {
-        Origin::Default | Origin::Derived => 0,
-        Origin::File(_) => 1,
-        Origin::Variable(_) => 2,
-        Origin::Flag(_) => 3,
+/// A listening address as others reach it: `host` stands for "all interfaces".
+fn reachable(listen: SocketAddr, host: &str) -> String {
+    if listen.ip().is_unspecified() {
+        format!("{host}:{}", listen.port())
+    } else {
+        listen.to_string()
     }
 }
 
-fn in_section(key: &Key, section: &str) -> bool {
-    key.name
-        .split_once('.')
-        .is_some_and(|(own, _)| own == section)
-}
-
-fn raw_of(value: toml::Value) -> Option<Raw> {
+/// An item that is empty or holds a comma is none: a list is kept as one text.
+fn as_text(value: toml::Value) -> Option<String> {
     match value {
-        toml::Value::String(text) => Some(Raw::One(text)),
-        toml::Value::Integer(number) => Some(Raw::One(number.to_string())),
-        toml::Value::Array(items) => items
-            .into_iter()
-            .map(|item| match item {
-                toml::Value::String(text) => Some(text),
-                _ => None,
-            })
-            .collect::<Option<Vec<_>>>()
-            .map(Raw::Many),
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Array(items) => {
+            let item = |item: &toml::Value| {
+                let text = item.as_str().map(str::trim)?;
+                (!text.is_empty() && !text.contains(',')).then(|| text.to_owned())
+            };
+            Some(
+                items
+                    .iter()
+                    .map(item)
+                    .collect::<Option<Vec<_>>>()?
+                    .join(","),
+            )
+        }
         _ => None,
     }
 }
 
-fn unknown(origin: &str, key: &str, section: bool) -> ConfigError {
-    // A key without its section is found by its last part, a misspelt section by its name.
-    let full: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
-    let own = |name: &&'static str| name.split_once('.').map(|(section, _)| section);
-    let sections: Vec<&str> = full.iter().filter_map(own).collect();
-    let found = if section {
-        let bare = KEYS
-            .iter()
-            .find(|known| known.name.ends_with(&format!(".{key}")));
-        bare.map(|known| known.name)
-            .or_else(|| nearest(key, &sections))
-    } else {
-        nearest(key, &full)
+fn section_of(key: &Key) -> &'static str {
+    key.name.split('.').next().unwrap_or(key.name)
+}
+
+fn unknown_key(origin: &str, key: &str) -> ConfigError {
+    let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
+    unknown(origin, key, nearest(key, &names).map(str::to_owned))
+}
+
+/// A key without its section is found by its last part, a misspelt section by its name.
+fn unknown_section(origin: &str, name: &str) -> ConfigError {
+    let bare = KEYS.iter().find(|known| {
+        let (_, last) = known.name.split_once('.').unwrap_or_default();
+        last == name
+    });
+    let sections: Vec<&str> = KEYS.iter().map(section_of).collect();
+    let near = bare.map(|key| key.name.to_owned());
+    let near = near.or_else(|| nearest(name, &sections).map(|near| format!("[{near}]")));
+    unknown(origin, name, near)
+}
+
+fn unknown(origin: &str, key: &str, near: Option<String>) -> ConfigError {
+    let hint = match near {
+        Some(near) => format!("did you mean {near}?"),
+        None => "`seqd config show` lists all keys".to_owned(),
     };
-    let hint = match found {
-        Some(name) if section && !name.contains('.') => format!("; did you mean [{name}]?"),
-        Some(name) => format!("; did you mean {name}?"),
-        None => "; `seqd config show` lists all keys".to_owned(),
-    };
-    ConfigError::UnknownKey {
-        origin: origin.to_owned(),
-        key: key.to_owned(),
-        hint,
-    }
+    ConfigError(format!("{origin}: unknown key {key}; {hint}"))
 }

@@ -1,9 +1,11 @@
 //! Stories of the configuration.
 
+use std::time::Duration;
+
 use super::*;
 
 fn file(text: &str) -> Result<Resolved, ConfigError> {
-    Layers::new()
+    Layers::default()
         .file("seqd.toml", text)?
         .resolve("host.example")
 }
@@ -32,23 +34,24 @@ fn the_defaults_need_only_a_name() {
 
 #[test]
 fn a_flag_beats_the_environment_beats_the_file() {
-    let layers = Layers::new()
-        .flags([("http.max_count".to_owned(), "30".to_owned())])
-        .unwrap()
-        .file(
-            "seqd.toml",
-            "[node]\nname = \"n1\"\n[http]\nmax_count = 10\nrequest_timeout = \"1s\"",
-        )
-        .unwrap()
-        .environment(|name| match name {
-            "SEQD_HTTP_MAX_COUNT" => Some("20".to_owned()),
-            "SEQD_HTTP_REQUEST_TIMEOUT" => Some("2s".to_owned()),
-            _ => None,
-        });
+    let mut layers = Layers::default();
+    let mut set = |key: &str, origin: fn(String) -> Origin, text: &str| {
+        let key = keys::find(key).unwrap();
+        let name = match origin(String::new()) {
+            Origin::Flag(_) => key.flag(),
+            _ => key.variable(),
+        };
+        layers.set(key, origin(name), text.to_owned());
+    };
+    set("http.max_count", Origin::Flag, "30");
+    set("http.max_count", Origin::Variable, "20");
+    set("http.request_timeout", Origin::Variable, "2s");
+    let text = "[node]\nname = \"n1\"\n[http]\nmax_count = 10\nrequest_timeout = \"1s\"";
+    let layers = layers.file("seqd.toml", text).unwrap();
     let resolved = layers.resolve("host").unwrap();
     assert_eq!(resolved.config.http.max_count, 30);
     assert_eq!(resolved.config.http.request_timeout, Duration::from_secs(2));
-    let shown = show(&resolved.entries, true);
+    let shown = show(&resolved.config.entries, true);
     let line = |key: &str| {
         shown
             .lines()
@@ -66,7 +69,7 @@ fn a_flag_beats_the_environment_beats_the_file() {
 fn what_is_shown_can_be_read_again() {
     let text = "[node]\nname = \"n2\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:2\", \"n3=c:3\"]";
     let mut first = file(text).unwrap();
-    let mut second = file(&show(&first.entries, true)).unwrap();
+    let mut second = file(&show(&first.config.entries, true)).unwrap();
     // The origins differ.
     first.config.entries.clear();
     second.config.entries.clear();
@@ -146,4 +149,71 @@ fn a_founding_file_differs_only_in_the_name() {
         9000
     );
     assert!(founding_file("n9", &hosts).is_err());
+}
+
+#[test]
+fn nothing_in_a_list_of_the_file_is_dropped() {
+    let with = |peers: &str| refusal(&format!("[node]\nname = \"n1\"\n[peer]\npeers = {peers}"));
+    assert!(with("[\"\"]").contains("a list of texts"));
+    assert!(with("[\"n1=a:1,n2=b:1\"]").contains("a list of texts"));
+    assert!(with("[1]").contains("a list of texts"));
+}
+
+#[test]
+fn the_host_names_the_node_unless_a_stronger_layer_does() {
+    let named = |origin: Origin| {
+        let mut layers = Layers::default();
+        let text = "[node]\nname_from = \"hostname\"";
+        layers.set(keys::find("node.name").unwrap(), origin, "n1".to_owned());
+        let resolved = layers
+            .file("seqd.toml", text)
+            .unwrap()
+            .resolve("host.example");
+        resolved.unwrap().config.node.name
+    };
+    assert_eq!(named(Origin::Flag("name".to_owned())), "n1");
+    assert_eq!(named(Origin::Default), "host");
+    assert!(refusal("[node]\nname_from = \"dns\"").contains("the only choice"));
+}
+
+#[test]
+fn the_contract_and_the_state_have_one_rule_for_names() {
+    let long = "x".repeat(129);
+    let texts = [
+        "",
+        "-a",
+        "a",
+        "7",
+        ".",
+        "a/b",
+        "a b",
+        "zähler",
+        "eu.order:2026_11-x",
+        &long,
+    ];
+    for text in texts.into_iter().chain([&long[1..], "a\n", "a\0"]) {
+        let contract = seqd_api::validate_name(text).is_ok();
+        assert_eq!(contract, seqd_idgen::is_name(text), "{text:?}");
+    }
+}
+
+#[test]
+fn every_key_is_documented() {
+    let table = include_str!("../../../../docs/CONFIGURATION.md");
+    let sample = include_str!("../../../../deploy/seqd.toml");
+    for key in keys::KEYS {
+        let row = format!("| `{}` |", key.name);
+        assert!(table.contains(&row), "docs/CONFIGURATION.md has no {row}");
+        let (section, name) = key.name.split_once('.').unwrap();
+        let (_, from) = sample.split_once(&format!("[{section}]\n")).unwrap();
+        let own = from.split("\n[").next().unwrap();
+        let set = |line: &str| {
+            line.trim_start_matches("# ")
+                .starts_with(&format!("{name} ="))
+        };
+        assert!(
+            own.lines().any(set),
+            "deploy/seqd.toml has no {name} under [{section}]"
+        );
+    }
 }

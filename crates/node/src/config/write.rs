@@ -1,78 +1,73 @@
-//! Writing configuration: the file of a founding node, and what is in force.
+//! Writing configuration: the file of a node of a new cluster, and what is in force.
 
-use super::checks::{first_label, is_name};
-use super::keys::KEYS;
-use super::{ConfigError, Entry};
+use seqd_api::address::{HTTP_PORT, PEER_PORT, base_url};
+use seqd_api::validate_name;
 
-/// The port that a peer given without one listens on.
-const PEER_PORT: &str = "7401";
+use super::keys::Entry;
+use super::values::ConfigError;
 
-/// A configuration file for the node `name` of a cluster of `hosts`, each `HOST`, `HOST:PORT`,
+/// The first DNS label of a host name.
+pub(super) fn first_label(host: &str) -> &str {
+    host.split(['.', ':']).next().unwrap_or(host)
+}
+
+/// A configuration file for the node `name` of a new cluster of `hosts`, each `HOST`, `HOST:PORT`,
 /// `NAME=HOST` or `NAME=HOST:PORT`. A host without a name gets its first DNS label.
 pub fn founding_file(name: &str, hosts: &[String]) -> Result<String, ConfigError> {
-    let refuse = |value: &str, allowed: String| ConfigError::Value {
-        key: "peer.peers",
-        value: value.to_owned(),
-        origin: "--peers".to_owned(),
-        allowed,
+    let refuse = |value: &str, allowed: &str| {
+        Err(ConfigError::value("peer.peers", value, "--peers", allowed))
     };
-    let mut peers: Vec<(String, String)> = Vec::new();
+    let mut peers: Vec<(&str, String)> = Vec::new();
     for item in hosts {
         let (label, host) = match item.split_once('=') {
-            Some((label, host)) => (label.to_owned(), host),
-            None => (
-                first_label(item.split(':').next().unwrap_or(item)).to_owned(),
-                item.as_str(),
-            ),
+            Some(named) => named,
+            None => (first_label(item), item.as_str()),
         };
-        if !is_name(&label) || host.is_empty() {
-            return Err(refuse(
-                item,
-                "give HOST or NAME=HOST, with :PORT if it is not 7401".into(),
-            ));
+        if validate_name(label).is_err() || host.is_empty() {
+            let allowed = format!("give HOST or NAME=HOST, with :PORT if it is not {PEER_PORT}");
+            return refuse(item, &allowed);
         }
         if peers.iter().any(|(known, _)| *known == label) {
-            let text = format!("{label} is there twice: give the names as NAME=HOST");
-            return Err(refuse(item, text));
+            let allowed = format!("{label} is there twice: give the names as NAME=HOST");
+            return refuse(item, &allowed);
         }
-        let address = if host.contains(':') {
-            host.to_owned()
+        let port = if host.contains(':') {
+            String::new()
         } else {
-            format!("{host}:{PEER_PORT}")
+            format!(":{PEER_PORT}")
         };
-        peers.push((label, address));
+        peers.push((label, format!("{host}{port}")));
     }
-    let Some((_, own)) = peers.iter().find(|(label, _)| label == name) else {
-        let names: Vec<&str> = peers.iter().map(|(label, _)| label.as_str()).collect();
-        let text = format!(
-            "{name} is none of the peers {}: give it as NAME=HOST",
-            names.join(", ")
-        );
-        return Err(refuse(&hosts.join(","), text));
+    let Some((_, own)) = peers.iter().find(|(label, _)| *label == name) else {
+        let names: Vec<&str> = peers.iter().map(|(label, _)| *label).collect();
+        let names = names.join(", ");
+        let allowed = format!("{name} is none of the peers {names}: give it as NAME=HOST");
+        return refuse(&hosts.join(","), &allowed);
     };
-    let host = own.rsplit_once(':').map_or(own.as_str(), |(host, _)| host);
+    let (host, port) = own.rsplit_once(':').unwrap_or((own, ""));
     let list: Vec<String> = peers
         .iter()
         .map(|(label, address)| format!("\"{label}={address}\""))
         .collect();
     Ok(format!(
         "[node]\nname = \"{name}\"\ndata_dir = \"/var/lib/seqd\"\n\n\
-         [http]\nlisten = \"0.0.0.0:7400\"\nadvertise = \"http://{host}:7400\"\n\n\
+         [http]\nlisten = \"0.0.0.0:{HTTP_PORT}\"\nadvertise = \"{url}\"\n\n\
          [peer]\nlisten = \"0.0.0.0:{port}\"\npeers = [{list}]\n",
-        port = own.rsplit_once(':').map_or(PEER_PORT, |(_, port)| port),
+        url = base_url(format_args!("{host}:{HTTP_PORT}")),
         list = list.join(", "),
     ))
 }
 
-/// What is in force, as a TOML file; with `origin`, each line says where its value comes from.
+/// What is in force, as a TOML file; with `origin`, each line ends with where its value comes from.
 pub fn show(entries: &[Entry], origin: bool) -> String {
     let mut text = String::new();
     let mut section = "";
-    for key in KEYS {
-        let Some(entry) = entries.iter().find(|entry| entry.key.name == key.name) else {
-            continue;
-        };
-        let (own, name) = key.name.split_once('.').unwrap_or(("", key.name));
+    for entry in entries {
+        let (own, name) = entry
+            .key
+            .name
+            .split_once('.')
+            .unwrap_or(("", entry.key.name));
         if own != section {
             let gap = if section.is_empty() { "" } else { "\n" };
             text.push_str(&format!("{gap}[{own}]\n"));

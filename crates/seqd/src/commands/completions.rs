@@ -1,10 +1,9 @@
 //! `seqd completions`: completions for a shell.
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use seqd_client::api::exit;
 
-use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::write_stdout;
 
@@ -15,9 +14,9 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs) -> Result<u8, Failure> {
+pub(crate) fn run(args: &CompletionsArgs, mut line: Command) -> Result<u8, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "seqd", &mut text);
+    clap_complete::generate(args.shell, &mut line, "seqd", &mut text);
     write_stdout(&String::from_utf8_lossy(&text))?;
     Ok(exit::OK)
 }

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use seqd_client::api::exit;
-use seqd_node::config::{self, ConfigError, Layers, Resolved};
+use seqd_node::config::{self, Config, ConfigError, Resolved};
 use serde_json::json;
 
 use crate::config_flags::ConfigFlags;
 use crate::failure::Failure;
-use crate::output::{Format, Report, write_stdout};
+use crate::format::Format;
+use crate::output::{Report, write_stdout};
 
 /// What to do with configuration.
 #[derive(Debug, Subcommand)]
@@ -50,7 +51,7 @@ pub(crate) struct ConfigSource {
 impl ConfigSource {
     /// Merges all layers and checks the result.
     pub(crate) fn resolve(&self) -> Result<Resolved, Failure> {
-        let mut layers = Layers::new().environment(|name| std::env::var(name).ok());
+        let mut layers = self.flags.layers();
         if let Some(path) = &self.config {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 Failure::usage(format!("cannot read {}: {error}", path.display()))
@@ -59,9 +60,6 @@ impl ConfigSource {
                 .file(&path.to_string_lossy(), &text)
                 .map_err(refused)?;
         }
-        let layers = layers
-            .flags(self.flags.given.iter().cloned())
-            .map_err(refused)?;
         layers.resolve(&hostname()).map_err(refused)
     }
 }
@@ -93,7 +91,7 @@ pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure>
             report.print(format)?;
         }
         ConfigCommand::Show { source, origin } => {
-            show(&source.resolve()?, origin)?.print(format)?;
+            show(&source.resolve()?.config, origin)?.print(format)?;
         }
     }
     Ok(exit::OK)
@@ -108,8 +106,8 @@ fn check_text(warnings: &[String]) -> String {
     text
 }
 
-fn show(resolved: &Resolved, origin: bool) -> Result<Report, Failure> {
-    let items: Vec<_> = resolved
+fn show(config: &Config, origin: bool) -> Result<Report, Failure> {
+    let items: Vec<_> = config
         .entries
         .iter()
         .map(|entry| {
@@ -127,8 +125,8 @@ fn show(resolved: &Resolved, origin: bool) -> Result<Report, Failure> {
     };
     let mut report = Report::list(&items)?
         .with_columns(columns)
-        .with_people(config::show(&resolved.entries, origin));
-    for entry in &resolved.entries {
+        .with_people(config::show(&config.entries, origin));
+    for entry in &config.entries {
         let mut row = vec![
             entry.key.name.to_owned(),
             entry.value.clone().unwrap_or_default(),

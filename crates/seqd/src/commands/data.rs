@@ -8,9 +8,10 @@ use seqd_node::offline::{Check, EntryId, FolderReport, Verdict, inspect_folder, 
 use serde_json::{Value, json};
 
 use crate::commands::takeover::{self, RecoverArgs};
-use crate::commands::told;
+use crate::display;
 use crate::failure::Failure;
-use crate::output::{Format, Report, write_stdout};
+use crate::format::Format;
+use crate::output::{Report, write_stdout};
 use crate::session::Session;
 
 /// What to do with a data folder.
@@ -51,7 +52,7 @@ pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure
 }
 
 fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
-    let report = inspect_folder(folder).map_err(told::offline)?;
+    let report = inspect_folder(folder).map_err(Failure::from)?;
     if let Some(why) = &report.unlocked {
         session.talk(&format!("looked at without a lock: {why}"));
     }
@@ -61,7 +62,7 @@ fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
         shown.row(vec![(*what).to_owned(), value.clone()]);
     }
     shown
-        .with_people(told::facts(&facts))
+        .with_people(display::facts(&facts))
         .print(session.format)?;
     match report.problems.first() {
         None => Ok(exit::OK),
@@ -90,7 +91,7 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
             index: found.index,
             term: found.term,
         };
-        let (rows, bytes) = (found.rows, told::bytes(found.bytes));
+        let (rows, bytes) = (found.rows, display::bytes(found.bytes));
         let text = format!("{}: entry {}, {rows} rows, {bytes}", found.file, entry(id));
         facts.push(("snapshot", text));
     }
@@ -100,11 +101,11 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
         let text = format!("{folder}: entry {applied}, {rows} rows, digest {digest}");
         facts.push(("checkpoint", text));
         for member in &found.members {
-            facts.push(("member", told::member(member)));
+            facts.push(("member", display::member(member)));
         }
     }
     if let Some(ms) = report.last_minted_ms {
-        facts.push(("last minted", told::time(ms)));
+        facts.push(("last minted", display::time(ms)));
     }
     for peer in &report.peers {
         let text = format!("node {}, start {}: {}", peer.id, peer.boot, peer.synced);
@@ -119,11 +120,11 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
     let sizes = report.sizes;
     let text = format!(
         "log {}, snapshots {}, checkpoint {}, other {}, total {}",
-        told::bytes(sizes.log),
-        told::bytes(sizes.snapshots),
-        told::bytes(sizes.checkpoint),
-        told::bytes(sizes.other),
-        told::bytes(sizes.total),
+        display::bytes(sizes.log),
+        display::bytes(sizes.snapshots),
+        display::bytes(sizes.checkpoint),
+        display::bytes(sizes.other),
+        display::bytes(sizes.total),
     );
     facts.push(("on the disk", text));
     for problem in &report.problems {
@@ -181,7 +182,7 @@ fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
             (Some(first), Some(last)) => format!("entries {first} to {last}"),
             _ => "no entry of use".to_owned(),
         };
-        let used = told::bytes(segment.used);
+        let used = display::bytes(segment.used);
         facts.push((
             "segment",
             format!("{}: {entries}, {used} used", segment.file),
@@ -216,7 +217,7 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
         }
         checks.push(check.clone());
     });
-    verified.map_err(told::offline)?;
+    verified.map_err(Failure::from)?;
     if let Some(failure) = failed {
         return Err(failure);
     }

@@ -136,7 +136,7 @@ fn line(parts: &IdParts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Format;
+    use crate::format::Format;
 
     fn parts() -> IdParts {
         serde_json::from_str(

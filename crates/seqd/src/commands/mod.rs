@@ -4,6 +4,8 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod decode;
+#[cfg(test)]
+pub(crate) mod example;
 pub(crate) mod id;
 pub(crate) mod leader;
 pub(crate) mod member;
@@ -11,7 +13,6 @@ pub(crate) mod seq;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod takeover;
-pub(crate) mod told;
 pub(crate) mod uuid;
 pub(crate) mod version;
 pub(crate) mod worker;

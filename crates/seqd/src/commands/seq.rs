@@ -7,7 +7,8 @@ use seqd_client::api::{
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::{Format, Report, table};
+use crate::format::Format;
+use crate::output::{Report, table};
 use crate::session::Session;
 
 /// What to do with sequences.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::backup::{self, Saved};
 use crate::commands::takeover::{self, RestoreArgs};
-use crate::commands::told;
+use crate::display;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -82,7 +82,7 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
         rows,
         digest,
         bytes,
-    } = head(&report);
+    } = backup::head_of(&report);
     let people = format!(
         "saved {} from {node}: index {index}, term {term}, cluster {cluster_id}, {rows} rows, \
          {bytes} bytes, digest {digest}, sha256 {sha256}\n",
@@ -94,7 +94,7 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
     let mut shown = Report::new(&json!({
         "file": file, "node": node, "index": index, "term": term, "cluster_id": cluster_id,
         "rows": rows, "bytes": bytes, "digest": digest, "sha256": sha256,
-        "time": told::time(report.wall_ms), "stale": stale,
+        "time": display::time(report.wall_ms), "stale": stale,
     }))?
     .with_columns(&columns)
     .with_people(people);
@@ -113,38 +113,26 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
     Ok(exit::OK)
 }
 
-/// What a file holds, in the words of the node that sent it.
-pub(crate) fn head(report: &SnapshotReport) -> SnapshotHead {
-    SnapshotHead {
-        index: report.index,
-        term: report.term,
-        cluster_id: report.cluster_id.clone(),
-        rows: report.rows,
-        digest: report.digest.clone(),
-        bytes: report.bytes,
-    }
-}
-
 /// Reads a file with a bar on a terminal.
 fn read(file: &Path, session: &Session) -> Result<SnapshotReport, Failure> {
     let len = std::fs::metadata(file).map_or(0, |known| known.len());
     let bar = Progress::new(len, session.is_quiet());
     let report = read_snapshot(file, &mut |read| bar.at(read));
     drop(bar);
-    report.map_err(told::offline)
+    report.map_err(Failure::from)
 }
 
 fn inspect(file: &Path, session: &Session) -> Result<u8, Failure> {
     let report = read(file, session)?;
     let mut value = serde_json::to_value(&report).map_err(|e| Failure::failed(e.to_string()))?;
     if let Value::Object(fields) = &mut value {
-        fields.insert("time".to_owned(), json!(told::time(report.wall_ms)));
+        fields.insert("time".to_owned(), json!(display::time(report.wall_ms)));
     }
     let mut shown = Report::new(&value)?.with_columns(&["what", "value"]);
     for (what, value) in facts(&report) {
         shown.row(vec![what.to_owned(), value]);
     }
-    let people = told::facts(&facts(&report));
+    let people = display::facts(&facts(&report));
     shown.with_people(people).print(session.format)?;
     Ok(exit::OK)
 }
@@ -154,8 +142,8 @@ fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("cluster", report.cluster_id.clone()),
         ("entry", format!("{} of term {}", report.index, report.term)),
-        ("time", told::time(report.wall_ms)),
-        ("size", told::bytes(report.bytes)),
+        ("time", display::time(report.wall_ms)),
+        ("size", display::bytes(report.bytes)),
         ("rows", report.rows.to_string()),
         ("digest", report.digest.clone()),
         (
@@ -173,7 +161,7 @@ fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
         ("last token", report.last_token.clone()),
     ];
     for member in &report.members {
-        facts.push(("member", told::member(member)));
+        facts.push(("member", display::member(member)));
     }
     facts
 }
@@ -181,7 +169,7 @@ fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
 fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
     let report = read(file, session)?;
     let sha256 = backup::sha256_of(file).map_err(|error| {
-        told::offline(OfflineError::new(
+        Failure::from(OfflineError::new(
             "failure",
             format!("{}: {error}", file.display()),
         ))

@@ -13,7 +13,8 @@ use seqd_client::api::{Cluster, LayoutLife, Member, Role, exit};
 use seqd_client::{Client, Endpoint};
 
 use crate::failure::Failure;
-use crate::output::{Format, Report, write_stdout};
+use crate::format::Format;
+use crate::output::{Report, write_stdout};
 use crate::session::Session;
 
 /// How long a member is waited for: a status that hangs on a dead host is of no use.

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use seqd_client::api::address::{HTTP_PORT, base_url};
 use seqd_client::api::{exit, validate_name};
 use seqd_node::offline::{
     NewMember, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
     Wishes,
 };
 
-use crate::commands::told;
+use crate::display;
 use crate::failure::Failure;
 use crate::output::{Report, table};
 use crate::session::Session;
@@ -102,14 +103,14 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         wishes,
     } = args;
     let host = check(Some(&name), Some(&peer))?;
-    let http = http.unwrap_or_else(|| format!("http://{host}:7400"));
+    let http = http.unwrap_or_else(|| base_url(format_args!("{host}:{HTTP_PORT}")));
     let restore = Restore::plan(RestoreOptions {
         file: file.clone(),
         data_dir: data_dir.clone(),
         member: NewMember { name, peer, http },
         wishes: wishes.wishes(),
     })
-    .map_err(told::offline)?;
+    .map_err(Failure::from)?;
     let takeover = restore.takeover().clone();
     let what = format!(
         "restores {} into {} as a new cluster of one node",
@@ -120,7 +121,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         report(&takeover, false, None)?.print(session.format)?;
         return Ok(exit::OK);
     }
-    restore.carry_out().map_err(told::offline)?;
+    restore.carry_out().map_err(Failure::from)?;
     report(&takeover, true, None)?.print(session.format)?;
     session.talk(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)
@@ -143,7 +144,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         http,
         wishes: wishes.wishes(),
     })
-    .map_err(told::offline)?;
+    .map_err(Failure::from)?;
     let recovering = match recovery {
         Recovery::Planned(recovering) => recovering,
         Recovery::Unfinished(_) if says_how_far => {
@@ -159,11 +160,11 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
                  takes the place of the old one, which is kept aside",
                 data_dir.display()
             );
-            if let Some(said) = unfinished.said().map_err(told::offline)? {
+            if let Some(said) = unfinished.said().map_err(Failure::from)? {
                 let _ = write!(effect, "; this was agreed to when it began:\n{said}");
             }
             if session.may_go_on(&effect)? {
-                let kept = unfinished.finish().map_err(told::offline)?;
+                let kept = unfinished.finish().map_err(Failure::from)?;
                 session.talk(&format!("the old content is in {}", kept.display()));
             }
             return Ok(exit::OK);
@@ -179,7 +180,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         report(&takeover, false, None)?.print(session.format)?;
         return Ok(exit::OK);
     }
-    let kept = recovering.carry_out(&effect).map_err(told::offline)?;
+    let kept = recovering.carry_out(&effect).map_err(Failure::from)?;
     report(&takeover, true, Some(&kept))?.print(session.format)?;
     session.talk(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)
@@ -253,7 +254,7 @@ fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
         ),
     };
     let names = former_members.join(", ");
-    let time = told::time(*wall_ms);
+    let time = display::time(*wall_ms);
     vec![
         (
             "new cluster",

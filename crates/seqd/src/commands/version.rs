@@ -3,7 +3,8 @@
 use seqd_client::api::{Version, exit};
 
 use crate::failure::Failure;
-use crate::output::{Format, Report};
+use crate::format::Format;
+use crate::output::Report;
 
 pub(crate) fn run(format: Format) -> Result<u8, Failure> {
     let version = Version {

@@ -6,12 +6,12 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use seqd_client::api::address::base_url;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use crate::demo::Event;
+use crate::demo::event::{Ended, Event, Leads};
 use crate::demo::plan::NodePlan;
-use crate::demo::watch::Leads;
 use crate::failure::Failure;
 
 /// A node's own clean stop takes at most ten seconds; who is not done then is killed.
@@ -26,13 +26,6 @@ pub(crate) struct Fleet {
     /// Who was told last to lead.
     leader: String,
     events: mpsc::Sender<Event>,
-}
-
-/// How a process ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    node: usize,
-    status: Option<ExitStatus>,
 }
 
 impl Fleet {
@@ -226,7 +219,7 @@ fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> 
         (None, code) => {
             let code = code.unwrap_or_default();
             // The demo prints no address but the ones of its banner, for who reads them from it.
-            let line = last_line.map(|line| line.replace("http://", ""));
+            let line = last_line.map(|line| line.replace(&base_url(""), ""));
             let why = line.map(|line| format!(": {line}")).unwrap_or_default();
             format!("{name} has stopped with exit code {code}{why}")
         }

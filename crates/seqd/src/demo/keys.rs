@@ -11,7 +11,7 @@ use rustix::termios::{
 };
 use tokio::sync::mpsc;
 
-use crate::demo::Event;
+use crate::demo::event::Event;
 
 /// The terminal while keys are read; dropping it puts everything back.
 pub(crate) struct Keys {

@@ -4,6 +4,7 @@
 //! by a clean stop where it can ask for one, by the kernel where it cannot. The demo prints the
 //! nodes' addresses once all three serve, then reports what happens to them.
 
+mod event;
 mod fleet;
 mod folder;
 mod keys;
@@ -14,13 +15,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use seqd_client::api::exit;
+use seqd_client::api::{address::base_url, exit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 use crate::output::write_stdout;
-use fleet::{Ended, Fleet};
+use event::Event;
+use fleet::Fleet;
 use folder::Folder;
 use keys::Keys;
 
@@ -33,19 +35,6 @@ pub(crate) struct DemoArgs {
     /// Keep the nodes' folders here, and go on with those that are there
     #[arg(long, env = "SEQD_DEMO_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-}
-
-/// What the demo reacts to.
-#[derive(Debug)]
-enum Event {
-    /// A node's process ended.
-    Ended(Ended),
-    /// A key was pressed.
-    Key(u8),
-    /// A node leads, as seen so long after another one ended.
-    Leads(watch::Leads),
-    /// Something to tell.
-    Note(&'static str),
 }
 
 /// The nodes are spawned from the calling thread, which lives as long as the demo: the kernel
@@ -165,7 +154,8 @@ fn banner(
         } else {
             "follower"
         };
-        text.push_str(&format!("  {} {role:<9} http://{}\n", node.name, node.http));
+        let url = base_url(node.http);
+        text.push_str(&format!("  {} {role:<9} {url}\n", node.name));
     }
     let end = if keys {
         "keys: k kill the leader, r revive it, q quit"

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use seqd_client::api::address::base_url;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -143,9 +144,10 @@ fn config_text(node: &NodePlan, data: &Path, peers: &[String]) -> Result<String,
     let NodePlan {
         name, http, peer, ..
     } = node;
+    let url = base_url(http);
     Ok(format!(
         "[node]\nname = \"{name}\"\ndata_dir = {quoted}\n\n\
-         [http]\nlisten = \"{http}\"\nadvertise = \"http://{http}\"\n\n\
+         [http]\nlisten = \"{http}\"\nadvertise = \"{url}\"\n\n\
          [peer]\nlisten = \"{peer}\"\npeers = {peers}\n\n\
          [log]\nformat = \"text\"\n"
     ))
@@ -184,7 +186,7 @@ mod tests {
         let second = make(folder.path()).unwrap();
         assert_eq!(first, second);
         let text = std::fs::read_to_string(&first[1].config).unwrap();
-        let layers = seqd_node::config::Layers::new()
+        let layers = seqd_node::config::Layers::default()
             .file("n2.toml", &text)
             .unwrap();
         let config = layers.resolve("host").unwrap().config;

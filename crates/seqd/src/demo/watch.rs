@@ -8,7 +8,7 @@ use seqd_client::{Client, Endpoint, Error, Options};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::demo::Event;
+use crate::demo::event::{Event, Leads};
 use crate::demo::fleet::Fleet;
 use crate::failure::Failure;
 
@@ -31,17 +31,6 @@ pub(crate) struct Founded {
     pub(crate) id: String,
     /// The name of its leader.
     pub(crate) leader: String,
-}
-
-/// A node that leads.
-#[derive(Debug)]
-pub(crate) struct Leads {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its term.
-    pub(crate) term: u64,
-    /// How long it was looked for.
-    pub(crate) took: Duration,
 }
 
 /// Waits until every node is ready. A node that ends before that is a failure.

@@ -1,26 +1,10 @@
-//! Words that several commands over files share.
+//! Times, sizes and members as text, the same in every command.
 
 use jiff::Timestamp;
-use seqd_client::api::exit;
-use seqd_node::offline::{MemberReport, OfflineError};
+use seqd_node::offline::MemberReport;
+use unit_prefix::NumberPrefix;
 
-use crate::failure::Failure;
 use crate::output;
-
-/// A tool's error as a command fails with it.
-pub(crate) fn offline(error: OfflineError) -> Failure {
-    let exit = match error.code {
-        "not-found" => exit::NOT_FOUND,
-        "invalid-argument" => exit::USAGE,
-        "already-exists" => exit::CONFLICT,
-        _ => exit::FAILURE,
-    };
-    let failure = Failure::of(exit, error.code, error.message);
-    match error.hint {
-        Some(hint) => failure.with_hint(hint),
-        None => failure,
-    }
-}
 
 /// Unix milliseconds as RFC 3339.
 pub(crate) fn time(unix_ms: u64) -> String {
@@ -32,17 +16,10 @@ pub(crate) fn time(unix_ms: u64) -> String {
 
 /// `1.2 MiB (1234567 bytes)`.
 pub(crate) fn bytes(bytes: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    let mut size = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    if size < 1.0 {
-        return format!("{bytes} bytes");
+    match NumberPrefix::binary(bytes as f64) {
+        NumberPrefix::Standalone(_) => format!("{bytes} bytes"),
+        NumberPrefix::Prefixed(unit, size) => format!("{size:.1} {unit}B ({bytes} bytes)"),
     }
-    while size >= 1024.0 && unit + 1 < units.len() {
-        size /= 1024.0;
-        unit += 1;
-    }
-    format!("{size:.1} {} ({bytes} bytes)", units[unit])
 }
 
 /// One line about a member.

@@ -1,0 +1,156 @@
+//! The rules of single values: from a text to its type, or what is allowed.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seqd_api::{address::authority, name::NAME_RULE, validate_name};
+
+use super::values::{Checked, Given, Origin};
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    Text,
+    Json,
+}
+
+fn text(given: &Given) -> Checked<&str> {
+    match given.text.as_str() {
+        "" => Err("it may not be empty".to_owned()),
+        text => Ok(text),
+    }
+}
+
+pub(super) fn any(given: &Given) -> Checked<String> {
+    Ok(given.text.clone())
+}
+
+pub(super) fn path(given: &Given) -> Checked<PathBuf> {
+    text(given).map(PathBuf::from)
+}
+
+pub(super) fn name(given: &Given) -> Checked<String> {
+    match validate_name(&given.text) {
+        Ok(()) => Ok(given.text.clone()),
+        Err(_) => Err(format!("a name is {NAME_RULE}")),
+    }
+}
+
+pub(super) fn one_of<T: Copy>(given: &Given, choices: &[(&str, T)], allowed: &str) -> Checked<T> {
+    let text = text(given)?;
+    let found = choices.iter().find(|(choice, _)| *choice == text);
+    found
+        .map(|(_, value)| *value)
+        .ok_or_else(|| allowed.to_owned())
+}
+
+pub(super) fn number<T: TryFrom<u64>>(given: &Given, range: RangeInclusive<u64>) -> Checked<T> {
+    let found = text(given)?.parse().ok().filter(|n| range.contains(n));
+    found.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
+        let (min, max) = range.into_inner();
+        format!("a whole number from {min} to {max}")
+    })
+}
+
+/// The range is in milliseconds.
+pub(super) fn duration(given: &Given, range: RangeInclusive<u64>) -> Checked<Duration> {
+    let (min, max) = range.into_inner();
+    let (min, max) = (Duration::from_millis(min), Duration::from_millis(max));
+    let found = humantime::parse_duration(text(given)?).ok();
+    found
+        .filter(|duration| (min..=max).contains(duration))
+        .ok_or_else(|| {
+            let (min, max) = (
+                humantime::format_duration(min),
+                humantime::format_duration(max),
+            );
+            format!("a duration such as \"500ms\" or \"3s\", {min} to {max}")
+        })
+}
+
+/// Two durations, the first the shorter.
+pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
+    let items: Vec<&str> = given.items().collect();
+    let [min, max] = items.as_slice() else {
+        return Err("two durations, shortest and longest: [\"400ms\", \"800ms\"]".to_owned());
+    };
+    let parse =
+        |text: &str| humantime::parse_duration(text).map_err(|error| format!("{text}: {error}"));
+    let (min, max) = (parse(min)?, parse(max)?);
+    if min >= max {
+        return Err("the shortest has to be less than the longest".to_owned());
+    }
+    Ok((min, max))
+}
+
+pub(super) fn address(given: &Given) -> Checked<SocketAddr> {
+    let text = text(given)?;
+    // `:7400` means every interface, as it does elsewhere.
+    let host = if text.starts_with(':') { "0.0.0.0" } else { "" };
+    let found = format!("{host}{text}").to_socket_addrs();
+    found
+        .ok()
+        .and_then(|mut addresses| addresses.next())
+        .ok_or_else(|| "HOST:PORT of this machine, such as 0.0.0.0:7400".to_owned())
+}
+
+/// The port of a derived address is 0 if the system is to choose the one that is listened on.
+pub(super) fn host_port(given: &Given) -> Checked<String> {
+    let text = text(given)?;
+    if given.origin == Origin::Derived || is_host_port(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("HOST:PORT".to_owned())
+    }
+}
+
+pub(super) fn url(given: &Given) -> Checked<String> {
+    let url = text(given)?.trim_end_matches('/');
+    match authority(url) {
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', ' ']) => {
+            Ok(url.to_owned())
+        }
+        _ => Err("a URL without a path, such as http://n1.example:7400".to_owned()),
+    }
+}
+
+/// Names and addresses; at most seven, all different.
+pub(super) fn peers(given: &Given) -> Checked<Vec<(String, String)>> {
+    let mut peers: Vec<(String, String)> = Vec::new();
+    for item in given.items() {
+        let (name, address) = item
+            .split_once('=')
+            .filter(|(_, address)| is_host_port(address))
+            .ok_or_else(|| format!("{item} is not NAME=HOST:PORT"))?;
+        if validate_name(name).is_err() {
+            return Err(format!("{name}: a name is {NAME_RULE}"));
+        }
+        for (other, known) in &peers {
+            if other == name {
+                return Err(format!("{name} is there twice"));
+            }
+            if known == address {
+                return Err(format!("{other} and {name} have the same address"));
+            }
+        }
+        peers.push((name.to_owned(), address.to_owned()));
+    }
+    match peers.len() {
+        0..=7 => Ok(peers),
+        many => Err(format!("{many} nodes; 1, 3 or 5 are right, 7 the most")),
+    }
+}
+
+/// Whether the text is an address with a port above 0.
+fn is_host_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        let plain = |byte: u8| byte.is_ascii_graphic() && !b"/?#@=,".contains(&byte);
+        !host.is_empty()
+            && host.bytes().all(plain)
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
+}

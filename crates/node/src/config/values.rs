@@ -1,0 +1,99 @@
+//! Values as they were given: texts with their origins, before the rules of their keys are applied.
+
+use std::collections::BTreeMap;
+
+/// Where a value comes from, weakest first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// The table of keys.
+    Default,
+    /// Computed from other keys.
+    Derived,
+    /// A configuration file.
+    File(String),
+    /// An environment variable.
+    Variable(String),
+    /// A command-line flag.
+    Flag(String),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Default => write!(out, "default"),
+            Origin::Derived => write!(out, "derived"),
+            Origin::File(path) => write!(out, "{path}"),
+            Origin::Variable(name) => write!(out, "{name}"),
+            Origin::Flag(name) => write!(out, "--{name}"),
+        }
+    }
+}
+
+/// A value as text, before its rule is applied; a list is comma-separated.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) origin: Origin,
+    pub(super) text: String,
+}
+
+impl Given {
+    /// The items of a list.
+    pub(super) fn items(&self) -> impl Iterator<Item = &str> {
+        let items = self.text.split(',').map(str::trim);
+        items.filter(|item| !item.is_empty())
+    }
+}
+
+/// A value by the rule of its key, or a sentence about what is allowed.
+pub(super) type Checked<T> = Result<T, String>;
+
+/// The strongest value of each key that has one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values(BTreeMap<&'static str, Given>);
+
+impl Values {
+    pub(super) fn get(&self, key: &str) -> Option<&Given> {
+        self.0.get(key)
+    }
+
+    /// Sets a key, unless a stronger origin has set it.
+    pub(super) fn set(&mut self, key: &'static str, origin: Origin, text: String) {
+        let present = self.get(key);
+        if present.is_none_or(|present| present.origin <= origin) {
+            self.0.insert(key, Given { origin, text });
+        }
+    }
+
+    /// The value in force, by its rule.
+    pub(super) fn read<T>(
+        &self,
+        key: &'static str,
+        rule: impl FnOnce(&Given) -> Checked<T>,
+    ) -> Result<T, ConfigError> {
+        let nothing = Given {
+            origin: Origin::Default,
+            text: String::new(),
+        };
+        rule(self.get(key).unwrap_or(&nothing)).map_err(|allowed| self.refusal(key, &allowed))
+    }
+
+    pub(super) fn refusal(&self, key: &'static str, allowed: &str) -> ConfigError {
+        let (text, origin) = match self.get(key) {
+            Some(given) => (given.text.as_str(), given.origin.to_string()),
+            None => ("", Origin::Default.to_string()),
+        };
+        ConfigError::value(key, text, &origin, allowed)
+    }
+}
+
+/// Why a configuration is refused, with what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub(super) String);
+
+impl ConfigError {
+    /// A value that cannot be used.
+    pub(super) fn value(key: &str, value: &str, origin: &str, allowed: &str) -> ConfigError {
+        ConfigError(format!("{key} = {value} ({origin}): {allowed}"))
+    }
+}

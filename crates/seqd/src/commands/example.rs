@@ -1,0 +1,28 @@
+//! The worked example of `docs/EXTENDING.md`, in the tests' build alone: `seqd example` shows the
+//! version of the node that answers.
+
+use clap::Args;
+use seqd_client::api::exit;
+
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::session::Session;
+
+/// The options of the command.
+#[derive(Debug, Args)]
+pub(crate) struct ExampleArgs {
+    /// Without the revision
+    #[arg(long)]
+    short: bool,
+}
+
+pub(crate) async fn run(args: ExampleArgs, session: &Session) -> Result<u8, Failure> {
+    let mut version = session.client.version().await?;
+    if args.short {
+        version.revision = None;
+    }
+    let mut report = Report::new(&version)?.with_columns(&["version", "revision"]);
+    report.row(vec![version.version, version.revision.unwrap_or_default()]);
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
