@@ -9,6 +9,13 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
+static NEXT: OnceLock<PathBuf> = OnceLock::new();
+
+/// The binary of the version after this one: the same sources, one level higher.
+const NEXT_NAME: &str = "seqd-next";
+
+/// The feature that makes it so.
+const NEXT_FEATURE: &str = "seqd/test-next-level";
 
 /// The path of the binary: `SEQD_TEST_BINARY` if set, else the one of this test's own profile.
 ///
@@ -17,8 +24,16 @@ static BINARY: OnceLock<PathBuf> = OnceLock::new();
 pub fn seqd() -> &'static Path {
     BINARY.get_or_init(|| match std::env::var_os("SEQD_TEST_BINARY") {
         Some(path) => PathBuf::from(path),
-        None => build(),
+        None => build("seqd", None),
     })
+}
+
+/// The path of the binary of the next version.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn seqd_next() -> &'static Path {
+    NEXT.get_or_init(|| build(NEXT_NAME, Some(NEXT_FEATURE)))
 }
 
 /// The workspace's root folder.
@@ -30,13 +45,13 @@ pub fn workspace() -> PathBuf {
         .to_path_buf()
 }
 
-fn build() -> PathBuf {
+fn build(name: &str, feature: Option<&str>) -> PathBuf {
     let own = std::env::current_exe().expect("the path of the running test");
     let mut folder = own.parent().expect("a file lies in a folder");
     if folder.ends_with("deps") || folder.ends_with("examples") {
         folder = folder.parent().expect("deps lies in the profile's folder");
     }
-    let binary = folder.join("seqd");
+    let binary = folder.join(name);
     if is_fresh(&binary) == Some(true) {
         return binary;
     }
@@ -46,7 +61,10 @@ fn build() -> PathBuf {
     // the artefacts, that `cargo test --workspace` already has.
     command
         .current_dir(workspace())
-        .args(["build", "--workspace", "--bin", "seqd"]);
+        .args(["build", "--workspace", "--bin", name]);
+    if let Some(feature) = feature {
+        command.args(["--features", feature]);
+    }
     command
         .arg("--target-dir")
         .arg(folder.parent().expect("the target folder"));
@@ -57,10 +75,10 @@ fn build() -> PathBuf {
         }
     }
     let status = command.status().expect("cargo starts");
-    assert!(status.success(), "cargo could not build seqd: {status}");
+    assert!(status.success(), "cargo could not build {name}: {status}");
     assert!(
         binary.exists(),
-        "cargo built seqd, but not at {}",
+        "cargo built {name}, but not at {}",
         binary.display()
     );
     binary

@@ -1,8 +1,8 @@
-//! The damage table of the operator's manual, read from the document, and ways to damage a folder.
+//! The reference of damage, read from the document, and ways to damage a folder.
 //!
-//! The table is the one place that says what a node does with which damage. A story damages a
-//! folder, starts the node, and compares what it sees with the row: words, exit code, `code=`. So
-//! the document cannot say what the program does not do.
+//! The document is the one place that describes what a node does with which damage. A story damages
+//! a folder, starts the node, and compares what it sees with the entry: words, exit code, `code=`.
+//! So the document cannot claim what the program does not do.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -13,10 +13,10 @@ use crate::cluster::READY;
 use crate::node::Node;
 
 /// The document, from the workspace's root.
-pub const DOCUMENT: &str = "docs/OPERATIONS.md";
+pub const DOCUMENT: &str = "docs/DAMAGE.md";
 
-/// How the table's head begins.
-const HEAD: &str = "| damage |";
+/// How an entry begins: with the name of the damage.
+const HEAD: &str = "\n### ";
 
 /// What stands for a part of the words that differs from case to case.
 const ANYTHING: char = '…';
@@ -26,7 +26,7 @@ const ANYTHING: char = '…';
 pub struct Row {
     /// Its name.
     pub damage: String,
-    /// What the node says, cut at what differs from case to case.
+    /// What the node prints, cut at what differs from case to case.
     pub words: Vec<String>,
     /// The exit code; `None` where the node serves.
     pub exit: Option<i32>,
@@ -38,51 +38,68 @@ pub struct Row {
     pub file: String,
 }
 
-/// All rows.
+/// All entries.
 ///
 /// # Panics
-/// If the document has no such table, or one that is not understood.
+/// If the document has none, or one that is not understood.
 pub fn rows() -> Vec<Row> {
     let path = workspace().join(DOCUMENT);
-    let text = std::fs::read_to_string(path).expect("the operator's manual");
-    let lines = text.lines().skip_while(|line| !line.starts_with(HEAD));
-    let table = lines.skip(2).take_while(|line| line.starts_with('|'));
-    let rows: Vec<Row> = table.map(parse).collect();
-    assert!(!rows.is_empty(), "{DOCUMENT} has no table of damage");
+    let text = std::fs::read_to_string(path).expect("the reference of damage");
+    let rows: Vec<Row> = text.split(HEAD).skip(1).map(parse).collect();
+    assert!(!rows.is_empty(), "{DOCUMENT} has no entries");
     rows
 }
 
-/// The row of a damage.
+/// The entry of a damage.
 ///
 /// # Panics
-/// If the table has none.
+/// If there is none.
 pub fn row(damage: &str) -> Row {
     let mut rows = rows().into_iter();
     rows.find(|row| row.damage == damage)
-        .unwrap_or_else(|| panic!("{DOCUMENT} has no row {damage:?}"))
+        .unwrap_or_else(|| panic!("{DOCUMENT} has no entry {damage:?}"))
 }
 
-fn parse(line: &str) -> Row {
-    let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-    let [damage, _does, words, exit, code, _way_out, test] = cells[..] else {
-        panic!("not seven cells: {line}");
-    };
-    let plain = |cell: &str| cell.trim_matches('`').trim().to_owned();
+/// A field of an entry, its lines joined.
+fn field(entry: &str, name: &str) -> Option<String> {
+    let head = format!("- {name}: ");
+    let mut lines = entry.lines().skip_while(|line| !line.starts_with(&head));
+    let first = lines.next()?.strip_prefix(&head)?;
+    let more = lines.take_while(|line| line.starts_with("  "));
+    let lines: Vec<&str> = std::iter::once(first).chain(more).map(str::trim).collect();
+    Some(lines.join(" "))
+}
+
+fn parse(entry: &str) -> Row {
+    let damage = entry.lines().next().unwrap_or_default();
+    let plain = |text: &str| text.trim().trim_matches('`').trim().to_owned();
+    let needed =
+        |name: &str| field(entry, name).unwrap_or_else(|| panic!("{damage}: no field {name:?}"));
+    for name in ["node", "do"] {
+        needed(name);
+    }
+    let test = needed("test");
     let (name, file) = test
         .strip_prefix("[`")
         .and_then(|link| link.strip_suffix(')'))
         .and_then(|link| link.split_once("`]("))
-        .unwrap_or_else(|| panic!("no link to a test: {line}"));
-    let words = plain(words);
-    assert!(!words.is_empty(), "no words: {line}");
+        .unwrap_or_else(|| panic!("{damage}: no link to a test: {test}"));
+    let words = plain(&needed("words"));
+    assert!(!words.is_empty(), "{damage}: no words");
+    let ends = field(entry, "exit").map(|ends| {
+        let (exit, code) = ends
+            .split_once(',')
+            .unwrap_or_else(|| panic!("{damage}: no exit code and code: {ends}"));
+        (plain(exit).parse().expect("an exit code"), plain(code))
+    });
     Row {
         damage: damage.to_owned(),
         words: words
             .split(ANYTHING)
             .map(|part| part.trim().to_owned())
             .collect(),
-        exit: (!exit.is_empty()).then(|| plain(exit).parse().expect("an exit code")),
-        code: (!code.is_empty()).then(|| plain(code)),
+        exit: ends.as_ref().map(|(exit, _)| *exit),
+        code: ends.map(|(_, code)| code),
         test: name.to_owned(),
         file: file.to_owned(),
     }

@@ -34,6 +34,7 @@ pub struct Node {
     environment: BTreeMap<String, String>,
     data: PathBuf,
     launcher: Vec<String>,
+    binary: Option<PathBuf>,
     child: Option<Child>,
 }
 
@@ -52,6 +53,7 @@ impl Node {
             settings: Settings::new(),
             environment: BTreeMap::new(),
             launcher: Vec::new(),
+            binary: None,
             child: None,
         }
     }
@@ -85,6 +87,11 @@ impl Node {
     /// (`exec`), so that the process ID stays that of the node. Nothing: directly.
     pub fn set_launcher(&mut self, words: &[&str]) {
         self.launcher = words.iter().map(|word| (*word).to_owned()).collect();
+    }
+
+    /// Starts another binary from the next start on; `None` is the one under test.
+    pub fn set_binary(&mut self, binary: Option<&Path>) {
+        self.binary = binary.map(Path::to_path_buf);
     }
 
     /// The configuration file that it is started with.
@@ -154,7 +161,7 @@ impl Node {
                 .open(self.folder.join(name));
             Stdio::from(file.expect("a file for the node's output"))
         };
-        let binary = binary::seqd();
+        let binary = self.binary.as_deref().unwrap_or_else(|| binary::seqd());
         let mut command = match self.launcher.split_first() {
             None => Command::new(binary),
             Some((program, words)) => {
