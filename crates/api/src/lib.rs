@@ -1,4 +1,4 @@
-//! What servers and clients of seqd both say: paths, wire types, error codes, text forms.
+//! The contract of servers and clients of seqd: paths, wire types, error codes, text forms.
 //!
 //! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and
 //! decides nothing about sequences. A response type may gain fields at any time, so clients ignore

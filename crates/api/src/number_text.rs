@@ -2,7 +2,7 @@
 //!
 //! JavaScript reads JSON numbers as doubles, so an ID that is sent as a number arrives changed.
 //! Use `#[serde(with = "number_text")]`, or [`option`] and [`list`] for optional fields and lists.
-//! [`lenient`] and [`flag`] read what a query string can say (only strings) for small numbers
+//! [`lenient`] and [`flag`] read what a query string holds (only strings) for small numbers
 //! and booleans.
 
 use std::fmt::Display;

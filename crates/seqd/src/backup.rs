@@ -19,9 +19,8 @@ use crate::session::Session;
 
 /// What was saved.
 pub(crate) struct Saved {
-    /// What the file holds.
     pub(crate) report: SnapshotReport,
-    /// The node that it came from.
+    /// The node that sent it.
     pub(crate) node: String,
     /// The checksum of the file's bytes.
     pub(crate) sha256: String,
@@ -69,7 +68,7 @@ pub(crate) async fn save(
     let named = if replace {
         fresh.persist(file)
     } else {
-        // What came there meanwhile was not asked about.
+        // A file that appeared there meanwhile was not agreed to be replaced.
         fresh.persist_noclobber(file)
     };
     named.map_err(|error| failed(error.error))?;
@@ -130,7 +129,7 @@ async fn download(
     ))
 }
 
-/// What a file holds, in the words of the node that sent it.
+/// The file's own account of what the node announced.
 pub(crate) fn head_of(report: &SnapshotReport) -> SnapshotHead {
     SnapshotHead {
         index: report.index,

@@ -14,7 +14,6 @@ use crate::format::Format;
 /// Why a command failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
-    /// The exit code.
     pub(crate) exit: u8,
     code: String,
     detail: String,
@@ -46,7 +45,6 @@ impl Failure {
         }
     }
 
-    /// The same with a word on what to do.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -73,11 +71,11 @@ impl Failure {
 
     /// Writes the message to stderr without ending the program.
     pub(crate) fn print(&self, format: Format) {
-        // Nobody is left to tell if stderr is gone.
+        // An error is ignored: stderr is closed, and there is no other place to write to.
         let _ = io::stderr().write_all(self.text(format).as_bytes());
     }
 
-    /// Writes the message to stderr; what is answered ends the program.
+    /// Writes the message to stderr and returns the program's exit code.
     pub(crate) fn report(&self, format: Format) -> ExitCode {
         self.print(format);
         ExitCode::from(self.exit)
@@ -131,7 +129,7 @@ impl From<OfflineError> for Failure {
     }
 }
 
-/// Reports what the parser of the command line refused; help and version are no failures.
+/// Reports an error of the command line's parser; help and version are not failures.
 pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && wants_json(std::env::args_os()) {
         let text = error.to_string();
@@ -142,7 +140,7 @@ pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
             .unwrap_or_default();
         return Failure::usage(detail).report(Format::Json);
     }
-    // Nobody is left to tell if the streams are gone.
+    // An error is ignored: the streams are closed.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() {
         exit::USAGE

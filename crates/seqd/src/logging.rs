@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use seqd_node::config::{LogFormat, LogSection};
 use tracing_subscriber::EnvFilter;
 
-/// The crates whose lines `log.level` is about; libraries speak from `warn` up, unless everything
+/// The crates whose lines `log.level` is about; libraries log from `warn` up, unless everything
 /// is wanted.
 const OWN: [&str; 7] = [
     "seqd",
@@ -18,7 +18,7 @@ const OWN: [&str; 7] = [
 ];
 
 /// openraft reports each try at a peer that is away, some 25 lines a second, and an orderly stop as
-/// errors. What of it concerns an operator is said by seqd itself.
+/// errors. What of it concerns an operator is logged by seqd itself.
 const NOISY: &str = "openraft";
 
 /// Sends log lines to stderr from here on; a second call changes nothing.

@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(200);
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar on stderr, if that is a terminal and nobody asked for quiet.
+    /// A bar on stderr, if that is a terminal; not with `--quiet`.
     pub(crate) fn new(bytes: u64, quiet: bool) -> Progress {
         let target = if quiet {
             ProgressDrawTarget::hidden()

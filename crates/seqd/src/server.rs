@@ -1,7 +1,7 @@
 //! `seqd server`: one node, from its configuration to its exit code.
 //!
-//! A stopped process says why in its last line on stderr, with `code=` and a word that programs
-//! can rely on, unless it was asked to stop.
+//! The last line on stderr has the reason of a stop and its `code=`, which programs can rely on;
+//! not after a signal.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -50,8 +50,8 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))
 }
 
-/// Starts the node, waits for a signal or for the node's own end, and stops it. What is answered
-/// is why it ended by itself; nothing if it was asked to.
+/// Starts the node, waits for a signal or for the node's own end, and stops it. Returns why it
+/// ended by itself; `None` after a signal.
 async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     let mut signals = Signals::new()
         .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
@@ -87,7 +87,7 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
 }
 
 /// Whether another process holds the folder: then a busy port is that process's too, and the
-/// folder is what there is to say.
+/// folder is the better message.
 fn is_locked(folder: &Path) -> bool {
     File::open(folder.join("LOCK")).is_ok_and(|lock| {
         flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
@@ -106,10 +106,10 @@ fn folder_in_use(config: &Config) -> Stop {
     }
 }
 
-/// Says why the node ended by itself, in the last line on stderr.
+/// Writes the last line on stderr and returns the exit code.
 fn ended(stop: &Stop) -> u8 {
     let line = format!("seqd stopped: {} code={}", stop.message, stop.code);
-    // Nobody is left to tell if stderr is gone.
+    // An error is ignored: stderr is closed.
     let _ = writeln!(io::stderr(), "{}", line.replace('\n', " "));
     stop.exit
 }

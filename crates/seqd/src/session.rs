@@ -60,12 +60,10 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The surroundings of a client command.
+/// What every client command is run with.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The client of the cluster.
     pub(crate) client: Client,
-    /// How data is written.
     pub(crate) format: Format,
     quiet: bool,
     verbose: bool,
@@ -91,32 +89,31 @@ impl Session {
         })
     }
 
-    /// Says something to people, on stderr.
+    /// A line for people on stderr, not with `--quiet`.
     pub(crate) fn talk(&self, text: &str) {
         if !self.quiet {
-            // Nobody is left to tell if stderr is gone.
+            // An error is ignored: stderr is closed.
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
 
-    /// Whether nothing but data and errors is wanted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Says something that only those want to know who asked for more.
+    /// A line on stderr with `--verbose` only.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {
             self.talk(text);
         }
     }
 
-    /// Says what a destructive command is about to do, and whether it may.
+    /// Writes the effect of a destructive command and asks whether to go on.
     ///
-    /// Without a terminal nobody can be asked: it takes `--yes`, or it is a usage error.
+    /// Without a terminal there is no question: it takes `--yes`, or it is a usage error.
     pub(crate) fn may_go_on(&self, effect: &str) -> Result<bool, Failure> {
         let mut stderr = io::stderr();
-        // The effect is said even with --quiet: it is what the user answers for.
+        // With --quiet too: it is what the user agrees to.
         let _ = writeln!(stderr, "{effect}");
         if self.dry_run {
             self.talk("dry run: nothing was changed");

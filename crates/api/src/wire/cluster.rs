@@ -47,7 +47,7 @@ pub enum MemberState {
     Waiting,
     /// The answering node has no contact with it.
     Unreachable,
-    /// It was told to serve nobody new.
+    /// It is drained: it takes no new requests.
     Draining,
     /// Its clock disagrees with the majority.
     Skewed,
@@ -213,7 +213,7 @@ pub struct MemberChange {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaderMove {
-    /// The voter that is to lead; any other than the leader where nothing is said.
+    /// The voter that is to lead; any other than the leader by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }

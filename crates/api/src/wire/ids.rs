@@ -15,7 +15,7 @@ pub struct IdQuery {
     /// How many; `/v1/ids` alone takes it.
     #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The layout; `default` where nothing is said.
+    /// The layout; `default` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
     /// The text form: `dec`, `hex`, `b62`, `crockford`.
@@ -67,10 +67,10 @@ pub struct Ids {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdPartsQuery {
-    /// The layout; `default` where nothing is said.
+    /// The layout; `default` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<String>,
-    /// The form of the input; decimal where nothing is said.
+    /// The form of the input; decimal by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }

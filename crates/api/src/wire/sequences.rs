@@ -179,7 +179,7 @@ impl Request for DeleteSequenceQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NextRequest {
-    /// How many values; 1 where nothing is said.
+    /// How many values; 1 by default.
     #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// One range or nothing.

@@ -1,4 +1,4 @@
-//! The state as a file: how it is asked for, and what the headers of the answer say of it.
+//! The state as a file: the request, and the headers of the answer.
 
 use serde::{Deserialize, Serialize};
 

@@ -50,7 +50,7 @@ pub struct WorkersQuery {
     /// Items on a page.
     #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Where the page before ended, as that page said it.
+    /// `next_cursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

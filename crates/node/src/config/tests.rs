@@ -127,12 +127,12 @@ fn the_name_may_come_from_the_host() {
 }
 
 #[test]
-fn a_founding_file_differs_only_in_the_name() {
+fn a_bootstrap_file_differs_only_in_the_name() {
     let hosts: Vec<String> = ["n1.example", "n2.example", "third=10.0.0.3:9000"]
         .iter()
         .map(|host| (*host).to_owned())
         .collect();
-    let text = founding_file("n1", &hosts).unwrap();
+    let text = bootstrap_file("n1", &hosts).unwrap();
     let config = file(&text).unwrap().config;
     assert_eq!(
         config.peer.peers[2],
@@ -140,7 +140,7 @@ fn a_founding_file_differs_only_in_the_name() {
     );
     assert_eq!(config.http.advertise, "http://n1.example:7400");
     assert_eq!(
-        file(&founding_file("third", &hosts).unwrap())
+        file(&bootstrap_file("third", &hosts).unwrap())
             .unwrap()
             .config
             .peer
@@ -148,7 +148,7 @@ fn a_founding_file_differs_only_in_the_name() {
             .port(),
         9000
     );
-    assert!(founding_file("n9", &hosts).is_err());
+    assert!(bootstrap_file("n9", &hosts).is_err());
 }
 
 #[test]

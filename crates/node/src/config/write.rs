@@ -13,7 +13,7 @@ pub(super) fn first_label(host: &str) -> &str {
 
 /// A configuration file for the node `name` of a new cluster of `hosts`, each `HOST`, `HOST:PORT`,
 /// `NAME=HOST` or `NAME=HOST:PORT`. A host without a name gets its first DNS label.
-pub fn founding_file(name: &str, hosts: &[String]) -> Result<String, ConfigError> {
+pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigError> {
     let refuse = |value: &str, allowed: &str| {
         Err(ConfigError::value("peer.peers", value, "--peers", allowed))
     };

@@ -1,6 +1,6 @@
 //! `seqd config`: configuration files.
 //!
-//! What a file may say, how the layers merge and what is refused belong to the node crate.
+//! The keys, the merge of the layers and what is refused belong to the node crate.
 
 use std::path::PathBuf;
 
@@ -26,13 +26,13 @@ pub(crate) enum ConfigCommand {
         #[arg(long, value_delimiter = ',', required = true, value_name = "HOST,...")]
         peers: Vec<String>,
     },
-    /// Say whether a configuration can be used
+    /// Check whether a configuration can be used
     Check(ConfigSource),
     /// Print what is in force
     Show {
         #[command(flatten)]
         source: ConfigSource,
-        /// Say where each value comes from
+        /// Show where each value comes from
         #[arg(long)]
         origin: bool,
     },
@@ -78,7 +78,7 @@ fn hostname() -> String {
 pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure> {
     match command {
         ConfigCommand::Init { name, peers } => {
-            write_stdout(&config::founding_file(&name, &peers).map_err(refused)?)?;
+            write_stdout(&config::bootstrap_file(&name, &peers).map_err(refused)?)?;
         }
         ConfigCommand::Check(source) => {
             let resolved = source.resolve()?;

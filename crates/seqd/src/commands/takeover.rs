@@ -1,5 +1,5 @@
 //! A new cluster of one node in the place of another: from a snapshot, or from what one node of a
-//! lost majority still has. What that costs is said before anything is written.
+//! lost majority still has. What that costs is shown before anything is written.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
-    wishes: WishArgs,
+    wishes: TakeoverArgs,
 }
 
 /// The folder of a node that is left over.
@@ -55,12 +55,12 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
-    wishes: WishArgs,
+    wishes: TakeoverArgs,
 }
 
-/// How far the sequences came that nobody else can know about.
+/// How far the sequences may have come since, and whether this is a rehearsal.
 #[derive(Debug, Args)]
-struct WishArgs {
+struct TakeoverArgs {
     /// The first value of a sequence that was certainly never granted; repeatable
     #[arg(long = "floor", value_name = "NAME=VALUE", value_parser = floor)]
     floors: Vec<(String, i64)>,
@@ -73,7 +73,7 @@ struct WishArgs {
     drill: bool,
 }
 
-impl WishArgs {
+impl TakeoverArgs {
     fn wishes(self) -> Wishes {
         let now_ms = jiff::Timestamp::now().as_millisecond();
         Wishes {
@@ -186,7 +186,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
     Ok(exit::OK)
 }
 
-/// Checks the name and the address; what is answered is the address's host.
+/// Checks the name and the address; returns the address's host.
 fn check(name: Option<&str>, peer: Option<&str>) -> Result<String, Failure> {
     if let Some(name) = name {
         validate_name(name).map_err(|error| Failure::usage(error.to_string()))?;
@@ -206,7 +206,7 @@ fn seconds(ms: u64) -> String {
     humantime::format_duration(Duration::from_secs(ms.div_ceil(1000))).to_string()
 }
 
-/// Everything that a person answers for who says yes.
+/// Everything that is agreed to with a yes.
 fn effect(what: &str, takeover: &Takeover) -> String {
     let mut text = format!("{what}\n");
     let notes = takeover.notes.iter().map(|note| ("note", note.clone()));

@@ -12,7 +12,7 @@ pub(crate) enum Event {
     Key(u8),
     /// A node leads, as seen so long after another one ended.
     Leads(Leads),
-    /// Something to tell.
+    /// A line to print.
     Note(&'static str),
 }
 
@@ -26,9 +26,7 @@ pub(crate) struct Ended {
 /// A node that leads.
 #[derive(Debug)]
 pub(crate) struct Leads {
-    /// Its name.
     pub(crate) name: String,
-    /// Its term.
     pub(crate) term: u64,
     /// How long it was looked for.
     pub(crate) took: Duration,

@@ -1,4 +1,4 @@
-//! The processes of the demo: started, told to end, reported when they end, started again.
+//! The processes of the demo: start, signals, reports of their ends, start again.
 
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,7 +14,7 @@ use crate::demo::event::{Ended, Event, Leads};
 use crate::demo::plan::NodePlan;
 use crate::failure::Failure;
 
-/// A node's own clean stop takes at most ten seconds; who is not done then is killed.
+/// A node's own clean stop takes at most ten seconds; a node that is not done then is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(11);
 
 /// The three nodes.
@@ -23,7 +23,7 @@ pub(crate) struct Fleet {
     nodes: Vec<NodePlan>,
     /// How to signal each process; none for one that has ended.
     running: Vec<Option<mpsc::Sender<Signal>>>,
-    /// Who was told last to lead.
+    /// The leader that was printed last.
     leader: String,
     events: mpsc::Sender<Event>,
 }
@@ -71,12 +71,12 @@ impl Fleet {
         self.events.clone()
     }
 
-    /// Takes note of the leader that was told.
+    /// Records the leader that was printed.
     pub(crate) fn led_by(&mut self, name: &str) {
         name.clone_into(&mut self.leader);
     }
 
-    /// What to tell about a leader: nothing if it is the one that was told last.
+    /// The line about a leader; `None` if it is the one that was printed last.
     pub(crate) fn leads(&mut self, leads: &Leads) -> Option<String> {
         let Leads { name, term, took } = leads;
         if *name == self.leader {
@@ -98,19 +98,18 @@ impl Fleet {
         }
     }
 
-    /// Takes note of an end and says what it was.
+    /// Records an end and returns the line about it.
     pub(crate) fn ended(&mut self, ended: &Ended) -> String {
         self.running[ended.node] = None;
         self.why(ended)
     }
 
-    /// What an end was.
     pub(crate) fn why(&self, ended: &Ended) -> String {
         let node = &self.nodes[ended.node];
         end_text(&node.name, ended.status, last_line(node).as_deref())
     }
 
-    /// Starts every node that has ended, and says which.
+    /// Starts every node that has ended; returns the line about them.
     pub(crate) fn revive(&mut self) -> Result<String, Failure> {
         let gone: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.running[*node].is_none())
@@ -172,7 +171,7 @@ impl Fleet {
             .process_group(0)
             .kill_on_drop(true);
         for (name, _) in std::env::vars_os() {
-            // What the user's variables say to a server is not said to these.
+            // The user's variables are for another server.
             if name.to_string_lossy().starts_with("SEQD_") {
                 command.env_remove(name);
             }
@@ -205,7 +204,7 @@ async fn tend(
             }
         }
     };
-    // Nobody listens once the demo is at its end.
+    // The queue is closed once the demo is at its end.
     let _ = events.send(Event::Ended(Ended { node, status })).await;
 }
 
@@ -226,7 +225,7 @@ fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> 
     }
 }
 
-/// What the node said last.
+/// The last line of the node's log.
 fn last_line(node: &NodePlan) -> Option<String> {
     let text = std::fs::read(&node.log).ok()?;
     let text = String::from_utf8_lossy(&text);

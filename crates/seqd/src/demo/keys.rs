@@ -19,7 +19,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Sends each key from here on; none where nobody can press one.
+    /// Sends each key from here on; `None` without a terminal.
     pub(crate) fn open(events: mpsc::Sender<Event>) -> Option<Self> {
         let stdin = io::stdin();
         if !(stdin.is_terminal() && io::stdout().is_terminal()) {

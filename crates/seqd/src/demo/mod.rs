@@ -1,7 +1,7 @@
 //! `seqd demo`: three real nodes on loopback, each a process of its own with a folder of its own.
 //!
-//! The nodes are `seqd server` of this same executable. They end with the demo however it ends:
-//! by a clean stop where it can ask for one, by the kernel where it cannot. The demo prints the
+//! The nodes are `seqd server` of this same executable. They end with the demo: by a clean stop, or
+//! by the kernel if the demo is killed. The demo prints the
 //! nodes' addresses once all three serve, then reports what happens to them.
 
 mod event;
@@ -89,7 +89,7 @@ async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     outcome
 }
 
-/// Reports and obeys until it is told to end.
+/// Reports events and obeys keys until `q` or a signal.
 async fn react(
     fleet: &mut Fleet,
     inbox: &mut mpsc::Receiver<Event>,

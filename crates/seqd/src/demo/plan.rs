@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// The file in the demo's folder that keeps the ports.
 const PLAN_FILE: &str = "demo.json";
 
-/// The client ports that the demo likes best; the peer port is the next one.
+/// The client ports that are preferred; the peer port is the next one.
 const PREFERRED: [u16; 3] = [7400, 7410, 7420];
 
 /// Where replacements are looked for: above the preferred ones and below the ports that the
@@ -29,13 +29,11 @@ const STEP: usize = 10;
 /// One node of the demo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodePlan {
-    /// Its name.
     pub(crate) name: String,
     /// Where clients reach it.
     pub(crate) http: SocketAddr,
     /// Where peers reach it.
     pub(crate) peer: SocketAddr,
-    /// Its configuration file.
     #[serde(skip)]
     pub(crate) config: PathBuf,
     /// Where its stderr goes.
@@ -87,7 +85,7 @@ pub(crate) fn make(folder: &Path) -> Result<Vec<NodePlan>, Failure> {
     Ok(nodes)
 }
 
-/// Nodes of an old plan cannot move: the cluster knows them by their addresses.
+/// Nodes of an old plan cannot move: their addresses are in the cluster's membership.
 fn check_free(nodes: &[NodePlan]) -> Result<(), Failure> {
     let addresses = nodes.iter().flat_map(|node| [node.http, node.peer]);
     match addresses
@@ -127,7 +125,7 @@ fn choose(is_free: impl Fn(u16) -> bool) -> Result<Vec<NodePlan>, Failure> {
     Ok(nodes)
 }
 
-/// Whether nobody listens there, on loopback or on all interfaces.
+/// Whether the port is free, on loopback and on all interfaces.
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

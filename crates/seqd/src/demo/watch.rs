@@ -27,9 +27,7 @@ const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// A cluster that serves.
 #[derive(Debug)]
 pub(crate) struct Founded {
-    /// Its ID.
     pub(crate) id: String,
-    /// The name of its leader.
     pub(crate) leader: String,
 }
 
@@ -79,7 +77,7 @@ async fn ready(fleet: &Fleet) -> Result<Founded, Failure> {
     }
 }
 
-/// Resolves when a node ends, with what it said last.
+/// Resolves when a node ends, with the last line of its log.
 async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure {
     loop {
         match inbox.recv().await {
@@ -90,7 +88,7 @@ async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure 
     }
 }
 
-/// Kills the leader, or says that there is none.
+/// Kills the leader, or prints that there is none.
 pub(crate) async fn kill_leader(fleet: &Fleet) {
     let leader = leader(fleet.live().map(|node| node.http).collect()).await;
     match leader {
@@ -103,7 +101,7 @@ pub(crate) async fn kill_leader(fleet: &Fleet) {
     }
 }
 
-/// Says who leads once somebody does, without keeping anybody waiting.
+/// Prints the next leader, from a task of its own.
 pub(crate) fn tell_next_leader(fleet: &Fleet) {
     let live: Vec<(String, SocketAddr)> = fleet
         .live()
@@ -126,7 +124,7 @@ pub(crate) fn tell_next_leader(fleet: &Fleet) {
                     term,
                     took: started.elapsed(),
                 };
-                // Nobody listens once the demo is at its end.
+                // The queue is closed once the demo is at its end.
                 let _ = events.send(Event::Leads(leads)).await;
                 return;
             }
@@ -137,7 +135,7 @@ pub(crate) fn tell_next_leader(fleet: &Fleet) {
     });
 }
 
-/// Who leads, as the nodes at these addresses see it: the word of the highest term counts.
+/// Who leads, as the nodes at these addresses see it: the highest term counts.
 async fn leader(addresses: Vec<SocketAddr>) -> Option<(String, u64)> {
     let mut best: Option<(String, u64)> = None;
     for address in addresses {
