@@ -14,6 +14,9 @@ use crate::handle::Role;
 use crate::replica::Replica;
 use crate::types::{Member, Vote};
 
+/// Pause of those who wait for a change of an openraft that has ended: the node is about to stop.
+const AFTER_THE_END: Duration = Duration::from_millis(20);
+
 /// Leadership that may propose: its own blank entry is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leading {
@@ -46,7 +49,23 @@ impl Replica {
 
     /// The leader that this replica follows.
     pub(crate) fn leader(&self) -> Option<u64> {
-        self.raft.metrics().borrow_watched().current_leader
+        let metrics = self.raft.server_metrics();
+        metrics.borrow_watched().current_leader
+    }
+
+    /// Returns once `is` holds for the leader that this replica follows; where openraft has ended,
+    /// after a pause.
+    pub(crate) async fn wait_for_leader(&self, is: impl Fn(Option<u64>) -> bool) {
+        let mut metrics = self.raft.server_metrics();
+        loop {
+            let leader = metrics.borrow_watched().current_leader;
+            if is(leader) {
+                return;
+            }
+            if metrics.changed().await.is_err() {
+                return tokio::time::sleep(AFTER_THE_END).await;
+            }
+        }
     }
 
     /// The leader, while it and a quorum are known to be in touch.

@@ -38,6 +38,9 @@ pub(crate) use healer::Healer;
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// Time between two measurements of the store's folder, for a metric: each is a walk over it.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
+
 /// How long a checkpoint waits for the own log to sync what was applied.
 const SYNC_WAIT: Duration = Duration::from_millis(500);
 
@@ -227,7 +230,7 @@ impl Checkpointer {
             .transpose()
     }
 
-    /// Bytes of the checkpoint on the disk, as of the last one written.
+    /// Bytes of the checkpoint on the disk, as of ten seconds ago at most.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.disk_bytes.load(Ordering::Relaxed)
     }
@@ -285,8 +288,12 @@ pub(crate) fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
 
 impl Workshop {
     fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
+        let mut measured = Instant::now();
         loop {
-            size.store(self.store.disk_bytes(), Ordering::Relaxed);
+            if measured.elapsed() >= MEASURE_EVERY {
+                size.store(self.store.disk_bytes(), Ordering::Relaxed);
+                measured = Instant::now();
+            }
             match inbox.recv_timeout(EVERY) {
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(error) = self.checkpoint() {

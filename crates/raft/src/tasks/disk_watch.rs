@@ -22,8 +22,8 @@ const ELECTIONS: u32 = 2;
 /// And no less than this: disks that are only busy take half a second now and then.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
-/// Time between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two looks: a fifth of the shortest time after which a disk hangs.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Watches the log's disk for as long as the node lives.
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {

@@ -33,14 +33,15 @@ const ATTEMPTS: u32 = 5;
 /// Pause before the leader is asked again after a broken connection.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// Pause where there is no leader to watch.
+/// Pause where the leader cannot be watched.
 const IDLE: Duration = Duration::from_millis(20);
 
 /// Watches whoever leads, for as long as the node lives.
 pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
-        let Some(leader) = replica.leader().filter(|leader| *leader != replica.node) else {
-            tokio::time::sleep(IDLE).await;
+        let leader = replica.leader();
+        let Some(leader) = leader.filter(|leader| *leader != replica.node) else {
+            replica.wait_for_leader(|now| now != leader).await;
             continue;
         };
         let Some(member) = replica.member(leader) else {
@@ -52,7 +53,7 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
             conversation::call::<(), ()>(&context, Link::Calls, to, paths::WATCH, (), REQUEST);
         let answer = tokio::select! {
             answer = asked => answer,
-            () = leader_changes(&replica, leader) => continue,
+            () = replica.wait_for_leader(|now| now != Some(leader)) => continue,
         };
         match answer {
             Ok(()) => {}
@@ -60,18 +61,6 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
             // The connection broke: the next round asks again, and is refused if the process ended.
             Err(CallError::Broken(_)) => tokio::time::sleep(AGAIN).await,
             Err(CallError::Unsent(_) | CallError::Rejected(_)) => tokio::time::sleep(IDLE).await,
-        }
-    }
-}
-
-async fn leader_changes(replica: &Replica, leader: u64) {
-    let mut metrics = replica.raft.server_metrics();
-    while replica.leader() == Some(leader) {
-        if openraft::async_runtime::WatchReceiver::changed(&mut metrics)
-            .await
-            .is_err()
-        {
-            return;
         }
     }
 }

@@ -30,6 +30,9 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         tokio::time::sleep(LEADER_EVERY).await;
         let Some(leading) = replica.leading() else {
+            replica
+                .wait_for_leader(|now| now == Some(replica.node))
+                .await;
             continue;
         };
         let mut commands = due(&context, &replica);
