@@ -17,10 +17,10 @@ use crate::handle::{Peer, Phase, Report, Stop};
 use crate::peers::clock_offset::ClockOffset;
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
-use crate::storage::folder::{self, Folder, Identity};
+use crate::storage::folder::{Folder, Identity};
 use crate::storage::opening::Began;
 use crate::types::Member;
-use crate::wire::messages::{self, Envelope, Ping};
+use crate::wire::messages::{Envelope, Ping};
 use crate::wire::transport::Transport;
 
 /// How long a peer counts as reachable after its last answer.
@@ -53,6 +53,8 @@ pub(crate) trait ClusterView: Send + Sync {
     fn live_leader_name(&self) -> Option<String>;
     /// Whether a node votes; `None` before the first membership is applied.
     fn votes(&self, node: u64) -> Option<bool>;
+    /// The cluster's level.
+    fn level(&self) -> u32;
 }
 
 /// The state of the log's disk.
@@ -87,7 +89,7 @@ pub(crate) struct NodeContext {
     pub(crate) settings: Settings,
     pub(crate) folder: Arc<Folder>,
     pub(crate) start: Start,
-    pub(crate) transport: Transport,
+    pub(crate) transport: Arc<dyn Transport>,
     /// What is known of the others' starts.
     pub(crate) peers: Peers,
     /// The state of the log's disk.
@@ -140,7 +142,7 @@ impl NodeContext {
         folder: Folder,
         identity: Option<Identity>,
         start: Start,
-        transport: Transport,
+        transport: Arc<dyn Transport>,
         peers: Peers,
     ) -> Self {
         let (history, _) = watch::channel(None);
@@ -216,7 +218,6 @@ impl NodeContext {
     /// The envelope for a message to `to`; `None` before this node has an identity.
     pub(crate) fn envelope(&self, to: u64) -> Option<Envelope> {
         self.with_identity(|identity| Envelope {
-            protocol: messages::PROTOCOL,
             cluster_id: identity.cluster_id.clone(),
             from: identity.node,
             to,
@@ -277,6 +278,12 @@ impl NodeContext {
         self.view().is_some_and(|view| view.is_removed(node))
     }
 
+    /// The cluster's level, as far as this node knows; 1, the first, before its log is open.
+    pub(crate) fn level(&self) -> u32 {
+        let began = || self.began.get().map_or(1, |began| began.level);
+        self.view().map_or_else(began, ClusterView::level)
+    }
+
     /// Whether this node has a vote or an entry; `None` until its log is open.
     pub(crate) fn has_history(&self) -> Option<bool> {
         match self.view() {
@@ -321,29 +328,4 @@ impl NodeContext {
     pub(crate) fn found_closed(&self, node: u64) {
         self.known().entry(node).or_default().refused = true;
     }
-}
-
-/// The end of a node that was removed.
-pub(crate) fn removed(name: &str) -> Stop {
-    folder::refusal(
-        "node-removed",
-        format!(
-            "this node was removed from the cluster and its folder is of no further use; to bring \
-             the machine back, empty the folder, start seqd, and run `seqd member add {name} \
-             HOST:PORT`"
-        ),
-    )
-}
-
-/// The end of a node whose folder is not the latest one of this node.
-pub(crate) fn stale(name: &str, why: &str) -> Stop {
-    folder::refusal(
-        "stale-folder",
-        format!(
-            "this is not the latest folder of this node ({why}): a disk that lost its memory must \
-             not vote. Use the latest folder of this node; if it is lost, run `seqd member remove \
-             {name}` on another node, empty this folder, start seqd, and run `seqd member add \
-             {name} HOST:PORT`"
-        ),
-    )
 }

@@ -5,17 +5,18 @@
 //! - A message is taken only from this cluster, for this node, from a start of its sender that was
 //!   introduced and is the latest that was seen, and never from a removed member.
 
+use std::io;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use bytes::Bytes;
 
-use crate::context::{self, NodeContext};
-use crate::handshake::introduce::{introduce, superseded};
+use crate::context::NodeContext;
+use crate::handshake::introduce::introduce;
 use crate::peers::starts::Unheard;
-use crate::records;
-use crate::wire::messages::{self, Envelope, Sealed};
-use crate::wire::transport::{CallError, Link, Rejection, RejectionCode};
+use crate::stops;
+use crate::wire::messages::{Envelope, Message};
+use crate::wire::sealed::{self, Sealed};
+use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 
 /// Checks the envelope of a message that came in.
 pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
@@ -29,10 +30,6 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
             "this node has no identity yet".into(),
         );
     };
-    if envelope.protocol != messages::PROTOCOL {
-        let detail = format!("peers' protocol {} is not known here", envelope.protocol);
-        return refuse(RejectionCode::Malformed, detail);
-    }
     if envelope.cluster_id != own.cluster_id {
         let ancestor =
             |own: &crate::storage::folder::Identity| own.ancestors.contains(&envelope.cluster_id);
@@ -69,8 +66,8 @@ pub(crate) async fn call<M, R>(
     timeout: Duration,
 ) -> Result<R, CallError>
 where
-    M: Serialize + DeserializeOwned,
-    R: Serialize + DeserializeOwned,
+    M: Message,
+    R: Message,
 {
     let sealed = call_sealed(context, link, to, path, message, timeout).await?;
     Ok(sealed.message)
@@ -87,21 +84,19 @@ pub(crate) async fn call_sealed<M, R>(
     timeout: Duration,
 ) -> Result<Sealed<R>, CallError>
 where
-    M: Serialize + DeserializeOwned,
-    R: Serialize + DeserializeOwned,
+    M: Message,
+    R: Message,
 {
     let Some(envelope) = context.envelope(to) else {
         return Err(CallError::Unsent(
             "this node has no identity yet".to_owned(),
         ));
     };
-    let body = records::encode(&Sealed { envelope, message })
-        .map_err(|e| CallError::Unsent(e.to_string()))?;
-    let body = bytes::Bytes::from(body);
+    let body = sealed::seal(&envelope, message).map_err(|e| CallError::Unsent(e.to_string()))?;
+    let body = Bytes::from(body);
     let post = || {
-        context
-            .transport
-            .post(link, addr, path, body.clone(), timeout)
+        let payload = Payload::Bytes(body.clone());
+        context.transport.post(link, addr, path, payload, timeout)
     };
     match open(context, (to, addr), post().await).await {
         Err(CallError::Rejected(refused))
@@ -115,10 +110,10 @@ where
 }
 
 /// Opens an answer, and draws the consequences of a rejection.
-pub(crate) async fn open<R: Serialize + DeserializeOwned>(
+pub(crate) async fn open<R: Message>(
     context: &NodeContext,
     (to, addr): (u64, &str),
-    answer: Result<bytes::Bytes, CallError>,
+    answer: Result<Bytes, CallError>,
 ) -> Result<Sealed<R>, CallError> {
     let bytes = match answer {
         Ok(bytes) => bytes,
@@ -126,39 +121,40 @@ pub(crate) async fn open<R: Serialize + DeserializeOwned>(
             match &error {
                 CallError::Refused => context.found_closed(to),
                 CallError::Rejected(rejection) => consider(context, rejection),
-                CallError::Unsent(_) | CallError::Broken(_) => {}
+                CallError::Unsent(_) | CallError::NoAnswer | CallError::Broken(_) => {}
             }
             return Err(error);
         }
     };
-    let sealed: Sealed<R> =
-        records::decode(&bytes).map_err(|e| CallError::Broken(e.to_string()))?;
-    if sealed.envelope.from != to {
-        let detail = format!("node {} answered for {to}", sealed.envelope.from);
+    let broken = |e: io::Error| CallError::Broken(e.to_string());
+    let (envelope, message) = sealed::unseal(&bytes).map_err(broken)?;
+    if envelope.from != to {
+        let detail = format!("node {} answered for {to}", envelope.from);
         return Err(CallError::Broken(detail));
     }
     // The peer did take the message: a reply that is not taken here leaves it open what came
     // of that.
-    let mut accepted = accept(context, &sealed.envelope);
+    let mut accepted = accept(context, &envelope);
     if accepted
         .as_ref()
         .is_err_and(|refused| refused.code == RejectionCode::Unintroduced)
         && introduce(context, to, addr).await
     {
-        accepted = accept(context, &sealed.envelope);
+        accepted = accept(context, &envelope);
     }
     accepted.map_err(|e| CallError::Broken(e.to_string()))?;
     context.heard(to, None);
-    Ok(sealed)
+    let message = sealed::decode(message).map_err(broken)?;
+    Ok(Sealed { envelope, message })
 }
 
 /// Stops this node where the rejection means that it must not go on.
 fn consider(context: &NodeContext, rejection: &Rejection) {
     let name = &context.settings.name;
     match rejection.code {
-        RejectionCode::Removed => context.stop(context::removed(name)),
-        RejectionCode::StaleBoot => context.stop(context::stale(name, &rejection.detail)),
-        RejectionCode::Superseded => context.stop(superseded(&rejection.detail)),
+        RejectionCode::Removed => context.stop(stops::removed(name)),
+        RejectionCode::StaleBoot => context.stop(stops::stale(name, &rejection.detail)),
+        RejectionCode::Superseded => context.stop(stops::superseded(&rejection.detail)),
         _ => {}
     }
 }

@@ -14,6 +14,8 @@ use seqd_state::idgen::WallClock;
 use seqd_state::{Digest, NodeId};
 use serde::{Deserialize, Serialize};
 
+use crate::levels::LevelRange;
+
 /// Everything that a replica needs to start. The listener is bound by the caller.
 pub struct Options {
     /// This node's name, unique in the cluster.
@@ -235,6 +237,8 @@ pub struct Status {
     pub leader_changes: u64,
     /// Proposals that wait on this node.
     pub proposals_pending: usize,
+    /// The cluster's level, as far as this node has applied it.
+    pub level: u32,
 }
 
 /// One member as this node sees it.
@@ -260,6 +264,8 @@ pub struct MemberStatus {
     pub version: Option<String>,
     /// Its wall clock minus this node's, milliseconds; `None` while unknown.
     pub clock_offset_ms: Option<i64>,
+    /// The levels that its program speaks, as last heard.
+    pub levels: Option<LevelRange>,
 }
 
 /// Counters and gauges of the log and the checkpoints, for metrics.

@@ -193,4 +193,8 @@ impl ClusterView for Replica {
         voters.peek()?;
         Some(voters.any(|id| id == node))
     }
+
+    fn level(&self) -> u32 {
+        1
+    }
 }

@@ -9,6 +9,7 @@ pub use crate::handle::{
     MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status, Stop,
     StorageStats,
 };
+pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
 
 mod bootstrap;
@@ -20,6 +21,7 @@ mod handle;
 mod handshake;
 mod latency;
 mod leadership;
+mod levels;
 mod membership;
 mod network;
 mod node;
@@ -35,6 +37,7 @@ mod replica;
 pub mod simulation;
 mod start;
 mod status;
+mod stops;
 mod storage;
 mod tasks;
 mod types;

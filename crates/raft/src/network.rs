@@ -1,4 +1,4 @@
-//! openraft's network over HTTP: one client per peer and purpose, bincode bodies.
+//! openraft's network over the peers' transport: one client per peer and purpose.
 //!
 //! Pre-vote and leader transfer are implemented; openraft's defaults would silently do nothing.
 
@@ -7,6 +7,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use openraft::OptionalSend;
 use openraft::entry::RaftEntry;
 use openraft::errors::{
@@ -17,24 +18,24 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use reqwest::Body;
 use seqd_disk::{Disk, FileReader};
 use seqd_state::codec;
 
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::peers::table::Shown;
-use crate::records::{self, EntryRecord};
+use crate::records::EntryRecord;
 use crate::storage::checkpointer::Healer;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::storage::synced::Synced;
 use crate::types::{LogId, Member, TypeConfig, Vote};
 use crate::wire::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Sealed, SnapshotHead,
+    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Message, SnapshotHead,
     SnapshotReply, TransferReply, TransferRequest,
 };
 use crate::wire::paths;
-use crate::wire::transport::{CallError, Link, RejectionCode};
+use crate::wire::sealed::{self, Sealed};
+use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
@@ -100,8 +101,8 @@ impl PeerClient {
         action: RPCTypes,
     ) -> Result<Sealed<R>, RPCError<TypeConfig>>
     where
-        M: serde::Serialize + serde::de::DeserializeOwned,
-        R: serde::Serialize + serde::de::DeserializeOwned,
+        M: Message,
+        R: Message,
     {
         let limit = option.soft_ttl();
         let to = (self.target, self.addr.as_str());
@@ -133,7 +134,7 @@ impl PeerClient {
         limit: Duration,
     ) -> RPCError<TypeConfig> {
         match error {
-            CallError::Broken(why) if why == "no answer in time" => RPCError::Timeout(Timeout {
+            CallError::NoAnswer => RPCError::Timeout(Timeout {
                 action,
                 id: self.context.envelope(self.target).map_or(0, |own| own.from),
                 target: self.target,
@@ -179,11 +180,7 @@ impl PeerClient {
             ));
         };
         let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
-        let sealed = records::encode(&Sealed {
-            envelope,
-            message: head,
-        })
-        .map_err(unsent)?;
+        let sealed = sealed::seal(&envelope, head).map_err(unsent)?;
         let doubt = |why: &str| self.healer.doubt(&snapshot.snapshot, self.target, why);
         let unread = Arc::<OnceLock<String>>::default();
         let disk = Arc::clone(self.context.folder.disk());
@@ -226,7 +223,7 @@ async fn stream(
     disk: Arc<dyn Disk>,
     snapshot: &SnapshotHandle,
     unread: Arc<OnceLock<String>>,
-) -> io::Result<Body> {
+) -> io::Result<Payload> {
     let path = snapshot.path().to_owned();
     let file = aside(move || disk.open_read(&path).and_then(FileReader::new)).await?;
     let mut start = u32::try_from(head.len())
@@ -241,9 +238,7 @@ async fn stream(
         })?;
         Ok(read.map(|(chunk, file)| (chunk, (file, unread))))
     });
-    Ok(Body::wrap_stream(futures_util::StreamExt::chain(
-        first, rest,
-    )))
+    Ok(Payload::Stream(first.chain(rest).boxed()))
 }
 
 fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>> {

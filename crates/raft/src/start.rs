@@ -24,12 +24,13 @@ use crate::peers::file;
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
 use crate::proposer::ProposalBatcher;
-use crate::receive::{self, Service};
+use crate::receive::Service;
 use crate::replica::Replica;
 use crate::storage::folder::{Folder, Identity};
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
-use crate::wire::transport::Transport;
+use crate::wire::http_server;
+use crate::wire::http_transport::HttpTransport;
 
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -56,7 +57,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         let _ = ended.wait_for(|ended| *ended).await;
     };
     let service = Service::new(Arc::clone(&node), Arc::clone(&batcher));
-    let server = receive::serve(listener, Arc::new(service), until)
+    let server = http_server::serve(listener, Arc::new(service), until)
         .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
     let (register, registered) = watch::channel(false);
     let leader_changes = Arc::new(AtomicU64::new(0));
@@ -176,7 +177,7 @@ impl FolderOpen {
         let boot = folder.raise_boot()?;
         let mut nonce = [0; 8];
         cluster_id::fill_random(&mut nonce)?;
-        let transport = Transport::new(CONNECT).map_err(start_failed)?;
+        let transport = Arc::new(HttpTransport::new(CONNECT).map_err(start_failed)?);
         let settings = Settings {
             name: options.name,
             peer_advertise: options.peer_advertise,

@@ -7,6 +7,7 @@ use seqd_state::NodeId;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberStatus, Role, Status, StorageStats};
+use crate::levels;
 use crate::node::Node;
 use crate::replica::Replica;
 use seqd_store::snapshot_file;
@@ -35,6 +36,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         members: Vec::new(),
         leader_changes,
         proposals_pending,
+        level: context.level(),
     };
     let Some(replica) = node.replica() else {
         return status;
@@ -79,6 +81,8 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
             let applied = replica.applied.read().applied.map_or(0, |id| id.index());
+            let heard = known.ping.as_ref().map(|ping| ping.levels);
+            let levels = if own { Some(levels::OWN) } else { heard };
             let clock_offset_ms = known.clock_offset().map(|offset| offset.ms);
             MemberStatus {
                 name: member.name,
@@ -103,6 +107,7 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
                     known.ping.map(|p| p.version)
                 },
                 clock_offset_ms,
+                levels,
             }
         })
         .collect();

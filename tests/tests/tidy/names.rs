@@ -10,7 +10,7 @@ const NAMED: [(&str, &[&str]); 6] = [
         "axum::",
         &[
             "crates/node/src/",
-            "crates/raft/src/receive/",
+            "crates/raft/src/wire/http_server.rs",
             "crates/raft/src/wire/acceptor.rs",
         ],
     ),

@@ -6,14 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use crate::context::NodeContext;
-use crate::records;
-use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Open};
+use crate::levels;
+use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Message};
 use crate::wire::paths;
-use crate::wire::transport::{CallError, Link};
+use crate::wire::sealed;
+use crate::wire::transport::{CallError, Link, Payload};
 
 /// How long one peer may take to answer a hello.
 pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(1);
@@ -30,6 +28,7 @@ pub(crate) fn own_hello(context: &NodeContext) -> Hello {
         name: context.settings.name.clone(),
         peers: peer_list(context),
         http: context.settings.http_advertise.clone(),
+        levels: levels::OWN,
         identity: own_identity(context),
     }
 }
@@ -88,18 +87,15 @@ pub(crate) async fn ask<M, R>(
     limit: Duration,
 ) -> Result<R, CallError>
 where
-    M: Serialize + DeserializeOwned,
-    R: Serialize + DeserializeOwned,
+    M: Message,
+    R: Message,
 {
-    let body = records::encode(&Open(message)).map_err(|e| CallError::Unsent(e.to_string()))?;
+    let body = sealed::encode(message).map_err(|e| CallError::Unsent(e.to_string()))?;
     let bytes = context
         .transport
-        .post(Link::Calls, addr, path, body, limit)
+        .post(Link::Calls, addr, path, Payload::Bytes(body.into()), limit)
         .await?;
-    let reply = records::decode::<Open<R>>(&bytes);
-    reply
-        .map(|open| open.0)
-        .map_err(|e| CallError::Broken(e.to_string()))
+    sealed::decode(&bytes).map_err(|e| CallError::Broken(e.to_string()))
 }
 
 /// Sends a hello to one address, for a member that is to be added.
@@ -108,6 +104,7 @@ pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloR
         name: context.settings.name.clone(),
         peers: peer_list(context),
         http: context.settings.http_advertise.clone(),
+        levels: levels::OWN,
         identity: None,
     };
     ask(context, addr, paths::HELLO, hello, HELLO_LIMIT).await

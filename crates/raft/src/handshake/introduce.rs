@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::hello;
-use crate::context::{self, NodeContext};
+use crate::context::NodeContext;
 use crate::handle::Stop;
-use crate::storage::folder;
+use crate::levels::{self, LevelRange};
+use crate::stops;
 use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
 use crate::wire::paths;
 
@@ -38,26 +39,32 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
 pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
     let name = &context.settings.name;
     match &reply.verdict {
-        Verdict::Removed => return Err(context::removed(name)),
-        Verdict::Stale { why } => return Err(context::stale(name, why)),
-        Verdict::Superseded { by } => return Err(superseded(by)),
+        Verdict::Removed => return Err(stops::removed(name)),
+        Verdict::Stale { why } => return Err(stops::stale(name, why)),
+        Verdict::Superseded { by } => return Err(stops::superseded(by)),
+        Verdict::LeftBehind { level } => return Err(stops::left_behind(*level)),
         Verdict::Foreign | Verdict::Welcome => {}
     }
     let Some(theirs) = &reply.identity else {
         return Ok(None);
     };
-    meet(context, theirs).map(|verdict| (verdict == Verdict::Welcome).then_some(theirs.node))
+    meet(context, theirs, reply.levels)
+        .map(|verdict| (verdict == Verdict::Welcome).then_some(theirs.node))
 }
 
 /// Judges a start by its hello, and records it if it may take part. Ends this node where the other
 /// is of a cluster that was restored from this one.
-pub(crate) fn meet(context: &NodeContext, theirs: &HelloIdentity) -> Result<Verdict, Stop> {
+pub(crate) fn meet(
+    context: &NodeContext,
+    theirs: &HelloIdentity,
+    speaks: LevelRange,
+) -> Result<Verdict, Stop> {
     let Some(own) = context.identity() else {
         return Ok(Verdict::Welcome);
     };
     if own.cluster_id != theirs.cluster_id {
         if theirs.ancestors.contains(&own.cluster_id) {
-            return Err(superseded(&theirs.cluster_id));
+            return Err(stops::superseded(&theirs.cluster_id));
         }
         if own.ancestors.contains(&theirs.cluster_id) {
             let by = own.cluster_id;
@@ -77,6 +84,16 @@ pub(crate) fn meet(context: &NodeContext, theirs: &HelloIdentity) -> Result<Verd
         } else {
             Verdict::Stale { why }
         });
+    }
+    let level = context.level();
+    if !speaks.contains(level) {
+        tracing::warn!(
+            node = theirs.node,
+            level,
+            %speaks,
+            "a node whose program does not speak the cluster's level is refused"
+        );
+        return Ok(Verdict::LeftBehind { level });
     }
     match context.peers.meet(theirs.node, theirs.start, theirs.began) {
         Ok(()) => Ok(Verdict::Welcome),
@@ -128,7 +145,7 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
         }
     };
     let verdict = match &hello.identity {
-        Some(theirs) => match meet(context, theirs) {
+        Some(theirs) => match meet(context, theirs, hello.levels) {
             Ok(verdict) => verdict,
             Err(stop) => {
                 context.stop(stop);
@@ -141,6 +158,7 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
         name: context.settings.name.clone(),
         peers: hello::peer_list(context),
         http: context.settings.http_advertise.clone(),
+        levels: levels::OWN,
         standing,
         votes: votes(context),
         identity: hello::own_identity(context),
@@ -163,16 +181,4 @@ fn votes(context: &NodeContext) -> bool {
         // It was prepared as a founder, and founders vote.
         _ => context.with_identity(|own| !own.joined) == Some(true),
     }
-}
-
-/// The end of a node whose cluster was restored into another one.
-pub(crate) fn superseded(by: &str) -> Stop {
-    folder::refusal(
-        "superseded",
-        format!(
-            "the cluster of this node was restored into cluster {by}, which has taken its place: \
-             this node must never serve again. Retire its folder; to bring the machine into the \
-             new cluster, give it an empty one"
-        ),
-    )
 }

@@ -61,6 +61,14 @@ pub(super) async fn add(
             hello.name
         )));
     }
+    let level = context.level();
+    if !hello.levels.contains(level) {
+        return Err(unfit(format!(
+            "the program of {name} speaks levels {}, and the cluster is at {level}; start the \
+             cluster's version of seqd there",
+            hello.levels
+        )));
+    }
     let own = context
         .identity()
         .map(|identity| identity.cluster_id)

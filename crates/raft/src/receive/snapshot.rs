@@ -1,19 +1,18 @@
 //! A snapshot that a leader sends: written beside the kept ones, checked, and installed.
 
+use std::io;
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream};
-use axum::extract::State;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
 
-use super::{Shared, malformed, not_running, replica, seal};
+use super::service::{Service, malformed, not_running, replica, seal};
 use crate::conversation;
-use crate::records;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
-use crate::wire::messages::{Sealed, SnapshotHead, SnapshotReply};
-use crate::wire::transport::Rejection;
+use crate::wire::messages::{SnapshotHead, SnapshotReply};
+use crate::wire::sealed;
+use crate::wire::transport::{Chunks, Rejection};
 use seqd_store::snapshot_file;
 
 /// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
@@ -23,16 +22,15 @@ const CHUNK_LIMIT: Duration = Duration::from_secs(30);
 const HEAD_BYTES: usize = 64 << 10;
 
 /// The next bytes of a snapshot; a sender that has gone silently must not hold the place.
-async fn next_chunk(chunks: &mut BodyDataStream) -> Result<Option<Bytes>, Rejection> {
+async fn next_chunk(chunks: &mut Chunks) -> Result<Option<Bytes>, Rejection> {
     match tokio::time::timeout(CHUNK_LIMIT, chunks.next()).await {
         Ok(chunk) => chunk.transpose().map_err(malformed),
         Err(_) => Err(malformed("no bytes of the snapshot for too long")),
     }
 }
 
-pub(super) async fn receive(State(service): State<Shared>, body: Body) -> Result<Bytes, Rejection> {
-    let replica = replica(&service)?;
-    let mut chunks = body.into_data_stream();
+pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Bytes, Rejection> {
+    let replica = replica(service)?;
     let mut start = BytesMut::new();
     let head_len = loop {
         if let Some(length) = start.first_chunk::<4>() {
@@ -51,9 +49,10 @@ pub(super) async fn receive(State(service): State<Shared>, body: Body) -> Result
     };
     start.advance(4);
     let head = start.split_to(head_len);
-    let Sealed { envelope, message }: Sealed<SnapshotHead> =
-        records::decode(&head).map_err(malformed)?;
+    let (envelope, message) = sealed::unseal(&head).map_err(malformed)?;
     conversation::accept(&service.node.context, &envelope)?;
+    let unread = |e: io::Error| service.unread::<SnapshotHead>(&e);
+    let message: SnapshotHead = sealed::decode(message).map_err(unread)?;
     let _alone = service
         .receiving
         .try_acquire()
@@ -78,7 +77,7 @@ pub(super) async fn receive(State(service): State<Shared>, body: Body) -> Result
     let received = tokio::task::spawn_blocking(move || receiver.finish(&cluster_id))
         .await
         .map_err(malformed)?
-        .map_err(malformed)?;
+        .map_err(unread)?;
     let meta = SnapshotMeta {
         last_log_id: message.last.map(Into::into),
         last_membership: message.membership.restore().map_err(malformed)?,
@@ -94,7 +93,7 @@ pub(super) async fn receive(State(service): State<Shared>, body: Body) -> Result
         .map_err(not_running)?;
     replica.hear_leader();
     seal(
-        &service,
+        service,
         envelope.from,
         SnapshotReply {
             vote: (&reply.vote).into(),

@@ -48,6 +48,8 @@ pub(crate) struct Began {
     pub(crate) shown: Shown,
     /// The voters, as far as its checkpoint knows.
     pub(crate) voters: BTreeSet<u64>,
+    /// The cluster's level, as far as its checkpoint knows.
+    pub(crate) level: u32,
 }
 
 /// What was wrong with the folder and could be made good.
@@ -77,6 +79,7 @@ impl Storage {
         Began {
             shown: Shown::new(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
+            level: 1,
         }
     }
 

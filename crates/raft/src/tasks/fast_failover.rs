@@ -18,6 +18,7 @@ use openraft::raft::TransferLeaderRequest;
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::replica::Replica;
+use crate::wire::messages::Watch;
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link};
 
@@ -49,17 +50,23 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
             continue;
         };
         let to = (leader, member.peer.as_str());
-        let asked =
-            conversation::call::<(), ()>(&context, Link::Calls, to, paths::WATCH, (), REQUEST);
+        let asked = conversation::call::<Watch, Watch>(
+            &context,
+            Link::Calls,
+            to,
+            paths::WATCH,
+            Watch,
+            REQUEST,
+        );
         let answer = tokio::select! {
             answer = asked => answer,
             () = replica.wait_for_leader(|now| now != Some(leader)) => continue,
         };
         match answer {
-            Ok(()) => {}
+            Ok(Watch) => {}
             Err(CallError::Refused) => run_for_leader(&replica, leader).await,
             // The connection broke: the next round asks again, and is refused if the process ended.
-            Err(CallError::Broken(_)) => tokio::time::sleep(AGAIN).await,
+            Err(CallError::NoAnswer | CallError::Broken(_)) => tokio::time::sleep(AGAIN).await,
             Err(CallError::Unsent(_) | CallError::Rejected(_)) => tokio::time::sleep(IDLE).await,
         }
     }

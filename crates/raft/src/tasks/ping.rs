@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::context::{self, ClusterView, NodeContext};
+use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
+use crate::levels;
 use crate::peers::clock_offset::ClockOffset;
 use crate::replica::Replica;
+use crate::stops;
 use crate::wire::messages::Ping;
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link};
@@ -35,6 +37,7 @@ pub(crate) fn own_ping(context: &NodeContext, applied: u64) -> Ping {
         wall_ms: context.settings.clock.wall().0,
         acknowledged: context.peers.rows().0,
         disk_hangs: context.disk.hangs(),
+        levels: levels::OWN,
     }
 }
 
@@ -57,7 +60,7 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
         if members.contains_key(&replica.node) {
             was_member = true;
         } else if was_member || replica.is_removed(replica.node) {
-            return context.stop(context::removed(&context.settings.name));
+            return context.stop(stops::removed(&context.settings.name));
         }
         for (node, member) in members {
             if node != replica.node {

@@ -7,9 +7,10 @@ use seqd_state::{Command, NodeId, Outcome, Refusal};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::{self, NodeContext};
+use crate::context::NodeContext;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
+use crate::stops;
 
 /// Pause before a start that could not be registered is registered again.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);
@@ -36,11 +37,11 @@ pub(crate) async fn run(
                     return;
                 }
                 Ok([Outcome::Refused(Refusal::NodeRemoved { .. })]) => {
-                    return context.stop(context::removed(&context.settings.name));
+                    return context.stop(stops::removed(&context.settings.name));
                 }
                 Ok([Outcome::Refused(refusal @ Refusal::StaleStart { .. })]) => {
                     let detail = refusal.to_string();
-                    return context.stop(context::stale(&context.settings.name, &detail));
+                    return context.stop(stops::stale(&context.settings.name, &detail));
                 }
                 _ => {}
             }

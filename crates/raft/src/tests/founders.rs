@@ -10,9 +10,10 @@ use super::harness::{Cluster, next, options, wait};
 use crate::context::ClusterView;
 use crate::peers::table::Shown;
 use crate::proposer::ProposalBatcher;
-use crate::receive::{self, Service};
+use crate::receive::Service;
 use crate::start::FolderOpen;
 use crate::storage::opening::Began;
+use crate::wire::http_server;
 
 /// The second founder takes its identity, and goes no further before the first has begun the log:
 /// it then hears a founder whose first membership waits for the second's own word.
@@ -28,13 +29,14 @@ async fn a_founder_that_was_slower_believes_one_that_has_begun() {
     let nothing = Began {
         shown: Shown::default(),
         voters: BTreeSet::new(),
+        level: 1,
     };
     context.found_history(false, nothing);
     let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));
     let service = Arc::new(Service::new(node, batcher));
     let (over, heard) = oneshot::channel::<()>();
     let until = async move { drop(heard.await) };
-    let server = receive::serve(listener, service, until).unwrap();
+    let server = http_server::serve(listener, service, until).unwrap();
 
     cluster.start(0).await.unwrap();
     let first = cluster.raft(0).node();

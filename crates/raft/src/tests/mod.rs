@@ -9,6 +9,7 @@ mod founders;
 mod golden;
 pub(crate) mod harness;
 mod hung_disk;
+mod levels;
 mod peers_file;
 mod refused_openings;
 mod storage_suite;

@@ -11,11 +11,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::harness::{Cluster, caught_up, create, deadline, free_addr, learner, next, start, wait};
-use crate::records;
 use crate::replica::Replica;
-use crate::wire::messages::{Sealed, SnapshotHead};
+use crate::wire::messages::SnapshotHead;
 use crate::wire::paths;
-use crate::wire::transport::{CallError, Link, RejectionCode};
+use crate::wire::sealed;
+use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
 use seqd_store::snapshot_file;
 
 /// Only a snapshot is so large that this much of it passes through one connection.
@@ -177,7 +177,7 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
         len,
     };
     let envelope = cluster.raft(from).node().context.envelope(target).unwrap();
-    let head = records::encode(&Sealed { envelope, message }).unwrap();
+    let head = sealed::seal(&envelope, message).unwrap();
     [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &head].concat()
 }
 
@@ -191,7 +191,13 @@ async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
     let transport = &cluster.raft(leader).node().context.transport;
     let addr = &cluster.spots[follower].addr;
     let limit = Duration::from_secs(20);
-    let sent = transport.post(Link::Snapshots, addr, paths::SNAPSHOT, body, limit);
+    let sent = transport.post(
+        Link::Snapshots,
+        addr,
+        paths::SNAPSHOT,
+        Payload::Bytes(body.into()),
+        limit,
+    );
     let Err(CallError::Rejected(refused)) = sent.await else {
         panic!("no disk has room for so many bytes");
     };

@@ -1,9 +1,12 @@
-//! What peers say to each other, and the envelope around it.
+//! What peers send to each other, and the envelope before it.
 //!
 //! Every message, request and reply, names its cluster, its sender, the node it is meant for, and
 //! the sender's boot number and nonce. A message for another node or cluster is refused, however
-//! it got here. Only `Hello`, `Prepare` and `Adopt` travel without an envelope: they are what a
-//! node says before it has an identity.
+//! it got here. Only `Hello`, `Prepare` and `Adopt` travel without an envelope: a node sends and
+//! answers them before it has an identity.
+//!
+//! The envelope stands before the message and is a value of its own, so that a node reads it also
+//! where the message is of a newer version.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +16,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
+use crate::levels::LevelRange;
 use crate::peers::table::{Row, Shown, Start};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
-/// The version of the peers' protocol; a message of another one is refused.
-pub(crate) const PROTOCOL: u16 = 1;
-
-/// Who says it to whom.
+/// Who sends a message to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
-    pub(crate) protocol: u16,
     pub(crate) cluster_id: String,
     pub(crate) from: u64,
     pub(crate) to: u64,
@@ -31,25 +31,60 @@ pub(crate) struct Envelope {
     pub(crate) start: Start,
 }
 
-/// A message in its envelope.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Sealed<M> {
-    pub(crate) envelope: Envelope,
-    pub(crate) message: M,
-}
-
-impl<M: Serialize + DeserializeOwned> Versioned for Sealed<M> {
+impl Versioned for Envelope {
     const KIND: u8 = 110;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
-/// A message without an envelope.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Open<M>(pub(crate) M);
-
-impl<M: Serialize + DeserializeOwned> Versioned for Open<M> {
-    const KIND: u8 = 111;
+/// What a node sends to another: each has its own kind and version.
+pub(crate) trait Message: Serialize + DeserializeOwned + Send {
+    /// What it is. Never given to another message.
+    const KIND: u8;
+    /// The newest shape.
     const VERSION: u8 = 1;
+
+    /// Whether it carries what every replica must take: a node that cannot read it must not go on.
+    #[must_use]
+    fn replicates() -> bool {
+        matches!(Self::KIND, AppendRequest::KIND | SnapshotHead::KIND)
+    }
+}
+
+/// The kinds of peers' messages, 70 to 95.
+macro_rules! messages {
+    ($($message:ty = $kind:literal),+ $(,)?) => {
+        $(impl Message for $message {
+            const KIND: u8 = $kind;
+        })+
+
+        /// All kinds that are given.
+        #[cfg(test)]
+        const KINDS: &[u8] = &[$($kind),+];
+    };
+}
+
+messages! {
+    AppendRequest = 70,
+    AppendReply = 71,
+    BallotRequest = 72,
+    BallotReply = 73,
+    TransferRequest = 74,
+    TransferReply = 75,
+    SnapshotHead = 76,
+    SnapshotReply = 77,
+    Forward = 78,
+    ForwardReply = 79,
+    ReadIndex = 80,
+    ReadIndexReply = 81,
+    ChangeRequest = 82,
+    ChangeReply = 83,
+    Ping = 84,
+    Watch = 85,
+    Hello = 86,
+    HelloReply = 87,
+    Prepare = 88,
+    Adopt = 89,
+    Taken = 90,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -188,7 +223,11 @@ pub(crate) enum ChangeRefusal {
 
 pub(crate) type ChangeReply = Result<Changed, ChangeRefusal>;
 
-/// Said to each member each second, and answered with the same.
+/// Asks the leader to keep the answer back for as long as it serves; answered with the same.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Watch;
+
+/// Sent to each member each second, and answered with the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ping {
     pub(crate) name: String,
@@ -201,9 +240,11 @@ pub(crate) struct Ping {
     pub(crate) acknowledged: Vec<Row>,
     /// Whether its disk hangs: it must not lead.
     pub(crate) disk_hangs: bool,
+    /// The levels that its program speaks.
+    pub(crate) levels: LevelRange,
 }
 
-/// Asks a peer who it is; said by every start to every configured peer.
+/// Asks a peer who it is; sent by every start to every configured peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) name: String,
@@ -211,10 +252,12 @@ pub(crate) struct Hello {
     pub(crate) peers: BTreeMap<String, String>,
     /// The client address, for the membership.
     pub(crate) http: String,
+    /// The levels that the sender's program speaks.
+    pub(crate) levels: LevelRange,
     pub(crate) identity: Option<HelloIdentity>,
 }
 
-/// What a start shows of an identity that it has.
+/// What a hello carries of an identity that its sender has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HelloIdentity {
     pub(crate) cluster_id: String,
@@ -231,6 +274,8 @@ pub(crate) struct HelloReply {
     pub(crate) name: String,
     pub(crate) peers: BTreeMap<String, String>,
     pub(crate) http: String,
+    /// The levels that the answering node's program speaks.
+    pub(crate) levels: LevelRange,
     pub(crate) standing: Standing,
     /// Whether the answering node votes, as far as it knows.
     pub(crate) votes: bool,
@@ -255,7 +300,7 @@ pub(crate) enum Standing {
     },
 }
 
-/// What the answering node knows about the one that said hello.
+/// What the answering node knows about the sender of the hello.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Verdict {
     /// Nothing against it.
@@ -269,6 +314,8 @@ pub(crate) enum Verdict {
     Removed,
     /// Its cluster was restored into this one, whose ID this is.
     Superseded { by: String },
+    /// Its program does not speak the cluster's level.
+    LeftBehind { level: u32 },
 }
 
 /// The founder's first phase: take this identity, sync it, answer.
@@ -276,7 +323,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Prepare {
     pub(crate) cluster_id: String,
     pub(crate) founders: Vec<Founder>,
-    /// Who of them this is said to.
+    /// The receiver among them.
     pub(crate) you: String,
 }
 
@@ -310,4 +357,18 @@ pub(crate) struct Adopt {
     pub(crate) members: Vec<Founder>,
     /// The clusters that this one took the place of.
     pub(crate) ancestors: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_messages_share_a_kind() {
+        let kinds: BTreeSet<u8> = KINDS.iter().copied().collect();
+        assert_eq!(kinds.len(), KINDS.len());
+        assert!(kinds.iter().all(|kind| (70..=95).contains(kind)));
+    }
 }

@@ -1,17 +1,19 @@
-//! Calls to peers: one function that makes connections, one that sends a message and reads the
-//! answer. What a failure means for the caller (sent or not?) is in the error.
+//! How messages reach peers, whatever carries them. What a failure means for the caller (sent or
+//! not?) is in the error.
 
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::{Body, Client};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
 
 /// The largest message between peers, bytes: a replication message is at most 4 MiB and one
 /// entry, and an entry at most 8 MiB.
 pub(crate) const MESSAGE_BYTES: usize = 16 << 20;
-
-/// Idle connections that are kept for each peer and link: as many as groups are forwarded at once.
-const IDLE_PER_PEER: usize = 8;
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,9 @@ pub(crate) enum CallError {
     /// No connection came about. Nothing was sent.
     #[error("{0}")]
     Unsent(String),
+    /// It was sent, and the time for an answer is over.
+    #[error("no answer in time")]
+    NoAnswer,
     /// It was sent, and no whole answer came.
     #[error("{0}")]
     Broken(String),
@@ -48,8 +53,10 @@ pub(crate) struct Rejection {
 /// The kinds of rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionCode {
-    /// The message is of another protocol version, or not a message.
+    /// It is not a message.
     Malformed,
+    /// The message, or its version, is of a newer program.
+    NewerFormat,
     /// It is of another cluster.
     WrongCluster,
     /// It is meant for another node.
@@ -66,8 +73,9 @@ pub(crate) enum RejectionCode {
     NotRunning,
 }
 
-const CODES: [(RejectionCode, &str); 8] = [
+const CODES: [(RejectionCode, &str); 9] = [
     (RejectionCode::Malformed, "malformed"),
+    (RejectionCode::NewerFormat, "newer-format"),
     (RejectionCode::WrongCluster, "wrong-cluster"),
     (RejectionCode::WrongTarget, "wrong-target"),
     (RejectionCode::StaleBoot, "stale-boot"),
@@ -95,7 +103,8 @@ impl Rejection {
         }
     }
 
-    fn parse(text: &str) -> Self {
+    /// What a peer wrote.
+    pub(crate) fn parse(text: &str) -> Self {
         let (word, detail) = text.split_once(": ").unwrap_or(("", text));
         let code = CODES
             .iter()
@@ -116,94 +125,61 @@ pub(crate) enum Link {
     Snapshots,
 }
 
-/// Connections to peers.
-#[derive(Clone)]
-pub(crate) struct Transport {
-    calls: Client,
-    heartbeats: Client,
-    snapshots: Client,
+/// What is sent in one call.
+pub(crate) enum Payload {
+    /// A message.
+    Bytes(Bytes),
+    /// A message and a file behind it.
+    Stream(BoxStream<'static, io::Result<Vec<u8>>>),
 }
 
-impl Transport {
-    /// Makes the clients; they connect at their first call.
-    pub(crate) fn new(connect_timeout: Duration) -> Result<Self, String> {
-        let client = || {
-            Client::builder()
-                .no_proxy()
-                .http1_only()
-                .tcp_nodelay(true)
-                .connect_timeout(connect_timeout)
-                .pool_max_idle_per_host(IDLE_PER_PEER)
-                .pool_idle_timeout(Duration::from_secs(60))
-                .build()
-                .map_err(|e| format!("cannot make a client for peers: {e}"))
-        };
-        Ok(Self {
-            calls: client()?,
-            heartbeats: client()?,
-            snapshots: client()?,
-        })
-    }
+/// The bytes of an answer, to come.
+pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
-    /// Sends `body` to `http://addr/path` and returns the answer's bytes.
-    pub(crate) async fn post(
-        &self,
+/// Carries calls to peers. A simulated network takes its place in tests.
+pub(crate) trait Transport: Send + Sync {
+    /// Sends a payload to the handler that `path` names at `addr` and waits for its answer, for
+    /// `limit` at most.
+    fn post<'a>(
+        &'a self,
         link: Link,
-        addr: &str,
-        path: &str,
-        body: impl Into<Body>,
-        timeout: Duration,
-    ) -> Result<Bytes, CallError> {
-        let client = match link {
-            Link::Calls => &self.calls,
-            Link::Heartbeats => &self.heartbeats,
-            Link::Snapshots => &self.snapshots,
-        };
-        let url = format!("http://{addr}{path}");
-        let sent = client.post(url).timeout(timeout).body(body).send().await;
-        let answer = sent.map_err(|e| classify(&e))?;
-        let status = answer.status();
-        if answer
-            .content_length()
-            .is_some_and(|length| length > MESSAGE_BYTES as u64)
-        {
-            return Err(CallError::Broken(
-                "the answer is larger than a message may be".into(),
-            ));
-        }
-        let bytes = answer.bytes().await.map_err(|e| classify(&e))?;
-        if status.is_success() {
-            Ok(bytes)
-        } else {
-            Err(Rejection::parse(&String::from_utf8_lossy(&bytes)).into())
-        }
-    }
+        addr: &'a str,
+        path: &'a str,
+        payload: Payload,
+        limit: Duration,
+    ) -> Answering<'a>;
 }
 
-fn classify(error: &reqwest::Error) -> CallError {
-    let mut source = std::error::Error::source(error);
-    let mut innermost = error.to_string();
-    while let Some(inner) = source {
-        if let Some(io) = inner.downcast_ref::<std::io::Error>()
-            && io.kind() == std::io::ErrorKind::ConnectionRefused
-        {
-            return CallError::Refused;
+/// What a message's bytes come in.
+pub(crate) type Chunks = BoxStream<'static, io::Result<Bytes>>;
+
+/// The bytes of a reply, or why there is none, to come.
+pub(crate) type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
+
+/// Answers what peers send, whatever carries it.
+pub(crate) trait Handler: Send + Sync {
+    /// Answers the message that `path` names.
+    fn handle(self: Arc<Self>, path: String, chunks: Chunks) -> Replying;
+}
+
+/// All bytes of one message.
+pub(crate) async fn collect(mut chunks: Chunks) -> Result<Bytes, Rejection> {
+    let malformed = |detail: String| Rejection::new(RejectionCode::Malformed, detail);
+    let mut all = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|e| malformed(e.to_string()))?;
+        if all.len() + chunk.len() > MESSAGE_BYTES {
+            return Err(malformed(format!(
+                "a message has at most {MESSAGE_BYTES} bytes"
+            )));
         }
-        innermost = inner.to_string();
-        source = inner.source();
-    }
-    if error.is_connect() {
-        let why = if error.is_timeout() {
-            "no answer to connect".to_owned()
+        if all.is_empty() {
+            all = BytesMut::from(chunk);
         } else {
-            innermost
-        };
-        CallError::Unsent(why)
-    } else if error.is_timeout() {
-        CallError::Broken("no answer in time".to_owned())
-    } else {
-        CallError::Broken(innermost)
+            all.extend_from_slice(&chunk);
+        }
     }
+    Ok(all.freeze())
 }
 
 #[cfg(test)]
@@ -216,24 +192,5 @@ mod tests {
             let rejection = Rejection::new(code, "why: because");
             assert_eq!(Rejection::parse(&rejection.to_string()), rejection);
         }
-    }
-
-    #[tokio::test]
-    async fn a_closed_port_is_told_from_a_silent_one() {
-        let transport = Transport::new(Duration::from_millis(500)).unwrap();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap().to_string();
-        let limit = Duration::from_millis(100);
-        let silent = transport
-            .post(Link::Calls, &addr, "/", "x", limit)
-            .await
-            .unwrap_err();
-        assert!(matches!(silent, CallError::Broken(_)), "{silent:?}");
-        drop(listener);
-        let closed = transport
-            .post(Link::Calls, &addr, "/", "x", limit)
-            .await
-            .unwrap_err();
-        assert!(matches!(closed, CallError::Refused), "{closed:?}");
     }
 }

@@ -1,0 +1,53 @@
+//! The levels of format that a program speaks.
+//!
+//! The cluster's level is replicated and only rises. A node below it would meet what it cannot
+//! read, so it is refused in the handshake, before anything is sent to it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The lowest and the highest level that a program can be part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelRange {
+    /// The lowest.
+    pub oldest: u32,
+    /// The highest.
+    pub newest: u32,
+}
+
+/// What this program speaks.
+pub(crate) const OWN: LevelRange = LevelRange {
+    oldest: 1,
+    newest: 1,
+};
+
+impl LevelRange {
+    /// Whether a program with this range can be part of a cluster at `level`.
+    #[must_use]
+    pub fn contains(self, level: u32) -> bool {
+        (self.oldest..=self.newest).contains(&level)
+    }
+}
+
+impl fmt::Display for LevelRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.oldest, self.newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_holds_both_its_ends() {
+        let range = LevelRange {
+            oldest: 2,
+            newest: 3,
+        };
+        let held: Vec<u32> = (0..6).filter(|level| range.contains(*level)).collect();
+        assert_eq!(held, [2, 3]);
+        assert_eq!(range.to_string(), "2..3");
+    }
+}

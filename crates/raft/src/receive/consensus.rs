@@ -1,0 +1,127 @@
+//! Raft's own messages: entries, votes, a transfer of leadership.
+
+use bytes::Bytes;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
+    VoteRequest,
+};
+
+use super::service::{Service, not_running, replica, sealed};
+use crate::peers::table::Shown;
+use crate::records;
+use crate::types::{TypeConfig, Vote};
+use crate::wire::messages::{
+    AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
+};
+use crate::wire::transport::Rejection;
+
+pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+    sealed(
+        service,
+        body,
+        |envelope, message: AppendRequest| async move {
+            let context = &service.node.context;
+            if let Some(synced) = message.synced {
+                let vote: Vote = message.vote.into();
+                let shown = Shown::new(Some(&vote), Some(&synced.into()));
+                context.peers.record(envelope.from, envelope.start, shown);
+            }
+            context.peers.merge(envelope.to, message.acknowledged);
+            let replica = replica(service)?;
+            let entries: Result<Vec<_>, _> = message
+                .entries
+                .into_iter()
+                .map(records::EntryRecord::restore)
+                .collect();
+            let request = AppendEntriesRequest::<TypeConfig> {
+                vote: message.vote.into(),
+                prev_log_id: message.prev.map(Into::into),
+                entries: entries.map_err(|e| service.unread::<AppendRequest>(&e))?,
+                leader_commit: message.commit.map(Into::into),
+            };
+            let reply = replica
+                .raft
+                .append_entries(request)
+                .await
+                .map_err(not_running)?;
+            if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
+                replica.hear_leader();
+            }
+            Ok(match reply {
+                AppendEntriesResponse::Success => AppendReply::Success,
+                AppendEntriesResponse::PartialSuccess(id) => {
+                    AppendReply::Partial(id.as_ref().map(Into::into))
+                }
+                AppendEntriesResponse::Conflict => AppendReply::Conflict,
+                AppendEntriesResponse::HigherVote(vote) => AppendReply::HigherVote((&vote).into()),
+            })
+        },
+    )
+    .await
+}
+
+fn ballot(message: BallotRequest) -> VoteRequest<TypeConfig> {
+    VoteRequest {
+        vote: message.vote.into(),
+        last_log_id: message.last.map(Into::into),
+        leadership_transfer: message.leadership_transfer,
+    }
+}
+
+fn ballot_reply(reply: &openraft::raft::VoteResponse<TypeConfig>) -> BallotReply {
+    BallotReply {
+        vote: (&reply.vote).into(),
+        granted: reply.vote_granted,
+        last: reply.last_log_id.as_ref().map(Into::into),
+    }
+}
+
+pub(super) async fn vote(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+    sealed(service, body, |_, message| async move {
+        let raft = &replica(service)?.raft;
+        Ok(ballot_reply(
+            &raft.vote(ballot(message)).await.map_err(not_running)?,
+        ))
+    })
+    .await
+}
+
+pub(super) async fn pre_vote(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+    sealed(service, body, |_, message| async move {
+        let raft = &replica(service)?.raft;
+        Ok(ballot_reply(
+            &raft.pre_vote(ballot(message)).await.map_err(not_running)?,
+        ))
+    })
+    .await
+}
+
+pub(super) async fn transfer(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+    sealed(service, body, |_, message: TransferRequest| async move {
+        let raft = &replica(service)?.raft;
+        let last = message.last.map(Into::into);
+        let request = TransferLeaderRequest::new(message.from.into(), message.to, last);
+        Ok(
+            match raft
+                .handle_transfer_leader(request)
+                .await
+                .map_err(not_running)?
+            {
+                Ok(()) => TransferReply::Accepted,
+                Err(TransferLeaderError::VoteChanged { expected, actual }) => {
+                    TransferReply::VoteChanged {
+                        expected: (&expected).into(),
+                        actual: (&actual).into(),
+                    }
+                }
+                Err(TransferLeaderError::LogNotFlushed { expected, actual }) => {
+                    TransferReply::LogNotFlushed {
+                        expected: expected.as_ref().map(Into::into),
+                        actual: actual.as_ref().map(Into::into),
+                    }
+                }
+            },
+        )
+    })
+    .await
+}

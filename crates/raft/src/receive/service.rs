@@ -1,0 +1,109 @@
+//! What every handler of a peer's message needs: the node, and envelopes opened and sealed.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use seqd_store::faults::is_newer;
+
+use crate::conversation;
+use crate::node::Node;
+use crate::proposer::ProposalBatcher;
+use crate::replica::Replica;
+use crate::stops;
+use crate::wire::messages::{Envelope, Message};
+use crate::wire::sealed;
+use crate::wire::transport::{Rejection, RejectionCode};
+
+/// What handlers work with.
+pub(crate) struct Service {
+    pub(super) node: Arc<Node>,
+    pub(super) batcher: Arc<ProposalBatcher>,
+    /// One snapshot is received at a time: two would only take each other's place.
+    pub(super) receiving: tokio::sync::Semaphore,
+}
+
+impl Service {
+    pub(crate) fn new(node: Arc<Node>, batcher: Arc<ProposalBatcher>) -> Self {
+        let receiving = tokio::sync::Semaphore::new(1);
+        Self {
+            node,
+            batcher,
+            receiving,
+        }
+    }
+
+    /// The rejection of what cannot be read. A node that cannot read what every replica must take
+    /// is behind its cluster for good: it stops instead of looking unreachable.
+    pub(super) fn unread<M: Message>(&self, error: &io::Error) -> Rejection {
+        if M::replicates() && is_newer(error) {
+            let stop = stops::unreadable(&error.to_string());
+            self.node.context.stop(stop);
+        }
+        unreadable(error)
+    }
+}
+
+/// The rejection of bytes that are no message, or one of a newer program.
+fn unreadable(error: &io::Error) -> Rejection {
+    let code = if is_newer(error) {
+        RejectionCode::NewerFormat
+    } else {
+        RejectionCode::Malformed
+    };
+    Rejection::new(code, error.to_string())
+}
+
+pub(super) fn malformed(error: impl std::fmt::Display) -> Rejection {
+    Rejection::new(RejectionCode::Malformed, error.to_string())
+}
+
+pub(super) fn not_running(error: impl std::fmt::Display) -> Rejection {
+    Rejection::new(RejectionCode::NotRunning, error.to_string())
+}
+
+/// Opens a sealed message, answers it with `answer`, and seals that.
+pub(super) async fn sealed<M, R, F>(
+    service: &Service,
+    body: &[u8],
+    answer: impl FnOnce(Envelope, M) -> F,
+) -> Result<Bytes, Rejection>
+where
+    M: Message,
+    R: Message,
+    F: Future<Output = Result<R, Rejection>>,
+{
+    let (envelope, message) = sealed::unseal(body).map_err(|e| unreadable(&e))?;
+    conversation::accept(&service.node.context, &envelope)?;
+    let message = sealed::decode(message).map_err(|e| service.unread::<M>(&e))?;
+    let from = envelope.from;
+    let reply = answer(envelope, message).await?;
+    seal(service, from, reply)
+}
+
+pub(super) fn seal<R: Message>(service: &Service, to: u64, message: R) -> Result<Bytes, Rejection> {
+    let envelope = service
+        .node
+        .context
+        .envelope(to)
+        .ok_or_else(|| not_running("this node has no identity yet"))?;
+    sealed::seal(&envelope, message)
+        .map(Bytes::from)
+        .map_err(malformed)
+}
+
+pub(super) fn replica(service: &Service) -> Result<&Arc<Replica>, Rejection> {
+    service
+        .node
+        .replica()
+        .ok_or_else(|| not_running("this node's Raft does not run yet"))
+}
+
+pub(super) fn open<M: Message>(body: &[u8]) -> Result<M, Rejection> {
+    sealed::decode(body).map_err(|e| unreadable(&e))
+}
+
+pub(super) fn answer_open<R: Message>(reply: R) -> Result<Bytes, Rejection> {
+    sealed::encode(reply).map(Bytes::from).map_err(malformed)
+}

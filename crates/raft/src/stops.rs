@@ -1,0 +1,84 @@
+//! Why a node ends by what its peers answer or send.
+
+use crate::handle::Stop;
+use crate::levels;
+use crate::storage::folder;
+
+/// The end of a node that was removed.
+pub(crate) fn removed(name: &str) -> Stop {
+    folder::refusal(
+        "node-removed",
+        format!(
+            "this node was removed from the cluster and its folder is of no further use; to bring \
+             the machine back, empty the folder, start seqd, and run `seqd member add {name} \
+             HOST:PORT`"
+        ),
+    )
+}
+
+/// The end of a node whose folder is not the latest one of this node.
+pub(crate) fn stale(name: &str, why: &str) -> Stop {
+    folder::refusal(
+        "stale-folder",
+        format!(
+            "this is not the latest folder of this node ({why}): a disk that lost its memory must \
+             not vote. Use the latest folder of this node; if it is lost, run `seqd member remove \
+             {name}` on another node, empty this folder, start seqd, and run `seqd member add \
+             {name} HOST:PORT`"
+        ),
+    )
+}
+
+/// The end of a node whose cluster was restored into another one.
+pub(crate) fn superseded(by: &str) -> Stop {
+    folder::refusal(
+        "superseded",
+        format!(
+            "the cluster of this node was restored into cluster {by}, which has taken its place: \
+             this node must never serve again. Retire its folder; to bring the machine into the \
+             new cluster, give it an empty one"
+        ),
+    )
+}
+
+/// The end of a node whose program does not speak the cluster's level.
+pub(crate) fn left_behind(level: u32) -> Stop {
+    let own = levels::OWN;
+    let advice = if level > own.newest {
+        "put the newer program back"
+    } else {
+        "start an older program that speaks it, have the level raised, then come back to this one"
+    };
+    folder::refusal(
+        "newer-format",
+        format!("this program speaks levels {own}, the cluster is at {level}: {advice}"),
+    )
+}
+
+/// The end of a node to which its cluster sends what its program cannot read.
+pub(crate) fn unreadable(what: &str) -> Stop {
+    let own = levels::OWN;
+    folder::refusal(
+        "newer-format",
+        format!(
+            "the cluster sends what this program, which speaks levels {own}, cannot read ({what}): \
+             put the newer program back"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_left_behind_is_told_to_put_the_newer_one_back() {
+        let stop = left_behind(levels::OWN.newest + 1);
+        assert_eq!((stop.exit, stop.code), (9, "newer-format"));
+        assert!(
+            stop.message.contains("put the newer program back"),
+            "{}",
+            stop.message
+        );
+    }
+}

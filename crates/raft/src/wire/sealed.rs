@@ -1,0 +1,108 @@
+//! The bytes of a message: alone, or behind its envelope.
+//!
+//! ```text
+//! sealed   [length of the envelope, u32 little-endian][envelope][message]
+//! open     [message]
+//! ```
+//!
+//! Envelope and message are values of the one codec, each with its kind and version.
+
+use std::io;
+
+use seqd_state::codec::Versioned;
+use serde::{Deserialize, Serialize};
+
+use super::messages::{Envelope, Message};
+use crate::records;
+
+/// A message in its envelope.
+pub(crate) struct Sealed<M> {
+    pub(crate) envelope: Envelope,
+    pub(crate) message: M,
+}
+
+/// A message as a value of the codec.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "M: Message")]
+struct Body<M>(M);
+
+impl<M: Message> Versioned for Body<M> {
+    const KIND: u8 = M::KIND;
+    const VERSION: u8 = M::VERSION;
+}
+
+/// The bytes of a message behind its envelope.
+pub(crate) fn seal<M: Message>(envelope: &Envelope, message: M) -> io::Result<Vec<u8>> {
+    let envelope = records::encode(envelope)?;
+    let length = u32::try_from(envelope.len()).map_err(io::Error::other)?;
+    let message = records::encode(&Body(message))?;
+    Ok([&length.to_le_bytes()[..], &envelope, &message].concat())
+}
+
+/// The envelope, and the bytes of the message behind it.
+pub(crate) fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
+    let cut = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the message ends in its envelope",
+        )
+    };
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(cut)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (envelope, message) = rest.split_at_checked(length).ok_or_else(cut)?;
+    Ok((records::decode(envelope)?, message))
+}
+
+/// The bytes of a message that has no envelope.
+pub(crate) fn encode<M: Message>(message: M) -> io::Result<Vec<u8>> {
+    records::encode(&Body(message))
+}
+
+/// The message that the bytes hold.
+pub(crate) fn decode<M: Message>(bytes: &[u8]) -> io::Result<M> {
+    records::decode::<Body<M>>(bytes).map(|body| body.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::table::Start;
+    use crate::wire::messages::ReadIndex;
+
+    fn envelope() -> Envelope {
+        Envelope {
+            cluster_id: "C".to_owned(),
+            from: 1,
+            to: 2,
+            start: Start { boot: 3, nonce: 4 },
+        }
+    }
+
+    #[test]
+    fn a_sealed_message_comes_back() {
+        let bytes = seal(&envelope(), ReadIndex { timeout_ms: 7 }).unwrap();
+        let (found, message) = unseal(&bytes).unwrap();
+        assert_eq!(found, envelope());
+        assert_eq!(decode::<ReadIndex>(message).unwrap().timeout_ms, 7);
+    }
+
+    #[test]
+    fn the_envelope_is_read_also_before_a_message_of_a_newer_version() {
+        let mut bytes = seal(&envelope(), ReadIndex { timeout_ms: 7 }).unwrap();
+        let message = bytes.len() - encode(ReadIndex { timeout_ms: 7 }).unwrap().len();
+        bytes[message + 1] += 1;
+        let (found, message) = unseal(&bytes).unwrap();
+        assert_eq!(found, envelope());
+        let error = decode::<ReadIndex>(message).err().unwrap();
+        assert!(seqd_store::faults::is_newer(&error), "{error}");
+    }
+
+    #[test]
+    fn cut_messages_are_malformed() {
+        let bytes = seal(&envelope(), ReadIndex { timeout_ms: 7 }).unwrap();
+        for end in 0..bytes.len() {
+            let whole = unseal(&bytes[..end]).and_then(|(_, rest)| decode::<ReadIndex>(rest));
+            assert!(whole.is_err(), "cut at {end}");
+        }
+    }
+}
