@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use seqd_api::{address::base_url, nearest};
 
-use super::keys::{self, Config, KEYS, Key};
+use super::keys::{self, Config, KEYS, Key, Kind};
 use super::rules;
 use super::values::{ConfigError, Origin, Values};
 use super::write::first_label;
@@ -52,7 +52,7 @@ impl Layers {
             for (name, value) in inner {
                 let full = format!("{section}.{name}");
                 let key = keys::find(&full).ok_or_else(|| unknown_key(path, &full))?;
-                let text = as_text(value).ok_or_else(|| {
+                let text = as_text(key.kind, &value).ok_or_else(|| {
                     let allowed = "give a text, a number or a list of texts";
                     ConfigError::value(key.name, "a value of another type", path, allowed)
                 })?;
@@ -169,15 +169,20 @@ fn reachable(listen: SocketAddr, host: &str) -> String {
     }
 }
 
-/// An item that is empty or holds a comma is none: a list is kept as one text.
-fn as_text(value: toml::Value) -> Option<String> {
+/// A list becomes one text with commas. So an item that is empty or holds a comma keeps its quotes:
+/// no rule of a list accepts them.
+fn as_text(kind: Kind, value: &toml::Value) -> Option<String> {
     match value {
-        toml::Value::String(text) => Some(text),
+        toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
         toml::Value::Array(items) => {
             let item = |item: &toml::Value| {
-                let text = item.as_str().map(str::trim)?;
-                (!text.is_empty() && !text.contains(',')).then(|| text.to_owned())
+                let text = item.as_str()?.trim();
+                let unfit = text.is_empty() || text.contains(',');
+                Some(match kind {
+                    Kind::List if unfit => format!("\"{text}\""),
+                    _ => text.to_owned(),
+                })
             };
             Some(
                 items

@@ -154,8 +154,9 @@ fn a_bootstrap_file_differs_only_in_the_name() {
 #[test]
 fn nothing_in_a_list_of_the_file_is_dropped() {
     let with = |peers: &str| refusal(&format!("[node]\nname = \"n1\"\n[peer]\npeers = {peers}"));
-    assert!(with("[\"\"]").contains("a list of texts"));
-    assert!(with("[\"n1=a:1,n2=b:1\"]").contains("a list of texts"));
+    assert!(with("[\"\"]").contains("is not NAME=HOST:PORT"));
+    assert!(with("[\"n1=a:1\", \"\"]").contains("is not NAME=HOST:PORT"));
+    assert!(with("[\"n1=a:1,n2=b:1\"]").contains("a name is"));
     assert!(with("[1]").contains("a list of texts"));
 }
 
