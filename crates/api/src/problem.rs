@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ErrorCode, exit};
+use crate::code::ErrorCode;
+use crate::exit;
 
 /// The media type of every error answer.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -59,7 +60,7 @@ impl Problem {
         }
     }
 
-    /// The same with a word on what to do.
+    /// The same with a hint about the way out.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into_boxed_str());

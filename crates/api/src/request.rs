@@ -5,7 +5,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{ErrorCode, Problem, nearest};
+use crate::code::ErrorCode;
+use crate::nearest::nearest;
+use crate::problem::Problem;
 
 /// The largest body, in bytes: the widest request is a definition of a few hundred bytes.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::connect::connector;
-use crate::{Attempt, Endpoint, Error};
+use crate::endpoint::Endpoint;
+use crate::error::{Attempt, Error};
 
 /// How much longer than the server's deadline the client waits: the server's answer about a missed
 /// deadline is worth more than a guess.
@@ -116,7 +117,7 @@ impl Client {
     /// No endpoint, or the HTTP client cannot be made.
     pub fn new(options: Options) -> Result<Self, Error> {
         if options.endpoints.is_empty() {
-            return Err(crate::EndpointError::Empty.into());
+            return Err(crate::endpoint::EndpointError::Empty.into());
         }
         let whole = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
         let http = connector(whole)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::redirect;
 
-use crate::Error;
+use crate::error::Error;
 
 /// The longest wait for a connection: a host that is up answers in far less, and the next
 /// endpoint is waiting for its turn.

@@ -10,8 +10,9 @@ use seqd_api::{Problem, SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, path
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use crate::client::{Call, bad_answer, innermost};
-use crate::{Attempt, Client, Endpoint, Error};
+use crate::client::{Call, Client, bad_answer, innermost};
+use crate::endpoint::Endpoint;
+use crate::error::{Attempt, Error};
 
 /// How long a node may take until its answer begins: it writes the snapshot first, and a state of
 /// millions of records on a slow disk takes its time.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use seqd_api::{Problem, exit};
 
-use crate::EndpointError;
+use crate::endpoint::EndpointError;
 
 /// One endpoint that was tried and could not be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]

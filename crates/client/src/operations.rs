@@ -7,8 +7,8 @@ use seqd_api::{
     Sequence, SequenceSpec, Uuid, UuidQuery, Uuids, Version, Worker, WorkersQuery, paths,
 };
 
-use crate::client::Call;
-use crate::{Client, Error};
+use crate::client::{Call, Client};
+use crate::error::Error;
 
 /// Whether a PUT made something or found it made.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
 use crate::number_text;
+use crate::request::Request;
 
 /// What a member is in the Raft group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

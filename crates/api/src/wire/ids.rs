@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
 use crate::number_text::{self, flag, lenient};
+use crate::request::Request;
 
 /// The most IDs or UUIDs in one answer where `http.max_count` is not set.
 pub const DEFAULT_MAX_COUNT: u32 = 10_000;

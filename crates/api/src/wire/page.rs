@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
 use crate::number_text::lenient;
+use crate::request::Request;
 
 /// One page of a list, ordered by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
 use crate::number_text::{self, flag, lenient};
+use crate::request::Request;
 
 /// How the values of a sequence are given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

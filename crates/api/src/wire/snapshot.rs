@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
 use crate::number_text::flag;
+use crate::request::Request;
 
 /// The form of the answer.
 pub const SNAPSHOT_CONTENT_TYPE: &str = "application/octet-stream";

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Request;
 use crate::number_text::{self, lenient};
+use crate::request::Request;
 
 /// One worker and the latest lease on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

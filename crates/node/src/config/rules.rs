@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seqd_api::{address::authority, name::NAME_RULE, validate_name};
+use seqd_api::address::{authority, base_url};
+use seqd_api::{name::NAME_RULE, validate_name};
 
 use super::values::{Checked, Given, Origin};
 
@@ -114,7 +115,10 @@ pub(super) fn url(given: &Given) -> Checked<String> {
         Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', ' ']) => {
             Ok(url.to_owned())
         }
-        _ => Err("a URL without a path, such as http://n1.example:7400".to_owned()),
+        _ => {
+            let sample = base_url("n1.example:7400");
+            Err(format!("a URL without a path, such as {sample}"))
+        }
     }
 }
 
