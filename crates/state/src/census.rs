@@ -4,7 +4,7 @@
 use crate::newtypes::ClusterMs;
 use crate::rows::{Row, RowError};
 use crate::sequences::SequenceRecord;
-use crate::settings::Settings;
+use crate::cluster::settings::Settings;
 use crate::state::State;
 use crate::table::Record;
 use seqd_idgen::WallMs;
@@ -59,7 +59,7 @@ impl Census {
     /// [`RowError`] at a row that is no record; it may be one that came some rows before.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
         let row = (key.to_vec(), value.to_vec());
-        let many = [SequenceRecord::PREFIX, crate::leases::WorkerRecord::PREFIX];
+        let many = [SequenceRecord::PREFIX, crate::workers::leases::WorkerRecord::PREFIX];
         if !key.first().is_some_and(|prefix| many.contains(prefix)) {
             self.few.push(row);
             return Ok(());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::newtypes::{GrantToken, LeaseId, NodeId, Revision, SequenceName};
 use crate::sequences::SequenceDefinition;
-use crate::settings::Found;
+use crate::cluster::settings::Found;
 
 /// The most requests in one [`Command::StrictNext`].
 ///

@@ -11,22 +11,20 @@
 //! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent.
 
 mod census;
+mod cluster;
 pub mod codec;
 mod command;
+mod entry;
 mod foreign;
-mod leases;
 mod newtypes;
-mod nodes;
 mod outcome;
 mod refusal;
-mod restoration;
 mod rows;
 mod sequences;
-mod settings;
-mod stamp;
 mod state;
 mod table;
 mod text;
+mod workers;
 
 pub use census::{Census, Counted, Counts};
 pub use codec::{CodecError, Versioned, decode, encode};
@@ -34,15 +32,15 @@ pub use command::{
     AllocateNodeId, Command, MAX_GRANT_SIZE, MAX_REQUESTS_PER_STRICT_NEXT, MAX_STRICT_COUNT,
     NextRequest, TakeLease,
 };
-pub use leases::{Holder, LeaseView, WorkerRecord};
+pub use workers::leases::{Holder, LeaseView, WorkerRecord};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, MAX_SEQUENCE_NAME_BYTES, NodeId, Revision,
     SequenceName, SequenceNameError,
 };
-pub use nodes::{AddedNode, NodeRecord, RegisteredStart};
+pub use cluster::nodes::{AddedNode, NodeRecord, RegisteredStart};
 pub use outcome::{LeaseGrant, NextGrant, Outcome, Outcomes, SegmentGrant, ValueRange};
 pub use refusal::Refusal;
-pub use restoration::{
+pub use cluster::restoration::{
     MAX_STAMP_MS, Raise, RaisedSequence, Restoration, RestorationError, RestorationRecord,
 };
 pub use rows::{Changes, Row, RowChange, RowError, StateLoader, row_hash};
@@ -52,10 +50,10 @@ pub use sequences::{
     DefinitionError, MAX_RANGES_PER_NEXT, MAX_SEGMENT_TARGET_MS, Run, SegmentSizes,
     SequenceDefinition, SequenceMode, SequenceRecord,
 };
-pub use settings::{
+pub use cluster::settings::{
     Found, FoundingError, MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
     MIN_WINDOW_TICKS, Settings,
 };
-pub use stamp::{Entry, MAX_COMMANDS_PER_ENTRY, Stamp};
+pub use entry::{Entry, MAX_COMMANDS_PER_ENTRY, Stamp};
 pub use state::State;
 pub use text::TextField;

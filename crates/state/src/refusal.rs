@@ -8,10 +8,10 @@
 use seqd_idgen::{Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use crate::leases::Holder;
+use crate::workers::leases::Holder;
 use crate::newtypes::{GrantToken, LeaseId, NodeId, Revision, SequenceName};
 use crate::sequences::{DefinitionError, SequenceDefinition, SequenceMode};
-use crate::settings::FoundingError;
+use crate::cluster::settings::FoundingError;
 use crate::text::TextField;
 
 /// Why a command changed nothing. Variants and fields are only ever appended.

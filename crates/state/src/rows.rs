@@ -4,12 +4,12 @@
 //! crate's codec. No record is split over rows, so a row is written whole or not at all.
 
 use crate::codec::CodecError;
-use crate::leases::WorkerRecord;
+use crate::workers::leases::WorkerRecord;
 use crate::newtypes::Digest;
-use crate::nodes::NodeRecord;
-use crate::restoration::RestorationRecord;
+use crate::cluster::nodes::NodeRecord;
+use crate::cluster::restoration::RestorationRecord;
 use crate::sequences::SequenceRecord;
-use crate::settings::{Clock, Counter, Settings};
+use crate::cluster::settings::{Clock, Counter, Settings};
 use crate::state::State;
 use crate::table::Record;
 

@@ -10,15 +10,15 @@ use std::ops::Bound;
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 
 use crate::command::{Command, MAX_REQUESTS_PER_STRICT_NEXT, NextRequest};
-use crate::leases::{Circumstances, Holder, LeaseView, Leases, WorkerKey};
+use crate::workers::leases::{Circumstances, Holder, LeaseView, Leases, WorkerKey};
 use crate::newtypes::{ClusterMs, NodeId, SequenceName};
-use crate::nodes::{NodeRecord, Nodes, RegisteredStart};
+use crate::cluster::nodes::{NodeRecord, Nodes, RegisteredStart};
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
-use crate::restoration::RestorationRecord;
+use crate::cluster::restoration::RestorationRecord;
 use crate::sequences::{SequenceRecord, Sequences};
-use crate::settings::{Clock, Counter, Found, Settings, check_founding};
-use crate::stamp::{Entry, MAX_COMMANDS_PER_ENTRY, Stamp};
+use crate::cluster::settings::{Clock, Counter, Found, Settings, check_founding};
+use crate::entry::{Entry, MAX_COMMANDS_PER_ENTRY, Stamp};
 use crate::table::Table;
 
 /// Everything that the cluster agrees on.

@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::Command;
 use crate::newtypes::{NodeId, SequenceName};
-use crate::nodes::NodeRecord;
+use crate::cluster::nodes::NodeRecord;
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::sequences::{SequenceMode, SequenceRecord};
-use crate::settings::{Counter, Settings, draw};
+use crate::cluster::settings::{Counter, Settings, draw};
 use crate::state::State;
 use crate::table::singleton;
 use crate::text::{self, TextField};

@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 use crate::codec::Versioned;
 use crate::command::TakeLease;
 use crate::newtypes::{ClusterMs, LeaseId, NodeId};
-use crate::nodes::Nodes;
+use crate::cluster::nodes::Nodes;
 use crate::outcome::{LeaseGrant, Outcome};
 use crate::refusal::Refusal;
-use crate::restoration::RestorationRecord;
-use crate::settings::{Counter, Settings, draw};
+use crate::cluster::restoration::RestorationRecord;
+use crate::cluster::settings::{Counter, Settings, draw};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 

@@ -19,7 +19,7 @@ use crate::command::{MAX_GRANT_SIZE, MAX_STRICT_COUNT, NextRequest};
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::outcome::{NextGrant, Outcome, SegmentGrant, ValueRange};
 use crate::refusal::Refusal;
-use crate::settings::{Counter, draw};
+use crate::cluster::settings::{Counter, draw};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 

@@ -10,7 +10,7 @@ use crate::command::AllocateNodeId;
 use crate::newtypes::NodeId;
 use crate::outcome::Outcome;
 use crate::refusal::Refusal;
-use crate::settings::{Counter, draw};
+use crate::cluster::settings::{Counter, draw};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 

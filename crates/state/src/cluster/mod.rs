@@ -1,0 +1,5 @@
+//! The cluster itself: its settings, its members, and how it was restored.
+
+pub(crate) mod nodes;
+pub(crate) mod restoration;
+pub(crate) mod settings;

@@ -1,0 +1,3 @@
+//! Worker leases.
+
+pub(crate) mod leases;
