@@ -22,7 +22,7 @@ use crate::minting::mark::{self, MarkWriter};
 use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Keeper, Minters};
 use crate::ports::Ports;
-use crate::replica::Replica;
+use crate::replica::{Replica, layout};
 use crate::report;
 use crate::sequences::Segments;
 
@@ -83,7 +83,7 @@ impl Node {
             window_ms: u64::try_from(config.clock.window.as_millis()).unwrap_or(u64::MAX),
             seed: draw()?,
         };
-        let minters = Arc::new(Minters::start(terms, default_layout()?));
+        let minters = Arc::new(Minters::start(terms, default_layout(replica.as_ref())?));
         let folder = config.node.data_dir.clone();
         let marks = MarkWriter::start(disk, folder, Arc::clone(&minters), before)
             .map_err(|error| broken(format!("no thread for the clock's mark: {error}")))?;
@@ -232,8 +232,8 @@ fn policy(config: &Config) -> ClockPolicy {
     }
 }
 
-fn default_layout() -> Result<Layout, Stop> {
-    Layout::preset("default").ok_or_else(|| broken("the default layout is missing".to_owned()))
+fn default_layout(replica: &dyn Replica) -> Result<Layout, Stop> {
+    layout(replica, "default").ok_or_else(|| broken("the default layout is missing".to_owned()))
 }
 
 /// Eight random bytes.

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use seqd_idgen::Layout;
 use seqd_raft::{ProposeError, Raft};
 use seqd_state::{Command, NodeId, Outcome, State};
 use tokio::time::Instant;
@@ -35,6 +36,21 @@ pub(crate) fn peek<R>(replica: &dyn Replica, look: impl FnOnce(&State) -> R) -> 
         }
     });
     seen
+}
+
+/// The layout of this name, as this node has applied the cluster's.
+pub(crate) fn layout(replica: &dyn Replica, name: &str) -> Option<Layout> {
+    on_state(replica, |state| state.layout(name).cloned())
+}
+
+/// All layouts, by name, as this node has applied the cluster's.
+pub(crate) fn layouts(replica: &dyn Replica) -> Vec<Layout> {
+    on_state(replica, |state| state.layouts().cloned().collect())
+}
+
+/// What `look` sees, or would see in a cluster that has not begun, while this node has no state.
+fn on_state<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
+    peek(replica, &look).unwrap_or_else(|| look(&State::new()))
 }
 
 /// The only outcome of a proposal of one command.

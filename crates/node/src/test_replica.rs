@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::ProposeError;
-use seqd_state::{ClusterMs, Command, Entry, Found, NodeId, Outcome, Stamp, State};
+use seqd_state::{ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Stamp, State};
 use tokio::time::Instant;
 
 use crate::replica::{Proposal, Replica};
@@ -62,17 +62,17 @@ impl TestReplica {
             proposals: AtomicU64::new(0),
         };
         let outcomes = replica.apply(vec![
-            Command::Found(Found {
+            Command::Cluster(ClusterCommand::Found(Found {
                 cluster_id: "test".to_owned(),
                 window_ms,
                 max_peer_skew_ms: 500,
                 founders: vec![(NODE, "n1".to_owned())],
-            }),
-            Command::RegisterStart {
+            })),
+            Command::Cluster(ClusterCommand::RegisterStart {
                 node: NODE,
                 boot: BOOT,
                 nonce: 1,
-            },
+            }),
         ]);
         assert!(
             !outcomes
@@ -90,7 +90,10 @@ impl TestReplica {
             wall_ms: self.clock.wall(),
             cluster_ms,
         };
-        self.state.lock().unwrap().apply(&Entry { stamp, commands })
+        self.state
+            .lock()
+            .unwrap()
+            .apply(&Entry { stamp, commands }, None)
     }
 
     pub(crate) fn set_quorum(&self, has_quorum: bool) {

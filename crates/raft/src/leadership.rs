@@ -195,6 +195,6 @@ impl ClusterView for Replica {
     }
 
     fn level(&self) -> u32 {
-        1
+        self.applied.read().state.level().0
     }
 }

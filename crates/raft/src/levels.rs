@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use seqd_state::Level;
 use serde::{Deserialize, Serialize};
 
 /// The lowest and the highest level that a program can be part of.
@@ -18,8 +19,8 @@ pub struct LevelRange {
 
 /// What this program speaks.
 pub(crate) const OWN: LevelRange = LevelRange {
-    oldest: 1,
-    newest: 1,
+    oldest: Level::FIRST.0,
+    newest: Level::NEWEST.0,
 };
 
 impl LevelRange {

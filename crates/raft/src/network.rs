@@ -274,10 +274,11 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             Link::Heartbeats => self.context.peers.rows().0,
             Link::Calls | Link::Snapshots => Vec::new(),
         };
+        let entries: io::Result<Vec<_>> = rpc.entries.iter().map(EntryRecord::of).collect();
         let message = AppendRequest {
             vote: (&rpc.vote).into(),
             prev: rpc.prev_log_id.as_ref().map(Into::into),
-            entries: rpc.entries.iter().map(EntryRecord::from).collect(),
+            entries: entries.map_err(|error| RPCError::Network(NetworkError::new(&error)))?,
             commit: rpc.leader_commit.as_ref().map(Into::into),
             synced: self.synced.last_under(&rpc.vote),
             acknowledged,

@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
-use seqd_state::Entry as StateEntry;
-use seqd_state::codec::{self, CodecError, Versioned};
+use seqd_state::codec::{self, Bytes, CodecError, Versioned};
+use seqd_state::{EncodedEntry, EntryV1};
 use serde::{Deserialize, Serialize};
 
 use crate::types::{
@@ -174,8 +174,11 @@ impl StoredMembershipRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum PayloadRecord {
     Blank,
-    Normal(Arc<StateEntry>),
+    /// Version 1 of the state's entry, without its two bytes in front and without a length.
+    Normal(EntryV1),
     Membership(MembershipRecord),
+    /// The state's entry in a later version, with them. Not in version 1 of the record.
+    Framed(Bytes),
 }
 
 /// A log entry as stored and sent.
@@ -187,20 +190,50 @@ pub(crate) struct EntryRecord {
 
 impl Versioned for EntryRecord {
     const KIND: u8 = 99;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
+        match version {
+            1 | 2 => codec::from_body(Self::KIND.into(), body, Self::MAX_BYTES),
+            _ => Err(codec::never_written(Self::KIND.into(), version)),
+        }
+    }
+
+    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        let kind = Self::KIND.into();
+        match (version, &self.payload) {
+            (1, PayloadRecord::Framed(_)) => Err(CodecError::NotInVersion { kind, version }),
+            _ => codec::to_body(kind, self, bytes),
+        }
+    }
 }
 
-impl From<&Entry> for EntryRecord {
-    fn from(entry: &Entry) -> Self {
+impl EntryRecord {
+    /// The lowest version that has such a payload: what an older program can read, it shall.
+    fn version(&self) -> u8 {
+        match self.payload {
+            PayloadRecord::Framed(_) => 2,
+            _ => 1,
+        }
+    }
+
+    /// The record of an entry.
+    pub(crate) fn of(entry: &Entry) -> io::Result<Self> {
         let payload = match &entry.payload {
             Payload::Blank => PayloadRecord::Blank,
-            Payload::Normal(proposal) => PayloadRecord::Normal(Arc::clone(&proposal.0)),
+            Payload::Normal(proposal) => {
+                let entry = &proposal.0;
+                match entry.first_version().map_err(not_decoded)? {
+                    Some(entry) => PayloadRecord::Normal(entry),
+                    None => PayloadRecord::Framed(entry.bytes().clone()),
+                }
+            }
             Payload::Membership(membership) => PayloadRecord::Membership(membership.into()),
         };
-        Self {
+        Ok(Self {
             id: (&entry.log_id()).into(),
             payload,
-        }
+        })
     }
 }
 
@@ -210,7 +243,14 @@ impl EntryRecord {
         let id = self.id.into();
         Ok(match self.payload {
             PayloadRecord::Blank => Entry::new_blank(id),
-            PayloadRecord::Normal(entry) => Entry::new_normal(id, Proposal(entry)),
+            PayloadRecord::Normal(entry) => {
+                let entry = EncodedEntry::of_first_version(entry).map_err(not_decoded)?;
+                Entry::new_normal(id, Proposal(Arc::new(entry)))
+            }
+            PayloadRecord::Framed(bytes) => {
+                let entry = EncodedEntry::decode(bytes).map_err(not_decoded)?;
+                Entry::new_normal(id, Proposal(Arc::new(entry)))
+            }
             PayloadRecord::Membership(membership) => {
                 Entry::new_membership(id, membership.restore()?)
             }
@@ -220,7 +260,8 @@ impl EntryRecord {
 
 /// The bytes of one log entry: the same in the log and between peers.
 pub(crate) fn encode_entry(entry: &Entry) -> io::Result<Vec<u8>> {
-    encode(&EntryRecord::from(entry))
+    let record = EntryRecord::of(entry)?;
+    codec::encode_version(&record, record.version()).map_err(|e| invalid(&e.to_string()))
 }
 
 /// Reads one log entry.
@@ -235,10 +276,15 @@ pub(crate) fn encode<T: Versioned>(value: &T) -> io::Result<Vec<u8>> {
 
 /// `codec::decode` with an I/O error. The checksum of what comes from a disk was right.
 pub(crate) fn decode<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
-    codec::decode(bytes).map_err(|error| match error {
-        CodecError::NewerVersion { .. } => newer(error.to_string()),
-        _ => invalid(&error.to_string()),
-    })
+    codec::decode(bytes).map_err(not_decoded)
+}
+
+fn not_decoded(error: CodecError) -> io::Error {
+    if error.is_newer() {
+        newer(error.to_string())
+    } else {
+        invalid(&error.to_string())
+    }
 }
 
 fn invalid(why: &str) -> io::Error {

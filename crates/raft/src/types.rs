@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use openraft::impls::leader_id_std;
 use openraft::vote::RaftLeaderId;
-use seqd_state::{Entry as StateEntry, Outcome};
+use seqd_state::{EncodedEntry, Entry as StateEntry, EntryError, Level, LogPosition, Outcome};
 
 openraft::declare_raft_types!(
     /// seqd's instance of openraft: one leader per term, as in the Raft paper.
@@ -32,7 +32,14 @@ pub(crate) type Membership = openraft::Membership<u64, Member>;
 
 /// What a log entry carries: a stamped group of commands.
 #[derive(Clone)]
-pub(crate) struct Proposal(pub(crate) Arc<StateEntry>);
+pub(crate) struct Proposal(pub(crate) Arc<EncodedEntry>);
+
+impl Proposal {
+    /// The entry as a cluster at this level writes it.
+    pub(crate) fn new(entry: StateEntry, level: Level) -> Result<Self, EntryError> {
+        EncodedEntry::new(entry, level).map(|entry| Self(Arc::new(entry)))
+    }
+}
 
 impl fmt::Debug for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,6 +72,15 @@ pub(crate) struct Member {
     pub(crate) peer: String,
     /// Its client address, `http://HOST:PORT`.
     pub(crate) http: String,
+}
+
+/// Where the applied membership was set: what a raise of the level is compared with.
+pub(crate) fn position_of(membership: &StoredMembership) -> Option<LogPosition> {
+    let id = membership.log_id().as_ref()?;
+    Some(LogPosition {
+        term: **id.committed_leader_id(),
+        index: id.index(),
+    })
 }
 
 /// Makes a log ID from its two numbers.

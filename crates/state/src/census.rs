@@ -1,13 +1,16 @@
 //! What rows hold, counted by kind, without a state of them in memory: a tool may look at a
 //! snapshot that is larger than the machine it runs on would like.
 
-use crate::newtypes::ClusterMs;
-use crate::rows::{Row, RowError};
-use crate::sequences::SequenceRecord;
-use crate::cluster::settings::Settings;
-use crate::state::State;
-use crate::table::Record;
+use std::collections::BTreeMap;
+
 use seqd_idgen::WallMs;
+
+use crate::cluster::settings::Settings;
+use crate::newtypes::ClusterMs;
+use crate::row::{Row, RowError};
+use crate::state::State;
+use crate::table::Count;
+use crate::tables::Tables;
 
 /// Rows that are read as records together: few enough not to matter, enough not to cost.
 const BATCH_ROWS: usize = 1024;
@@ -15,14 +18,14 @@ const BATCH_ROWS: usize = 1024;
 /// Counts rows, one after the other, and checks that each is a record.
 #[derive(Debug, Default)]
 pub struct Census {
-    /// The kinds of which there are few.
-    few: Vec<Row>,
-    /// The kinds of which there may be millions.
+    /// Those of the tables that have at most one.
+    single: Vec<Row>,
+    /// The others, of which there may be millions.
     batch: Vec<Row>,
-    counts: Counts,
+    tables: BTreeMap<&'static str, Count>,
 }
 
-/// How many records there are of each kind.
+/// How many records there are of some kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Sequences that can be used.
@@ -40,8 +43,10 @@ pub struct Counts {
 /// What was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// The records of each kind.
+    /// The records of some kinds.
     pub counts: Counts,
+    /// The records of each table.
+    pub tables: BTreeMap<&'static str, Count>,
     /// What was agreed when the cluster began; `None` before it did.
     pub settings: Option<Settings>,
     /// The highest wall clock of any entry.
@@ -59,9 +64,8 @@ impl Census {
     /// [`RowError`] at a row that is no record; it may be one that came some rows before.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
         let row = (key.to_vec(), value.to_vec());
-        let many = [SequenceRecord::PREFIX, crate::workers::leases::WorkerRecord::PREFIX];
-        if !key.first().is_some_and(|prefix| many.contains(prefix)) {
-            self.few.push(row);
+        if key.first().is_some_and(|prefix| Tables::is_single(*prefix)) {
+            self.single.push(row);
             return Ok(());
         }
         self.batch.push(row);
@@ -73,16 +77,16 @@ impl Census {
 
     fn count_batch(&mut self) -> Result<(), RowError> {
         let state = State::from_rows(std::mem::take(&mut self.batch))?;
-        let sequences = state.sequences.table.iter();
-        for (_, record) in sequences {
-            if record.deleted {
-                self.counts.deleted_sequences += 1;
-            } else {
-                self.counts.sequences += 1;
-            }
-        }
-        self.counts.workers += state.leases.table.iter().count() as u64;
+        self.count(&state);
         Ok(())
+    }
+
+    fn count(&mut self, state: &State) {
+        for (table, counted) in state.tables.counts() {
+            let count = self.tables.entry(table).or_default();
+            count.present += counted.present;
+            count.gone += counted.gone;
+        }
     }
 
     /// What was counted.
@@ -91,15 +95,23 @@ impl Census {
     /// [`RowError`] if a row is no record.
     pub fn finish(mut self) -> Result<Counted, RowError> {
         self.count_batch()?;
-        let state = State::from_rows(self.few)?;
-        self.counts.nodes = state.nodes().count() as u64;
-        self.counts.removed_nodes = state.nodes().filter(|(_, node)| node.removed).count() as u64;
+        let state = State::from_rows(std::mem::take(&mut self.single))?;
+        self.count(&state);
+        let of = |table| self.tables.get(table).copied().unwrap_or_default();
+        let (sequences, nodes) = (of("sequences"), of("nodes"));
         Ok(Counted {
-            counts: self.counts,
+            counts: Counts {
+                sequences: sequences.present,
+                deleted_sequences: sequences.gone,
+                workers: of("workers").present,
+                nodes: nodes.present + nodes.gone,
+                removed_nodes: nodes.gone,
+            },
+            tables: self.tables,
             settings: state.settings().cloned(),
             wall_ms: state.last_wall_ms(),
             cluster_ms: state.cluster_ms(),
-            last_token: state.counter.get(&()).map_or(0, |counter| counter.last),
+            last_token: (state.tables.counter.get(&())).map_or(0, |counter| counter.last),
         })
     }
 }
@@ -108,8 +120,8 @@ impl Census {
 mod tests {
     use super::*;
     use crate::{
-        Command, Entry, Found, NodeId, SegmentSizes, SequenceDefinition, SequenceMode,
-        SequenceName, Stamp,
+        ClusterCommand, Command, Entry, Found, NodeId, SegmentSizes, SequenceCommand,
+        SequenceDefinition, SequenceMode, SequenceName, Stamp,
     };
     use seqd_idgen::Progression;
 
@@ -123,16 +135,16 @@ mod tests {
                 cluster_ms: ClusterMs(1),
             };
             let commands = vec![command];
-            state.apply(&Entry { stamp, commands });
+            state.apply(&Entry { stamp, commands }, None);
         };
-        apply(Command::Found(Found {
+        apply(Command::Cluster(ClusterCommand::Found(Found {
             cluster_id: "C".to_owned(),
             window_ms: 30_000,
             max_peer_skew_ms: 500,
             founders: vec![(NodeId(1), "n1".to_owned()), (NodeId(2), "n2".to_owned())],
-        }));
+        })));
         for number in 0..sequences {
-            apply(Command::CreateSequence {
+            apply(Command::Sequences(SequenceCommand::Create {
                 name: SequenceName::new(format!("s{number}")).unwrap(),
                 definition: SequenceDefinition {
                     progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
@@ -144,13 +156,15 @@ mod tests {
                     },
                     description: String::new(),
                 },
-            });
+            }));
         }
-        apply(Command::DeleteSequence {
+        apply(Command::Sequences(SequenceCommand::Delete {
             name: SequenceName::new("s0").unwrap(),
             if_revision: None,
-        });
-        apply(Command::MarkRemoved { node: NodeId(2) });
+        }));
+        apply(Command::Cluster(ClusterCommand::MarkRemoved {
+            node: NodeId(2),
+        }));
         state
     }
 

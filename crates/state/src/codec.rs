@@ -9,13 +9,20 @@
 //!
 //! Kinds 1 to 63 belong to this crate, 64 to 127 to the crate above it.
 
+mod bytes;
+pub mod frame;
+
+pub use bytes::Bytes;
+
 use bincode::Options;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::level::Level;
+
 /// The most bytes that one encoded value may have, unless its type says otherwise.
 ///
-/// Sixteen mebibytes: the largest entry that the bounds in `command` allow stays far below it, and
+/// Sixteen mebibytes: the largest entry that the bounds in `entry` allow stays far below it, and
 /// a length read from a damaged file cannot make the reader allocate more.
 pub const LIMIT_BYTES: usize = 16 << 20;
 
@@ -27,18 +34,54 @@ pub const SEAL_BYTES: usize = 4;
 
 /// A value with a place in the table of kinds.
 ///
-/// Fields and variants are only ever appended, and every change of shape raises `VERSION`. Golden
-/// bytes in the tests of each implementing crate hold that.
+/// A change of shape raises `VERSION`. The type is then the newest shape; each older one is a
+/// frozen mirror struct that [`Versioned::decode_body`] reads and converts, and that
+/// [`Versioned::encode_body`] writes for as long as a cluster may be at a level that asks for it.
+/// Golden bytes in the tests of each implementing crate hold every version.
 pub trait Versioned: Serialize + DeserializeOwned {
     /// What the value is. Never given to another type.
     const KIND: u8;
-    /// The shape of the body.
+    /// The newest shape of the body.
     const VERSION: u8;
     /// The most bytes that the encoded value may have, header included.
     const MAX_BYTES: usize = LIMIT_BYTES;
+
+    /// The version that a cluster at this level writes. Overridden together with `VERSION`, which
+    /// no cluster below the level that brings it can read.
+    #[must_use]
+    fn version_at(_: Level) -> u8 {
+        Self::VERSION
+    }
+
+    /// Reads a body of any version up to `VERSION`.
+    ///
+    /// # Errors
+    /// [`CodecError::Malformed`] if the version was never written, or the body is damaged.
+    fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
+        if version == Self::VERSION {
+            return from_body(Self::KIND.into(), body, Self::MAX_BYTES);
+        }
+        Err(never_written(Self::KIND.into(), version))
+    }
+
+    /// Appends the body in a version up to `VERSION`.
+    ///
+    /// # Errors
+    /// [`CodecError::NotInVersion`] if the value cannot be written in that version.
+    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        if version == Self::VERSION {
+            return to_body(Self::KIND.into(), self, bytes);
+        }
+        Err(CodecError::NotInVersion {
+            kind: Self::KIND.into(),
+            version,
+        })
+    }
 }
 
 /// Why bytes are not a value, or a value does not become bytes.
+///
+/// A kind is that of a value, or that of a frame; those of frames lie above 255.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// There is not even a header.
@@ -56,18 +99,42 @@ pub enum CodecError {
     #[error("kind {kind} in version {found}: this program knows versions up to {known}")]
     NewerVersion {
         /// The kind in the bytes.
-        kind: u8,
+        kind: u16,
         /// The version in the bytes.
         found: u8,
         /// The newest version that this program knows.
         known: u8,
     },
+    /// A newer program wrote a frame of this kind.
+    #[error("kind {kind} in version {version} is not known to this program")]
+    UnknownKind {
+        /// The kind of the frame.
+        kind: u16,
+        /// Its version.
+        version: u8,
+    },
+    /// A newer program raised the cluster's level.
+    #[error("level {found}: this program knows levels up to {known}")]
+    NewerLevel {
+        /// The level that it was raised to.
+        found: Level,
+        /// The highest one that this program can be part of.
+        known: Level,
+    },
+    /// The value has no form in this version.
+    #[error("kind {kind}: this value cannot be written in version {version}")]
+    NotInVersion {
+        /// The kind of the value.
+        kind: u16,
+        /// The version.
+        version: u8,
+    },
     /// The body is damaged, cut short, too long, or breaks a rule of its type.
     #[error("kind {kind} is malformed: {reason}")]
     Malformed {
         /// The kind in the bytes.
-        kind: u8,
-        /// What the decoder says.
+        kind: u16,
+        /// The decoder's reason.
         reason: String,
     },
     /// The bytes of a sealed value are not those that were sealed.
@@ -77,38 +144,63 @@ pub enum CodecError {
     #[error("kind {kind} would have more than {limit} bytes")]
     TooLarge {
         /// The kind of the value.
-        kind: u8,
+        kind: u16,
         /// The most bytes that it may have.
         limit: usize,
     },
 }
 
-/// The bytes of `value`, header included.
+impl CodecError {
+    /// Whether a newer program wrote the bytes: nothing is damaged, and putting that program back
+    /// is the way out.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        matches!(
+            self,
+            Self::NewerVersion { .. } | Self::UnknownKind { .. } | Self::NewerLevel { .. }
+        )
+    }
+}
+
+/// The bytes of `value` in its newest version, header included.
 ///
 /// # Errors
 /// [`CodecError::TooLarge`] if they are more than [`Versioned::MAX_BYTES`].
 pub fn encode<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
-    let too_large = || CodecError::TooLarge {
-        kind: T::KIND,
-        limit: T::MAX_BYTES,
-    };
-    let size = options::<T>()
-        .serialized_size(value)
-        .map_err(|_| too_large())?;
-    let size = usize::try_from(size).map_err(|_| too_large())?;
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + size);
-    bytes.extend_from_slice(&[T::KIND, T::VERSION]);
-    options::<T>()
-        .serialize_into(&mut bytes, value)
-        .map_err(|_| too_large())?;
+    encode_version(value, T::VERSION)
+}
+
+/// The bytes of `value` in this version, header included.
+///
+/// # Errors
+/// [`CodecError::TooLarge`] and [`CodecError::NotInVersion`].
+pub fn encode_version<T: Versioned>(value: &T, version: u8) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::with_capacity(64);
+    bytes.extend_from_slice(&[T::KIND, version]);
+    value.encode_body(version, &mut bytes)?;
+    if bytes.len() > T::MAX_BYTES {
+        return Err(CodecError::TooLarge {
+            kind: T::KIND.into(),
+            limit: T::MAX_BYTES,
+        });
+    }
     Ok(bytes)
 }
 
-/// The value that `bytes` hold.
+/// The value that `bytes` hold, in whatever version it was written.
 ///
 /// # Errors
 /// See [`CodecError`]; bytes after the value are an error too.
 pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (version, body) = header::<T>(bytes)?;
+    T::decode_body(version, body)
+}
+
+/// The version in which a value of this type was written, and its body.
+///
+/// # Errors
+/// As [`decode`], for what the header alone shows.
+pub(crate) fn header<T: Versioned>(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let [kind, version, body @ ..] = bytes else {
         return Err(CodecError::Empty);
     };
@@ -120,21 +212,21 @@ pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     }
     if *version > T::VERSION {
         return Err(CodecError::NewerVersion {
-            kind: *kind,
+            kind: T::KIND.into(),
             found: *version,
             known: T::VERSION,
         });
     }
-    let malformed = |reason: String| CodecError::Malformed {
-        kind: T::KIND,
-        reason,
-    };
-    if *version != T::VERSION {
-        return Err(malformed(format!("version {version} was never written")));
+    Ok((*version, body))
+}
+
+/// The error for a version that no program ever wrote.
+#[must_use]
+pub fn never_written(kind: u16, version: u8) -> CodecError {
+    CodecError::Malformed {
+        kind,
+        reason: format!("version {version} was never written"),
     }
-    options::<T>()
-        .deserialize(body)
-        .map_err(|error| malformed(error.to_string()))
 }
 
 /// The bytes of `value` and their checksum: of what stands alone in a file or a row.
@@ -163,12 +255,39 @@ pub fn unseal<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     decode(value)
 }
 
-fn options<T: Versioned>() -> impl Options {
-    let body_limit = T::MAX_BYTES.saturating_sub(HEADER_BYTES) as u64;
+/// Appends a shape of the value of this kind, which may be a mirror struct, to `bytes`.
+///
+/// # Errors
+/// [`CodecError::Malformed`] if the shape refuses to be written.
+pub fn to_body(kind: u16, value: &impl Serialize, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    // Without a limit: one would cost a pass over the value to add its bytes up.
     bincode::DefaultOptions::new()
         .with_fixint_encoding()
-        .with_limit(body_limit)
+        .serialize_into(bytes, value)
+        .map_err(|error| CodecError::Malformed {
+            kind,
+            reason: error.to_string(),
+        })
+}
+
+/// Reads a shape of the value of this kind, which may be a mirror struct.
+///
+/// # Errors
+/// [`CodecError::Malformed`]; bytes after the value are an error too.
+pub fn from_body<T: DeserializeOwned>(
+    kind: u16,
+    body: &[u8],
+    max_bytes: usize,
+) -> Result<T, CodecError> {
+    bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .with_limit(max_bytes.saturating_sub(HEADER_BYTES) as u64)
         .reject_trailing_bytes()
+        .deserialize(body)
+        .map_err(|error| CodecError::Malformed {
+            kind,
+            reason: error.to_string(),
+        })
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
-//! The times that an entry carries, and the entry itself.
+//! The times that an entry carries, the entry itself, and its bytes.
 //!
 //! `apply` reads no clock: the leader stamps every entry with two times, and all replicas see the
 //! same. `wall_ms` is the leader's wall clock; fences are judged by it, and dates shown to people
 //! come from it. `cluster_ms` is a clock that only the cluster has; leases expire by it, so that no
 //! step of a wall clock can end or freeze one.
 
+use std::ops::Deref;
+
 use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Versioned;
-use crate::command::Command;
+use crate::cluster::commands::ClusterCommand;
+use crate::codec::frame::{self, Frame, Framed};
+use crate::codec::{self, Bytes, CodecError, Versioned};
+use crate::domains::Command;
+use crate::level::Level;
 use crate::newtypes::ClusterMs;
+use crate::v1::{self, EntryV1};
 
 /// The most commands in one entry.
 ///
@@ -37,7 +43,198 @@ pub struct Entry {
     pub commands: Vec<Command>,
 }
 
+/// The body of version 2, before it is known whether each frame is.
+#[derive(Deserialize)]
+struct Frames {
+    stamp: Stamp,
+    commands: Vec<Frame>,
+}
+
 impl Versioned for Entry {
     const KIND: u8 = 1;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn version_at(level: Level) -> u8 {
+        if level < Level::FRAMES { 1 } else { 2 }
+    }
+
+    fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
+        let kind = Self::KIND.into();
+        match version {
+            1 => {
+                let entry: EntryV1 = codec::from_body(kind, body, Self::MAX_BYTES)?;
+                Ok(entry.into())
+            }
+            2 => {
+                let Frames { stamp, commands } = codec::from_body(kind, body, Self::MAX_BYTES)?;
+                let commands: Vec<Command> = frame::read_all(&commands)?;
+                check_level(&commands)?;
+                Ok(Self { stamp, commands })
+            }
+            _ => Err(codec::never_written(kind, version)),
+        }
+    }
+
+    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        let kind = Self::KIND.into();
+        match version {
+            1 => {
+                let commands = self.commands.iter().map(v1::Command::of);
+                let commands: Option<Vec<_>> = commands.collect();
+                let commands = commands.ok_or(CodecError::NotInVersion { kind, version })?;
+                let stamp = self.stamp;
+                codec::to_body(kind, &EntryV1 { stamp, commands }, bytes)
+            }
+            2 => codec::to_body(kind, self, bytes),
+            _ => Err(CodecError::NotInVersion { kind, version }),
+        }
+    }
+}
+
+impl From<EntryV1> for Entry {
+    fn from(entry: EntryV1) -> Self {
+        Self {
+            stamp: entry.stamp,
+            commands: entry.into_commands(),
+        }
+    }
+}
+
+/// Refuses a raise to a level that only a newer program knows: to apply it is to be part of it.
+fn check_level(commands: &[Command]) -> Result<(), CodecError> {
+    for command in commands {
+        if let Command::Cluster(ClusterCommand::RaiseLevel { to, .. }) = command
+            && *to > Level::NEWEST
+        {
+            return Err(CodecError::NewerLevel {
+                found: *to,
+                known: Level::NEWEST,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Why the leader does not propose an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    /// A command of a level that the cluster is not at: a member may be too old to read it.
+    #[error("command {kind} in version {version} needs level {since}: the cluster is at {level}")]
+    AboveLevel {
+        /// The command's kind.
+        kind: u16,
+        /// Its version.
+        version: u8,
+        /// The level that brought it.
+        since: Level,
+        /// The cluster's level.
+        level: Level,
+    },
+    /// More commands than an entry may have.
+    #[error("an entry has {count} commands, at most {MAX_COMMANDS_PER_ENTRY} are allowed")]
+    TooManyCommands {
+        /// How many there are.
+        count: usize,
+    },
+    /// The entry does not become bytes.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+}
+
+/// An entry with its bytes, header included: encoded once, where it is proposed, and the same in
+/// the log and on the way to every member.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncodedEntry {
+    entry: Entry,
+    bytes: Bytes,
+}
+
+impl EncodedEntry {
+    /// Encodes an entry as a cluster at this level does.
+    ///
+    /// # Errors
+    /// See [`EntryError`].
+    pub fn new(entry: Entry, level: Level) -> Result<Self, EntryError> {
+        let count = entry.commands.len();
+        if count > MAX_COMMANDS_PER_ENTRY {
+            return Err(EntryError::TooManyCommands { count });
+        }
+        for command in &entry.commands {
+            check_command(command, level)?;
+        }
+        let version = Entry::version_at(level);
+        let encoded = match codec::encode_version(&entry, version) {
+            // Every member can read it: this is what a raise from the first level stands in.
+            Err(CodecError::NotInVersion { .. }) => codec::encode_version(&entry, Entry::VERSION),
+            encoded => encoded,
+        };
+        let bytes = encoded?.into();
+        Ok(Self { entry, bytes })
+    }
+
+    /// Reads an entry of any version.
+    ///
+    /// # Errors
+    /// See [`CodecError`]; [`CodecError::is_newer`] if it is one of a newer program.
+    pub fn decode(bytes: Bytes) -> Result<Self, CodecError> {
+        let entry = codec::decode(&bytes.0)?;
+        Ok(Self { entry, bytes })
+    }
+
+    /// Kind, version and body.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The entry in version 1, if that is its version: where it stands inside of another value, it
+    /// stands there without a length.
+    ///
+    /// # Errors
+    /// [`CodecError::Malformed`], which does not happen to what was encoded or decoded.
+    pub fn first_version(&self) -> Result<Option<EntryV1>, CodecError> {
+        match *self.bytes.0 {
+            [_, 1, ref body @ ..] => {
+                codec::from_body(Entry::KIND.into(), body, Entry::MAX_BYTES).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The entry that was read in version 1 inside of another value.
+    ///
+    /// # Errors
+    /// As [`EncodedEntry::first_version`].
+    pub fn of_first_version(entry: EntryV1) -> Result<Self, CodecError> {
+        let mut bytes = vec![Entry::KIND, 1];
+        codec::to_body(Entry::KIND.into(), &entry, &mut bytes)?;
+        let entry = entry.into();
+        let bytes = bytes.into();
+        Ok(Self { entry, bytes })
+    }
+}
+
+impl Deref for EncodedEntry {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+/// Refuses a command that a cluster at this level does not know.
+///
+/// # Errors
+/// [`EntryError::AboveLevel`].
+pub fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
+    let row = command.frame_row()?;
+    if row.since > level {
+        return Err(EntryError::AboveLevel {
+            kind: row.kind,
+            version: row.version,
+            since: row.since,
+            level,
+        });
+    }
+    Ok(())
 }

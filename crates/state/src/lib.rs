@@ -8,52 +8,68 @@
 //! - the reads of [`State`] see what was applied;
 //! - [`State::drain_changes`], [`State::rows`] and [`State::from_rows`] are its bytes, and
 //!   [`State::digest`] their fingerprint;
-//! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent.
+//! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent;
+//! - [`Level`] is up to where the formats of a cluster have come.
 
+mod apply;
 mod census;
 mod cluster;
 pub mod codec;
-mod command;
+mod context;
+mod deadlines;
+mod domains;
 mod entry;
 mod foreign;
+mod layouts;
+mod level;
 mod newtypes;
-mod outcome;
-mod refusal;
+mod restore;
+mod row;
 mod rows;
 mod sequences;
 mod state;
 mod table;
+mod tables;
 mod text;
+mod v1;
 mod workers;
 
 pub use census::{Census, Counted, Counts};
-pub use codec::{CodecError, Versioned, decode, encode};
-pub use command::{
-    AllocateNodeId, Command, MAX_GRANT_SIZE, MAX_REQUESTS_PER_STRICT_NEXT, MAX_STRICT_COUNT,
-    NextRequest, TakeLease,
+pub use cluster::commands::{
+    AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Found, FoundingError,
+    MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
 };
-pub use workers::leases::{Holder, LeaseView, WorkerRecord};
+pub use cluster::nodes::{AddedNode, NodeRecord, RegisteredStart};
+pub use cluster::restoration::{MAX_STAMP_MS, RestorationRecord};
+pub use cluster::settings::{MIN_WINDOW_TICKS, Settings};
+pub use codec::{CodecError, Versioned, decode, encode};
+pub use deadlines::MAX_PASSED_PER_ENTRY;
+pub use domains::{Command, Outcome, Refusal};
+pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, Stamp, check_command};
+pub use level::{Level, LogPosition};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, MAX_SEQUENCE_NAME_BYTES, NodeId, Revision,
     SequenceName, SequenceNameError,
 };
-pub use cluster::nodes::{AddedNode, NodeRecord, RegisteredStart};
-pub use outcome::{LeaseGrant, NextGrant, Outcome, Outcomes, SegmentGrant, ValueRange};
-pub use refusal::Refusal;
-pub use cluster::restoration::{
-    MAX_STAMP_MS, Raise, RaisedSequence, Restoration, RestorationError, RestorationRecord,
-};
-pub use rows::{Changes, Row, RowChange, RowError, StateLoader, row_hash};
+pub use restore::{Raise, RaisedSequence, Restoration, RestorationError};
+pub use row::{Changes, Row, RowChange, RowError, row_hash};
+pub use rows::StateLoader;
 /// The crate of ticks, layouts and progressions, for those who know it through the state alone.
 pub use seqd_idgen as idgen;
-pub use sequences::{
-    DefinitionError, MAX_RANGES_PER_NEXT, MAX_SEGMENT_TARGET_MS, Run, SegmentSizes,
-    SequenceDefinition, SequenceMode, SequenceRecord,
+pub use sequences::commands::{
+    MAX_STRICT_COUNT, NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome,
+    SequenceRefusal, ValueRange,
 };
-pub use cluster::settings::{
-    Found, FoundingError, MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
-    MIN_WINDOW_TICKS, Settings,
+pub use sequences::definition::{
+    DefinitionError, MAX_GRANT_SIZE, MAX_SEGMENT_TARGET_MS, SegmentSizes, SequenceDefinition,
+    SequenceMode,
 };
-pub use entry::{Entry, MAX_COMMANDS_PER_ENTRY, Stamp};
+pub use sequences::grants::{MAX_RANGES_PER_NEXT, Run, SequenceRecord};
 pub use state::State;
-pub use text::TextField;
+pub use table::Count;
+pub use text::{TextField, TextRefusal};
+pub use v1::EntryV1;
+pub use workers::commands::{
+    Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
+};
+pub use workers::leases::{LeaseView, WorkerRecord};

@@ -9,8 +9,9 @@ use std::collections::btree_map::Entry;
 use std::fmt::Debug;
 use std::ops::RangeBounds;
 
-use crate::codec::{Versioned, decode, encode};
-use crate::rows::{Row, RowChange, RowError, row_hash};
+use crate::codec::{Versioned, encode_version, header};
+use crate::level::Level;
+use crate::row::{Row, RowChange, RowError, row_hash};
 
 /// A value that is kept in rows of its own.
 pub(crate) trait Record: Versioned + Clone + Debug {
@@ -18,6 +19,8 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     type Key: Ord + Clone + Debug;
     /// The first byte of their keys. Never given to another kind.
     const PREFIX: u8;
+    /// Whether there is at most one.
+    const IS_SINGLE: bool = false;
     /// Appends what follows the prefix in a row's key. Keys sort as their bytes do.
     fn write_key(key: &Self::Key, bytes: &mut Vec<u8>);
     /// The key that `write_key` wrote.
@@ -25,6 +28,10 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     /// Whether the record keeps the rules of its type.
     fn is_sound(&self) -> bool {
         true
+    }
+    /// Whether the record is only kept of something that is gone.
+    fn is_gone(&self) -> bool {
+        false
     }
 }
 
@@ -39,6 +46,7 @@ macro_rules! singleton {
         impl $crate::table::Record for $record {
             type Key = ();
             const PREFIX: u8 = $prefix;
+            const IS_SINGLE: bool = true;
 
             fn write_key(_: &(), _: &mut Vec<u8>) {}
 
@@ -53,6 +61,10 @@ pub(crate) use singleton;
 #[derive(Debug, Clone)]
 struct Slot<R> {
     record: R,
+    /// The version that the row is written in: that of its bytes, or, once it was touched, the one
+    /// that the cluster's level had then. So the bytes follow from the log, whichever program wrote
+    /// them.
+    version: u8,
     /// Whether the row's hash before the change is remembered in `Table::before`.
     touched: bool,
 }
@@ -70,6 +82,8 @@ pub(crate) struct Table<R: Record> {
     before: BTreeMap<R::Key, u128>,
     /// The sum of the rows' hashes at the last drain.
     sum: u128,
+    /// The version in which rows that are touched are written from then on.
+    version: u8,
 }
 
 impl<R: Record> Default for Table<R> {
@@ -78,12 +92,17 @@ impl<R: Record> Default for Table<R> {
             slots: BTreeMap::new(),
             before: BTreeMap::new(),
             sum: 0,
+            version: R::version_at(Level::FIRST),
         }
     }
 }
 
 impl<R: Record> Table<R> {
-    pub(crate) fn get(&self, key: &R::Key) -> Option<&R> {
+    pub(crate) fn get<Q>(&self, key: &Q) -> Option<&R>
+    where
+        R::Key: std::borrow::Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
         self.slots.get(key).map(|slot| &slot.record)
     }
 
@@ -98,27 +117,29 @@ impl<R: Record> Table<R> {
         let slot = self.slots.get_mut(key)?;
         if !slot.touched {
             slot.touched = true;
-            let (key_bytes, value) = row_of(key, &slot.record);
-            self.before
-                .insert(key.clone(), row_hash(&key_bytes, &value));
+            let (key_bytes, value) = row_of(key, slot);
+            // A row that was removed and put back since the last drain has its hash there.
+            let hash = || row_hash(&key_bytes, &value);
+            self.before.entry(key.clone()).or_insert_with(hash);
         }
+        slot.version = self.version;
         Some(&mut slot.record)
     }
 
     /// The record, for a change; a new one if there is none.
     pub(crate) fn entry(&mut self, key: R::Key, new: impl FnOnce() -> R) -> &mut R {
         if self.get_mut(&key).is_none() {
-            self.before.insert(key.clone(), 0);
+            self.before.entry(key.clone()).or_insert(0);
         }
-        let slot = self.slots.entry(key);
-        &mut slot
-            .or_insert_with(|| {
-                Box::new(Slot {
-                    record: new(),
-                    touched: true,
-                })
+        let version = self.version;
+        let slot = self.slots.entry(key).or_insert_with(|| {
+            Box::new(Slot {
+                record: new(),
+                version,
+                touched: true,
             })
-            .record
+        });
+        &mut slot.record
     }
 
     /// Puts the record there, whatever was there before.
@@ -127,9 +148,28 @@ impl<R: Record> Table<R> {
             *place = record;
             return;
         }
-        self.before.insert(key.clone(), 0);
-        let touched = true;
-        self.slots.insert(key, Box::new(Slot { record, touched }));
+        self.before.entry(key.clone()).or_insert(0);
+        let slot = Slot {
+            record,
+            version: self.version,
+            touched: true,
+        };
+        self.slots.insert(key, Box::new(slot));
+    }
+
+    /// Takes the record out.
+    #[cfg_attr(
+        not(any(test, feature = "test-next-level")),
+        expect(dead_code, reason = "no table of this level drops its records")
+    )]
+    pub(crate) fn remove(&mut self, key: &R::Key) -> Option<R> {
+        self.get_mut(key)?;
+        self.slots.remove(key).map(|slot| slot.record)
+    }
+
+    /// Writes the rows that are touched from here on as this level does.
+    pub(crate) fn set_level(&mut self, level: Level) {
+        self.version = R::version_at(level);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&R::Key, &R)> {
@@ -148,18 +188,17 @@ impl<R: Record> Table<R> {
 
     /// All rows, in the order of their keys.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> {
-        self.iter().map(|(key, record)| row_of(key, record))
+        self.slots.iter().map(|(key, slot)| row_of(key, slot))
     }
 
     /// The sum of the hashes of all rows, touched ones included.
     pub(crate) fn hash_sum(&self) -> u128 {
         let mut sum = self.sum;
         for (key, before) in &self.before {
-            if let Some(record) = self.get(key) {
-                let (key_bytes, value) = row_of(key, record);
-                sum = sum
-                    .wrapping_sub(*before)
-                    .wrapping_add(row_hash(&key_bytes, &value));
+            sum = sum.wrapping_sub(*before);
+            if let Some(slot) = self.slots.get(key) {
+                let (key_bytes, value) = row_of(key, slot);
+                sum = sum.wrapping_add(row_hash(&key_bytes, &value));
             }
         }
         sum
@@ -168,12 +207,14 @@ impl<R: Record> Table<R> {
     /// Appends the touched rows to `changes` and forgets that they were touched.
     pub(crate) fn drain(&mut self, changes: &mut Vec<RowChange>) {
         for (key, before) in std::mem::take(&mut self.before) {
+            self.sum = self.sum.wrapping_sub(before);
             if let Some(slot) = self.slots.get_mut(&key) {
                 slot.touched = false;
-                let (key_bytes, value) = row_of(&key, &slot.record);
-                let hash = row_hash(&key_bytes, &value);
-                self.sum = self.sum.wrapping_sub(before).wrapping_add(hash);
+                let (key_bytes, value) = row_of(&key, slot);
+                self.sum = self.sum.wrapping_add(row_hash(&key_bytes, &value));
                 changes.push((key_bytes, Some(value)));
+            } else if before != 0 {
+                changes.push((row_key::<R>(&key), None));
             }
         }
     }
@@ -191,10 +232,12 @@ impl<R: Record> Table<R> {
             .get(1..)
             .and_then(R::read_key)
             .ok_or_else(|| RowError::UnknownKey { key: named() })?;
-        let record: R = decode(value).map_err(|source| RowError::Value {
+        let bad = |source| RowError::Value {
             key: named(),
             source,
-        })?;
+        };
+        let (version, body) = header::<R>(value).map_err(bad)?;
+        let record = R::decode_body(version, body).map_err(bad)?;
         if !record.is_sound() {
             return Err(RowError::Unsound { key: named() });
         }
@@ -202,6 +245,7 @@ impl<R: Record> Table<R> {
             Entry::Occupied(_) => return Err(RowError::Repeated { key: named() }),
             Entry::Vacant(place) => place.insert(Box::new(Slot {
                 record,
+                version,
                 touched: false,
             })),
         };
@@ -210,13 +254,101 @@ impl<R: Record> Table<R> {
     }
 }
 
-fn row_of<R: Record>(key: &R::Key, record: &R) -> Row {
-    let mut key_bytes = vec![R::PREFIX];
-    R::write_key(key, &mut key_bytes);
+/// How many records a table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Of what is there.
+    pub present: u64,
+    /// Of what is gone.
+    pub gone: u64,
+}
+
+impl Count {
+    pub(crate) fn of<R: Record>(table: &Table<R>) -> Self {
+        let gone = table.iter().filter(|(_, record)| record.is_gone()).count() as u64;
+        Self {
+            present: table.slots.len() as u64 - gone,
+            gone,
+        }
+    }
+}
+
+/// The key of a record's row.
+pub(crate) fn row_key<R: Record>(key: &R::Key) -> Vec<u8> {
+    let mut bytes = vec![R::PREFIX];
+    R::write_key(key, &mut bytes);
+    bytes
+}
+
+fn row_of<R: Record>(key: &R::Key, slot: &Slot<R>) -> Row {
     #[expect(
         clippy::expect_used,
-        reason = "apply bounds each text and list in a record, so none nears the codec's limit"
+        reason = "apply bounds each text and list in a record, so none nears the codec's limit, and \
+                  the version is one that this program read or that belongs to a level it supports"
     )]
-    let value = encode(record).expect("a record is far smaller than the codec's limit");
-    (key_bytes, value)
+    let value = encode_version(&slot.record, slot.version).expect("a record that can be written");
+    (row_key::<R>(key), value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::nodes::NodeRecord;
+    use crate::newtypes::NodeId;
+
+    fn node(name: &str) -> NodeRecord {
+        NodeRecord {
+            name: name.to_owned(),
+            added: None,
+            start: None,
+            removed: false,
+        }
+    }
+
+    fn sum_of_rows(table: &Table<NodeRecord>) -> u128 {
+        let hashes = table.rows().map(|(key, value)| row_hash(&key, &value));
+        hashes.fold(0, u128::wrapping_add)
+    }
+
+    fn drained(table: &mut Table<NodeRecord>) -> Vec<(u64, bool)> {
+        let mut changes = Vec::new();
+        table.drain(&mut changes);
+        assert_eq!(table.hash_sum(), sum_of_rows(table));
+        let id = |key: &[u8]| NodeRecord::read_key(&key[1..]).unwrap().0;
+        let changes = changes.iter();
+        changes
+            .map(|(key, value)| (id(key), value.is_some()))
+            .collect()
+    }
+
+    #[test]
+    fn a_record_that_is_taken_out_is_a_change_and_leaves_the_digest() {
+        let mut table = Table::default();
+        table.put(NodeId(1), node("a"));
+        table.put(NodeId(2), node("b"));
+        drained(&mut table);
+        assert_eq!(table.remove(&NodeId(1)), Some(node("a")));
+        assert_eq!(table.remove(&NodeId(1)), None);
+        assert_eq!(table.hash_sum(), sum_of_rows(&table));
+        assert_eq!(drained(&mut table), [(1, false)]);
+        // One that was never drained leaves no trace.
+        table.put(NodeId(3), node("c"));
+        table.remove(&NodeId(3));
+        assert_eq!(drained(&mut table), []);
+    }
+
+    #[test]
+    fn a_record_that_comes_back_between_two_drains_is_one_change() {
+        let mut table = Table::default();
+        table.put(NodeId(1), node("a"));
+        drained(&mut table);
+        table.remove(&NodeId(1));
+        table.put(NodeId(1), node("b"));
+        assert_eq!(table.hash_sum(), sum_of_rows(&table));
+        assert_eq!(drained(&mut table), [(1, true)]);
+        table.remove(&NodeId(1));
+        table.entry(NodeId(1), || node("c"));
+        table.remove(&NodeId(1));
+        assert_eq!(drained(&mut table), [(1, false)]);
+    }
 }

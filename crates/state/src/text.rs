@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::Refusal;
+use crate::codec::frame::{FrameRow, FrameTable, row};
 
 /// A text in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,11 +54,34 @@ impl std::fmt::Display for TextField {
     }
 }
 
+/// Why a text is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum TextRefusal {
+    /// A text that is empty, too long or has control characters.
+    #[error(
+        "the {field} has {length} bytes; 1 to {limit}, without control characters, are allowed"
+    )]
+    InvalidText {
+        /// Which text.
+        field: TextField,
+        /// Its length in bytes.
+        length: u64,
+        /// The most bytes allowed.
+        limit: u64,
+    },
+}
+
+impl FrameTable for TextRefusal {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0401), // InvalidText
+    ];
+}
+
 /// Refuses a text that is empty, too long, or (but for a description) has control characters.
 ///
 /// Which characters are control characters never changes: Unicode promises that. So this answers
 /// alike in every version of the program.
-pub(crate) fn check(field: TextField, text: &str) -> Result<(), Refusal> {
+pub(crate) fn check(field: TextField, text: &str) -> Result<(), TextRefusal> {
     let sound = match field {
         TextField::Description => true,
         _ => !text.is_empty() && !text.chars().any(char::is_control),
@@ -66,7 +89,7 @@ pub(crate) fn check(field: TextField, text: &str) -> Result<(), Refusal> {
     if sound && text.len() <= field.max_bytes() {
         return Ok(());
     }
-    Err(Refusal::InvalidText {
+    Err(TextRefusal::InvalidText {
         field,
         length: text.len() as u64,
         limit: field.max_bytes() as u64,

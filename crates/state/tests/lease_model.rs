@@ -15,6 +15,7 @@ use proptest::sample::Index;
 use seqd_idgen::{Layout, Tick, WorkerId};
 use seqd_state::{
     ClusterMs, Command, Entry, LeaseGrant, LeaseId, Outcome, Refusal, Stamp, State, TakeLease,
+    WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, founded, stamp};
 
@@ -76,10 +77,13 @@ struct World {
 impl World {
     fn apply(&mut self, stamp: Stamp, command: Command) -> Outcome {
         self.cluster = self.cluster.max(stamp.cluster_ms);
-        let mut outcomes = self.state.apply(&Entry {
-            stamp,
-            commands: vec![command],
-        });
+        let mut outcomes = self.state.apply(
+            &Entry {
+                stamp,
+                commands: vec![command],
+            },
+            None,
+        );
         outcomes.pop().unwrap()
     }
 
@@ -125,19 +129,19 @@ impl World {
 
     fn take(&mut self, stamp: Stamp, owner: u8, fence: Tick) {
         let owner = format!("owner {owner}");
-        let command = Command::TakeLease(TakeLease {
+        let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: LAYOUT.to_owned(),
             owner: owner.clone(),
             node: None,
             boot: 0,
             fence,
             datacenter: None,
-        });
+        }));
         let outcome = self.apply(stamp, command);
         let now = self.layout.tick_at(stamp.wall_ms).unwrap();
         let expected = self.expected_worker(&owner, now);
         match outcome {
-            Outcome::LeaseTaken(grant) => {
+            Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => {
                 assert_eq!(Some(grant.worker), expected);
                 assert_eq!(grant.fence, fence);
                 assert!(grant.from_tick >= now && grant.from_tick < fence);
@@ -163,12 +167,19 @@ impl World {
                     used,
                 });
             }
-            Outcome::Refused(Refusal::WorkersExhausted { retry_after_ms, .. }) => {
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::WorkersExhausted {
+                retry_after_ms,
+                ..
+            })) => {
                 assert_eq!(expected, None);
                 assert!(retry_after_ms > 0);
             }
-            Outcome::Refused(Refusal::FenceTooFar { limit, .. }) => assert!(fence > limit),
-            Outcome::Refused(Refusal::FenceTooLow { .. }) => assert!(fence <= now),
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::FenceTooFar { limit, .. })) => {
+                assert!(fence > limit)
+            }
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::FenceTooLow { .. })) => {
+                assert!(fence <= now)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -183,14 +194,14 @@ impl World {
         } = known.grant;
         match self.apply(
             stamp,
-            Command::ExtendLease {
+            Command::Workers(WorkerCommand::ExtendLease {
                 layout,
                 worker,
                 lease,
                 fence,
-            },
+            }),
         ) {
-            Outcome::LeaseExtended { fence: recorded } => {
+            Outcome::Workers(WorkerOutcome::LeaseExtended { fence: recorded }) => {
                 assert!(self.is_latest_unreleased(which));
                 assert_eq!(recorded, known.end.max(fence));
                 let now = self.layout.tick_at(stamp.wall_ms).unwrap();
@@ -198,7 +209,7 @@ impl World {
                 self.leases[which].end = recorded;
                 self.leases[which].used = self.cluster;
             }
-            Outcome::Refused(Refusal::LeaseLost { holder, .. }) => {
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { holder, .. })) => {
                 assert!(!self.is_latest_unreleased(which));
                 let live = self.latest(worker).filter(|latest| self.is_live(latest));
                 assert_eq!(
@@ -206,7 +217,9 @@ impl World {
                     live.map(|l| l.grant.lease)
                 );
             }
-            Outcome::Refused(Refusal::FenceTooFar { limit, .. }) => assert!(fence > limit),
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::FenceTooFar { limit, .. })) => {
+                assert!(fence > limit)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -222,14 +235,14 @@ impl World {
         } = known.grant;
         match self.apply(
             stamp,
-            Command::ReleaseLease {
+            Command::Workers(WorkerCommand::ReleaseLease {
                 layout,
                 worker,
                 lease,
                 last_tick,
-            },
+            }),
         ) {
-            Outcome::LeaseReleased { fence } => {
+            Outcome::Workers(WorkerOutcome::LeaseReleased { fence }) => {
                 assert!(self.is_latest_unreleased(which));
                 let after = last_tick.map_or(known.end, |last| Tick(last.0 + 1));
                 assert_eq!(fence, after);
@@ -238,10 +251,10 @@ impl World {
                 self.leases[which].released = true;
                 self.leases[which].used = self.cluster;
             }
-            Outcome::Refused(Refusal::LeaseLost { .. }) => {
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. })) => {
                 assert!(!self.is_latest_unreleased(which));
             }
-            Outcome::Refused(Refusal::ReleaseOutsideWindow { .. }) => {
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::ReleaseOutsideWindow { .. })) => {
                 assert!(last_tick.is_some_and(|t| t >= known.end || t.0 + 1 < from_tick.0));
             }
             other => panic!("{other:?}"),
@@ -319,38 +332,45 @@ fn before_a_layouts_epoch_nothing_is_leased() {
     let mut state = founded();
     let mut stamp = stamp(0, 0);
     stamp.wall_ms.0 = EPOCH_MS - 1;
-    let command = Command::TakeLease(TakeLease {
+    let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
         layout: LAYOUT.to_owned(),
         owner: "a".to_owned(),
         node: None,
         boot: 0,
         fence: Tick(1),
         datacenter: None,
-    });
-    let outcomes = state.apply(&Entry {
-        stamp,
-        commands: vec![command],
-    });
+    }));
+    let outcomes = state.apply(
+        &Entry {
+            stamp,
+            commands: vec![command],
+        },
+        None,
+    );
     let [
-        Outcome::Refused(Refusal::BeforeLayoutEpoch {
-            epoch_ms: EPOCH_MS, ..
-        }),
+        Outcome::Refused(Refusal::Workers(WorkerRefusal::BeforeLayoutEpoch {
+            epoch_ms: EPOCH_MS,
+            ..
+        })),
     ] = outcomes.as_slice()
     else {
         panic!("{outcomes:?}");
     };
-    let extend = Command::ExtendLease {
+    let extend = Command::Workers(WorkerCommand::ExtendLease {
         layout: LAYOUT.to_owned(),
         worker: WorkerId(0),
         lease: LeaseId(4),
         fence: Tick(1),
-    };
-    let outcomes = state.apply(&Entry {
-        stamp,
-        commands: vec![extend],
     });
+    let outcomes = state.apply(
+        &Entry {
+            stamp,
+            commands: vec![extend],
+        },
+        None,
+    );
     assert!(matches!(
         outcomes[0],
-        Outcome::Refused(Refusal::LeaseLost { .. })
+        Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))
     ));
 }

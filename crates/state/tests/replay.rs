@@ -8,7 +8,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use seqd_state::{CodecError, Entry, Outcomes, RowError, State, decode, encode, row_hash};
+use seqd_state::codec::frame;
+use seqd_state::{CodecError, Entry, Outcome, RowError, State, decode, encode, row_hash};
+use support::scripts::MEMBERSHIP;
 use support::{digest_of_rows, founded, scripts};
 
 proptest! {
@@ -18,13 +20,13 @@ proptest! {
     fn two_replicas_agree_on_outcomes_rows_and_digest(entries in scripts::entries(60)) {
         let (mut one, mut other) = (State::new(), State::new());
         for entry in &entries {
-            let outcomes = one.apply(entry);
+            let outcomes = one.apply(entry, MEMBERSHIP);
             prop_assert_eq!(outcomes.len(), entry.commands.len());
             let read_back: Entry = decode(&encode(entry).unwrap()).unwrap();
             prop_assert_eq!(&read_back, entry);
-            prop_assert_eq!(&other.apply(&read_back), &outcomes);
-            let outcomes = Outcomes(outcomes);
-            let read_back: Outcomes = decode(&encode(&outcomes).unwrap()).unwrap();
+            prop_assert_eq!(&other.apply(&read_back, MEMBERSHIP), &outcomes);
+            let frames = frame::write_all(&outcomes).unwrap();
+            let read_back: Vec<Outcome> = frame::read_all(&frames).unwrap();
             prop_assert_eq!(read_back, outcomes);
         }
         prop_assert!(one.rows().eq(other.rows()));
@@ -40,7 +42,7 @@ proptest! {
         let mut state = State::new();
         let mut stored = BTreeMap::new();
         for (entry, drain) in entries.iter().zip(drains) {
-            state.apply(entry);
+            state.apply(entry, MEMBERSHIP);
             prop_assert_eq!(state.digest(), digest_of_rows(&state));
             if drain {
                 let changes = state.drain_changes();
@@ -63,7 +65,7 @@ proptest! {
     ) {
         let mut state = State::new();
         for entry in &before {
-            state.apply(entry);
+            state.apply(entry, MEMBERSHIP);
         }
         let mut rows: Vec<_> = state.rows().collect();
         prop_assert!(rows.is_sorted(), "rows come in the order of their keys");
@@ -73,7 +75,7 @@ proptest! {
         prop_assert_eq!(read_back.next_deadline(), state.next_deadline());
         prop_assert!(read_back.drain_changes().rows.is_empty());
         for entry in &after {
-            prop_assert_eq!(read_back.apply(entry), state.apply(entry));
+            prop_assert_eq!(read_back.apply(entry, MEMBERSHIP), state.apply(entry, MEMBERSHIP));
             prop_assert_eq!(read_back.next_deadline(), state.next_deadline());
         }
         prop_assert!(read_back.rows().eq(state.rows()));

@@ -15,8 +15,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 use seqd_state::{
-    ClusterMs, Command, Entry, GrantToken, LeaseId, Outcome, Refusal, Restoration, SequenceMode,
-    SequenceName, Stamp, State, TakeLease,
+    ClusterCommand, ClusterMs, ClusterOutcome, ClusterRefusal, Command, Entry, GrantToken, LeaseId,
+    Outcome, Refusal, Restoration, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
+    Stamp, State, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, founded, name, stamp, strict_next};
 
@@ -106,10 +107,13 @@ impl World {
     }
 
     fn apply(&mut self, command: Command) -> Outcome {
-        let mut outcomes = self.state.apply(&Entry {
-            stamp: self.now(),
-            commands: vec![command],
-        });
+        let mut outcomes = self.state.apply(
+            &Entry {
+                stamp: self.now(),
+                commands: vec![command],
+            },
+            None,
+        );
         for name in [name("order"), name("bill")] {
             let index = self.state.sequence(&name).unwrap().next_index;
             let reached = self.reached.entry(name).or_default();
@@ -145,14 +149,14 @@ impl World {
             }
             Work::Grant { size, after } => {
                 let after = self.last_grant.filter(|_| *after);
-                let grant = Command::GrantSegment {
+                let grant = Command::Sequences(SequenceCommand::GrantSegment {
                     name: name("order"),
                     size: *size,
                     after,
-                };
+                });
                 let before = self.reached.get(&name("order")).copied().unwrap_or(0);
                 match self.apply(grant) {
-                    Outcome::SegmentGranted(grant) => {
+                    Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => {
                         assert!(grant.first_index <= before);
                         self.tokens.push(grant.token.0);
                         self.last_grant = Some(grant.token);
@@ -165,14 +169,14 @@ impl World {
                 let record = self.state.sequence(&name("order")).unwrap();
                 let start = record.run.map_or(0, |run| run.start);
                 let first_unused = start + (record.next_index - start) * part / 100;
-                self.apply(Command::ReturnTail {
+                self.apply(Command::Sequences(SequenceCommand::ReturnTail {
                     name: name("order"),
                     token,
                     first_unused,
-                });
+                }));
             }
             Work::Next { count } => {
-                self.apply(strict_next(&[("bill", *count)]));
+                self.apply(strict_next("bill", *count));
             }
         }
     }
@@ -193,22 +197,23 @@ impl World {
         let outcome = match work {
             Work::Release { part, .. } => {
                 let last_tick = part.map(|part| Tick(from.0 + (end.0 - from.0) * part / 1_000));
-                self.apply(Command::ReleaseLease {
+                self.apply(Command::Workers(WorkerCommand::ReleaseLease {
                     layout,
                     worker,
                     lease,
                     last_tick,
-                })
+                }))
             }
-            _ => self.apply(Command::ExtendLease {
+            _ => self.apply(Command::Workers(WorkerCommand::ExtendLease {
                 layout,
                 worker,
                 lease,
                 fence,
-            }),
+            })),
         };
         match outcome {
-            Outcome::LeaseExtended { fence } | Outcome::LeaseReleased { fence } => {
+            Outcome::Workers(WorkerOutcome::LeaseExtended { fence })
+            | Outcome::Workers(WorkerOutcome::LeaseReleased { fence }) => {
                 self.leases[at].end = fence;
             }
             _ => {}
@@ -216,16 +221,16 @@ impl World {
     }
 
     fn take(&mut self, layout: &'static str, owner: u8, ahead_ms: u64) {
-        let command = Command::TakeLease(TakeLease {
+        let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: layout.to_owned(),
             owner: format!("owner {owner}"),
             node: None,
             boot: 0,
             fence: self.fence(layout, ahead_ms),
             datacenter: None,
-        });
+        }));
         match self.apply(command) {
-            Outcome::LeaseTaken(grant) => {
+            Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => {
                 for earlier in &self.leases {
                     let is_same = (earlier.layout, earlier.worker) == (layout, grant.worker);
                     assert!(
@@ -243,9 +248,9 @@ impl World {
                 });
             }
             Outcome::Refused(
-                Refusal::WorkersExhausted { .. }
-                | Refusal::FenceTooLow { .. }
-                | Refusal::WindowsBeginLater { .. },
+                Refusal::Workers(WorkerRefusal::WorkersExhausted { .. })
+                | Refusal::Workers(WorkerRefusal::FenceTooLow { .. })
+                | Refusal::Workers(WorkerRefusal::WindowsBeginLater { .. }),
             ) => {}
             other => panic!("{other:?}"),
         }
@@ -280,13 +285,23 @@ impl World {
         world.true_ms += gap_ms;
         world.off_ms = off_ms;
         let wall_ms = world.now().wall_ms;
-        let outcome = world.apply(Command::StampRestoration { wall_ms });
-        if let Outcome::Refused(Refusal::StampOutOfRange { from, .. }) = outcome {
+        let outcome = world.apply(Command::Cluster(ClusterCommand::StampRestoration {
+            wall_ms,
+        }));
+        if let Outcome::Refused(Refusal::Cluster(ClusterRefusal::StampOutOfRange {
+            from, ..
+        })) = outcome
+        {
             // Its clock is behind: it waits.
             world.true_ms += from.0 - wall_ms.0;
             let wall_ms = world.now().wall_ms;
-            let outcome = world.apply(Command::StampRestoration { wall_ms });
-            assert_eq!(outcome, Outcome::RestorationStamped { wall_ms });
+            let outcome = world.apply(Command::Cluster(ClusterCommand::StampRestoration {
+                wall_ms,
+            }));
+            assert_eq!(
+                outcome,
+                Outcome::Cluster(ClusterOutcome::RestorationStamped { wall_ms })
+            );
         }
         world
     }
@@ -315,16 +330,16 @@ proptest! {
         state.apply(&Entry {
             stamp: stamp(1_000, 0),
             commands: vec![
-                Command::CreateSequence {
+                Command::Sequences(SequenceCommand::Create {
                     name: name("order"),
                     definition: counting(SequenceMode::Segment),
-                },
-                Command::CreateSequence {
+                }),
+                Command::Sequences(SequenceCommand::Create {
                     name: name("bill"),
                     definition: counting(SequenceMode::Strict),
-                },
+                }),
             ],
-        });
+        }, None);
         let mut world = World {
             state,
             true_ms: 1_000_000,
@@ -363,27 +378,29 @@ proptest! {
 fn the_first_window_begins_exactly_behind_the_furthest_fence() {
     for layout in LAYOUTS.map(|layout| Layout::preset(layout).unwrap()) {
         let take = |fence| {
-            Command::TakeLease(TakeLease {
+            Command::Workers(WorkerCommand::TakeLease(TakeLease {
                 layout: layout.name().to_owned(),
                 owner: "a".to_owned(),
                 node: None,
                 boot: 0,
                 fence,
                 datacenter: None,
-            })
+            }))
         };
         let at = |state: &mut State, wall: u64, command| {
             let entry = Entry {
                 stamp: stamp(wall, 0),
                 commands: vec![command],
             };
-            state.apply(&entry).pop().unwrap()
+            state.apply(&entry, None).pop().unwrap()
         };
         let fence = |wall, ahead| layout.fence_at(WallMs(stamp(wall, 0).wall_ms.0 + ahead));
         let mut old = founded();
         let mut new = old.clone();
         let furthest = fence(100_500, WINDOW_MS + 2 * SKEW_MS);
-        let Outcome::LeaseTaken(lost) = at(&mut old, 100_500, take(furthest)) else {
+        let Outcome::Workers(WorkerOutcome::LeaseTaken(lost)) =
+            at(&mut old, 100_500, take(furthest))
+        else {
             panic!("the furthest fence is granted");
         };
         let restoration = Restoration {
@@ -395,14 +412,20 @@ fn the_first_window_begins_exactly_behind_the_furthest_fence() {
         };
         new.restore(&restoration).unwrap();
         let wall_ms = stamp(99_500, 0).wall_ms;
-        at(&mut new, 99_500, Command::StampRestoration { wall_ms });
+        at(
+            &mut new,
+            99_500,
+            Command::Cluster(ClusterCommand::StampRestoration { wall_ms }),
+        );
         let first = layout.wall_at(furthest).0 - EPOCH_MS;
         let early = at(&mut new, first - 1, take(fence(first, 1_000)));
         assert!(matches!(
             early,
-            Outcome::Refused(Refusal::WindowsBeginLater { .. })
+            Outcome::Refused(Refusal::Workers(WorkerRefusal::WindowsBeginLater { .. }))
         ));
-        let Outcome::LeaseTaken(grant) = at(&mut new, first, take(fence(first, 1_000))) else {
+        let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) =
+            at(&mut new, first, take(fence(first, 1_000)))
+        else {
             panic!("the first window begins there");
         };
         assert_eq!(grant.worker, lost.worker);
@@ -422,39 +445,46 @@ fn tokens_rise_over_two_restorations_at_one_time() {
         floors: BTreeMap::new(),
         margin: Some(0),
     };
-    let grant = || Command::GrantSegment {
-        name: name("order"),
-        size: 1,
-        after: None,
+    let grant = || {
+        Command::Sequences(SequenceCommand::GrantSegment {
+            name: name("order"),
+            size: 1,
+            after: None,
+        })
     };
     let at_once = |state: &mut State, command| {
         let entry = Entry {
             stamp: stamp(5_000, 0),
             commands: vec![command],
         };
-        state.apply(&entry).pop().unwrap()
+        state.apply(&entry, None).pop().unwrap()
     };
-    let stamped = || Command::StampRestoration {
-        wall_ms: stamp(5_000, 0).wall_ms,
+    let stamped = || {
+        Command::Cluster(ClusterCommand::StampRestoration {
+            wall_ms: stamp(5_000, 0).wall_ms,
+        })
     };
-    let create = Command::CreateSequence {
+    let create = Command::Sequences(SequenceCommand::Create {
         name: name("order"),
         definition: counting(SequenceMode::Segment),
-    };
+    });
     at_once(&mut state, create);
     state.restore(&restoration("c2")).unwrap();
     at_once(&mut state, stamped());
     let mut again = state.clone();
     let mut highest = 0;
     for _ in 0..1_000 {
-        if let Outcome::SegmentGranted(grant) = at_once(&mut state, grant()) {
+        if let Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) =
+            at_once(&mut state, grant())
+        {
             highest = grant.token.0;
         }
     }
     assert!(highest > 0);
     again.restore(&restoration("c3")).unwrap();
     at_once(&mut again, stamped());
-    let Outcome::SegmentGranted(grant) = at_once(&mut again, grant()) else {
+    let Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) = at_once(&mut again, grant())
+    else {
         panic!("a stamped cluster grants");
     };
     assert!(grant.token.0 > highest);

@@ -17,7 +17,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::Progression;
 use seqd_state::{
-    Command, Entry, Epoch, GrantToken, Outcome, SegmentGrant, SequenceMode, SequenceName, State,
+    Command, Entry, Epoch, GrantToken, Outcome, SegmentGrant, SequenceCommand, SequenceMode,
+    SequenceName, SequenceOutcome, State,
 };
 use support::{definition, founded, name, scripts, stamp, strict_next};
 
@@ -135,7 +136,10 @@ struct Mark {
 impl Mark {
     fn follow(&mut self, command: &Command, outcome: &Outcome) {
         match (command, outcome) {
-            (Command::GrantSegment { after, .. }, Outcome::SegmentGranted(grant)) => {
+            (
+                Command::Sequences(SequenceCommand::GrantSegment { after, .. }),
+                Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)),
+            ) => {
                 assert_eq!(
                     grant.first_index, self.next_index,
                     "grants touch and do not overlap"
@@ -147,17 +151,20 @@ impl Mark {
                 self.next_index = grant.first_index + grant.count;
             }
             (
-                Command::ReturnTail {
+                Command::Sequences(SequenceCommand::ReturnTail {
                     token,
                     first_unused,
                     ..
-                },
+                }),
                 outcome,
             ) => {
                 let valid = self.run.is_some_and(|(latest, start)| {
                     latest == *token && (start..=self.next_index).contains(first_unused)
                 });
-                let taken = matches!(outcome, Outcome::TailReturned { .. });
+                let taken = matches!(
+                    outcome,
+                    Outcome::Sequences(SequenceOutcome::TailReturned { .. })
+                );
                 assert!(
                     valid || !taken,
                     "a tail was taken back that nobody could give"
@@ -169,14 +176,14 @@ impl Mark {
                     };
                 }
             }
-            (_, Outcome::Advanced { next_index, .. }) => {
+            (_, Outcome::Sequences(SequenceOutcome::Advanced { next_index, .. })) => {
                 assert!(*next_index >= self.next_index, "advance moves forward only");
                 *self = Self {
                     next_index: *next_index,
                     run: None,
                 };
             }
-            (_, Outcome::SequenceDeleted { .. }) => self.run = None,
+            (_, Outcome::Sequences(SequenceOutcome::Deleted { .. })) => self.run = None,
             _ => {}
         }
     }
@@ -185,10 +192,10 @@ impl Mark {
 /// The sequence that a command of this script is about.
 fn subject(command: &Command) -> Option<&SequenceName> {
     match command {
-        Command::GrantSegment { name, .. }
-        | Command::ReturnTail { name, .. }
-        | Command::Advance { name, .. }
-        | Command::DeleteSequence { name, .. } => Some(name),
+        Command::Sequences(SequenceCommand::GrantSegment { name, .. })
+        | Command::Sequences(SequenceCommand::ReturnTail { name, .. })
+        | Command::Sequences(SequenceCommand::Advance { name, .. })
+        | Command::Sequences(SequenceCommand::Delete { name, .. }) => Some(name),
         _ => None,
     }
 }
@@ -228,10 +235,10 @@ impl World {
 
     fn create(&self, name: &SequenceName) -> Proposal {
         let definition = definition(SequenceMode::Segment, self.progression);
-        let command = Command::CreateSequence {
+        let command = Command::Sequences(SequenceCommand::Create {
             name: name.clone(),
             definition,
-        };
+        });
         Proposal {
             command,
             waiting: None,
@@ -254,7 +261,10 @@ impl World {
                 if !std::mem::replace(&mut holding.refilling, true) {
                     let after = holding.latest.map(|grant| grant.token);
                     let (name, size) = (name.clone(), *size);
-                    self.propose(Command::GrantSegment { name, size, after }, Some(*node));
+                    self.propose(
+                        Command::Sequences(SequenceCommand::GrantSegment { name, size, after }),
+                        Some(*node),
+                    );
                 }
             }
             Step::Use { node, count } => {
@@ -270,11 +280,11 @@ impl World {
                     let (name, token) = (name.clone(), latest.token);
                     let first_unused = holding.first_unused_of_last_run(&latest);
                     self.propose(
-                        Command::ReturnTail {
+                        Command::Sequences(SequenceCommand::ReturnTail {
                             name,
                             token,
                             first_unused,
-                        },
+                        }),
                         None,
                     );
                 }
@@ -324,20 +334,20 @@ impl World {
                     .and_then(|record| record.next_value());
                 let to = next.unwrap_or(0).saturating_add(*by);
                 self.propose(
-                    Command::Advance {
+                    Command::Sequences(SequenceCommand::Advance {
                         name: name.clone(),
                         to,
-                    },
+                    }),
                     None,
                 );
             }
             Step::Delete => {
                 let name = name.clone();
                 self.propose(
-                    Command::DeleteSequence {
+                    Command::Sequences(SequenceCommand::Delete {
                         name,
                         if_revision: None,
-                    },
+                    }),
                     None,
                 );
             }
@@ -354,10 +364,13 @@ impl World {
             .iter()
             .map(|proposal| proposal.command.clone())
             .collect();
-        let outcomes = self.state.apply(&Entry {
-            stamp: stamp(0, 0),
-            commands,
-        });
+        let outcomes = self.state.apply(
+            &Entry {
+                stamp: stamp(0, 0),
+                commands,
+            },
+            None,
+        );
         for (proposal, outcome) in batch.iter().zip(&outcomes) {
             if let Some(name) = subject(&proposal.command) {
                 let mark = self.marks.entry(name.clone()).or_default();
@@ -377,11 +390,13 @@ impl World {
     }
 
     fn learn(&mut self, proposal: &Proposal, outcome: &Outcome, lost: bool) {
-        let Command::GrantSegment { name, size, .. } = &proposal.command else {
+        let Command::Sequences(SequenceCommand::GrantSegment { name, size, .. }) =
+            &proposal.command
+        else {
             return;
         };
         let grant = match outcome {
-            Outcome::SegmentGranted(grant) => Some(*grant),
+            Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Some(*grant),
             _ => None,
         };
         if let Some(grant) = grant {
@@ -435,21 +450,19 @@ proptest! {
     ) {
         let mut state = founded();
         let definition = definition(SequenceMode::Strict, progression);
-        let create = Command::CreateSequence { name: name("a"), definition };
-        state.apply(&Entry { stamp: stamp(0, 0), commands: vec![create] });
+        let create = Command::Sequences(SequenceCommand::Create { name: name("a"), definition });
+        state.apply(&Entry { stamp: stamp(0, 0), commands: vec![create] }, None);
         let mut next = 0;
         for counts in requests {
-            let asked: Vec<_> = counts.iter().map(|count| ("a", *count)).collect();
-            let entry = Entry { stamp: stamp(0, 0), commands: vec![strict_next(&asked)] };
-            let outcomes = state.apply(&entry);
-            let [Outcome::StrictNext(answers)] = outcomes.as_slice() else {
-                panic!("{outcomes:?}");
-            };
-            for (answer, count) in answers.iter().zip(counts) {
+            let commands = counts.iter().map(|count| strict_next("a", *count)).collect();
+            let entry = Entry { stamp: stamp(0, 0), commands };
+            let outcomes = state.apply(&entry, None);
+            prop_assert_eq!(outcomes.len(), counts.len());
+            for (answer, count) in outcomes.iter().zip(counts) {
                 let expected: Option<Vec<i64>> =
                     (next..next + count).map(|index| progression.value_at(index)).collect();
                 match answer {
-                    Ok(grant) => {
+                    Outcome::Sequences(SequenceOutcome::Next(grant)) => {
                         prop_assert_eq!((grant.first_index, grant.count), (next, count));
                         let values: Vec<i64> = grant
                             .ranges
@@ -465,10 +478,11 @@ proptest! {
                         prop_assert_eq!(Some(values), expected);
                         next += count;
                     }
-                    Err(_) => {
+                    Outcome::Refused(_) => {
                         let many_passes = progression.cycle();
                         prop_assert!(count == 0 || expected.is_none() || many_passes);
                     }
+                    other => panic!("{other:?}"),
                 }
             }
             let record = state.sequence(&name("a")).unwrap();

@@ -45,7 +45,7 @@ impl Wanted {
         let minter = match query.layout.as_deref() {
             None => minter,
             Some(name) => {
-                layout_named(name)?;
+                layout_named(&app, name)?;
                 app.minters
                     .of(name)
                     .ok_or_else(|| invalid(format!("no layout {name}")))?
@@ -216,7 +216,7 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
 /// `/v1/ids/{id}`
 pub(crate) async fn parts(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let query: IdPartsQuery = ask.decode()?;
-    let layout = layout_named(query.layout.as_deref().unwrap_or("default"))?;
+    let layout = layout_named(&app, query.layout.as_deref().unwrap_or("default"))?;
     let format = match query.format.as_deref() {
         None => IdFormat::Dec,
         Some(name) => name.parse().map_err(refused)?,

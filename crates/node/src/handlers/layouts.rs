@@ -10,16 +10,18 @@ use super::cursor;
 use crate::app::App;
 use crate::http::answer::Answer;
 use crate::http::ask::Ask;
+use crate::replica::layouts;
 use crate::times::rfc3339;
 
 pub(crate) const LAYOUTS: &str = "/v1/layouts";
 pub(crate) const LAYOUT: &str = "/v1/layouts/{name}";
 
 /// The layout of that name, or a 404 that names the nearest.
-pub(crate) fn layout_named(name: &str) -> Result<Layout, Problem> {
-    Layout::preset(name).ok_or_else(|| {
-        let presets = Layout::presets();
-        let names: Vec<&str> = presets.iter().map(Layout::name).collect();
+pub(crate) fn layout_named(app: &App, name: &str) -> Result<Layout, Problem> {
+    let layouts = layouts(&app.raft);
+    let found = layouts.iter().find(|layout| layout.name() == name);
+    found.cloned().ok_or_else(|| {
+        let names: Vec<&str> = layouts.iter().map(Layout::name).collect();
         let shown: String = name.chars().take(80).collect();
         let problem = Problem::new(ErrorCode::NotFound, format!("there is no layout {shown:?}"));
         match nearest(name, &names) {
@@ -70,22 +72,21 @@ impl LayoutBody {
 }
 
 /// `GET /v1/layouts`
-pub(crate) async fn list(_: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
+pub(crate) async fn list(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let query: ListQuery = ask.decode()?;
     let limit = cursor::limit(query.limit)?;
     let after = cursor::name(query.cursor.as_deref())?;
     let prefix = query.prefix.unwrap_or_default();
-    let mut presets = Layout::presets();
-    presets.retain(|layout| layout.name().starts_with(&prefix));
-    presets.sort_by(|left, right| left.name().cmp(right.name()));
-    let items = presets
+    let mut found = layouts(&app.raft);
+    found.retain(|layout| layout.name().starts_with(&prefix));
+    let items = found
         .iter()
         .map(|layout| (layout.name().to_owned(), LayoutBody::of(layout)));
     Answer::json(&cursor::page(items, after.as_deref(), limit))
 }
 
 /// `GET /v1/layouts/{name}`
-pub(crate) async fn get(_: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
+pub(crate) async fn get(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let NoFields {} = ask.decode()?;
-    Answer::json(&LayoutBody::of(&layout_named(ask.name())?))
+    Answer::json(&LayoutBody::of(&layout_named(&app, ask.name())?))
 }

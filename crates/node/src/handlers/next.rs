@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqd_api::{ErrorCode, Next, NextRequest, Problem, Range};
-use seqd_state::{Command, Outcome, SequenceMode, SequenceName};
+use seqd_state::{Command, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome};
 
 use super::count_within;
 use super::sequences::{current, local, mode_of, name_of, propose, unexpected};
@@ -66,22 +66,10 @@ async fn strict_next(
         name: name.clone(),
         count,
     };
-    let command = Command::StrictNext {
-        requests: vec![request],
-    };
-    let granted = match propose(app, ask, command).await? {
-        Outcome::StrictNext(results) => results.into_iter().next(),
+    let command = Command::Sequences(SequenceCommand::Next(request));
+    let grant = match propose(app, ask, command).await? {
+        Outcome::Sequences(SequenceOutcome::Next(grant)) => grant,
         other => return Err(unexpected(&other)),
-    };
-    let grant = match granted {
-        Some(Ok(grant)) => grant,
-        Some(Err(refusal)) => return Err(refusals::state(&refusal)),
-        None => {
-            return Err(Problem::new(
-                ErrorCode::Internal,
-                "a strict request without an answer",
-            ));
-        }
     };
     if contiguous && grant.ranges.len() > 1 {
         let detail = "the sequence began again at its end: the values do not lie together and stay \

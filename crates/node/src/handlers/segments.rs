@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seqd_api::number_text;
 use seqd_api::{ErrorCode, Problem, Request};
-use seqd_state::{Command, GrantToken, Outcome};
+use seqd_state::{Command, GrantToken, Outcome, SequenceCommand, SequenceOutcome};
 use serde::{Deserialize, Serialize};
 
 use super::sequences::{current, name_of, propose, unexpected};
@@ -54,13 +54,13 @@ pub(crate) async fn grant(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let GrantRequest { size, after } = ask.decode()?;
     let name = name_of(&ask)?;
     let size = count_within(Some(size.unwrap_or(DEFAULT_SIZE)), MAX_SIZE)?;
-    let command = Command::GrantSegment {
+    let command = Command::Sequences(SequenceCommand::GrantSegment {
         name,
         size,
         after: after.map(GrantToken),
-    };
+    });
     match propose(&app, &ask, command).await? {
-        Outcome::SegmentGranted(grant) => Answer::json(&GrantBody {
+        Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Answer::json(&GrantBody {
             grant: grant.token.0,
             first: grant.first,
             last: grant.last,
@@ -102,13 +102,15 @@ pub(crate) async fn give_back(app: Arc<App>, ask: Ask) -> Result<Answer, Problem
         let detail = format!("{unused} is more than was ever granted of {name}");
         Problem::new(ErrorCode::GrantSuperseded, detail)
     })?;
-    let command = Command::ReturnTail {
+    let command = Command::Sequences(SequenceCommand::ReturnTail {
         name,
         token: GrantToken(token),
         first_unused,
-    };
+    });
     match propose(&app, &ask, command).await? {
-        Outcome::TailReturned { returned, .. } => Answer::json(&ReturnedBody { returned }),
+        Outcome::Sequences(SequenceOutcome::TailReturned { returned, .. }) => {
+            Answer::json(&ReturnedBody { returned })
+        }
         other => Err(unexpected(&other)),
     }
 }

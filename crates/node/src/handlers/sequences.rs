@@ -11,8 +11,8 @@ use seqd_api::{
 };
 use seqd_idgen::Progression;
 use seqd_state::{
-    Command, Outcome, Revision, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName,
-    SequenceRecord, State,
+    Command, Outcome, Revision, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
+    SequenceName, SequenceOutcome, SequenceRecord, State,
 };
 use tokio::time::{Instant, sleep};
 
@@ -169,14 +169,14 @@ pub(crate) async fn put(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
         demand_start(&app, &ask, &name).await?;
     }
     let definition = definition_of(&app, spec)?;
-    let command = Command::CreateSequence {
+    let command = Command::Sequences(SequenceCommand::Create {
         name: name.clone(),
         definition,
-    };
+    });
     let (created, revision) = match propose(&app, &ask, command).await? {
-        Outcome::SequenceCreated {
+        Outcome::Sequences(SequenceOutcome::Created {
             created, revision, ..
-        } => (created, revision),
+        }) => (created, revision),
         other => return Err(unexpected(&other)),
     };
     // It is done; a barrier that fails may not turn that into an error, so look here first.
@@ -289,12 +289,12 @@ pub(crate) async fn delete(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let DeleteSequenceQuery {} = ask.decode()?;
     let name = name_of(&ask)?;
     let if_revision = if_match(&ask)?;
-    let command = Command::DeleteSequence {
+    let command = Command::Sequences(SequenceCommand::Delete {
         name: name.clone(),
         if_revision,
-    };
+    });
     let epoch = match propose(&app, &ask, command).await? {
-        Outcome::SequenceDeleted { epoch } => epoch,
+        Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
         other => return Err(unexpected(&other)),
     };
     app.segments.discard(&name, epoch);
@@ -331,16 +331,16 @@ fn if_match(ask: &Ask) -> Result<Option<Revision>, Problem> {
 pub(crate) async fn advance(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let AdvanceRequest { to } = ask.decode()?;
     let name = name_of(&ask)?;
-    let command = Command::Advance {
+    let command = Command::Sequences(SequenceCommand::Advance {
         name: name.clone(),
         to,
-    };
+    });
     let (next, next_index, epoch) = match propose(&app, &ask, command).await? {
-        Outcome::Advanced {
+        Outcome::Sequences(SequenceOutcome::Advanced {
             next,
             next_index,
             epoch,
-        } => (next, next_index, epoch),
+        }) => (next, next_index, epoch),
         other => return Err(unexpected(&other)),
     };
     app.segments.discard(&name, epoch);

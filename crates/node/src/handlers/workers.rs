@@ -19,7 +19,7 @@ pub(crate) async fn list(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
     let limit = cursor::limit(query.limit)?;
     let after = cursor::name(query.cursor.as_deref())?;
     if let Some(layout) = &query.layout {
-        layout_named(layout)?;
+        layout_named(&app, layout)?;
     }
     let page = app.raft.state(|state| {
         let wanted = |view: &LeaseView<'_>| {

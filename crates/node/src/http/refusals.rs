@@ -5,7 +5,7 @@
 
 use seqd_api::{ErrorCode, Problem};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
-use seqd_state::Refusal;
+use seqd_state::{ClusterRefusal, Refusal, SequenceRefusal, TextRefusal, WorkerRefusal};
 
 use crate::times::rfc3339;
 
@@ -99,43 +99,54 @@ pub(crate) fn no_sequence(name: &str) -> Problem {
 
 /// A command that the state machine refused.
 pub(crate) fn state(refusal: &Refusal) -> Problem {
+    match refusal {
+        Refusal::Text(TextRefusal::InvalidText { .. }) => {
+            Problem::new(ErrorCode::InvalidArgument, refusal.to_string())
+        }
+        Refusal::Cluster(refusal) => cluster(refusal),
+        Refusal::Workers(refusal) => workers(refusal),
+        Refusal::Sequences(refusal) => sequences(refusal),
+    }
+}
+
+fn cluster(refusal: &ClusterRefusal) -> Problem {
     let detail = refusal.to_string();
     let code = match refusal {
-        Refusal::NotFounded => ErrorCode::NoQuorum,
-        Refusal::NodeRemoved { .. } => ErrorCode::NodeRemoved,
-        Refusal::NodeNameTaken { .. } => ErrorCode::AlreadyExists,
-        Refusal::StaleStart { .. } | Refusal::LeaseLost { .. } => ErrorCode::LeaseLost,
-        Refusal::UnknownLayout { .. } => ErrorCode::NotFound,
-        Refusal::LayoutExhausted { .. } => ErrorCode::LayoutExhausted,
-        Refusal::BeforeLayoutEpoch { .. } | Refusal::FenceTooLow { .. } => ErrorCode::ClockBehind,
-        Refusal::FenceTooFar { .. } => ErrorCode::ClockSkewed,
-        Refusal::WorkersExhausted { retry_after_ms, .. } => {
-            return Problem::new(ErrorCode::WorkersExhausted, detail)
-                .with_retry_after_ms(millis(*retry_after_ms));
-        }
-        Refusal::SequenceNotFound { name } => return no_sequence(name.as_str()),
-        Refusal::SequenceExists { name, .. } => {
-            return Problem::new(ErrorCode::AlreadyExists, detail)
-                .with_hint(format!("seqd seq get {name} shows the one that there is"));
-        }
-        Refusal::DefinitionDiffers { .. } => ErrorCode::AlreadyExists,
-        Refusal::RevisionMismatch { .. } => ErrorCode::PreconditionFailed,
-        Refusal::SequenceExhausted { .. } => ErrorCode::SequenceExhausted,
-        Refusal::CountOutOfRange { count: 0, .. } => ErrorCode::InvalidArgument,
-        Refusal::CountOutOfRange { .. } | Refusal::TooManyRequests { .. } => {
-            ErrorCode::CountTooLarge
-        }
-        Refusal::WouldGoBackwards { .. } => ErrorCode::WouldGoBackwards,
-        Refusal::GrantSuperseded { .. } | Refusal::TailOutsideRun { .. } => {
-            ErrorCode::GrantSuperseded
-        }
-        Refusal::TooManyCommands { .. } => ErrorCode::Overloaded,
-        Refusal::RestorationNotStamped { .. } => {
+        ClusterRefusal::NotFounded => ErrorCode::NoQuorum,
+        ClusterRefusal::NodeRemoved { .. } => ErrorCode::NodeRemoved,
+        ClusterRefusal::NodeNameTaken { .. } => ErrorCode::AlreadyExists,
+        ClusterRefusal::StaleStart { .. } => ErrorCode::LeaseLost,
+        ClusterRefusal::RestorationNotStamped { .. } => {
             return Problem::new(ErrorCode::ClockBehind, detail)
                 .with_retry_after_ms(1000)
                 .with_hint("check the clock of the leader (chronyc tracking); its log says why");
         }
-        Refusal::WindowsBeginLater {
+        ClusterRefusal::InvalidFounding(_) => ErrorCode::InvalidArgument,
+        ClusterRefusal::AlreadyFounded { .. }
+        | ClusterRefusal::UnknownNode { .. }
+        | ClusterRefusal::StampOutOfRange { .. }
+        | ClusterRefusal::NotRestored
+        | ClusterRefusal::MembershipChanged { .. }
+        | ClusterRefusal::LevelOutOfOrder { .. } => ErrorCode::Internal,
+    };
+    Problem::new(code, detail)
+}
+
+fn workers(refusal: &WorkerRefusal) -> Problem {
+    let detail = refusal.to_string();
+    let code = match refusal {
+        WorkerRefusal::LeaseLost { .. } => ErrorCode::LeaseLost,
+        WorkerRefusal::UnknownLayout { .. } => ErrorCode::NotFound,
+        WorkerRefusal::LayoutExhausted { .. } => ErrorCode::LayoutExhausted,
+        WorkerRefusal::BeforeLayoutEpoch { .. } | WorkerRefusal::FenceTooLow { .. } => {
+            ErrorCode::ClockBehind
+        }
+        WorkerRefusal::FenceTooFar { .. } => ErrorCode::ClockSkewed,
+        WorkerRefusal::WorkersExhausted { retry_after_ms, .. } => {
+            return Problem::new(ErrorCode::WorkersExhausted, detail)
+                .with_retry_after_ms(millis(*retry_after_ms));
+        }
+        WorkerRefusal::WindowsBeginLater {
             until,
             retry_after_ms,
             ..
@@ -145,18 +156,34 @@ pub(crate) fn state(refusal: &Refusal) -> Problem {
                 .with_retry_after_ms(millis(*retry_after_ms))
                 .with_extra("until", rfc3339(*until));
         }
-        Refusal::UnknownDatacenter { .. }
-        | Refusal::InvalidText { .. }
-        | Refusal::InvalidDefinition(_)
-        | Refusal::WrongMode { .. }
-        | Refusal::CannotAdvanceCycling { .. }
-        | Refusal::AdvanceOutOfRange { .. }
-        | Refusal::ReleaseOutsideWindow { .. }
-        | Refusal::InvalidFounding(_) => ErrorCode::InvalidArgument,
-        Refusal::AlreadyFounded { .. }
-        | Refusal::UnknownNode { .. }
-        | Refusal::StampOutOfRange { .. }
-        | Refusal::NotRestored => ErrorCode::Internal,
+        WorkerRefusal::UnknownDatacenter { .. } | WorkerRefusal::ReleaseOutsideWindow { .. } => {
+            ErrorCode::InvalidArgument
+        }
+    };
+    Problem::new(code, detail)
+}
+
+fn sequences(refusal: &SequenceRefusal) -> Problem {
+    let detail = refusal.to_string();
+    let code = match refusal {
+        SequenceRefusal::SequenceNotFound { name } => return no_sequence(name.as_str()),
+        SequenceRefusal::SequenceExists { name, .. } => {
+            return Problem::new(ErrorCode::AlreadyExists, detail)
+                .with_hint(format!("seqd seq get {name} shows the one that there is"));
+        }
+        SequenceRefusal::DefinitionDiffers { .. } => ErrorCode::AlreadyExists,
+        SequenceRefusal::RevisionMismatch { .. } => ErrorCode::PreconditionFailed,
+        SequenceRefusal::SequenceExhausted { .. } => ErrorCode::SequenceExhausted,
+        SequenceRefusal::CountOutOfRange { count: 0, .. } => ErrorCode::InvalidArgument,
+        SequenceRefusal::CountOutOfRange { .. } => ErrorCode::CountTooLarge,
+        SequenceRefusal::WouldGoBackwards { .. } => ErrorCode::WouldGoBackwards,
+        SequenceRefusal::GrantSuperseded { .. } | SequenceRefusal::TailOutsideRun { .. } => {
+            ErrorCode::GrantSuperseded
+        }
+        SequenceRefusal::InvalidDefinition(_)
+        | SequenceRefusal::WrongMode { .. }
+        | SequenceRefusal::CannotAdvanceCycling { .. }
+        | SequenceRefusal::AdvanceOutOfRange { .. } => ErrorCode::InvalidArgument,
     };
     Problem::new(code, detail)
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, ClockVerdict, Generator, TickError};
 use seqd_raft::ProposeError;
-use seqd_state::{Command, LeaseGrant, Outcome, Refusal, TakeLease};
+use seqd_state::{
+    Command, LeaseGrant, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::minter::Holder;
@@ -85,7 +87,7 @@ impl Keeper {
         }
         match minter.holder() {
             Some(holder) => match self.extend(minter, &holder).await {
-                Err(Trouble::Refused(Refusal::LeaseLost { .. })) => {
+                Err(Trouble::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))) => {
                     tracing::warn!(
                         layout = minter.layout.name(),
                         "the lease is lost; taking another"
@@ -107,16 +109,16 @@ impl Keeper {
             return Err(Trouble::NoLeaseYet { detail });
         };
         let has_datacenters = minter.layout.spec().datacenter_bits > 0;
-        let command = Command::TakeLease(TakeLease {
+        let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: minter.layout.name().to_owned(),
             owner: self.owner.clone(),
             node: Some(node),
             boot,
             fence: self.fence(minter)?,
             datacenter: has_datacenters.then_some(self.datacenter),
-        });
+        }));
         match self.propose(command).await? {
-            Outcome::LeaseTaken(grant) => self.install(minter, grant),
+            Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => self.install(minter, grant),
             other => Err(unexpected(other)),
         }
     }
@@ -147,14 +149,14 @@ impl Keeper {
     }
 
     async fn extend(&self, minter: &Minter, holder: &Holder) -> Result<(), Trouble> {
-        let command = Command::ExtendLease {
+        let command = Command::Workers(WorkerCommand::ExtendLease {
             layout: minter.layout.name().to_owned(),
             worker: holder.generator.worker(),
             lease: holder.lease,
             fence: self.fence(minter)?,
-        };
+        });
         match self.propose(command).await? {
-            Outcome::LeaseExtended { fence } => {
+            Outcome::Workers(WorkerOutcome::LeaseExtended { fence }) => {
                 holder.generator.extend(fence);
                 Ok(())
             }
@@ -173,14 +175,14 @@ impl Keeper {
         // Nothing minted means that the window may begin again where it began.
         let first = holder.generator.first_tick();
         let last_tick = last.or_else(|| first.0.checked_sub(1).map(seqd_idgen::Tick));
-        let command = Command::ReleaseLease {
+        let command = Command::Workers(WorkerCommand::ReleaseLease {
             layout: minter.layout.name().to_owned(),
             worker: holder.generator.worker(),
             lease: holder.lease,
             last_tick,
-        };
+        });
         match propose_one(self.replica.as_ref(), command, deadline).await {
-            Ok(Outcome::LeaseReleased { .. }) => {}
+            Ok(Outcome::Workers(WorkerOutcome::LeaseReleased { .. })) => {}
             other => tracing::warn!(
                 layout = minter.layout.name(),
                 "the worker was not given back and stays taken for a window: {other:?}"
@@ -222,12 +224,14 @@ impl Keeper {
 
 fn unexpected(outcome: Outcome) -> Trouble {
     match outcome {
-        Outcome::Refused(Refusal::FenceTooFar { asked, limit }) => Trouble::ClockAhead {
-            detail: format!(
-                "the leader refuses a window up to tick {asked} (limit {limit}): this node's clock \
+        Outcome::Refused(Refusal::Workers(WorkerRefusal::FenceTooFar { asked, limit })) => {
+            Trouble::ClockAhead {
+                detail: format!(
+                    "the leader refuses a window up to tick {asked} (limit {limit}): this node's clock \
                  runs ahead of the leader's"
-            ),
-        },
+                ),
+            }
+        }
         Outcome::Refused(refusal) => Trouble::Refused(refusal),
         other => Trouble::Propose(ProposeError::OutcomeUnknown {
             detail: format!("an outcome of another command: {other:?}"),
@@ -237,9 +241,10 @@ fn unexpected(outcome: Outcome) -> Trouble {
 
 fn retry_after(trouble: &Trouble) -> Duration {
     match trouble {
-        Trouble::Refused(Refusal::WorkersExhausted { retry_after_ms, .. }) => {
-            Duration::from_millis(*retry_after_ms)
-        }
+        Trouble::Refused(Refusal::Workers(WorkerRefusal::WorkersExhausted {
+            retry_after_ms,
+            ..
+        })) => Duration::from_millis(*retry_after_ms),
         // Nobody was asked: the node is not a running member yet, which ends without notice.
         Trouble::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
         _ => RETRY,

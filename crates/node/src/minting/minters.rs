@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::Minter;
 use super::keeper::Keeper;
+use crate::replica;
 
 /// The layout that is leased at the start.
 const DEFAULT: &str = "default";
@@ -50,7 +51,8 @@ impl Minters {
         if let Some(minter) = others.get(layout) {
             return Some(Arc::clone(minter));
         }
-        let minter = Arc::new(Minter::new(Layout::preset(layout)?));
+        let layout_of_that_name = replica::layout(self.terms.replica.as_ref(), layout)?;
+        let minter = Arc::new(Minter::new(layout_of_that_name));
         others.insert(layout.to_owned(), Arc::clone(&minter));
         self.keep(&minter);
         Some(minter)

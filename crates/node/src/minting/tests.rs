@@ -245,8 +245,8 @@ async fn a_lost_lease_is_followed_by_another() {
     // The cluster's time passes without an extension, and somebody else takes the worker.
     story.replica.set_quorum(false);
     story.pass(WINDOW_MS + 1_000).await;
-    story.replica.apply(vec![seqd_state::Command::TakeLease(
-        seqd_state::TakeLease {
+    story.replica.apply(vec![seqd_state::Command::Workers(
+        seqd_state::WorkerCommand::TakeLease(seqd_state::TakeLease {
             layout: "default".to_owned(),
             owner: "n1".to_owned(),
             node: None,
@@ -255,7 +255,7 @@ async fn a_lost_lease_is_followed_by_another() {
                 .unwrap()
                 .fence_at(WallMs(story.watch.wall().0 + 30_000)),
             datacenter: None,
-        },
+        }),
     )]);
     story.replica.set_quorum(true);
     story.pass(1_000).await;
@@ -319,14 +319,19 @@ async fn the_mark_on_disk_does_not_fall_when_a_lease_is_lost() {
     let last = story.watch.wall();
     // The lease is lost, and with it the generator that knew; no mark was written in between.
     let lost = story.minters.default().holder().unwrap();
-    let released = story.replica.apply(vec![seqd_state::Command::ReleaseLease {
-        layout: "default".to_owned(),
-        worker: lost.generator.worker(),
-        lease: lost.lease,
-        last_tick: None,
-    }]);
+    let released = story.replica.apply(vec![seqd_state::Command::Workers(
+        seqd_state::WorkerCommand::ReleaseLease {
+            layout: "default".to_owned(),
+            worker: lost.generator.worker(),
+            lease: lost.lease,
+            last_tick: None,
+        },
+    )]);
     assert!(
-        matches!(released[0], seqd_state::Outcome::LeaseReleased { .. }),
+        matches!(
+            released[0],
+            seqd_state::Outcome::Workers(seqd_state::WorkerOutcome::LeaseReleased { .. })
+        ),
         "{released:?}"
     );
     story.pass(WINDOW_MS / 2).await;

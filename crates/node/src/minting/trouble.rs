@@ -3,7 +3,7 @@
 use seqd_api::{ErrorCode, Problem};
 use seqd_idgen::WallMs;
 use seqd_raft::ProposeError;
-use seqd_state::Refusal;
+use seqd_state::{ClusterRefusal, Refusal, WorkerRefusal};
 
 use crate::http::refusals;
 use crate::times::rfc3339;
@@ -78,11 +78,14 @@ impl Trouble {
                 Problem::new(ErrorCode::NoQuorum, detail).with_retry_after_ms(1000)
             }
             Trouble::Propose(error) => refusals::propose(error),
-            Trouble::Refused(Refusal::LeaseLost { .. } | Refusal::StaleStart { .. }) => {
+            Trouble::Refused(
+                Refusal::Workers(WorkerRefusal::LeaseLost { .. })
+                | Refusal::Cluster(ClusterRefusal::StaleStart { .. }),
+            ) => {
                 let detail = format!("this node has no worker: {}", self.reason());
                 Problem::new(ErrorCode::NoWorkerYet, detail).with_retry_after_ms(1000)
             }
-            Trouble::Refused(Refusal::NotFounded) => {
+            Trouble::Refused(Refusal::Cluster(ClusterRefusal::NotFounded)) => {
                 Problem::new(ErrorCode::NoQuorum, self.reason()).with_retry_after_ms(1000)
             }
             Trouble::Refused(refusal) => refusals::state(refusal),

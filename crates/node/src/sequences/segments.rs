@@ -8,7 +8,8 @@ use std::time::Duration;
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, GrantToken, Outcome, Refusal, SegmentGrant, SequenceName, SequenceRecord,
+    Command, GrantToken, Outcome, Refusal, SegmentGrant, SequenceCommand, SequenceName,
+    SequenceOutcome, SequenceRecord, SequenceRefusal,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -223,14 +224,14 @@ impl Segments {
         // A task of its own: it outlives a caller that goes away, so that the grant is kept.
         tokio::spawn(async move {
             let started = Instant::now();
-            let command = Command::GrantSegment {
+            let command = Command::Sequences(SequenceCommand::GrantSegment {
                 name,
                 size: refill.size,
                 after: refill.after,
-            };
+            });
             let replica = segments.replica.as_ref();
             let error = match propose_one(replica, command, started + ANSWER).await {
-                Ok(Outcome::SegmentGranted(grant)) => {
+                Ok(Outcome::Sequences(SequenceOutcome::SegmentGranted(grant))) => {
                     segments.keep(&slot, &grant, started);
                     return;
                 }
@@ -289,17 +290,21 @@ fn no_refill(slot: &Slot) -> NextError {
 fn give_up_on_error(name: &SequenceName, slot: &Slot, count: u64) -> Result<(), NextError> {
     match slot.error() {
         None => Ok(()),
-        Some((_, RefillError::Refused(Refusal::SequenceExhausted { .. }))) => {
-            let refusal = Refusal::SequenceExhausted {
+        Some((
+            _,
+            RefillError::Refused(Refusal::Sequences(SequenceRefusal::SequenceExhausted { .. })),
+        )) => {
+            let refusal = Refusal::Sequences(SequenceRefusal::SequenceExhausted {
                 name: name.clone(),
                 asked: count,
                 remaining: slot.left(),
-            };
+            });
             Err(NextError::Refused(refusal))
         }
-        Some((_, RefillError::Refused(Refusal::SequenceNotFound { .. }))) => {
-            Err(NextError::NotFound)
-        }
+        Some((
+            _,
+            RefillError::Refused(Refusal::Sequences(SequenceRefusal::SequenceNotFound { .. })),
+        )) => Err(NextError::NotFound),
         Some((_, RefillError::Refused(refusal))) => Err(NextError::Refused(refusal)),
         Some((_, RefillError::Propose(error))) => Err(match error {
             ProposeError::Stopping => NextError::Stopping,
@@ -327,11 +332,11 @@ async fn give_back(replica: &dyn Replica, mut tails: Vec<Tail>, deadline: Instan
             let commands = chunk.iter_mut().filter_map(|tail| {
                 let first_unused = tail.starts.pop()?;
                 let (name, token) = (tail.name.clone(), tail.token);
-                Some(Command::ReturnTail {
+                Some(Command::Sequences(SequenceCommand::ReturnTail {
                     name,
                     token,
                     first_unused,
-                })
+                }))
             });
             let outcomes = match replica.propose(commands.collect(), deadline).await {
                 Ok(outcomes) => outcomes,
@@ -345,8 +350,10 @@ async fn give_back(replica: &dyn Replica, mut tails: Vec<Tail>, deadline: Instan
             };
             for (tail, outcome) in chunk.iter_mut().zip(outcomes) {
                 match outcome {
-                    Outcome::TailReturned { .. } => {}
-                    Outcome::Refused(Refusal::TailOutsideRun { .. }) if !tail.starts.is_empty() => {
+                    Outcome::Sequences(SequenceOutcome::TailReturned { .. }) => {}
+                    Outcome::Refused(Refusal::Sequences(SequenceRefusal::TailOutsideRun {
+                        ..
+                    })) if !tail.starts.is_empty() => {
                         shorter.push(Tail {
                             name: tail.name.clone(),
                             token: tail.token,

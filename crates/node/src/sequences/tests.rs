@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_idgen::Progression;
-use seqd_state::{Command, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName};
+use seqd_state::{
+    Command, Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
+    SequenceName, SequenceOutcome,
+};
 use tokio::time::Instant;
 
 use super::*;
@@ -35,12 +38,15 @@ impl Story {
             segment,
             description: String::new(),
         };
-        let made = replica.apply(vec![Command::CreateSequence {
+        let made = replica.apply(vec![Command::Sequences(SequenceCommand::Create {
             name: name.clone(),
             definition,
-        }]);
+        })]);
         assert!(
-            matches!(made[0], Outcome::SequenceCreated { created: true, .. }),
+            matches!(
+                made[0],
+                Outcome::Sequences(SequenceOutcome::Created { created: true, .. })
+            ),
             "{made:?}"
         );
         let segments = Story::service(&replica);
@@ -178,10 +184,12 @@ async fn of_two_runs_the_latest_comes_back() {
 async fn an_advance_voids_what_is_buffered() {
     let story = Story::begin(None, (100, 1000));
     story.next(5).await.unwrap();
-    story.replica.apply(vec![Command::Advance {
-        name: story.name.clone(),
-        to: 5000,
-    }]);
+    story
+        .replica
+        .apply(vec![Command::Sequences(SequenceCommand::Advance {
+            name: story.name.clone(),
+            to: 5000,
+        })]);
     assert_eq!(story.next(2).await.unwrap(), [5000, 5001]);
 }
 
@@ -202,7 +210,9 @@ async fn the_end_is_told_and_loses_nothing() {
     let story = Story::begin(Some(25), (10, 1000));
     assert_eq!(story.next(20).await.unwrap().len(), 20);
     match story.next(6).await {
-        Err(NextError::Refused(seqd_state::Refusal::SequenceExhausted { remaining, .. })) => {
+        Err(NextError::Refused(seqd_state::Refusal::Sequences(
+            seqd_state::SequenceRefusal::SequenceExhausted { remaining, .. },
+        ))) => {
             assert_eq!(remaining, 5);
         }
         other => panic!("{other:?}"),
@@ -239,10 +249,12 @@ async fn a_caller_that_goes_away_takes_nothing_with_it() {
 async fn a_deleted_sequence_is_gone_at_once() {
     let story = Story::begin(None, (100, 1000));
     story.next(1).await.unwrap();
-    story.replica.apply(vec![Command::DeleteSequence {
-        name: story.name.clone(),
-        if_revision: None,
-    }]);
+    story
+        .replica
+        .apply(vec![Command::Sequences(SequenceCommand::Delete {
+            name: story.name.clone(),
+            if_revision: None,
+        })]);
     assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
 }
 
@@ -280,15 +292,19 @@ async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created
     let definition = peek(story.replica.as_ref(), |state| {
         state.sequence(&story.name).unwrap().definition.clone()
     });
-    story.replica.apply(vec![Command::DeleteSequence {
-        name: story.name.clone(),
-        if_revision: None,
-    }]);
+    story
+        .replica
+        .apply(vec![Command::Sequences(SequenceCommand::Delete {
+            name: story.name.clone(),
+            if_revision: None,
+        })]);
     assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
-    story.replica.apply(vec![Command::CreateSequence {
-        name: story.name.clone(),
-        definition: definition.unwrap(),
-    }]);
+    story
+        .replica
+        .apply(vec![Command::Sequences(SequenceCommand::Create {
+            name: story.name.clone(),
+            definition: definition.unwrap(),
+        })]);
     let first = story.next(1).await.unwrap();
     drop(turn);
     let mut all: BTreeSet<i64> = first.iter().copied().collect();
@@ -326,14 +342,14 @@ async fn a_sequence_created_anew_has_its_own_sizes() {
     };
     let name = || story.name.clone();
     story.replica.apply(vec![
-        Command::DeleteSequence {
+        Command::Sequences(SequenceCommand::Delete {
             name: name(),
             if_revision: None,
-        },
-        Command::CreateSequence {
+        }),
+        Command::Sequences(SequenceCommand::Create {
             name: name(),
             definition,
-        },
+        }),
     ]);
     let before = story.mark();
     story.next(1).await.unwrap();

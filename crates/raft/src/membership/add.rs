@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
-use seqd_state::{AllocateNodeId, Command, Outcome, Refusal};
+use seqd_state::{
+    AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Command, Outcome, Refusal,
+};
 use tokio::time::Instant;
 
 use super::change::{change_membership, refused, show};
@@ -134,21 +136,23 @@ async fn allocate(
     let mut nonce = [0; 8];
     cluster_id::fill_random(&mut nonce)
         .map_err(|stop| refused(ProposeError::unknown(stop.message).into()))?;
-    let command = Command::AllocateNodeId(AllocateNodeId {
+    let command = Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
         name: name.to_owned(),
         peer: peer.to_owned(),
         http: http.to_owned(),
         nonce: u64::from_be_bytes(nonce),
-    });
+    }));
     let outcomes = batcher.propose(vec![command], deadline).await;
     match outcomes.map_err(|e| refused(e.into()))?.into_iter().next() {
-        Some(Outcome::NodeIdAllocated { node }) => Ok(node.0),
-        Some(Outcome::Refused(refusal @ Refusal::NodeNameTaken { .. })) => {
-            Err(refused(MemberError::AlreadyExists {
-                detail: refusal.to_string(),
-            }))
-        }
-        Some(Outcome::Refused(refusal @ Refusal::RestorationNotStamped { .. })) => {
+        Some(Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node })) => Ok(node.0),
+        Some(Outcome::Refused(
+            refusal @ Refusal::Cluster(ClusterRefusal::NodeNameTaken { .. }),
+        )) => Err(refused(MemberError::AlreadyExists {
+            detail: refusal.to_string(),
+        })),
+        Some(Outcome::Refused(
+            refusal @ Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }),
+        )) => {
             let detail = refusal.to_string();
             Err(refused(ProposeError::NoQuorum { detail }.into()))
         }

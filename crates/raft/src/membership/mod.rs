@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
-use seqd_state::{Command, NodeId};
+use seqd_state::{ClusterCommand, Command, NodeId};
 use tokio::time::{Instant, timeout_at};
 
 use self::change::{change_membership, find, refused, show};
@@ -196,7 +196,7 @@ async fn remove(
         refusal => refusal,
     })?;
     // Should this leader end before, the next one notes it.
-    let command = Command::MarkRemoved { node: NodeId(node) };
+    let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(node) });
     entry::propose_as(context, replica, leading, vec![command]).await;
     Ok(Changed::Removed)
 }

@@ -20,7 +20,7 @@ use super::takeover::{Source, from_io};
 use super::{OfflineError, restore};
 use crate::records::{self, LogIdRecord};
 use crate::storage::folder::{Folder, Identity};
-use crate::types::{LogId, Payload, StoredMembership};
+use crate::types::{LogId, Payload, StoredMembership, position_of};
 use seqd_store::faults::is_of_the_machine;
 use seqd_store::snapshot_file;
 
@@ -229,7 +229,8 @@ fn apply(source: &mut Option<Source>, log: &Inspection, index: u64) -> io::Resul
     match &entry.payload {
         Payload::Blank => {}
         Payload::Normal(proposal) => {
-            source.state.apply(&proposal.0);
+            let membership = position_of(&source.membership);
+            source.state.apply(&proposal.0, membership);
         }
         Payload::Membership(membership) => {
             source.membership = StoredMembership::new(Some(id), membership.clone());

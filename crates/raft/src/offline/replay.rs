@@ -2,7 +2,7 @@
 //! wherever something else recorded one.
 
 use openraft::entry::RaftEntry;
-use seqd_state::{State, StateLoader};
+use seqd_state::{LogPosition, State, StateLoader};
 use seqd_wal::Inspection;
 
 use super::inspect::{DISK, entry_id};
@@ -10,9 +10,13 @@ use super::reports::{CheckpointReport, LogReport};
 use super::snapshot::SnapshotReport;
 use super::verify::Check;
 use crate::records;
-use crate::types::Payload;
+use crate::storage::checkpointer::restore_position;
+use crate::types::{self, Payload};
 use seqd_store::checkpoint::TakeRows;
 use seqd_store::snapshot_file::SnapshotReader;
+
+/// A state and where its membership was set.
+type Position = (State, Option<LogPosition>);
 
 /// A recorded digest to compare with.
 struct Milestone {
@@ -36,7 +40,7 @@ pub(super) fn replay(
         )];
     };
     let started = start(log, report, snapshots);
-    let (mut state, mut next) = match started {
+    let (mut position, mut next) = match started {
         Ok(Some(started)) => started,
         Ok(None) => {
             let what = "the log does not reach back to a snapshot: the digests stand alone";
@@ -57,7 +61,7 @@ pub(super) fn replay(
                 what,
             } = ahead.remove(0);
             // What it began with is compared too: the rows were read twice then.
-            let found = state.digest().to_string();
+            let found = position.0.digest().to_string();
             checks.push(if index + 1 != next {
                 Check::note(
                     "state",
@@ -79,7 +83,7 @@ pub(super) fn replay(
         if next > last {
             return checks;
         }
-        match apply(log, next, &mut state) {
+        match apply(log, next, &mut position) {
             Ok(true) => next += 1,
             Ok(false) => {
                 let what = format!("the log ends before entry {next}, the rest is not compared");
@@ -125,22 +129,22 @@ fn start(
     log: &Inspection,
     report: &LogReport,
     snapshots: &[SnapshotReport],
-) -> Result<Option<(State, u64)>, String> {
+) -> Result<Option<(Position, u64)>, String> {
     if let Some(found) = snapshots.iter().rfind(|found| !continues(log, found)) {
-        return load(found).map(|state| Some((state, found.index + 1)));
+        return load(found).map(|position| Some((position, found.index + 1)));
     }
     let reaches = |index: u64| log.first_index() <= index + 1;
     if report.purged.is_none() && report.first.is_some_and(|first| first.index == 0) {
-        return Ok(Some((State::new(), 0)));
+        return Ok(Some(((State::new(), None), 0)));
     }
     let Some(found) = snapshots.iter().find(|found| reaches(found.index)) else {
         // A snapshot alone still says that its rows are a state.
         return match snapshots.last() {
-            Some(found) => load(found).map(|state| Some((state, found.index + 1))),
+            Some(found) => load(found).map(|position| Some((position, found.index + 1))),
             None => Ok(None),
         };
     };
-    load(found).map(|state| Some((state, found.index + 1)))
+    load(found).map(|position| Some((position, found.index + 1)))
 }
 
 /// Whether the log's entries are those that led to the snapshot. A snapshot that a leader sent voids
@@ -154,18 +158,21 @@ fn continues(log: &Inspection, found: &SnapshotReport) -> bool {
     entry.is_some_and(|entry| entry_id(&entry).term == found.term)
 }
 
-fn load(found: &SnapshotReport) -> Result<State, String> {
+fn load(found: &SnapshotReport) -> Result<Position, String> {
     let reader = SnapshotReader::open(&DISK, &found.file).map_err(|e| e.to_string())?;
+    let header = reader.header();
+    let (_, membership) =
+        restore_position(&header.log_id, &header.membership).map_err(|e| e.to_string())?;
     let mut loader = StateLoader::default();
     let rows = reader
         .rows()
         .visit(&mut |key, value| TakeRows::row(&mut loader, key, value));
     rows.map_err(|e| e.to_string())?;
-    Ok(loader.finish())
+    Ok((loader.finish(), types::position_of(&membership)))
 }
 
 /// Applies an entry as the node does; `false` if the log does not hold it.
-fn apply(log: &Inspection, index: u64, state: &mut State) -> Result<bool, String> {
+fn apply(log: &Inspection, index: u64, position: &mut Position) -> Result<bool, String> {
     let bytes = log.entry(index).map_err(|e| e.to_string())?;
     let Some(bytes) = bytes else {
         return Ok(false);
@@ -174,8 +181,17 @@ fn apply(log: &Inspection, index: u64, state: &mut State) -> Result<bool, String
     if entry.index() != index {
         return Err(format!("it is entry {}", entry.index()));
     }
-    if let Payload::Normal(proposal) = &entry.payload {
-        state.apply(&proposal.0);
+    let (state, membership) = position;
+    match &entry.payload {
+        Payload::Blank => {}
+        Payload::Normal(proposal) => {
+            state.apply(&proposal.0, *membership);
+        }
+        Payload::Membership(_) => {
+            let id = entry_id(&entry);
+            let (term, index) = (id.term, id.index);
+            *membership = Some(LogPosition { term, index });
+        }
     }
     Ok(true)
 }

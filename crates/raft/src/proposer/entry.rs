@@ -1,7 +1,5 @@
 //! One entry of the log: stamped, proposed under one leadership, and waited for.
 
-use std::sync::Arc;
-
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
 use seqd_state::{Command, Entry as StateEntry, Outcome, Stamp};
@@ -24,23 +22,37 @@ pub(super) enum Sent {
     NotAtAll,
 }
 
-/// Stamps one entry, proposes it under this leadership and waits for its outcomes.
-pub(super) async fn propose_entry(
+/// Stamps and encodes one entry, as the cluster's level writes it. After an error nothing was
+/// proposed.
+pub(super) fn encode(
     context: &NodeContext,
     replica: &Replica,
     leading: Leading,
     commands: Vec<Command>,
-) -> Result<Reply, Sent> {
-    let started = Instant::now();
+) -> Result<Proposal, ProposeError> {
     let stamp = Stamp {
         wall_ms: context.settings.clock.wall(),
         cluster_ms: leading.cluster_ms(),
     };
+    let level = replica.applied.read().state.level();
+    let proposal = Proposal::new(StateEntry { stamp, commands }, level);
+    proposal.map_err(|error| ProposeError::NoQuorum {
+        detail: error.to_string(),
+    })
+}
+
+/// Proposes one entry under this leadership and waits for its outcomes.
+pub(super) async fn propose_entry(
+    replica: &Replica,
+    leading: Leading,
+    proposal: Proposal,
+) -> Result<Reply, Sent> {
+    let started = Instant::now();
     let (responder, applied) = ProgressResponder::complete_only();
     let leader = *types::log_id(leading.term, 0).committed_leader_id();
     let submitted = replica
         .raft
-        .write(Proposal(Arc::new(StateEntry { stamp, commands })))
+        .write(proposal)
         .with_leader(leader)
         .responder(responder)
         .await;
@@ -71,8 +83,6 @@ pub(crate) async fn propose_as(
     leading: Leading,
     commands: Vec<Command>,
 ) -> Option<Vec<Outcome>> {
-    propose_entry(context, replica, leading, commands)
-        .await
-        .ok()?
-        .ok()
+    let proposal = encode(context, replica, leading, commands).ok()?;
+    propose_entry(replica, leading, proposal).await.ok()?.ok()
 }

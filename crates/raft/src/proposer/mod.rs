@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use seqd_state::{Command, Outcome};
+use seqd_state::codec::frame;
+use seqd_state::{CodecError, Command, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -62,7 +63,9 @@ impl Fate {
 }
 
 struct Item {
+    /// Taken while they are on their way as an entry of this node.
     commands: Vec<Command>,
+    count: usize,
     deadline: Instant,
     fate: Arc<Fate>,
     /// Whether it came from a peer, which took this node for the leader.
@@ -107,7 +110,9 @@ impl ProposalBatcher {
     /// Proposes a group that a peer forwarded.
     pub(crate) async fn forwarded(&self, group: Forward) -> ForwardReply {
         let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
-        self.submit(group.commands, deadline, true).await
+        let commands = frame::read_all(&group.commands);
+        let commands = commands.map_err(|error| ForwardRefusal::Propose(not_proposed(&error)))?;
+        self.submit(commands, deadline, true).await
     }
 
     async fn submit(
@@ -128,6 +133,7 @@ impl ProposalBatcher {
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
         let item = Item {
+            count: commands.len(),
             commands,
             deadline,
             fate: Arc::clone(&fate),
@@ -205,12 +211,12 @@ async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             return;
         };
-        let mut count = first.commands.len();
+        let mut count = first.count;
         let mut group = vec![first];
         while count < GROUP_COMMANDS
             && let Ok(item) = inbox.try_recv()
         {
-            count += item.commands.len();
+            count += item.count;
             group.push(item);
         }
         tokio::spawn(send(Arc::clone(&node), group, slot));
@@ -240,7 +246,7 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             return;
         }
         let (Ok(outcomes) | Err(Sent::Answered(outcomes))) = (match route {
-            Route::Here(leading) => propose_here(&node, leading, &group).await,
+            Route::Here(leading) => propose_here(&node, leading, &mut group).await,
             Route::There { node: leader, addr } => {
                 forward(&node, leader, &addr, deadline, &group).await
             }
@@ -256,15 +262,26 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
     }
 }
 
-async fn propose_here(node: &Node, leading: Leading, group: &[Item]) -> Result<Reply, Sent> {
+async fn propose_here(node: &Node, leading: Leading, group: &mut [Item]) -> Result<Reply, Sent> {
     let Some(replica) = node.replica() else {
         return Err(Sent::NotAtAll);
     };
-    let commands: Vec<Command> = group
-        .iter()
-        .flat_map(|item| item.commands.iter().cloned())
-        .collect();
-    entry::propose_entry(&node.context, replica, leading, commands).await
+    let taken = group
+        .iter_mut()
+        .map(|item| std::mem::take(&mut item.commands));
+    let commands: Vec<Command> = taken.flatten().collect();
+    let proposal = match entry::encode(&node.context, replica, leading, commands) {
+        Ok(proposal) => proposal,
+        Err(error) => return Err(Sent::Answered(Err(error))),
+    };
+    let sent = entry::propose_entry(replica, leading, proposal.clone()).await;
+    if matches!(sent, Err(Sent::NotAtAll)) {
+        let mut commands = proposal.0.commands.iter().cloned();
+        for item in group {
+            item.commands = commands.by_ref().take(item.count).collect();
+        }
+    }
+    sent
 }
 
 async fn forward(
@@ -275,12 +292,9 @@ async fn forward(
     group: &[Item],
 ) -> Result<Reply, Sent> {
     let (left, timeout_ms) = time_left(deadline);
-    let commands = group
-        .iter()
-        .flat_map(|item| item.commands.iter().cloned())
-        .collect();
+    let commands = frame::write_all(group.iter().flat_map(|item| &item.commands));
     let message = Forward {
-        commands,
+        commands: commands.map_err(|error| Sent::Answered(Err(not_proposed(&error))))?,
         timeout_ms,
     };
     let (link, to, path) = (Link::Calls, (leader, addr), paths::FORWARD);
@@ -302,6 +316,13 @@ async fn forward(
     }
 }
 
+/// The commands cannot be written, or not be read where they came to.
+fn not_proposed(error: &CodecError) -> ProposeError {
+    ProposeError::NoQuorum {
+        detail: error.to_string(),
+    }
+}
+
 fn answer_all(group: Vec<Item>, refused: &ForwardRefusal) {
     for item in group {
         let _ = item.reply.send(Err(refused.clone()));
@@ -313,7 +334,7 @@ fn hand_out(group: Vec<Item>, reply: Reply) {
         Ok(outcomes) => {
             let mut outcomes = outcomes.into_iter();
             for item in group {
-                let own = outcomes.by_ref().take(item.commands.len()).collect();
+                let own = outcomes.by_ref().take(item.count).collect();
                 let _ = item.reply.send(Ok(own));
             }
         }

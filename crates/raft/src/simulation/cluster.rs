@@ -9,14 +9,15 @@ use seqd_disk::Disk;
 use seqd_disk::simulated::{Dice, SimulatedDisk};
 use seqd_state::idgen::{Progression, WallMs};
 use seqd_state::{
-    ClusterMs, Command, Entry as StateEntry, Found, NextRequest, NodeId, SegmentSizes,
-    SequenceDefinition, SequenceMode, SequenceName, Stamp, State,
+    ClusterCommand, ClusterMs, Command, Entry as StateEntry, Found, Level, NextRequest, NodeId,
+    SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, Stamp, State,
 };
 
 use super::node::CLUSTER;
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::types::{
     Entry, LogId, Member, Membership, Payload, Proposal, SnapshotMeta, StoredMembership, log_id,
+    position_of,
 };
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotWriter};
 
@@ -64,7 +65,8 @@ impl Cluster {
         match &entry.payload {
             Payload::Blank => {}
             Payload::Normal(proposal) => {
-                self.state.apply(&proposal.0);
+                let membership = position_of(&self.membership);
+                self.state.apply(&proposal.0, membership);
             }
             Payload::Membership(membership) => {
                 self.membership = StoredMembership::new(Some(entry.log_id()), membership.clone());
@@ -95,7 +97,10 @@ impl Cluster {
                 } else {
                     (0..=dice.below(3)).map(|_| command(dice)).collect()
                 };
-                Entry::new_normal(id, Proposal(Arc::new(StateEntry { stamp, commands })))
+                Entry::new_normal(
+                    id,
+                    Proposal::new(StateEntry { stamp, commands }, Level::FIRST).unwrap(),
+                )
             }
         }
     }
@@ -146,20 +151,20 @@ fn membership(index: u64, dice: &mut Dice) -> Membership {
 }
 
 fn found() -> Command {
-    Command::Found(Found {
+    Command::Cluster(ClusterCommand::Found(Found {
         cluster_id: CLUSTER.to_owned(),
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         founders: (1..=3)
             .map(|node| (NodeId(node), format!("n{node}")))
             .collect(),
-    })
+    }))
 }
 
 fn command(dice: &mut Dice) -> Command {
     let name = SequenceName::new(format!("s{}", dice.below(14))).unwrap();
     match dice.below(4) {
-        0 | 1 => Command::CreateSequence {
+        0 | 1 => Command::Sequences(SequenceCommand::Create {
             name,
             definition: SequenceDefinition {
                 mode: if dice.chance(8) {
@@ -175,17 +180,15 @@ fn command(dice: &mut Dice) -> Command {
                 },
                 description: "x".repeat(dice.below(200) as usize),
             },
-        },
-        2 => Command::GrantSegment {
+        }),
+        2 => Command::Sequences(SequenceCommand::GrantSegment {
             name,
             size: 1 + dice.below(50),
             after: None,
-        },
-        _ => Command::StrictNext {
-            requests: vec![NextRequest {
-                name,
-                count: 1 + dice.below(5),
-            }],
-        },
+        }),
+        _ => Command::Sequences(SequenceCommand::Next(NextRequest {
+            name,
+            count: 1 + dice.below(5),
+        })),
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
 use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
-use seqd_state::codec::{self, CodecError, Versioned};
+use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
 use crate::handle::Stop;
@@ -322,12 +322,13 @@ fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> Result<Option<T>,
         }
         Err(e) => return Err(unusable(path, &e)),
     };
-    codec::unseal(&bytes)
-        .map(Some)
-        .map_err(|error| match error {
-            CodecError::NewerVersion { .. } => unusable(path, &newer(error.to_string())),
-            _ => damaged(path, &error.to_string()),
-        })
+    codec::unseal(&bytes).map(Some).map_err(|error| {
+        if error.is_newer() {
+            unusable(path, &newer(error.to_string()))
+        } else {
+            damaged(path, &error.to_string())
+        }
+    })
 }
 
 /// Stops a node whose folder must not be used: starting again does not help.

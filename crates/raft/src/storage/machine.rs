@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::records::{self, LogIdRecord, StoredMembershipRecord};
 use crate::storage::checkpointer::Checkpointer;
-use crate::types::{Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::types::{self, Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
 use seqd_store::checkpoint::{Change, Checkpoint};
 use seqd_store::snapshot_file::{Received, SnapshotFile};
 
@@ -162,7 +162,10 @@ impl Applied {
                 });
                 Answer::default()
             }
-            Payload::Normal(proposal) => Answer(core.state.apply(&proposal.0)),
+            Payload::Normal(proposal) => {
+                let membership = types::position_of(&core.membership);
+                Answer(core.state.apply(&proposal.0, membership))
+            }
             Payload::Membership(membership) => {
                 core.membership = StoredMembership::new(Some(entry.log_id()), membership.clone());
                 self.membership_changed.notify_waiters();

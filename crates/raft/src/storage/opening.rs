@@ -79,7 +79,7 @@ impl Storage {
         Began {
             shown: Shown::new(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
-            level: 1,
+            level: self.loaded.state.level().0,
         }
     }
 

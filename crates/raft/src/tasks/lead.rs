@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_state::{Command, Found, NodeId};
+use seqd_state::{ClusterCommand, Command, Found, NodeId};
 use tokio::time::Instant;
 
 use super::stamp_restoration::RestorationStamp;
@@ -65,12 +65,12 @@ fn due(context: &NodeContext, replica: &Replica) -> Vec<Command> {
             .iter()
             .map(|m| (NodeId(m.node), m.name.clone()))
             .collect();
-        return vec![Command::Found(Found {
+        return vec![Command::Cluster(ClusterCommand::Found(Found {
             cluster_id: identity.cluster_id,
             window_ms: context.settings.window_ms,
             max_peer_skew_ms: context.settings.max_peer_skew_ms,
             founders,
-        })];
+        }))];
     }
     // A node that was started as a member and is none now was removed; the leader that removed it
     // may have ended before it could propose that.
@@ -79,6 +79,6 @@ fn due(context: &NodeContext, replica: &Replica) -> Vec<Command> {
         .filter(|(id, record)| {
             record.start.is_some() && !record.removed && core.membership.get_node(&id.0).is_none()
         })
-        .map(|(node, _)| Command::MarkRemoved { node })
+        .map(|(node, _)| Command::Cluster(ClusterCommand::MarkRemoved { node }))
         .collect()
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_state::{Command, NodeId, Outcome, Refusal};
+use seqd_state::{
+    ClusterCommand, ClusterOutcome, ClusterRefusal, Command, NodeId, Outcome, Refusal,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,21 +27,27 @@ pub(crate) async fn run(
     while !context.is_stopped() {
         if replica.member(replica.node).is_some() {
             let node = NodeId(replica.node);
-            let command = Command::RegisterStart {
+            let command = Command::Cluster(ClusterCommand::RegisterStart {
                 node,
                 boot: context.start.boot,
                 nonce: context.start.nonce,
-            };
+            });
             let deadline = Instant::now() + Duration::from_secs(3);
             match batcher.propose(vec![command], deadline).await.as_deref() {
-                Ok([Outcome::StartRegistered { .. }]) => {
+                Ok([Outcome::Cluster(ClusterOutcome::StartRegistered { .. })]) => {
                     started.send_replace(true);
                     return;
                 }
-                Ok([Outcome::Refused(Refusal::NodeRemoved { .. })]) => {
+                Ok([Outcome::Refused(Refusal::Cluster(ClusterRefusal::NodeRemoved { .. }))]) => {
                     return context.stop(stops::removed(&context.settings.name));
                 }
-                Ok([Outcome::Refused(refusal @ Refusal::StaleStart { .. })]) => {
+                Ok(
+                    [
+                        Outcome::Refused(
+                            refusal @ Refusal::Cluster(ClusterRefusal::StaleStart { .. }),
+                        ),
+                    ],
+                ) => {
                     let detail = refusal.to_string();
                     return context.stop(stops::stale(&context.settings.name, &detail));
                 }

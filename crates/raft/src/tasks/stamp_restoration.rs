@@ -5,7 +5,7 @@
 //! old window in. The leader waits until its clock is past the backup's last entry and agrees with
 //! the clocks of all other voters; a lone voter has nobody to compare with.
 
-use seqd_state::Command;
+use seqd_state::{ClusterCommand, Command};
 
 use crate::context::NodeContext;
 use crate::peers::clock_offset::ClockOffset;
@@ -61,7 +61,9 @@ impl RestorationStamp {
             wall_ms = wall_ms.0,
             "this cluster was restored: it begins now"
         );
-        Some(Command::StampRestoration { wall_ms })
+        Some(Command::Cluster(ClusterCommand::StampRestoration {
+            wall_ms,
+        }))
     }
 
     fn log(&mut self, what: &str, reason: String) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seqd_state::{Command, NextRequest, State};
+use seqd_state::{Command, NextRequest, SequenceCommand, State};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -331,9 +331,7 @@ async fn a_survivor_names_no_leader_and_refuses_within_the_deadline() {
         name: name("orders"),
         count: 1,
     };
-    let command = Command::StrictNext {
-        requests: vec![request],
-    };
+    let command = Command::Sequences(SequenceCommand::Next(request));
     let refused = survivor.propose(vec![command], limit).await.unwrap_err();
     assert!(
         matches!(refused, ProposeError::NoQuorum { .. }),

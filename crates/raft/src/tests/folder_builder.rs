@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use openraft::entry::RaftEntry;
 use seqd_disk::{Disk, OsDisk};
 use seqd_state::idgen::WallMs;
-use seqd_state::{ClusterMs, Command, Entry as StateEntry, Stamp, State};
+use seqd_state::{ClusterMs, Command, Entry as StateEntry, Level, Stamp, State};
 use seqd_wal::{Done, Record, Wal, WalOptions};
 
 use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
@@ -54,7 +54,10 @@ impl FolderBuilder {
             cluster_ms: ClusterMs(index),
         };
         let commands = vec![command];
-        Entry::new_normal(id, Proposal(Arc::new(StateEntry { stamp, commands })))
+        Entry::new_normal(
+            id,
+            Proposal::new(StateEntry { stamp, commands }, Level::FIRST).unwrap(),
+        )
     }
 
     /// The folder itself, at its first start: its format, its identity and its boot number.

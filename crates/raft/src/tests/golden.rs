@@ -10,8 +10,8 @@ use std::sync::{Arc, Once};
 use seqd_disk::OsDisk;
 use seqd_state::idgen::{Progression, Tick};
 use seqd_state::{
-    Command, Found, NextRequest, NodeId, Outcome, SegmentSizes, SequenceDefinition, SequenceMode,
-    SequenceName, State, TakeLease,
+    ClusterCommand, Command, Found, NextRequest, NodeId, Outcome, SegmentSizes, SequenceCommand,
+    SequenceDefinition, SequenceMode, SequenceName, State, TakeLease, WorkerCommand,
 };
 use seqd_wal::Wal;
 
@@ -57,7 +57,7 @@ fn name(text: &str) -> SequenceName {
 }
 
 fn create(text: &str, mode: SequenceMode) -> Command {
-    Command::CreateSequence {
+    Command::Sequences(SequenceCommand::Create {
         name: name(text),
         definition: SequenceDefinition {
             mode,
@@ -69,65 +69,63 @@ fn create(text: &str, mode: SequenceMode) -> Command {
             },
             description: format!("{text}, as format 1 keeps it"),
         },
-    }
+    })
 }
 
 fn lease(owner: &str, node: Option<u64>) -> Command {
-    Command::TakeLease(TakeLease {
+    Command::Workers(WorkerCommand::TakeLease(TakeLease {
         layout: "default".to_owned(),
         owner: owner.to_owned(),
         node: node.map(NodeId),
         boot: u64::from(node.is_some()),
         fence: Tick(30_000),
         datacenter: None,
-    })
+    }))
 }
 
 fn command(index: u64) -> Option<Command> {
     Some(match index {
-        1 => Command::Found(Found {
+        1 => Command::Cluster(ClusterCommand::Found(Found {
             cluster_id: CLUSTER.to_owned(),
             window_ms: 30_000,
             max_peer_skew_ms: 500,
             founders: vec![(NodeId(1), "n1".to_owned())],
-        }),
-        2 => Command::RegisterStart {
+        })),
+        2 => Command::Cluster(ClusterCommand::RegisterStart {
             node: NodeId(1),
             boot: 1,
             nonce: 11,
-        },
+        }),
         3 => create("orders", SequenceMode::Strict),
         4 => create("tickets", SequenceMode::Segment),
         5 => create("dropped", SequenceMode::Strict),
         6 => lease("n1", Some(1)),
         7 => lease("an external generator", None),
-        8 => Command::DeleteSequence {
+        8 => Command::Sequences(SequenceCommand::Delete {
             name: name("dropped"),
             if_revision: None,
-        },
-        9 => Command::Advance {
+        }),
+        9 => Command::Sequences(SequenceCommand::Advance {
             name: name("orders"),
             to: 1_000,
-        },
+        }),
         // The first entry of a term.
         index if index % 40 == 0 => return None,
-        index if index % 10 == 0 => Command::GrantSegment {
+        index if index % 10 == 0 => Command::Sequences(SequenceCommand::GrantSegment {
             name: name("tickets"),
             size: 1_000,
             after: None,
-        },
-        _ => Command::StrictNext {
-            requests: vec![NextRequest {
-                name: name("orders"),
-                count: index,
-            }],
-        },
+        }),
+        _ => Command::Sequences(SequenceCommand::Next(NextRequest {
+            name: name("orders"),
+            count: index,
+        })),
     })
 }
 
 fn apply(state: &mut State, entry: &Entry) {
     if let Payload::Normal(proposal) = &entry.payload {
-        for outcome in state.apply(&proposal.0) {
+        for outcome in state.apply(&proposal.0, None) {
             assert!(!matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
         }
     }

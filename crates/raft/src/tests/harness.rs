@@ -8,7 +8,8 @@ use std::time::Duration;
 use seqd_disk::{Disk, OsDisk};
 use seqd_state::idgen::{Progression, WallClock, WallMs};
 use seqd_state::{
-    Command, NextRequest, Outcome, SegmentSizes, SequenceDefinition, SequenceMode, SequenceName,
+    Command, NextRequest, Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
+    SequenceName, SequenceOutcome,
 };
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
@@ -225,7 +226,7 @@ pub(super) fn name(text: &str) -> SequenceName {
 }
 
 pub(crate) fn create(text: &str) -> Command {
-    Command::CreateSequence {
+    Command::Sequences(SequenceCommand::Create {
         name: name(text),
         definition: SequenceDefinition {
             mode: SequenceMode::Strict,
@@ -237,7 +238,7 @@ pub(crate) fn create(text: &str) -> Command {
             },
             description: String::new(),
         },
-    }
+    })
 }
 
 pub(super) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
@@ -245,11 +246,9 @@ pub(super) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
         name: name(sequence),
         count: 1,
     };
-    let command = Command::StrictNext {
-        requests: vec![request],
-    };
+    let command = Command::Sequences(SequenceCommand::Next(request));
     match raft.propose(vec![command], deadline()).await.ok()?.pop()? {
-        Outcome::StrictNext(mut grants) => Some(grants.pop()?.ok()?.ranges[0].first),
+        Outcome::Sequences(SequenceOutcome::Next(grant)) => Some(grant.ranges[0].first),
         other => panic!("{other:?}"),
     }
 }

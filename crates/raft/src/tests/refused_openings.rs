@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
-use seqd_state::{Command, Found, NodeId, State};
+use seqd_state::{ClusterCommand, Command, Found, NodeId, State};
 use seqd_wal::Wal;
 use tempfile::TempDir;
 
@@ -39,17 +39,17 @@ fn folder(last: u64, purged: Option<u64>) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("node");
     drop(NODE.found(&root, Vec::new()));
-    let founded = Command::Found(Found {
+    let founded = Command::Cluster(ClusterCommand::Found(Found {
         cluster_id: CLUSTER.to_owned(),
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         founders: vec![(NodeId(1), "n1".to_owned())],
-    });
+    }));
     let entry = |index| NODE.entry(index, (index == 1).then(|| founded.clone()));
     NODE.log(&root, (0..=last).map(entry), last.min(HELD), purged);
     let mut state = State::new();
     if let Payload::Normal(proposal) = &entry(1).payload {
-        state.apply(&proposal.0);
+        state.apply(&proposal.0, None);
     }
     NODE.snapshot(&root, HELD, &state);
     NODE.checkpoint(&root, HELD, &state);

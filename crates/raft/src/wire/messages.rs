@@ -10,8 +10,9 @@
 
 use std::collections::BTreeMap;
 
+use seqd_state::Outcome;
 use seqd_state::codec::Versioned;
-use seqd_state::{Command, Outcome};
+use seqd_state::codec::frame::Frame;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -158,7 +159,7 @@ pub(crate) struct SnapshotReply {
 /// A group of commands for the leader, with the time that is left for it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Forward {
-    pub(crate) commands: Vec<Command>,
+    pub(crate) commands: Vec<Frame>,
     pub(crate) timeout_ms: u64,
 }
 

@@ -1,5 +1,8 @@
 //! The cluster itself: its settings, its members, and how it was restored.
 
+pub(crate) mod apply;
+pub(crate) mod commands;
+pub(crate) mod level;
 pub(crate) mod nodes;
 pub(crate) mod restoration;
 pub(crate) mod settings;

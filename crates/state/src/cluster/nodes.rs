@@ -5,12 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::commands::{AllocateNodeId, ClusterOutcome, ClusterRefusal};
+use super::settings::{Counter, draw};
 use crate::codec::Versioned;
-use crate::command::AllocateNodeId;
+use crate::domains::Refusal;
 use crate::newtypes::NodeId;
-use crate::outcome::Outcome;
-use crate::refusal::Refusal;
-use crate::cluster::settings::{Counter, draw};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 
@@ -63,15 +62,14 @@ impl Record for NodeRecord {
     fn read_key(bytes: &[u8]) -> Option<NodeId> {
         bytes.try_into().ok().map(u64::from_be_bytes).map(NodeId)
     }
+
+    fn is_gone(&self) -> bool {
+        self.removed
+    }
 }
 
 /// All members that ever were.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Nodes {
-    pub(crate) table: Table<NodeRecord>,
-}
-
-impl Nodes {
+impl Table<NodeRecord> {
     pub(crate) fn found(&mut self, founders: &[(NodeId, String)]) {
         for (id, name) in founders {
             let founder = NodeRecord {
@@ -80,7 +78,7 @@ impl Nodes {
                 start: None,
                 removed: false,
             };
-            self.table.put(*id, founder);
+            self.put(*id, founder);
         }
     }
 
@@ -90,7 +88,7 @@ impl Nodes {
         &mut self,
         counter: &mut Table<Counter>,
         asked: &AllocateNodeId,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ClusterOutcome, Refusal> {
         text::check(TextField::NodeName, &asked.name)?;
         text::check(TextField::PeerAddress, &asked.peer)?;
         text::check(TextField::ClientUrl, &asked.http)?;
@@ -103,17 +101,17 @@ impl Nodes {
         let added = Some(AddedNode { peer, http, nonce });
         if let Some((&node, record)) = self.named(&name) {
             if record.added == added {
-                return Ok(Outcome::NodeIdAllocated { node });
+                return Ok(ClusterOutcome::NodeIdAllocated { node });
             }
             if record.added.is_none() || record.start.is_some() {
-                return Err(Refusal::NodeNameTaken { name, node });
+                return Err(ClusterRefusal::NodeNameTaken { name, node }.into());
             }
-            if let Some(record) = self.table.get_mut(&node) {
+            if let Some(record) = self.get_mut(&node) {
                 record.removed = true;
             }
         }
         let node = NodeId(draw(counter));
-        self.table.put(
+        self.put(
             node,
             NodeRecord {
                 name,
@@ -122,7 +120,7 @@ impl Nodes {
                 removed: false,
             },
         );
-        Ok(Outcome::NodeIdAllocated { node })
+        Ok(ClusterOutcome::NodeIdAllocated { node })
     }
 
     /// Makes this start the registered one, if it is not older than the registered one.
@@ -130,40 +128,40 @@ impl Nodes {
         &mut self,
         node: NodeId,
         start: RegisteredStart,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<ClusterOutcome, Refusal> {
         let record = self.present(node)?;
         if let Some(registered) = record.start {
             let newer = start.boot > registered.boot;
             if !newer && start != registered {
                 let registered = Some(registered.boot);
-                return Err(Refusal::StaleStart { node, registered });
+                return Err(ClusterRefusal::StaleStart { node, registered }.into());
             }
         }
-        if let Some(record) = self.table.get_mut(&node) {
+        if let Some(record) = self.get_mut(&node) {
             record.start = Some(start);
         }
-        Ok(Outcome::StartRegistered {
+        Ok(ClusterOutcome::StartRegistered {
             node,
             boot: start.boot,
-        })
+        }
+        .into())
     }
 
     /// Leases of the member are left alone: its processes may go on minting up to their fences.
-    pub(crate) fn mark_removed(&mut self, node: NodeId) -> Result<Outcome, Refusal> {
+    pub(crate) fn mark_removed(&mut self, node: NodeId) -> Result<ClusterOutcome, Refusal> {
         let record = self
-            .table
             .get_mut(&node)
-            .ok_or(Refusal::UnknownNode { node })?;
+            .ok_or(ClusterRefusal::UnknownNode { node })?;
         record.removed = true;
-        Ok(Outcome::MarkedRemoved { node })
+        Ok(ClusterOutcome::MarkedRemoved { node }.into())
     }
 
     /// Ends the membership of all.
     pub(crate) fn remove_all(&mut self) {
-        let present = self.table.iter().filter(|(_, record)| !record.removed);
+        let present = self.iter().filter(|(_, record)| !record.removed);
         let present: Vec<NodeId> = present.map(|(id, _)| *id).collect();
         for node in present {
-            if let Some(record) = self.table.get_mut(&node) {
+            if let Some(record) = self.get_mut(&node) {
                 record.removed = true;
             }
         }
@@ -175,20 +173,21 @@ impl Nodes {
         if registered == Some(boot) {
             return Ok(());
         }
-        Err(Refusal::StaleStart { node, registered })
+        Err(ClusterRefusal::StaleStart { node, registered }.into())
     }
 
     fn present(&self, node: NodeId) -> Result<&NodeRecord, Refusal> {
-        let record = self.table.get(&node).ok_or(Refusal::UnknownNode { node })?;
+        let record = self
+            .get(&node)
+            .ok_or(ClusterRefusal::UnknownNode { node })?;
         if record.removed {
-            return Err(Refusal::NodeRemoved { node });
+            return Err(ClusterRefusal::NodeRemoved { node }.into());
         }
         Ok(record)
     }
 
     fn named(&self, name: &str) -> Option<(&NodeId, &NodeRecord)> {
-        self.table
-            .iter()
+        self.iter()
             .find(|(_, record)| record.name == name && !record.removed)
     }
 }

@@ -1,63 +1,22 @@
-//! What is agreed once for the whole cluster, and the command that agrees it.
+//! What is agreed once for the whole cluster, its clock, and its counter.
 
 use std::collections::BTreeSet;
 
 use seqd_idgen::Layout;
 use serde::{Deserialize, Serialize};
 
+use super::commands::{
+    ClusterRefusal, Found, FoundingError, MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS,
+    MAX_WINDOW_MS,
+};
+use crate::domains::Refusal;
 use crate::newtypes::{ClusterMs, NodeId};
-use crate::refusal::Refusal;
 use crate::table::{Table, singleton};
 use crate::text::{self, TextField};
-
-/// The most founders: more voters than a Raft group of this kind is meant for.
-pub const MAX_FOUNDERS: usize = 16;
-
-/// The highest ID of a founder. Everything that the counter gives lies above the founders' IDs, and
-/// this leaves it nearly all of its numbers.
-pub const MAX_FOUNDER_ID: NodeId = NodeId(u32::MAX as u64);
-
-/// The longest window: a day. A fence further ahead would keep a worker out of use for longer than
-/// anyone waits for a crashed node.
-pub const MAX_WINDOW_MS: u64 = 86_400_000;
-
-/// The largest skew between peers' clocks that can be agreed: an hour. Twice of it lies between a
-/// fence that is asked for and one that is refused.
-pub const MAX_PEER_SKEW_MS: u64 = 3_600_000;
 
 /// A window is never shorter than this many ticks of the layout, or a layout of long ticks would
 /// leave its holder hardly any tick to mint.
 pub const MIN_WINDOW_TICKS: u64 = 3;
-
-/// Begins the cluster. See [`crate::Command::Found`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// The cluster's ID.
-    pub cluster_id: String,
-    /// How long a lease lives and how far ahead its fence is.
-    pub window_ms: u64,
-    /// How far the clocks of two members may be apart.
-    pub max_peer_skew_ms: u64,
-    /// The first members: IDs and names.
-    pub founders: Vec<(NodeId, String)>,
-}
-
-/// Why a cluster cannot begin as asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum FoundingError {
-    /// No founder or too many.
-    #[error("a cluster is founded by 1 to {MAX_FOUNDERS} members")]
-    FounderCount,
-    /// An ID out of range, or one ID or name for two founders.
-    #[error("founders have different names and different IDs from 1 to {MAX_FOUNDER_ID}")]
-    Founders,
-    /// The window is 0 or too long.
-    #[error("the window is 1 to {MAX_WINDOW_MS} ms")]
-    Window,
-    /// The skew is too large.
-    #[error("the peers' skew is at most {MAX_PEER_SKEW_MS} ms")]
-    PeerSkew,
-}
 
 /// The replicated settings. Made by founding, immutable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,5 +96,5 @@ pub(crate) fn check_founding(found: &Found) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(Refusal::InvalidFounding(problem))
+    Err(ClusterRefusal::InvalidFounding(problem).into())
 }

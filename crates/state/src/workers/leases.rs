@@ -13,19 +13,16 @@
 //!   that raised it: a clock that jumped forward cannot burn the future;
 //! - a live lease's worker is granted to nobody.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use seqd_idgen::{Layout, Tick, TickError, WallMs, WorkerId};
+use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use super::commands::{Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
+use crate::cluster::settings::{Counter, draw};
 use crate::codec::Versioned;
-use crate::command::TakeLease;
+use crate::context::ApplyContext;
+use crate::deadlines::{Deadlines, Expiring};
+use crate::domains::Refusal;
 use crate::newtypes::{ClusterMs, LeaseId, NodeId};
-use crate::cluster::nodes::Nodes;
-use crate::outcome::{LeaseGrant, Outcome};
-use crate::refusal::Refusal;
-use crate::cluster::restoration::RestorationRecord;
-use crate::cluster::settings::{Counter, Settings, draw};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 
@@ -53,23 +50,6 @@ pub struct WorkerRecord {
     pub used_ms: ClusterMs,
     /// Whether it was released.
     pub released: bool,
-}
-
-/// Who holds a worker, for answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// The lease.
-    pub lease: LeaseId,
-    /// Who took it.
-    pub owner: String,
-    /// The member that took it for itself.
-    pub node: Option<NodeId>,
-    /// The first tick that the holder may mint.
-    #[serde(with = "crate::foreign::tick")]
-    pub from_tick: Tick,
-    /// The first tick that it may not.
-    #[serde(with = "crate::foreign::tick")]
-    pub fence: Tick,
 }
 
 /// A worker with its latest lease, as seen at the applied cluster time.
@@ -136,72 +116,51 @@ impl Record for WorkerRecord {
     }
 }
 
-/// What a lease command needs to know beside the leases.
-pub(crate) struct Circumstances<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) layouts: &'a BTreeMap<String, Layout>,
-    pub(crate) nodes: &'a Nodes,
-    pub(crate) restoration: Option<&'a RestorationRecord>,
-    /// The entry's wall clock.
-    pub(crate) wall_ms: WallMs,
-    /// The applied cluster time.
-    pub(crate) cluster_ms: ClusterMs,
-}
-
-impl<'a> Circumstances<'a> {
-    fn layout(&self, name: &str) -> Result<&'a Layout, Refusal> {
-        self.layouts
-            .get(name)
-            .ok_or_else(|| Refusal::UnknownLayout {
-                layout: name.to_owned(),
-            })
-    }
-
-    /// The tick of the entry's wall clock.
-    fn tick(&self, layout: &Layout) -> Result<Tick, Refusal> {
-        layout.tick_at(self.wall_ms).map_err(|error| match error {
-            TickError::BeforeEpoch => Refusal::BeforeLayoutEpoch {
-                layout: layout.name().to_owned(),
-                epoch_ms: layout.spec().epoch_ms,
-                wall_ms: self.wall_ms,
-            },
-            TickError::TimeFull => Refusal::LayoutExhausted {
-                layout: layout.name().to_owned(),
-                since: layout.exhausted_at(),
-            },
-        })
-    }
-
-    /// Refuses a fence that only a clock far ahead can ask for. See the module's invariants.
-    fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), Refusal> {
-        let reach_ms = self.settings.fence_reach_ms(layout);
-        let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
-        if asked > limit {
-            return Err(Refusal::FenceTooFar { asked, limit });
-        }
-        Ok(())
-    }
-
-    fn expiry(&self, layout: &Layout, used: ClusterMs) -> ClusterMs {
-        ClusterMs(used.0.saturating_add(self.settings.window_ms_for(layout)))
+impl Expiring for WorkerRecord {
+    /// When the lease ends by itself, if it is live. The record stays: its fence holds for ever.
+    fn deadline(&self, key: &WorkerKey, given: &ApplyContext<'_>) -> Option<ClusterMs> {
+        let layout = given.layouts.named(&key.layout)?;
+        is_live(given, layout, self).then(|| given.expiry(layout, self.used_ms))
     }
 }
 
 /// All workers that were ever leased.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Leases {
-    pub(crate) table: Table<WorkerRecord>,
-    /// When each live lease ends by itself. Follows from the records and the settings.
-    deadlines: BTreeSet<(ClusterMs, WorkerKey)>,
-}
-
-impl Leases {
-    pub(crate) fn take(
+impl Table<WorkerRecord> {
+    pub(crate) fn apply(
         &mut self,
         counter: &mut Table<Counter>,
-        given: &Circumstances<'_>,
+        deadlines: &mut Deadlines,
+        given: &ApplyContext<'_>,
+        command: &WorkerCommand,
+    ) -> Result<WorkerOutcome, Refusal> {
+        let key = |layout: &String, worker: &WorkerId| WorkerKey {
+            layout: layout.clone(),
+            worker: *worker,
+        };
+        match command {
+            WorkerCommand::TakeLease(asked) => self.take(counter, deadlines, given, asked),
+            WorkerCommand::ExtendLease {
+                layout,
+                worker,
+                lease,
+                fence,
+            } => self.extend(deadlines, given, &key(layout, worker), (*lease, *fence)),
+            WorkerCommand::ReleaseLease {
+                layout,
+                worker,
+                lease,
+                last_tick,
+            } => self.release(deadlines, given, &key(layout, worker), (*lease, *last_tick)),
+        }
+    }
+
+    fn take(
+        &mut self,
+        counter: &mut Table<Counter>,
+        deadlines: &mut Deadlines,
+        given: &ApplyContext<'_>,
         asked: &TakeLease,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<WorkerOutcome, Refusal> {
         text::check(TextField::Owner, &asked.owner)?;
         if let Some(node) = asked.node {
             given.nodes.check_start(node, asked.boot)?;
@@ -216,13 +175,14 @@ impl Leases {
             layout: asked.layout.clone(),
             worker: self.choose(given, layout, tick, asked)?,
         };
-        let fence_before = self.table.get(&key).map_or(Tick(0), |record| record.fence);
+        let fence_before = self.get(&key).map_or(Tick(0), |record| record.fence);
         let from_tick = tick.max(fence_before);
         if asked.fence <= from_tick {
-            return Err(Refusal::FenceTooLow {
+            return Err(WorkerRefusal::FenceTooLow {
                 asked: asked.fence,
                 from_tick,
-            });
+            }
+            .into());
         }
         let lease = LeaseId(draw(counter));
         let record = WorkerRecord {
@@ -236,8 +196,7 @@ impl Leases {
             used_ms: given.cluster_ms,
             released: false,
         };
-        self.deadlines
-            .insert((given.expiry(layout, given.cluster_ms), key.clone()));
+        deadlines.insert::<WorkerRecord>(given.expiry(layout, given.cluster_ms), &key);
         let grant = LeaseGrant {
             layout: asked.layout.clone(),
             worker: key.worker,
@@ -245,15 +204,15 @@ impl Leases {
             from_tick,
             fence: asked.fence,
         };
-        self.table.put(key, record);
-        Ok(Outcome::LeaseTaken(grant))
+        self.put(key, record);
+        Ok(WorkerOutcome::LeaseTaken(grant))
     }
 
     /// The worker for a new lease: the owner's last one, else one that was never used, else the one
     /// whose use lies back furthest; each only if it is free and its fence has passed.
     fn choose(
         &self,
-        given: &Circumstances<'_>,
+        given: &ApplyContext<'_>,
         layout: &Layout,
         tick: Tick,
         asked: &TakeLease,
@@ -267,7 +226,7 @@ impl Leases {
         let mut own: Option<((ClusterMs, LeaseId), WorkerId)> = None;
         let mut oldest: Option<((ClusterMs, LeaseId), WorkerId)> = None;
         let mut retry_after_ms = u64::MAX;
-        for (WorkerKey { worker, .. }, record) in self.table.range(key(first)..=key(last)) {
+        for (WorkerKey { worker, .. }, record) in self.range(key(first)..=key(last)) {
             if *worker == next_unused {
                 next_unused = WorkerId(worker.0.saturating_add(1));
             }
@@ -285,22 +244,23 @@ impl Leases {
         let unused = (next_unused <= last).then_some(next_unused);
         let own = own.map(|(_, worker)| worker);
         let oldest = oldest.map(|(_, worker)| worker);
-        own.or(unused)
-            .or(oldest)
-            .ok_or_else(|| Refusal::WorkersExhausted {
+        own.or(unused).or(oldest).ok_or_else(|| {
+            WorkerRefusal::WorkersExhausted {
                 layout: asked.layout.clone(),
                 datacenter: asked.datacenter,
                 retry_after_ms,
-            })
+            }
+            .into()
+        })
     }
 
-    pub(crate) fn extend(
+    fn extend(
         &mut self,
-        given: &Circumstances<'_>,
+        deadlines: &mut Deadlines,
+        given: &ApplyContext<'_>,
         key: &WorkerKey,
-        lease: LeaseId,
-        fence: Tick,
-    ) -> Result<Outcome, Refusal> {
+        (lease, fence): (LeaseId, Tick),
+    ) -> Result<WorkerOutcome, Refusal> {
         let layout = given.layout(&key.layout)?;
         let record = self.held(given, key, lease)?;
         if let Some(node) = record.node {
@@ -310,24 +270,22 @@ impl Leases {
         given.check_fence(layout, fence)?;
         let used_before = record.used_ms;
         let fence = record.fence.max(fence);
-        if let Some(record) = self.table.get_mut(key) {
+        if let Some(record) = self.get_mut(key) {
             record.fence = fence;
             record.used_ms = given.cluster_ms;
         }
-        self.deadlines
-            .remove(&(given.expiry(layout, used_before), key.clone()));
-        self.deadlines
-            .insert((given.expiry(layout, given.cluster_ms), key.clone()));
-        Ok(Outcome::LeaseExtended { fence })
+        deadlines.remove::<WorkerRecord>(given.expiry(layout, used_before), &key);
+        deadlines.insert::<WorkerRecord>(given.expiry(layout, given.cluster_ms), &key);
+        Ok(WorkerOutcome::LeaseExtended { fence })
     }
 
-    pub(crate) fn release(
+    fn release(
         &mut self,
-        given: &Circumstances<'_>,
+        deadlines: &mut Deadlines,
+        given: &ApplyContext<'_>,
         key: &WorkerKey,
-        lease: LeaseId,
-        last_tick: Option<Tick>,
-    ) -> Result<Outcome, Refusal> {
+        (lease, last_tick): (LeaseId, Option<Tick>),
+    ) -> Result<WorkerOutcome, Refusal> {
         let layout = given.layout(&key.layout)?;
         let record = self.held(given, key, lease)?;
         let (from_tick, fence) = (record.from_tick, record.fence);
@@ -336,94 +294,67 @@ impl Leases {
             Some(last_tick) => {
                 let after = Tick(last_tick.0.saturating_add(1));
                 if after < from_tick || after > fence {
-                    return Err(Refusal::ReleaseOutsideWindow {
+                    return Err(WorkerRefusal::ReleaseOutsideWindow {
                         last_tick,
                         from_tick,
                         fence,
-                    });
+                    }
+                    .into());
                 }
                 after
             }
         };
-        self.deadlines
-            .remove(&(given.expiry(layout, record.used_ms), key.clone()));
-        if let Some(record) = self.table.get_mut(key) {
+        deadlines.remove::<WorkerRecord>(given.expiry(layout, record.used_ms), &key);
+        if let Some(record) = self.get_mut(key) {
             record.fence = new_fence;
             record.used_ms = given.cluster_ms;
             record.released = true;
         }
-        Ok(Outcome::LeaseReleased { fence: new_fence })
+        Ok(WorkerOutcome::LeaseReleased { fence: new_fence })
     }
 
     /// The record of a lease that is the worker's latest and not released. It need not be live:
     /// while nobody else took the worker, its holder may come back.
     fn held(
         &self,
-        given: &Circumstances<'_>,
+        given: &ApplyContext<'_>,
         key: &WorkerKey,
         lease: LeaseId,
     ) -> Result<&WorkerRecord, Refusal> {
-        let record = self.table.get(key);
+        let record = self.get(key);
         if let Some(record) = record.filter(|record| record.lease == lease && !record.released) {
             return Ok(record);
         }
         let layout = given.layout(&key.layout)?;
         let live = record.filter(|record| is_live(given, layout, record));
-        Err(Refusal::LeaseLost {
+        Err(WorkerRefusal::LeaseLost {
             layout: key.layout.clone(),
             worker: key.worker,
             lease,
             holder: live.map(|record| Box::new(Holder::of(record))),
-        })
+        }
+        .into())
     }
 
     /// Ends every lease, so that none is extended any more. Fences stay.
     pub(crate) fn end_all(&mut self) {
-        let held = self.table.iter().filter(|(_, record)| !record.released);
+        let held = self.iter().filter(|(_, record)| !record.released);
         let held: Vec<WorkerKey> = held.map(|(key, _)| key.clone()).collect();
         for key in held {
-            if let Some(record) = self.table.get_mut(&key) {
+            if let Some(record) = self.get_mut(&key) {
                 record.released = true;
             }
         }
-        self.deadlines.clear();
-    }
-
-    /// Forgets the deadlines that have passed.
-    pub(crate) fn pass_deadlines(&mut self, cluster_ms: ClusterMs) {
-        while self
-            .deadlines
-            .first()
-            .is_some_and(|(at, _)| *at <= cluster_ms)
-        {
-            self.deadlines.pop_first();
-        }
-    }
-
-    pub(crate) fn next_deadline(&self) -> Option<ClusterMs> {
-        self.deadlines.first().map(|(at, _)| *at)
-    }
-
-    /// Works the deadlines out again, after the records were read back.
-    pub(crate) fn find_deadlines(&mut self, given: &Circumstances<'_>) {
-        let mut deadlines = BTreeSet::new();
-        for (key, record) in self.table.iter() {
-            let layout = given.layouts.get(&key.layout);
-            if let Some(layout) = layout.filter(|layout| is_live(given, layout, record)) {
-                deadlines.insert((given.expiry(layout, record.used_ms), key.clone()));
-            }
-        }
-        self.deadlines = deadlines;
     }
 
     /// A worker's latest lease as it is at the applied cluster time.
     pub(crate) fn view<'a>(
         &self,
-        given: &Circumstances<'_>,
+        given: &ApplyContext<'_>,
         key: &'a WorkerKey,
         record: &'a WorkerRecord,
     ) -> LeaseView<'a> {
-        let layout = given.layouts.get(&key.layout);
+        let layout = given.layouts.named(&key.layout);
         let live = layout.filter(|layout| is_live(given, layout, record));
         let expires = live.map(|layout| given.expiry(layout, record.used_ms));
         LeaseView {
@@ -455,21 +386,22 @@ fn candidates(layout: &Layout, datacenter: Option<u32>) -> Result<(WorkerId, Wor
     layout.workers_of_datacenter(datacenter).ok_or_else(|| {
         let bits = layout.spec().datacenter_bits;
         let datacenters = if bits == 0 { 0 } else { 1 << bits };
-        Refusal::UnknownDatacenter {
+        WorkerRefusal::UnknownDatacenter {
             layout: layout.name().to_owned(),
             datacenter,
             datacenters,
         }
+        .into()
     })
 }
 
-fn is_live(given: &Circumstances<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
+fn is_live(given: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
     !record.released && given.cluster_ms < given.expiry(layout, record.used_ms)
 }
 
 /// How long until the worker can be granted: 0 if it can.
 fn wait_until_free(
-    given: &Circumstances<'_>,
+    given: &ApplyContext<'_>,
     layout: &Layout,
     tick: Tick,
     record: &WorkerRecord,

@@ -2,9 +2,11 @@
 
 use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
-    AllocateNodeId, Command, DefinitionError, Epoch, FoundingError, GrantToken, Holder, LeaseGrant,
-    LeaseId, NextGrant, NodeId, Outcome, Refusal, Revision, SegmentGrant, SequenceMode, TakeLease,
-    TextField, ValueRange,
+    AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Command, DefinitionError,
+    Epoch, FoundingError, GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant,
+    NodeId, Outcome, Refusal, Revision, SegmentGrant, SequenceCommand, SequenceMode,
+    SequenceOutcome, SequenceRefusal, TakeLease, TextField, TextRefusal, ValueRange, WorkerCommand,
+    WorkerOutcome, WorkerRefusal,
 };
 
 use crate::support::{counting, definition, found, name, strict_next};
@@ -16,74 +18,78 @@ pub(crate) fn commands() -> Vec<Command> {
     let narrow = Progression::new(5, -3, -9, 8, true).unwrap();
     vec![
         found(),
-        Command::AllocateNodeId(AllocateNodeId {
+        Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
             name: "n4".to_owned(),
             peer: "n4:7401".to_owned(),
             http: "http://n4:7400".to_owned(),
             nonce: 0x0123_4567_89ab_cdef,
-        }),
-        Command::RegisterStart {
+        })),
+        Command::Cluster(ClusterCommand::RegisterStart {
             node: NodeId(4),
             boot: 7,
             nonce: u64::MAX,
-        },
-        Command::MarkRemoved { node: NodeId(4) },
-        Command::TakeLease(TakeLease {
+        }),
+        Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(4) }),
+        Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: layout(),
             owner: "n1".to_owned(),
             node: Some(NodeId(1)),
             boot: 7,
             fence: Tick(30_001),
             datacenter: Some(3),
-        }),
-        Command::ExtendLease {
+        })),
+        Command::Workers(WorkerCommand::ExtendLease {
             layout: layout(),
             worker,
             lease: LeaseId(5),
             fence: Tick(40_001),
-        },
-        Command::ReleaseLease {
+        }),
+        Command::Workers(WorkerCommand::ReleaseLease {
             layout: layout(),
             worker,
             lease: LeaseId(5),
             last_tick: Some(Tick(39_999)),
-        },
-        Command::ReleaseLease {
+        }),
+        Command::Workers(WorkerCommand::ReleaseLease {
             layout: layout(),
             worker,
             lease: LeaseId(5),
             last_tick: None,
-        },
-        Command::CreateSequence {
+        }),
+        Command::Sequences(SequenceCommand::Create {
             name: order(),
             definition: counting(SequenceMode::Segment),
-        },
-        Command::CreateSequence {
+        }),
+        Command::Sequences(SequenceCommand::Create {
             name: name("eu:bill-2.x_1"),
             definition: definition(SequenceMode::Strict, narrow),
-        },
-        Command::DeleteSequence {
+        }),
+        Command::Sequences(SequenceCommand::Delete {
             name: order(),
             if_revision: Some(Revision(2)),
-        },
-        Command::GrantSegment {
+        }),
+        Command::Sequences(SequenceCommand::GrantSegment {
             name: order(),
             size: 1_000,
             after: Some(GrantToken(9)),
-        },
-        Command::ReturnTail {
+        }),
+        Command::Sequences(SequenceCommand::ReturnTail {
             name: order(),
             token: GrantToken(10),
             first_unused: 1_234,
-        },
-        Command::Advance {
+        }),
+        Command::Sequences(SequenceCommand::Advance {
             name: order(),
             to: -500,
-        },
-        strict_next(&[("order", 1), ("bill", 1_000_000)]),
-        Command::StampRestoration {
+        }),
+        strict_next("order", 1),
+        Command::Cluster(ClusterCommand::StampRestoration {
             wall_ms: WallMs(1_767_225_600_000),
-        },
+        }),
+        Command::Cluster(ClusterCommand::RaiseLevel {
+            to: Level::FRAMES,
+            membership: LogPosition { term: 3, index: 17 },
+        }),
     ]
 }
 
@@ -99,141 +105,145 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         fence: Tick(2),
     };
     let kept = Box::new(counting(SequenceMode::Strict));
-    let lease_lost = |holder| Refusal::LeaseLost {
-        layout: layout(),
-        worker: WorkerId(17),
-        lease: LeaseId(5),
-        holder,
+    let lease_lost = |holder| {
+        Refusal::Workers(WorkerRefusal::LeaseLost {
+            layout: layout(),
+            worker: WorkerId(17),
+            lease: LeaseId(5),
+            holder,
+        })
     };
     vec![
-        Refusal::NotFounded,
-        Refusal::AlreadyFounded {
+        Refusal::Cluster(ClusterRefusal::NotFounded),
+        Refusal::Cluster(ClusterRefusal::AlreadyFounded {
             cluster_id: "c1".to_owned(),
-        },
-        Refusal::InvalidFounding(FoundingError::Window),
-        Refusal::TooManyCommands {
-            count: 9_999,
-            limit: 4_096,
-        },
-        Refusal::TooManyRequests {
-            count: 9_999,
-            limit: 4_096,
-        },
-        Refusal::InvalidText {
+        }),
+        Refusal::Cluster(ClusterRefusal::InvalidFounding(FoundingError::Window)),
+        Refusal::Text(TextRefusal::InvalidText {
             field: TextField::Owner,
             length: 256,
             limit: 255,
-        },
-        Refusal::UnknownNode { node: NodeId(9) },
-        Refusal::NodeRemoved { node: NodeId(9) },
-        Refusal::NodeNameTaken {
+        }),
+        Refusal::Cluster(ClusterRefusal::UnknownNode { node: NodeId(9) }),
+        Refusal::Cluster(ClusterRefusal::NodeRemoved { node: NodeId(9) }),
+        Refusal::Cluster(ClusterRefusal::NodeNameTaken {
             name: "n1".to_owned(),
             node: NodeId(1),
-        },
-        Refusal::StaleStart {
+        }),
+        Refusal::Cluster(ClusterRefusal::StaleStart {
             node: NodeId(1),
             registered: Some(7),
-        },
-        Refusal::UnknownLayout {
+        }),
+        Refusal::Workers(WorkerRefusal::UnknownLayout {
             layout: "none".to_owned(),
-        },
-        Refusal::UnknownDatacenter {
+        }),
+        Refusal::Workers(WorkerRefusal::UnknownDatacenter {
             layout: layout(),
             datacenter: 9,
             datacenters: 0,
-        },
-        Refusal::BeforeLayoutEpoch {
+        }),
+        Refusal::Workers(WorkerRefusal::BeforeLayoutEpoch {
             layout: layout(),
             epoch_ms: 2,
             wall_ms: WallMs(1),
-        },
-        Refusal::LayoutExhausted {
+        }),
+        Refusal::Workers(WorkerRefusal::LayoutExhausted {
             layout: layout(),
             since: WallMs(3),
-        },
-        Refusal::WorkersExhausted {
+        }),
+        Refusal::Workers(WorkerRefusal::WorkersExhausted {
             layout: layout(),
             datacenter: Some(1),
             retry_after_ms: 2_500,
-        },
-        Refusal::FenceTooFar {
+        }),
+        Refusal::Workers(WorkerRefusal::FenceTooFar {
             asked: Tick(11),
             limit: Tick(10),
-        },
-        Refusal::FenceTooLow {
+        }),
+        Refusal::Workers(WorkerRefusal::FenceTooLow {
             asked: Tick(9),
             from_tick: Tick(10),
-        },
+        }),
         lease_lost(Some(Box::new(holder))),
         lease_lost(None),
-        Refusal::ReleaseOutsideWindow {
+        Refusal::Workers(WorkerRefusal::ReleaseOutsideWindow {
             last_tick: Tick(3),
             from_tick: Tick(1),
             fence: Tick(2),
-        },
-        Refusal::SequenceNotFound { name: order() },
-        Refusal::SequenceExists {
+        }),
+        Refusal::Sequences(SequenceRefusal::SequenceNotFound { name: order() }),
+        Refusal::Sequences(SequenceRefusal::SequenceExists {
             name: order(),
             revision: Revision(2),
-        },
-        Refusal::DefinitionDiffers {
+        }),
+        Refusal::Sequences(SequenceRefusal::DefinitionDiffers {
             name: order(),
             kept,
-        },
-        Refusal::InvalidDefinition(DefinitionError::SegmentTarget),
-        Refusal::RevisionMismatch {
+        }),
+        Refusal::Sequences(SequenceRefusal::InvalidDefinition(
+            DefinitionError::SegmentTarget,
+        )),
+        Refusal::Sequences(SequenceRefusal::RevisionMismatch {
             name: order(),
             expected: Revision(1),
             actual: Revision(2),
-        },
-        Refusal::WrongMode {
+        }),
+        Refusal::Sequences(SequenceRefusal::WrongMode {
             name: order(),
             mode: SequenceMode::Strict,
-        },
-        Refusal::SequenceExhausted {
+        }),
+        Refusal::Sequences(SequenceRefusal::SequenceExhausted {
             name: order(),
             asked: 4,
             remaining: 3,
-        },
-        Refusal::CountOutOfRange {
+        }),
+        Refusal::Sequences(SequenceRefusal::CountOutOfRange {
             count: 0,
             limit: 1_000_000,
-        },
-        Refusal::WouldGoBackwards {
+        }),
+        Refusal::Sequences(SequenceRefusal::WouldGoBackwards {
             name: order(),
             to: 4,
             next: Some(5),
-        },
-        Refusal::CannotAdvanceCycling { name: order() },
-        Refusal::AdvanceOutOfRange {
+        }),
+        Refusal::Sequences(SequenceRefusal::CannotAdvanceCycling { name: order() }),
+        Refusal::Sequences(SequenceRefusal::AdvanceOutOfRange {
             name: order(),
             to: 11,
             min: 1,
             max: 10,
-        },
-        Refusal::GrantSuperseded {
+        }),
+        Refusal::Sequences(SequenceRefusal::GrantSuperseded {
             name: order(),
             token: GrantToken(9),
-        },
-        Refusal::TailOutsideRun {
+        }),
+        Refusal::Sequences(SequenceRefusal::TailOutsideRun {
             first_unused: 4,
             run_start: 5,
             next: 10,
-        },
-        Refusal::RestorationNotStamped {
+        }),
+        Refusal::Cluster(ClusterRefusal::RestorationNotStamped {
             backup_wall_ms: WallMs(7),
-        },
-        Refusal::WindowsBeginLater {
+        }),
+        Refusal::Workers(WorkerRefusal::WindowsBeginLater {
             layout: layout(),
             until: WallMs(9_000),
             retry_after_ms: 1_500,
-        },
-        Refusal::StampOutOfRange {
+        }),
+        Refusal::Cluster(ClusterRefusal::StampOutOfRange {
             wall_ms: WallMs(6),
             from: WallMs(7),
             to: WallMs(8),
-        },
-        Refusal::NotRestored,
+        }),
+        Refusal::Cluster(ClusterRefusal::NotRestored),
+        Refusal::Cluster(ClusterRefusal::MembershipChanged {
+            asked: LogPosition { term: 3, index: 17 },
+            membership: Some(LogPosition { term: 4, index: 18 }),
+        }),
+        Refusal::Cluster(ClusterRefusal::LevelOutOfOrder {
+            to: Level(7),
+            level: Level::FRAMES,
+        }),
     ]
 }
 
@@ -249,39 +259,34 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         increment: -3,
         ranges: vec![range],
     };
-    let exhausted = Refusal::SequenceExhausted {
-        name: name("a"),
-        asked: 1,
-        remaining: 0,
-    };
     vec![
-        Outcome::Founded,
-        Outcome::NodeIdAllocated { node: NodeId(4) },
-        Outcome::StartRegistered {
+        Outcome::Cluster(ClusterOutcome::Founded),
+        Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node: NodeId(4) }),
+        Outcome::Cluster(ClusterOutcome::StartRegistered {
             node: NodeId(4),
             boot: 7,
-        },
-        Outcome::MarkedRemoved { node: NodeId(4) },
-        Outcome::LeaseTaken(LeaseGrant {
+        }),
+        Outcome::Cluster(ClusterOutcome::MarkedRemoved { node: NodeId(4) }),
+        Outcome::Workers(WorkerOutcome::LeaseTaken(LeaseGrant {
             layout: "default".to_owned(),
             worker: WorkerId(17),
             lease: LeaseId(5),
             from_tick: Tick(1),
             fence: Tick(30_001),
-        }),
-        Outcome::LeaseExtended {
+        })),
+        Outcome::Workers(WorkerOutcome::LeaseExtended {
             fence: Tick(40_001),
-        },
-        Outcome::LeaseReleased {
+        }),
+        Outcome::Workers(WorkerOutcome::LeaseReleased {
             fence: Tick(39_999),
-        },
-        Outcome::SequenceCreated {
+        }),
+        Outcome::Sequences(SequenceOutcome::Created {
             created: true,
             revision: Revision(1),
             epoch: Epoch(1),
-        },
-        Outcome::SequenceDeleted { epoch: Epoch(2) },
-        Outcome::SegmentGranted(SegmentGrant {
+        }),
+        Outcome::Sequences(SequenceOutcome::Deleted { epoch: Epoch(2) }),
+        Outcome::Sequences(SequenceOutcome::SegmentGranted(SegmentGrant {
             token: GrantToken(9),
             epoch: Epoch(1),
             run_start: 100,
@@ -290,19 +295,22 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             first: 201,
             last: 300,
             increment: 1,
-        }),
-        Outcome::TailReturned {
+        })),
+        Outcome::Sequences(SequenceOutcome::TailReturned {
             next_index: 250,
             returned: 50,
-        },
-        Outcome::Advanced {
+        }),
+        Outcome::Sequences(SequenceOutcome::Advanced {
             next: 500,
             next_index: 499,
             epoch: Epoch(3),
-        },
-        Outcome::StrictNext(vec![Ok(next), Err(exhausted)]),
-        Outcome::RestorationStamped {
+        }),
+        Outcome::Sequences(SequenceOutcome::Next(next)),
+        Outcome::Cluster(ClusterOutcome::RestorationStamped {
             wall_ms: WallMs(1_767_225_600_000),
-        },
+        }),
+        Outcome::Cluster(ClusterOutcome::LevelRaised {
+            level: Level::FRAMES,
+        }),
     ]
 }

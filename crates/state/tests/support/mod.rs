@@ -7,8 +7,9 @@ pub(crate) mod story;
 
 use seqd_idgen::{Progression, WallMs};
 use seqd_state::{
-    ClusterMs, Command, Digest, Entry, Found, NextRequest, NodeId, Outcome, SegmentSizes,
-    SequenceDefinition, SequenceMode, SequenceName, Stamp, State, row_hash,
+    ClusterCommand, ClusterMs, ClusterOutcome, Command, Digest, Entry, Found, NextRequest, NodeId,
+    Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, Stamp,
+    State, row_hash,
 };
 
 /// 2026-01-01T00:00:00Z, the epoch of the layouts `default` and `js53`: with times counted from
@@ -31,7 +32,7 @@ pub(crate) fn name(text: &str) -> SequenceName {
 }
 
 pub(crate) fn found() -> Command {
-    Command::Found(Found {
+    Command::Cluster(ClusterCommand::Found(Found {
         cluster_id: "c1".to_owned(),
         window_ms: WINDOW_MS,
         max_peer_skew_ms: SKEW_MS,
@@ -40,16 +41,19 @@ pub(crate) fn found() -> Command {
             (NodeId(2), "n2".to_owned()),
             (NodeId(3), "n3".to_owned()),
         ],
-    })
+    }))
 }
 
 pub(crate) fn founded() -> State {
     let mut state = State::new();
-    let outcomes = state.apply(&Entry {
-        stamp: stamp(0, 0),
-        commands: vec![found()],
-    });
-    assert_eq!(outcomes, [Outcome::Founded]);
+    let outcomes = state.apply(
+        &Entry {
+            stamp: stamp(0, 0),
+            commands: vec![found()],
+        },
+        None,
+    );
+    assert_eq!(outcomes, [Outcome::Cluster(ClusterOutcome::Founded)]);
     state
 }
 
@@ -74,14 +78,9 @@ pub(crate) fn counting(mode: SequenceMode) -> SequenceDefinition {
     )
 }
 
-pub(crate) fn strict_next(requests: &[(&str, u64)]) -> Command {
-    let request = |(text, count): &(&str, u64)| NextRequest {
-        name: name(text),
-        count: *count,
-    };
-    Command::StrictNext {
-        requests: requests.iter().map(request).collect(),
-    }
+pub(crate) fn strict_next(text: &str, count: u64) -> Command {
+    let name = name(text);
+    SequenceCommand::Next(NextRequest { name, count }).into()
 }
 
 /// The digest as its definition says it, from all rows.

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AllocateNodeId, Command, Entry, Found, GrantToken, LeaseId, NextGrant, NextRequest, NodeId,
-    Outcome, Refusal, Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode, State,
-    TakeLease, ValueRange,
+    AllocateNodeId, ClusterCommand, ClusterOutcome, Command, Entry, Found, GrantToken, LeaseId,
+    NodeId, Outcome, Refusal, Restoration, Revision, SegmentSizes, SequenceCommand,
+    SequenceDefinition, SequenceMode, SequenceOutcome, State, TakeLease, ValueRange, WorkerCommand,
+    WorkerOutcome,
 };
 
 use super::{name, stamp};
@@ -41,14 +42,15 @@ pub(crate) fn play(story: &str) -> String {
             ["restore", ..] => seen.push_str(&restore(&mut state, line)),
             ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
-                let commands = line.split(" ; ").map(command).collect();
-                for outcome in state.apply(&Entry {
-                    stamp: time,
-                    commands,
-                }) {
-                    for line in tell(&outcome) {
-                        seen.push_str(&format!("> {line}\n"));
-                    }
+                let commands = line.split(" ; ").flat_map(commands).collect();
+                for outcome in state.apply(
+                    &Entry {
+                        stamp: time,
+                        commands,
+                    },
+                    None,
+                ) {
+                    seen.push_str(&format!("> {}\n", tell(&outcome)));
                 }
             }
         }
@@ -81,6 +83,14 @@ impl Words<'_> {
     }
 }
 
+/// `next A B*3` is a command for each request.
+fn commands(text: &str) -> Vec<Command> {
+    match text.split_whitespace().collect::<Vec<_>>().as_slice() {
+        ["next", requests @ ..] => requests.iter().map(|word| next_of(word)).collect(),
+        _ => vec![command(text)],
+    }
+}
+
 fn command(text: &str) -> Command {
     let (named, plain): (Vec<_>, Vec<_>) = text.split_whitespace().partition(|w| w.contains('='));
     let named = named
@@ -89,54 +99,51 @@ fn command(text: &str) -> Command {
         .collect();
     let words = Words { plain, named };
     match words.plain.as_slice() {
-        ["found", cluster_id] => Command::Found(Found {
+        ["found", cluster_id] => Command::Cluster(ClusterCommand::Found(Found {
             cluster_id: (*cluster_id).to_owned(),
             window_ms: words.u64("window").unwrap_or(super::WINDOW_MS),
             max_peer_skew_ms: words.u64("skew").unwrap_or(super::SKEW_MS),
             founders: (1..=3).map(|id| (NodeId(id), format!("n{id}"))).collect(),
-        }),
-        ["join", node] => Command::AllocateNodeId(AllocateNodeId {
+        })),
+        ["join", node] => Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
             name: (*node).to_owned(),
             peer: format!("{node}:7401"),
             http: format!("http://{node}:7400"),
             nonce: words.u64("nonce").unwrap_or(0),
-        }),
-        ["start", node] => Command::RegisterStart {
+        })),
+        ["start", node] => Command::Cluster(ClusterCommand::RegisterStart {
             node: NodeId(number(node)),
             boot: words.u64("boot").unwrap_or(1),
             nonce: words.u64("nonce").unwrap_or(0),
-        },
-        ["remove", node] => Command::MarkRemoved {
+        }),
+        ["remove", node] => Command::Cluster(ClusterCommand::MarkRemoved {
             node: NodeId(number(node)),
-        },
-        ["create", mode, sequence] => Command::CreateSequence {
+        }),
+        ["create", mode, sequence] => Command::Sequences(SequenceCommand::Create {
             name: name(sequence),
             definition: definition(mode, &words),
-        },
-        ["delete", sequence] => Command::DeleteSequence {
+        }),
+        ["delete", sequence] => Command::Sequences(SequenceCommand::Delete {
             name: name(sequence),
             if_revision: words.u64("revision").map(Revision),
-        },
-        ["grant", sequence, size] => Command::GrantSegment {
+        }),
+        ["grant", sequence, size] => Command::Sequences(SequenceCommand::GrantSegment {
             name: name(sequence),
             size: number(size),
             after: words.u64("after").map(GrantToken),
-        },
-        ["return", sequence] => Command::ReturnTail {
+        }),
+        ["return", sequence] => Command::Sequences(SequenceCommand::ReturnTail {
             name: name(sequence),
             token: GrantToken(words.u64("token").unwrap()),
             first_unused: words.u64("unused").unwrap(),
-        },
-        ["advance", sequence, to] => Command::Advance {
+        }),
+        ["advance", sequence, to] => Command::Sequences(SequenceCommand::Advance {
             name: name(sequence),
             to: to.parse().unwrap(),
-        },
-        ["stamp", wall] => Command::StampRestoration {
+        }),
+        ["stamp", wall] => Command::Cluster(ClusterCommand::StampRestoration {
             wall_ms: stamp(number(wall), 0).wall_ms,
-        },
-        ["next", requests @ ..] => Command::StrictNext {
-            requests: requests.iter().map(|request| request_of(request)).collect(),
-        },
+        }),
         _ => lease_command(&words),
     }
 }
@@ -145,26 +152,26 @@ fn lease_command(words: &Words<'_>) -> Command {
     let worker = |word: &str| WorkerId(word.parse().unwrap());
     let lease = || LeaseId(words.u64("lease").unwrap());
     match words.plain.as_slice() {
-        ["take", layout] => Command::TakeLease(TakeLease {
+        ["take", layout] => Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: (*layout).to_owned(),
             owner: words.text("owner"),
             node: words.u64("node").map(NodeId),
             boot: words.u64("boot").unwrap_or(0),
             fence: Tick(words.u64("fence").unwrap()),
             datacenter: words.u64("datacenter").map(|datacenter| datacenter as u32),
-        }),
-        ["extend", layout, id] => Command::ExtendLease {
+        })),
+        ["extend", layout, id] => Command::Workers(WorkerCommand::ExtendLease {
             layout: (*layout).to_owned(),
             worker: worker(id),
             lease: lease(),
             fence: Tick(words.u64("fence").unwrap()),
-        },
-        ["release", layout, id] => Command::ReleaseLease {
+        }),
+        ["release", layout, id] => Command::Workers(WorkerCommand::ReleaseLease {
             layout: (*layout).to_owned(),
             worker: worker(id),
             lease: lease(),
             last_tick: words.u64("last").map(Tick),
-        },
+        }),
         other => panic!("no command {other:?}"),
     }
 }
@@ -210,28 +217,30 @@ fn restore(state: &mut State, line: &str) -> String {
 
 fn show_counter(state: &State) -> String {
     let mut copy = state.clone();
-    let ask = Command::AllocateNodeId(AllocateNodeId {
+    let ask = Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
         name: "nobody".to_owned(),
         peer: "nobody:1".to_owned(),
         http: "http://nobody:1".to_owned(),
         nonce: u64::MAX,
-    });
-    let outcomes = copy.apply(&Entry {
-        stamp: stamp(0, 0),
-        commands: vec![ask],
-    });
+    }));
+    let outcomes = copy.apply(
+        &Entry {
+            stamp: stamp(0, 0),
+            commands: vec![ask],
+        },
+        None,
+    );
     match outcomes.as_slice() {
-        [Outcome::NodeIdAllocated { node }] => format!("> the next number is {node}\n"),
+        [Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node })] => {
+            format!("> the next number is {node}\n")
+        }
         other => format!("> {other:?}\n"),
     }
 }
 
-fn request_of(word: &str) -> NextRequest {
+fn next_of(word: &str) -> Command {
     let (sequence, count) = word.split_once('*').unwrap_or((word, "1"));
-    NextRequest {
-        name: name(sequence),
-        count: number(count),
-    }
+    super::strict_next(sequence, number(count))
 }
 
 fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {
@@ -256,33 +265,31 @@ fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {
     }
 }
 
-/// The lines of an outcome: one, or one for each strict request.
-fn tell(outcome: &Outcome) -> Vec<String> {
-    if let Outcome::StrictNext(answers) = outcome {
-        return answers.iter().map(tell_next).collect();
-    }
-    vec![match outcome {
+fn tell(outcome: &Outcome) -> String {
+    match outcome {
         Outcome::Refused(refusal) => refused(refusal),
-        Outcome::Founded => "founded".to_owned(),
-        Outcome::NodeIdAllocated { node } => format!("node {node}"),
-        Outcome::StartRegistered { node, boot } => format!("node {node} started, boot {boot}"),
-        Outcome::MarkedRemoved { node } => format!("node {node} removed"),
-        Outcome::LeaseTaken(grant) => format!(
+        Outcome::Cluster(ClusterOutcome::Founded) => "founded".to_owned(),
+        Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node }) => format!("node {node}"),
+        Outcome::Cluster(ClusterOutcome::StartRegistered { node, boot }) => {
+            format!("node {node} started, boot {boot}")
+        }
+        Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
+        Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => format!(
             "worker {} of {}, lease {}, ticks from {} to {}",
             grant.worker.0, grant.layout, grant.lease, grant.from_tick, grant.fence
         ),
-        Outcome::LeaseExtended { fence } => format!("extended to {fence}"),
-        Outcome::LeaseReleased { fence } => format!("released at {fence}"),
-        Outcome::SequenceCreated {
+        Outcome::Workers(WorkerOutcome::LeaseExtended { fence }) => format!("extended to {fence}"),
+        Outcome::Workers(WorkerOutcome::LeaseReleased { fence }) => format!("released at {fence}"),
+        Outcome::Sequences(SequenceOutcome::Created {
             created,
             revision,
             epoch,
-        } => {
+        }) => {
             let what = if *created { "created" } else { "there already" };
             format!("{what}, revision {revision}, epoch {epoch}")
         }
-        Outcome::SequenceDeleted { epoch } => format!("deleted, epoch {epoch}"),
-        Outcome::SegmentGranted(grant) => format!(
+        Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => format!("deleted, epoch {epoch}"),
+        Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => format!(
             "values {} to {} by {}: indices {} + {}, run from {}, token {}, epoch {}",
             grant.first,
             grant.last,
@@ -293,29 +300,24 @@ fn tell(outcome: &Outcome) -> Vec<String> {
             grant.token,
             grant.epoch
         ),
-        Outcome::TailReturned {
+        Outcome::Sequences(SequenceOutcome::TailReturned {
             next_index,
             returned,
-        } => {
+        }) => {
             format!("{returned} returned, next index {next_index}")
         }
-        Outcome::Advanced {
+        Outcome::Sequences(SequenceOutcome::Advanced {
             next,
             next_index,
             epoch,
-        } => {
+        }) => {
             format!("next value {next}, index {next_index}, epoch {epoch}")
         }
-        Outcome::RestorationStamped { wall_ms } => {
+        Outcome::Cluster(ClusterOutcome::RestorationStamped { wall_ms }) => {
             format!("stamped at {}", wall_ms.0 - super::EPOCH_MS)
         }
-        Outcome::StrictNext(_) => unreachable!("told above"),
-    }]
-}
-
-fn tell_next(answer: &Result<NextGrant, Refusal>) -> String {
-    match answer {
-        Ok(grant) => {
+        Outcome::Cluster(ClusterOutcome::LevelRaised { level }) => format!("level {level}"),
+        Outcome::Sequences(SequenceOutcome::Next(grant)) => {
             let range = |range: &ValueRange| format!("{} to {}", range.first, range.last);
             let mut ranges: Vec<_> = grant.ranges.iter().map(range).collect();
             if ranges.len() > 4 {
@@ -324,7 +326,6 @@ fn tell_next(answer: &Result<NextGrant, Refusal>) -> String {
             }
             format!("values {}", ranges.join(", "))
         }
-        Err(refusal) => refused(refusal),
     }
 }
 

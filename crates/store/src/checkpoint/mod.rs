@@ -34,7 +34,6 @@ use std::time::Instant;
 
 use seqd_disk::Disk;
 use seqd_state::StateLoader;
-use seqd_state::codec::CodecError;
 
 use crate::faults::newer;
 
@@ -163,14 +162,7 @@ pub trait TakeRows: Default + Send + 'static {
 impl TakeRows for StateLoader {
     fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()> {
         StateLoader::hashed_row(self, key, value, hash).map_err(|error| {
-            let is_newer = matches!(
-                &error,
-                seqd_state::RowError::Value {
-                    source: CodecError::NewerVersion { .. },
-                    ..
-                }
-            );
-            if is_newer {
+            if error.is_newer() {
                 newer(error.to_string())
             } else {
                 io::Error::new(io::ErrorKind::InvalidData, error.to_string())

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use seqd_state::codec::{self, CodecError, Versioned};
+use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
 use super::Checkpoint;
@@ -87,12 +87,12 @@ pub(super) fn seal<T: Versioned>(record: &T) -> io::Result<Vec<u8>> {
 
 /// The record in `bytes`. [`io::ErrorKind::Unsupported`] if a newer program wrote it.
 pub(super) fn unseal<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
-    codec::unseal(bytes).map_err(|error| match error {
-        CodecError::NewerVersion { .. } => newer(error.to_string()),
-        _ => {
-            let why = format!("a record of {} bytes: {error}", bytes.len());
-            io::Error::new(io::ErrorKind::InvalidData, why)
+    codec::unseal(bytes).map_err(|error| {
+        if error.is_newer() {
+            return newer(error.to_string());
         }
+        let why = format!("a record of {} bytes: {error}", bytes.len());
+        io::Error::new(io::ErrorKind::InvalidData, why)
     })
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use seqd_disk::{Disk, FileReader};
-use seqd_state::codec::{self, CodecError, Versioned};
+use seqd_state::codec::{self, Versioned};
 
 use super::{
     BLOCK_BYTES, CRC_BYTES, FOOTER_BYTES, FRAME_START_BYTES, Footer, FrameKind, MAGIC,
@@ -189,10 +189,13 @@ impl SnapshotReader {
     }
 
     fn decode<T: Versioned>(&self, payload: &[u8]) -> io::Result<T> {
-        codec::decode(payload).map_err(|error| match error {
+        codec::decode(payload).map_err(|error| {
             // The checksum was right, so this is what was written.
-            CodecError::NewerVersion { .. } => newer(format!("{}: {error}", self.path.display())),
-            _ => self.wrong(error),
+            if error.is_newer() {
+                newer(format!("{}: {error}", self.path.display()))
+            } else {
+                self.wrong(error)
+            }
         })
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use seqd_state::idgen::Progression;
 use seqd_state::{
-    Command, Found, NextRequest, NodeId, SegmentSizes, SequenceDefinition, SequenceMode,
-    SequenceName, State,
+    ClusterCommand, Command, Found, NextRequest, NodeId, SegmentSizes, SequenceCommand,
+    SequenceDefinition, SequenceMode, SequenceName, State,
 };
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl Fixture {
         let mut state = State::new();
         for index in 0..=APPLIED {
             if let Payload::Normal(proposal) = &entry(index).payload {
-                state.apply(&proposal.0);
+                state.apply(&proposal.0, None);
             }
             if SNAPSHOTS.contains(&index) {
                 sender.snapshot(&root, index, &state);
@@ -89,14 +89,14 @@ impl Fixture {
 fn command(index: u64) -> Option<Command> {
     let name = |number: u64| SequenceName::new(format!("sequence-{number}")).unwrap();
     Some(match index {
-        1 => Command::Found(Found {
+        1 => Command::Cluster(ClusterCommand::Found(Found {
             cluster_id: CLUSTER.to_owned(),
             window_ms: 30_000,
             max_peer_skew_ms: 500,
             founders: vec![(NodeId(1), "n1".to_owned())],
-        }),
+        })),
         index if index % 50 == 0 => return None,
-        index if index % 2 == 0 => Command::CreateSequence {
+        index if index % 2 == 0 => Command::Sequences(SequenceCommand::Create {
             name: name(index),
             definition: SequenceDefinition {
                 mode: SequenceMode::Strict,
@@ -108,12 +108,10 @@ fn command(index: u64) -> Option<Command> {
                 },
                 description: "a description of some length, so that segments fill".to_owned(),
             },
-        },
-        index => Command::StrictNext {
-            requests: vec![NextRequest {
-                name: name(index - 1),
-                count: index,
-            }],
-        },
+        }),
+        index => Command::Sequences(SequenceCommand::Next(NextRequest {
+            name: name(index - 1),
+            count: index,
+        })),
     })
 }

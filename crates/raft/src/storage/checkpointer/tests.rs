@@ -9,7 +9,10 @@ use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
 use seqd_disk::{OsDisk, Tap, Tapped};
 use seqd_state::State;
 use seqd_state::idgen::WallMs;
-use seqd_state::{ClusterMs, Command, Entry as StateEntry, Found, NodeId, Outcome, Stamp};
+use seqd_state::{
+    ClusterCommand, ClusterMs, Command, Entry as StateEntry, Found, Level, NodeId, Outcome,
+    SequenceCommand, Stamp,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -56,7 +59,7 @@ impl Load {
             max_peer_skew_ms: 500,
             founders: vec![(NodeId(1), "n1".to_owned())],
         };
-        load.apply(vec![Command::Found(found)]);
+        load.apply(vec![Command::Cluster(ClusterCommand::Found(found))]);
         load
     }
 
@@ -66,7 +69,7 @@ impl Load {
             wall_ms: WallMs(1_800_000_000_000 + index),
             cluster_ms: ClusterMs(index),
         };
-        let entry = Proposal(Arc::new(StateEntry { stamp, commands }));
+        let entry = Proposal::new(StateEntry { stamp, commands }, Level::FIRST).unwrap();
         let entry = Entry::new_normal(types::log_id(1, index), entry);
         let Answer(outcomes) = self.applied.apply(&entry);
         let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_));
@@ -79,7 +82,7 @@ impl Load {
         let description = "d".repeat(1000);
         let described = |n: usize| {
             let mut command = create(&format!("s{index}-{n}"));
-            if let Command::CreateSequence { definition, .. } = &mut command {
+            if let Command::Sequences(SequenceCommand::Create { definition, .. }) = &mut command {
                 definition.description.clone_from(&description);
             }
             command

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use seqd_state::idgen::{Progression, WallMs};
 use seqd_state::{
-    ClusterMs, Command, Entry, Found, NodeId, SegmentSizes, SequenceDefinition, SequenceMode,
-    SequenceName, Stamp, State, StateLoader,
+    ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, SegmentSizes, SequenceCommand,
+    SequenceDefinition, SequenceMode, SequenceName, Stamp, State, StateLoader,
 };
 
 use super::*;
@@ -31,7 +31,7 @@ fn large(rows: u64, store: &mut dyn StateStore) -> State {
     };
     let apply = |state: &mut State, command| {
         let commands = vec![command];
-        state.apply(&Entry { stamp, commands });
+        state.apply(&Entry { stamp, commands }, None);
     };
     let mut index = 0;
     let mut checkpoint = |state: &mut State| {
@@ -45,17 +45,17 @@ fn large(rows: u64, store: &mut dyn StateStore) -> State {
         };
         store.write(changes.rows, &position).unwrap();
     };
-    let found = Command::Found(Found {
+    let found = Command::Cluster(ClusterCommand::Found(Found {
         cluster_id: CLUSTER.to_owned(),
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         founders: vec![(NodeId(1), "n1".to_owned())],
-    });
+    }));
     apply(&mut state, found);
     for number in 0..rows {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let name = format!("s{mixed:x}.{}", "n".repeat((mixed % 41) as usize));
-        let created = Command::CreateSequence {
+        let created = Command::Sequences(SequenceCommand::Create {
             name: SequenceName::new(name).unwrap(),
             definition: SequenceDefinition {
                 mode: SequenceMode::Segment,
@@ -67,7 +67,7 @@ fn large(rows: u64, store: &mut dyn StateStore) -> State {
                 },
                 description: "d".repeat((mixed >> 8) as usize % 160),
             },
-        };
+        });
         apply(&mut state, created);
         if number % ROWS_PER_CHECKPOINT == 0 {
             checkpoint(&mut state);

@@ -1,0 +1,95 @@
+//! `apply`: the only way in which the state changes.
+//!
+//! It is a function of the state, the entry and the applied membership. It reads no clock, draws
+//! nothing at random, depends on no hash order and computes no float; it touches maps in memory and
+//! no disk. It cannot fail: a refusal is an outcome.
+
+use seqd_idgen::WallMs;
+
+use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
+use crate::cluster::settings::Clock;
+use crate::context::ApplyContext;
+use crate::domains::{Command, Outcome, Refusal};
+use crate::entry::{Entry, Stamp};
+use crate::level::LogPosition;
+use crate::sequences::commands::SequenceCommand;
+use crate::state::State;
+use crate::workers::commands::WorkerCommand;
+
+impl State {
+    /// Carries out the commands of an entry in order. One outcome for each.
+    ///
+    /// `membership` is the position of the entry that set the applied membership, which a raise of
+    /// the level is compared with; it is as much a part of the log as the entry.
+    pub fn apply(&mut self, entry: &Entry, membership: Option<LogPosition>) -> Vec<Outcome> {
+        self.pass_time(entry.stamp);
+        let wall_ms = entry.stamp.wall_ms;
+        let apply = |command| {
+            self.apply_command(wall_ms, membership, command)
+                .unwrap_or_else(Outcome::Refused)
+        };
+        entry.commands.iter().map(apply).collect()
+    }
+
+    fn pass_time(&mut self, stamp: Stamp) {
+        let clock = self.tables.clock.entry((), Clock::default);
+        clock.wall_ms = clock.wall_ms.max(stamp.wall_ms.0);
+        clock.cluster_ms = clock.cluster_ms.max(stamp.cluster_ms);
+        for row_key in self.deadlines.pass(clock.cluster_ms) {
+            self.tables.expire(&row_key);
+        }
+    }
+
+    fn apply_command(
+        &mut self,
+        wall_ms: WallMs,
+        membership: Option<LogPosition>,
+        command: &Command,
+    ) -> Result<Outcome, Refusal> {
+        self.check_stamped(command)?;
+        let cluster_ms = self.cluster_ms();
+        let (tables, deadlines) = (&mut self.tables, &mut self.deadlines);
+        let Some(settings) = tables.settings.get(&()) else {
+            return match command {
+                Command::Cluster(command @ ClusterCommand::Found(_)) => tables
+                    .apply_to_cluster(membership, command)
+                    .map(Outcome::from),
+                _ => Err(ClusterRefusal::NotFounded.into()),
+            };
+        };
+        let given = ApplyContext {
+            settings,
+            layouts: &tables.layouts,
+            nodes: &tables.nodes,
+            restoration: tables.restoration.get(&()),
+            wall_ms,
+            cluster_ms,
+        };
+        let counter = &mut tables.counter;
+        Ok(match command {
+            Command::Cluster(command) => tables.apply_to_cluster(membership, command)?.into(),
+            Command::Workers(command) => {
+                let workers = &mut tables.workers;
+                workers.apply(counter, deadlines, &given, command)?.into()
+            }
+            Command::Sequences(command) => tables.sequences.apply(counter, command)?.into(),
+        })
+    }
+
+    /// Refuses what draws from the counter while it is not known when a restored cluster began.
+    fn check_stamped(&self, command: &Command) -> Result<(), Refusal> {
+        let draws = matches!(
+            command,
+            Command::Cluster(ClusterCommand::AllocateNodeId(_))
+                | Command::Workers(WorkerCommand::TakeLease(_))
+                | Command::Sequences(SequenceCommand::GrantSegment { .. })
+        );
+        match self.restoration() {
+            Some(record) if draws && !record.stamped => {
+                let backup_wall_ms = record.backup_wall_ms;
+                Err(ClusterRefusal::RestorationNotStamped { backup_wall_ms }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Carries out the commands about the cluster itself.
+
+use super::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal, Found};
+use super::nodes::RegisteredStart;
+use super::settings::{Counter, Settings, check_founding};
+use crate::domains::Refusal;
+use crate::level::{Level, LogPosition};
+use crate::tables::Tables;
+
+impl Tables {
+    /// `membership` is the applied one.
+    pub(crate) fn apply_to_cluster(
+        &mut self,
+        membership: Option<LogPosition>,
+        command: &ClusterCommand,
+    ) -> Result<ClusterOutcome, Refusal> {
+        match command {
+            ClusterCommand::Found(found) => self.found(found),
+            ClusterCommand::AllocateNodeId(asked) => self.nodes.allocate(&mut self.counter, asked),
+            ClusterCommand::RegisterStart { node, boot, nonce } => {
+                let (boot, nonce) = (*boot, *nonce);
+                self.nodes
+                    .register_start(*node, RegisteredStart { boot, nonce })
+            }
+            ClusterCommand::MarkRemoved { node } => self.nodes.mark_removed(*node),
+            ClusterCommand::StampRestoration { wall_ms } => {
+                let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);
+                let stamped = self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms);
+                stamped.map_err(Refusal::from)
+            }
+            ClusterCommand::RaiseLevel {
+                to,
+                membership: asked,
+            } => self.raise_level(*to, *asked, membership),
+        }
+    }
+
+    fn found(&mut self, found: &Found) -> Result<ClusterOutcome, Refusal> {
+        let Found {
+            cluster_id,
+            window_ms,
+            max_peer_skew_ms,
+            founders,
+        } = found.clone();
+        let settings = Settings {
+            cluster_id,
+            window_ms,
+            max_peer_skew_ms,
+            founders,
+        };
+        if let Some(existing) = self.settings.get(&()) {
+            if *existing == settings {
+                return Ok(ClusterOutcome::Founded);
+            }
+            let cluster_id = existing.cluster_id.clone();
+            return Err(ClusterRefusal::AlreadyFounded { cluster_id }.into());
+        }
+        check_founding(found)?;
+        let highest = found.founders.iter().map(|(id, _)| id.0).max().unwrap_or(0);
+        self.counter.put((), Counter { last: highest });
+        self.nodes.found(&found.founders);
+        self.settings.put((), settings);
+        Ok(ClusterOutcome::Founded)
+    }
+
+    fn raise_level(
+        &mut self,
+        to: Level,
+        asked: LogPosition,
+        membership: Option<LogPosition>,
+    ) -> Result<ClusterOutcome, Refusal> {
+        let outcome = self.level.raise(to, asked, membership)?;
+        self.set_level(to);
+        self.layouts.add_those_of(to);
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,246 @@
+//! Frames: values that carry their own kind, version and length, so that a list of them can be
+//! read past one that is not known, and so that each can change by itself.
+//!
+//! Commands, outcomes and refusals are variants of enums, and each variant is one kind in one
+//! version: what a known (kind, version) means never changes. A new version of a command is a new
+//! variant with the old kind. The variants' order is that of the rows of [`FrameTable::FRAMES`]; it is
+//! not in the bytes.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::bytes::Bytes;
+use super::{CodecError, LIMIT_BYTES, from_body, never_written, to_body};
+use crate::level::Level;
+
+/// The bytes of a variant's place in its enum, which bincode writes first.
+const PLACE_BYTES: usize = 4;
+
+/// A value with its kind, version and length: `kind u16, version u8, length u64, body`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// What it is.
+    pub kind: u16,
+    /// In which shape.
+    pub version: u8,
+    /// Its fields.
+    pub body: Bytes,
+}
+
+/// A row of the table of frames: a variant's kind and version, and the level that brought it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRow {
+    /// Never given to another thing.
+    pub kind: u16,
+    /// From 1.
+    pub version: u8,
+    /// Below this level the variant is not written.
+    pub since: Level,
+}
+
+/// The row of what was there when frames came.
+#[must_use]
+pub const fn row(kind: u16) -> FrameRow {
+    FrameRow {
+        kind,
+        version: 1,
+        since: Level::FIRST,
+    }
+}
+
+/// An enum whose variants are frames.
+pub trait FrameTable: Serialize + DeserializeOwned {
+    /// One row for each variant, in the order of the variants.
+    const FRAMES: &'static [FrameRow];
+}
+
+/// A value that is a frame: a variant of a [`FrameTable`], or of one of several.
+pub trait Framed: Sized {
+    /// Kind and version, and the level that brought them.
+    ///
+    /// # Errors
+    /// [`CodecError::Malformed`] if the table has no row for it; a test holds that it has.
+    fn frame_row(&self) -> Result<FrameRow, CodecError>;
+
+    /// The value as a frame.
+    ///
+    /// # Errors
+    /// As [`Framed::frame_row`].
+    fn to_frame(&self) -> Result<Frame, CodecError>;
+
+    /// The value of a frame; `None` if the frame's kind is not one of this type.
+    ///
+    /// # Errors
+    /// [`CodecError::NewerVersion`], or [`CodecError::Malformed`] for a damaged body.
+    fn from_frame(frame: &Frame) -> Option<Result<Self, CodecError>>;
+
+    /// All rows.
+    fn frame_rows() -> Vec<FrameRow>;
+}
+
+/// The value of a frame.
+///
+/// # Errors
+/// [`CodecError::UnknownKind`] and [`CodecError::NewerVersion`] for what a newer program wrote,
+/// [`CodecError::Malformed`] for a damaged body.
+pub fn read<T: Framed>(frame: &Frame) -> Result<T, CodecError> {
+    T::from_frame(frame).unwrap_or(Err(CodecError::UnknownKind {
+        kind: frame.kind,
+        version: frame.version,
+    }))
+}
+
+/// The values as frames.
+///
+/// # Errors
+/// As [`Framed::frame_row`].
+pub fn write_all<'a, T: Framed + 'a>(
+    values: impl IntoIterator<Item = &'a T>,
+) -> Result<Vec<Frame>, CodecError> {
+    values.into_iter().map(Framed::to_frame).collect()
+}
+
+/// The values of frames.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_all<T: Framed>(frames: &[Frame]) -> Result<Vec<T>, CodecError> {
+    frames.iter().map(read).collect()
+}
+
+impl<T: FrameTable> Framed for T {
+    fn frame_row(&self) -> Result<FrameRow, CodecError> {
+        split(self).map(|(row, _)| row)
+    }
+
+    fn to_frame(&self) -> Result<Frame, CodecError> {
+        let (row, mut bytes) = split(self)?;
+        bytes.drain(..PLACE_BYTES);
+        Ok(Frame {
+            kind: row.kind,
+            version: row.version,
+            body: bytes.into(),
+        })
+    }
+
+    fn from_frame(frame: &Frame) -> Option<Result<Self, CodecError>> {
+        let known = T::FRAMES.iter().filter(|row| row.kind == frame.kind);
+        let newest = known.map(|row| row.version).max()?;
+        Some(join(frame, newest))
+    }
+
+    fn frame_rows() -> Vec<FrameRow> {
+        T::FRAMES.to_vec()
+    }
+}
+
+/// A variant's row, and its bytes with the place of the variant before them.
+fn split<T: FrameTable>(value: &T) -> Result<(FrameRow, Vec<u8>), CodecError> {
+    let mut bytes = Vec::with_capacity(64);
+    to_body(0, value, &mut bytes)?;
+    let place = bytes.first_chunk::<PLACE_BYTES>().copied();
+    let place = place
+        .map(u32::from_le_bytes)
+        .and_then(|place| usize::try_from(place).ok());
+    let row = place.and_then(|place| T::FRAMES.get(place)).copied();
+    let row = row.ok_or_else(|| CodecError::Malformed {
+        kind: 0,
+        reason: "the table of frames has no row for it".to_owned(),
+    })?;
+    Ok((row, bytes))
+}
+
+fn join<T: FrameTable>(frame: &Frame, newest: u8) -> Result<T, CodecError> {
+    let Frame {
+        kind,
+        version,
+        body,
+    } = frame;
+    if *version > newest {
+        return Err(CodecError::NewerVersion {
+            kind: *kind,
+            found: *version,
+            known: newest,
+        });
+    }
+    let place = T::FRAMES
+        .iter()
+        .position(|row| (row.kind, row.version) == (*kind, *version))
+        .and_then(|place| u32::try_from(place).ok())
+        .ok_or_else(|| never_written(*kind, *version))?;
+    let mut bytes = Vec::with_capacity(PLACE_BYTES + body.0.len());
+    bytes.extend_from_slice(&place.to_le_bytes());
+    bytes.extend_from_slice(&body.0);
+    from_body(*kind, &bytes, LIMIT_BYTES)
+}
+
+/// Defines an enum of enums whose frames are those of them all.
+macro_rules! framed_enum {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident {
+            $($(#[$about:meta])* $domain:ident($inner:ty),)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$about])* $domain($inner),)*
+        }
+
+        $(impl From<$inner> for $name {
+            fn from(value: $inner) -> Self {
+                Self::$domain(value)
+            }
+        })*
+
+        impl $crate::codec::frame::Framed for $name {
+            fn frame_row(
+                &self,
+            ) -> Result<$crate::codec::frame::FrameRow, $crate::codec::CodecError> {
+                match self {
+                    $(Self::$domain(value) => value.frame_row(),)*
+                }
+            }
+
+            fn to_frame(
+                &self,
+            ) -> Result<$crate::codec::frame::Frame, $crate::codec::CodecError> {
+                match self {
+                    $(Self::$domain(value) => value.to_frame(),)*
+                }
+            }
+
+            fn from_frame(
+                frame: &$crate::codec::frame::Frame,
+            ) -> Option<Result<Self, $crate::codec::CodecError>> {
+                $(if let Some(value) = <$inner>::from_frame(frame) {
+                    return Some(value.map(Self::$domain));
+                })*
+                None
+            }
+
+            fn frame_rows() -> Vec<$crate::codec::frame::FrameRow> {
+                [$(<$inner>::frame_rows(),)*].concat()
+            }
+        }
+
+        // As its frame. Who needs to know whether a newer program wrote it reads a `Frame` first.
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let frame = $crate::codec::frame::Framed::to_frame(self);
+                let frame = frame.map_err(serde::ser::Error::custom)?;
+                serde::Serialize::serialize(&frame, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Self, D::Error> {
+                let frame: $crate::codec::frame::Frame = serde::Deserialize::deserialize(deserializer)?;
+                $crate::codec::frame::read(&frame).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use framed_enum;

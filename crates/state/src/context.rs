@@ -1,0 +1,65 @@
+//! What a command is judged by: the settings, the members, the layouts, and the time.
+
+use seqd_idgen::{Layout, Tick, TickError, WallMs};
+
+use crate::cluster::nodes::NodeRecord;
+use crate::cluster::restoration::RestorationRecord;
+use crate::cluster::settings::Settings;
+use crate::layouts::LayoutRecord;
+use crate::newtypes::ClusterMs;
+use crate::table::Table;
+use crate::workers::commands::WorkerRefusal;
+
+/// What is applied, beside the table that a command is about, at the time of its entry.
+pub(crate) struct ApplyContext<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) layouts: &'a Table<LayoutRecord>,
+    pub(crate) nodes: &'a Table<NodeRecord>,
+    pub(crate) restoration: Option<&'a RestorationRecord>,
+    /// The entry's wall clock.
+    pub(crate) wall_ms: WallMs,
+    /// The applied cluster time.
+    pub(crate) cluster_ms: ClusterMs,
+}
+
+impl<'a> ApplyContext<'a> {
+    pub(crate) fn layout(&self, name: &str) -> Result<&'a Layout, WorkerRefusal> {
+        self.layouts.named(name).ok_or_else(|| {
+            WorkerRefusal::UnknownLayout {
+                layout: name.to_owned(),
+            }
+            .into()
+        })
+    }
+
+    /// The tick of the entry's wall clock.
+    pub(crate) fn tick(&self, layout: &Layout) -> Result<Tick, WorkerRefusal> {
+        layout.tick_at(self.wall_ms).map_err(|error| match error {
+            TickError::BeforeEpoch => WorkerRefusal::BeforeLayoutEpoch {
+                layout: layout.name().to_owned(),
+                epoch_ms: layout.spec().epoch_ms,
+                wall_ms: self.wall_ms,
+            }
+            .into(),
+            TickError::TimeFull => WorkerRefusal::LayoutExhausted {
+                layout: layout.name().to_owned(),
+                since: layout.exhausted_at(),
+            }
+            .into(),
+        })
+    }
+
+    /// Refuses a fence that only a clock far ahead can ask for. See the module's invariants.
+    pub(crate) fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), WorkerRefusal> {
+        let reach_ms = self.settings.fence_reach_ms(layout);
+        let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
+        if asked > limit {
+            return Err(WorkerRefusal::FenceTooFar { asked, limit }.into());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn expiry(&self, layout: &Layout, used: ClusterMs) -> ClusterMs {
+        ClusterMs(used.0.saturating_add(self.settings.window_ms_for(layout)))
+    }
+}

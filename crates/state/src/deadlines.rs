@@ -1,0 +1,140 @@
+//! When records expire: one index for all tables whose records do.
+//!
+//! The index follows from the records, so it is not stored. Whether a record is live is decided by
+//! its own time alone, never by whether the index still has it: so a state that was read back from
+//! its rows answers as the one that wrote them.
+//!
+//! Each table has an order of its own and drops at most [`MAX_PASSED_PER_ENTRY`] at an entry. For
+//! a table that removes its expired records this is a part of the replicated state: what it has in
+//! the index are exactly its records, so every replica drops the same ones at the same entry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::context::ApplyContext;
+use crate::newtypes::ClusterMs;
+use crate::table::{Record, Table, row_key};
+
+/// The most deadlines of one table that one entry passes.
+///
+/// A million leases or locks may end in the same millisecond, and an entry that dropped them all
+/// would hold up every reply behind it. A thousand take well under a millisecond; the leader
+/// proposes a time entry at the next deadline, so the rest follows at once.
+pub const MAX_PASSED_PER_ENTRY: usize = 1024;
+
+/// A record that ends at some cluster time.
+pub(crate) trait Expiring: Record {
+    /// When; `None` if it has no end, or has ended and stays.
+    fn deadline(&self, key: &Self::Key, given: &ApplyContext<'_>) -> Option<ClusterMs>;
+
+    /// What becomes of the record then. Nothing, unless the table drops what has expired.
+    fn expire(_: &mut Table<Self>, _: &Self::Key) {}
+}
+
+impl<R: Expiring> Table<R> {
+    /// Ends the record of a row whose deadline has passed; `false` if the row is of another table.
+    pub(crate) fn expire(&mut self, row_key: &[u8]) -> bool {
+        let Some(key) = row_key.strip_prefix(&[R::PREFIX]) else {
+            return false;
+        };
+        if let Some(key) = R::read_key(key) {
+            R::expire(self, &key);
+        }
+        true
+    }
+}
+
+/// The deadlines of all tables, each by its rows' keys.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Deadlines {
+    tables: BTreeMap<u8, BTreeSet<(ClusterMs, Vec<u8>)>>,
+}
+
+impl Deadlines {
+    pub(crate) fn insert<R: Expiring>(&mut self, at: ClusterMs, key: &R::Key) {
+        let table = self.tables.entry(R::PREFIX).or_default();
+        table.insert((at, row_key::<R>(key)));
+    }
+
+    /// As [`Deadlines::insert`], of the records of this table.
+    pub(crate) fn insert_of<R: Expiring>(&mut self, _: &Table<R>, at: ClusterMs, key: &R::Key) {
+        self.insert::<R>(at, key);
+    }
+
+    pub(crate) fn remove<R: Expiring>(&mut self, at: ClusterMs, key: &R::Key) {
+        if let Some(table) = self.tables.get_mut(&R::PREFIX) {
+            table.remove(&(at, row_key::<R>(key)));
+        }
+    }
+
+    pub(crate) fn clear<R: Expiring>(&mut self) {
+        self.tables.remove(&R::PREFIX);
+    }
+
+    /// The earliest deadline that was not passed.
+    pub(crate) fn next(&self) -> Option<ClusterMs> {
+        let firsts = self.tables.values().filter_map(BTreeSet::first);
+        firsts.map(|(at, _)| *at).min()
+    }
+
+    /// Takes out deadlines up to `now`, of each table the earliest first and not more than an entry
+    /// may pass. The rows' keys come in the order of their tables.
+    pub(crate) fn pass(&mut self, now: ClusterMs) -> Vec<Vec<u8>> {
+        let mut passed = Vec::new();
+        for table in self.tables.values_mut() {
+            for _ in 0..MAX_PASSED_PER_ENTRY {
+                if table.first().is_none_or(|(at, _)| *at > now) {
+                    break;
+                }
+                passed.extend(table.pop_first().map(|(_, key)| key));
+            }
+        }
+        passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workers::leases::{WorkerKey, WorkerRecord};
+    use seqd_idgen::WorkerId;
+
+    fn key(worker: u32) -> WorkerKey {
+        WorkerKey {
+            layout: "default".to_owned(),
+            worker: WorkerId(worker),
+        }
+    }
+
+    #[test]
+    fn an_entry_passes_a_bounded_number_and_the_next_one_the_rest() {
+        let mut deadlines = Deadlines::default();
+        for worker in 0..MAX_PASSED_PER_ENTRY as u32 + 3 {
+            deadlines.insert::<WorkerRecord>(ClusterMs(5), &key(worker));
+        }
+        deadlines.insert::<WorkerRecord>(ClusterMs(7), &key(0));
+        assert_eq!(deadlines.pass(ClusterMs(4)), Vec::<Vec<u8>>::new());
+        assert_eq!(deadlines.pass(ClusterMs(6)).len(), MAX_PASSED_PER_ENTRY);
+        assert_eq!(
+            deadlines.next(),
+            Some(ClusterMs(5)),
+            "the rest is due at once"
+        );
+        assert_eq!(deadlines.pass(ClusterMs(6)).len(), 3);
+        assert_eq!(deadlines.next(), Some(ClusterMs(7)));
+    }
+
+    #[test]
+    fn the_earliest_passes_first_and_a_removed_one_not_at_all() {
+        let mut deadlines = Deadlines::default();
+        for (at, worker) in [(9, 1), (3, 2), (6, 3)] {
+            deadlines.insert::<WorkerRecord>(ClusterMs(at), &key(worker));
+        }
+        deadlines.remove::<WorkerRecord>(ClusterMs(6), &key(3));
+        let passed = deadlines.pass(ClusterMs(9));
+        assert_eq!(
+            passed,
+            [key(2), key(1)].map(|key| row_key::<WorkerRecord>(&key))
+        );
+        assert_eq!(deadlines.next(), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! A state that becomes that of another cluster: from a backup, or from what one node still has.
+//!
+//! What the old cluster did after the backup is not in it. So nothing that was, or may have been,
+//! given out after it may be given out again:
+//! - IDs: no window begins below a time that lies past every fence that the old cluster can have
+//!   granted, for every worker of every layout, recorded or not;
+//! - tokens, lease IDs and node IDs: the counter rises above all that it can have drawn;
+//! - sequences: nobody can know. An operator says how far each may have come (a floor), or how
+//!   many values may have been given since (a margin).
+//!
+//! The first two need the time at which the new cluster begins. Its first leader says it, once, in
+//! a command; until then nothing is drawn from the counter and no worker is leased. Both bounds
+//! hold if every process of the old cluster has ended by then, and if the old leaders' clocks and
+//! the new one's were right within the agreed skew.
+//!
+//! Reading a backup and building a folder from it is for others.
+
+use std::collections::BTreeMap;
+
+use seqd_idgen::WallMs;
+
+use crate::cluster::nodes::NodeRecord;
+use crate::cluster::restoration::RestorationRecord;
+use crate::cluster::settings::draw;
+use crate::newtypes::{NodeId, SequenceName};
+use crate::sequences::definition::SequenceMode;
+use crate::sequences::grants::SequenceRecord;
+use crate::state::State;
+use crate::text::{self, TextField, TextRefusal};
+use crate::workers::leases::WorkerRecord;
+
+/// What becomes of a state. See [`State::restore`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restoration {
+    /// The new cluster's ID.
+    pub cluster_id: String,
+    /// The name of its only member.
+    pub founder: String,
+    /// The clusters that it takes the place of; none for a rehearsal.
+    pub ancestors: Vec<String>,
+    /// For each named sequence, the first value that may be granted.
+    pub floors: BTreeMap<SequenceName, i64>,
+    /// How many values of every other sequence are passed over.
+    pub margin: Option<u64>,
+}
+
+/// How far a sequence was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Raise {
+    /// To the first value at or beyond this one.
+    Floor(i64),
+    /// By this many values.
+    Margin(u64),
+}
+
+/// A sequence before and after a restoration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RaisedSequence {
+    /// Its name.
+    pub name: SequenceName,
+    /// How it is served.
+    pub mode: SequenceMode,
+    /// Whether it was deleted: its mark is kept for a sequence of the same name.
+    pub deleted: bool,
+    /// What was asked for it.
+    pub raise: Raise,
+    /// The mark in the backup.
+    pub index_before: u64,
+    /// The mark in the new cluster.
+    pub index_after: u64,
+    /// The value that the backup would grant next; `None` if none was left.
+    pub next_before: Option<i64>,
+    /// The value that the new cluster grants next; `None` if none is left.
+    pub next_after: Option<i64>,
+}
+
+/// Why a state cannot be restored as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestorationError {
+    /// There is no cluster in it.
+    #[error("the state holds no cluster: it was never founded")]
+    NotFounded,
+    /// The new cluster's ID or its founder's name breaks a rule.
+    #[error("{0}")]
+    Text(TextRefusal),
+    /// Floors for sequences that the backup does not have.
+    #[error("the backup has no sequence {}", list(.0))]
+    UnknownNames(Vec<SequenceName>),
+    /// Sequences about which nothing was said.
+    #[error(
+        "nothing says how far these sequences came after the backup: {}; give a floor for each, or \
+         a margin for all others",
+        list(.0)
+    )]
+    NothingSaid(Vec<SequenceName>),
+    /// Floors for cycling sequences, where a value does not say which pass is meant.
+    #[error("a value does not say in which pass of a cycling sequence it is: give a margin for {}", list(.0))]
+    FloorOfCycling(Vec<SequenceName>),
+    /// Sequences that have no value left beyond what was asked.
+    #[error("the floor or the margin is past the end of {}; give a floor within it", list(.0))]
+    PastEnd(Vec<SequenceName>),
+}
+
+fn list(names: &[SequenceName]) -> String {
+    names
+        .iter()
+        .map(SequenceName::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+impl State {
+    /// Makes this the state of a new cluster of one member, whose ID it returns, with what became
+    /// of each sequence. It grants no worker and no token until a time is stamped.
+    ///
+    /// # Errors
+    /// See [`RestorationError`]; the state is unchanged then.
+    pub fn restore(
+        &mut self,
+        restoration: &Restoration,
+    ) -> Result<(NodeId, Vec<RaisedSequence>), RestorationError> {
+        let Restoration {
+            cluster_id,
+            founder,
+            ancestors,
+            floors,
+            margin,
+        } = restoration;
+        let mut settings = self.settings().ok_or(RestorationError::NotFounded)?.clone();
+        text::check(TextField::ClusterId, cluster_id).map_err(RestorationError::Text)?;
+        text::check(TextField::NodeName, founder).map_err(RestorationError::Text)?;
+        let raised = self.raised(floors, *margin)?;
+
+        for sequence in &raised {
+            if let Some(record) = self.tables.sequences.get_mut(&sequence.name) {
+                record.next_index = sequence.index_after;
+                record.run = None;
+                record.epoch.0 += 1;
+            }
+        }
+        self.tables.workers.end_all();
+        self.deadlines.clear::<WorkerRecord>();
+        self.tables.nodes.remove_all();
+        let node = NodeId(draw(&mut self.tables.counter));
+        let record = NodeRecord {
+            name: founder.clone(),
+            added: None,
+            start: None,
+            removed: false,
+        };
+        self.tables.nodes.put(node, record);
+        // An earlier stamp holds until there is a new one, which is not below it.
+        let stamped_wall_ms = self
+            .restoration()
+            .map_or(WallMs(0), |record| record.stamped_wall_ms);
+        let record = RestorationRecord {
+            from_cluster: std::mem::replace(&mut settings.cluster_id, cluster_id.clone()),
+            ancestors: ancestors.clone(),
+            backup_wall_ms: self.last_wall_ms(),
+            stamped: false,
+            stamped_wall_ms,
+        };
+        self.tables.restoration.put((), record);
+        settings.founders = vec![(node, founder.clone())];
+        self.tables.settings.put((), settings);
+        Ok((node, raised))
+    }
+
+    /// Where each sequence would stand, deleted ones included.
+    fn raised(
+        &self,
+        floors: &BTreeMap<SequenceName, i64>,
+        margin: Option<u64>,
+    ) -> Result<Vec<RaisedSequence>, RestorationError> {
+        let unknown = floors
+            .keys()
+            .filter(|name| self.tables.sequences.get(*name).is_none());
+        refuse(unknown.cloned().collect(), RestorationError::UnknownNames)?;
+        let (mut unsaid, mut cycling, mut past) = (Vec::new(), Vec::new(), Vec::new());
+        let mut raised = Vec::new();
+        for (name, record) in self.tables.sequences.iter() {
+            let raise = match (floors.get(name), margin) {
+                (Some(floor), _) => Raise::Floor(*floor),
+                // Its last value was granted: there is nothing that could be granted again.
+                (None, None) if record.next_value().is_none() => Raise::Margin(0),
+                (None, Some(margin)) => Raise::Margin(margin),
+                (None, None) => {
+                    unsaid.push(name.clone());
+                    continue;
+                }
+            };
+            if matches!(raise, Raise::Floor(_)) && record.definition.progression.cycle() {
+                cycling.push(name.clone());
+            } else if let Some(index_after) = raised_index(record, raise) {
+                raised.push(RaisedSequence {
+                    name: name.clone(),
+                    mode: record.definition.mode,
+                    deleted: record.deleted,
+                    raise,
+                    index_before: record.next_index,
+                    index_after,
+                    next_before: record.next_value(),
+                    next_after: record.definition.progression.value_at(index_after),
+                });
+            } else {
+                past.push(name.clone());
+            }
+        }
+        refuse(unsaid, RestorationError::NothingSaid)?;
+        refuse(cycling, RestorationError::FloorOfCycling)?;
+        refuse(past, RestorationError::PastEnd)?;
+        Ok(raised)
+    }
+}
+
+fn refuse(
+    names: Vec<SequenceName>,
+    error: impl FnOnce(Vec<SequenceName>) -> RestorationError,
+) -> Result<(), RestorationError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    Err(error(names))
+}
+
+/// The mark after the raise; `None` if that is past the end. It never falls, and one that has no
+/// value left stays where it is.
+fn raised_index(record: &SequenceRecord, raise: Raise) -> Option<u64> {
+    let progression = &record.definition.progression;
+    let before = record.next_index;
+    match raise {
+        _ if progression.value_at(before).is_none() => Some(before),
+        Raise::Floor(floor) => progression.first_index_at_or_beyond(floor, before),
+        Raise::Margin(margin) => before
+            .checked_add(margin)
+            .filter(|after| *after <= progression.total().unwrap_or(u64::MAX - 1)),
+    }
+}

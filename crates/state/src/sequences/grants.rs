@@ -1,0 +1,422 @@
+//! Sequences: which indices were granted, and to whom the last ones can be given back by.
+//!
+//! What is replicated is an *index* that only grows; a progression turns it into a value. The mark
+//! of a sequence is the next index that will be granted.
+//!
+//! Invariants of each sequence, over all entries ever applied:
+//! - no index is granted twice, except one that was given back unused;
+//! - the mark falls only by a return with the latest token, to an index inside that token's run;
+//! - while there is a run, the mark is its end. Whatever else moves the mark, or may void what was
+//!   granted, ends the run, so an older token can take nothing back;
+//! - a grant never crosses the end of a pass;
+//! - advance and delete raise the epoch; it never falls, and neither does it over a deletion.
+
+use serde::{Deserialize, Serialize};
+
+use super::commands::{
+    MAX_STRICT_COUNT, NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome,
+    SequenceRefusal, ValueRange,
+};
+use super::definition::{MAX_GRANT_SIZE, SequenceDefinition, SequenceMode};
+use crate::cluster::settings::{Counter, draw};
+use crate::codec::Versioned;
+use crate::domains::Refusal;
+use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
+use crate::table::{Record, Table};
+use crate::text::{self, TextField};
+
+/// The most ranges in the answer to one strict request.
+///
+/// Only a cycling sequence has more than one, and only if its pass is short; the bound keeps the
+/// answer to a small request small.
+pub const MAX_RANGES_PER_NEXT: usize = 64;
+
+/// A sequence, or what is kept of a deleted one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceRecord {
+    /// What it counts and how it is served.
+    pub definition: SequenceDefinition,
+    /// Raised by each change of the definition.
+    pub revision: Revision,
+    /// Raised by whatever voids granted ranges.
+    pub epoch: Epoch,
+    /// The mark: the next index that will be granted.
+    pub next_index: u64,
+    /// The ranges that the latest token can give back from, if any.
+    pub run: Option<Run>,
+    /// Whether it was deleted.
+    pub deleted: bool,
+}
+
+/// Granted ranges without a gap between them, all of one asker. Their end is the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The token of the latest of these grants.
+    pub token: GrantToken,
+    /// The first index of the first of them.
+    pub start: u64,
+}
+
+impl Versioned for SequenceRecord {
+    const KIND: u8 = 15;
+    const VERSION: u8 = 1;
+}
+
+impl Record for SequenceRecord {
+    type Key = SequenceName;
+    const PREFIX: u8 = b's';
+
+    fn write_key(key: &SequenceName, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(key.as_str().as_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<SequenceName> {
+        SequenceName::new(std::str::from_utf8(bytes).ok()?).ok()
+    }
+
+    fn is_sound(&self) -> bool {
+        self.run.is_none_or(|run| run.start <= self.next_index)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.deleted
+    }
+}
+
+impl SequenceRecord {
+    /// The next value that will be granted; `None` if the last one was.
+    #[must_use]
+    pub fn next_value(&self) -> Option<i64> {
+        self.definition.progression.value_at(self.next_index)
+    }
+
+    /// How many values are left; `None` for a cycling sequence, which has no end.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.definition.progression.remaining(self.next_index)
+    }
+
+    fn demand(&self, name: &SequenceName, mode: SequenceMode) -> Result<(), Refusal> {
+        if self.definition.mode == mode {
+            return Ok(());
+        }
+        Err(SequenceRefusal::WrongMode {
+            name: name.clone(),
+            mode: self.definition.mode,
+        }
+        .into())
+    }
+}
+
+/// All sequences, deleted ones included.
+impl Table<SequenceRecord> {
+    pub(crate) fn apply(
+        &mut self,
+        counter: &mut Table<Counter>,
+        command: &SequenceCommand,
+    ) -> Result<SequenceOutcome, Refusal> {
+        match command {
+            SequenceCommand::Create { name, definition } => self.create(name, definition),
+            SequenceCommand::Delete { name, if_revision } => self.delete(name, *if_revision),
+            SequenceCommand::GrantSegment { name, size, after } => {
+                self.grant(counter, name, *size, *after)
+            }
+            SequenceCommand::ReturnTail {
+                name,
+                token,
+                first_unused,
+            } => self.return_tail(name, *token, *first_unused),
+            SequenceCommand::Advance { name, to } => self.advance(name, *to),
+            SequenceCommand::Next(request) => self.next(request),
+        }
+    }
+
+    /// The sequence, unless it was deleted.
+    pub(crate) fn existing(&self, name: &SequenceName) -> Option<&SequenceRecord> {
+        self.get(name).filter(|record| !record.deleted)
+    }
+
+    /// The sequence, for a change that is about to happen: a refusal after this writes the row
+    /// once more, as it was.
+    fn existing_mut(&mut self, name: &SequenceName) -> Result<&mut SequenceRecord, Refusal> {
+        self.get_mut(name)
+            .filter(|record| !record.deleted)
+            .ok_or_else(|| SequenceRefusal::SequenceNotFound { name: name.clone() }.into())
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        name: &SequenceName,
+        definition: &SequenceDefinition,
+    ) -> Result<SequenceOutcome, Refusal> {
+        text::check(TextField::Description, &definition.description)?;
+        definition
+            .check()
+            .map_err(SequenceRefusal::InvalidDefinition)?;
+        let Some(record) = self.get(name) else {
+            let record = SequenceRecord {
+                definition: definition.clone(),
+                revision: Revision(1),
+                epoch: Epoch(1),
+                next_index: 0,
+                run: None,
+                deleted: false,
+            };
+            self.put(name.clone(), record);
+            let (revision, epoch) = (Revision(1), Epoch(1));
+            return Ok(SequenceOutcome::Created {
+                created: true,
+                revision,
+                epoch,
+            });
+        };
+        let (revision, epoch) = (record.revision, record.epoch);
+        if !record.deleted {
+            if record.definition == *definition {
+                return Ok(SequenceOutcome::Created {
+                    created: false,
+                    revision,
+                    epoch,
+                });
+            }
+            return Err(SequenceRefusal::SequenceExists {
+                name: name.clone(),
+                revision,
+            }
+            .into());
+        }
+        let kept = &record.definition;
+        if kept.mode != definition.mode || kept.progression != definition.progression {
+            let kept = Box::new(kept.clone());
+            return Err(SequenceRefusal::DefinitionDiffers {
+                name: name.clone(),
+                kept,
+            }
+            .into());
+        }
+        let revision = Revision(revision.0 + 1);
+        if let Some(record) = self.get_mut(name) {
+            record.definition = definition.clone();
+            record.revision = revision;
+            record.deleted = false;
+        }
+        Ok(SequenceOutcome::Created {
+            created: true,
+            revision,
+            epoch,
+        })
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        name: &SequenceName,
+        if_revision: Option<Revision>,
+    ) -> Result<SequenceOutcome, Refusal> {
+        let record = self.existing_mut(name)?;
+        let actual = record.revision;
+        if let Some(expected) = if_revision.filter(|expected| *expected != actual) {
+            return Err(SequenceRefusal::RevisionMismatch {
+                name: name.clone(),
+                expected,
+                actual,
+            }
+            .into());
+        }
+        record.deleted = true;
+        record.run = None;
+        record.epoch.0 += 1;
+        Ok(SequenceOutcome::Deleted {
+            epoch: record.epoch,
+        })
+    }
+
+    pub(crate) fn grant(
+        &mut self,
+        counter: &mut Table<Counter>,
+        name: &SequenceName,
+        size: u64,
+        after: Option<GrantToken>,
+    ) -> Result<SequenceOutcome, Refusal> {
+        check_count(size, MAX_GRANT_SIZE)?;
+        let record = self.existing_mut(name)?;
+        record.demand(name, SequenceMode::Segment)?;
+        let progression = record.definition.progression;
+        let first_index = record.next_index;
+        let end = first_index
+            .saturating_add(size)
+            .min(progression.pass_end(first_index));
+        let bounds = progression.value_at(first_index).zip(
+            end.checked_sub(1)
+                .and_then(|last_index| progression.value_at(last_index)),
+        );
+        let Some((first, last)) = bounds.filter(|_| end > first_index) else {
+            return Err(SequenceRefusal::SequenceExhausted {
+                name: name.clone(),
+                asked: size,
+                remaining: 0,
+            }
+            .into());
+        };
+        // The run's end is the mark, so what is granted here lies right behind it.
+        let run = record.run.filter(|run| after == Some(run.token));
+        let run_start = run.map_or(first_index, |run| run.start);
+        let token = GrantToken(draw(counter));
+        record.run = Some(Run {
+            token,
+            start: run_start,
+        });
+        record.next_index = end;
+        Ok(SequenceOutcome::SegmentGranted(SegmentGrant {
+            token,
+            epoch: record.epoch,
+            run_start,
+            first_index,
+            count: end - first_index,
+            first,
+            last,
+            increment: progression.increment(),
+        }))
+    }
+
+    pub(crate) fn return_tail(
+        &mut self,
+        name: &SequenceName,
+        token: GrantToken,
+        first_unused: u64,
+    ) -> Result<SequenceOutcome, Refusal> {
+        let record = self.existing_mut(name)?;
+        record.demand(name, SequenceMode::Segment)?;
+        let Some(run) = record.run.filter(|run| run.token == token) else {
+            return Err(SequenceRefusal::GrantSuperseded {
+                name: name.clone(),
+                token,
+            }
+            .into());
+        };
+        let next = record.next_index;
+        if first_unused < run.start || first_unused > next {
+            return Err(SequenceRefusal::TailOutsideRun {
+                first_unused,
+                run_start: run.start,
+                next,
+            }
+            .into());
+        }
+        record.next_index = first_unused;
+        record.run = None;
+        Ok(SequenceOutcome::TailReturned {
+            next_index: first_unused,
+            returned: next - first_unused,
+        })
+    }
+
+    pub(crate) fn advance(
+        &mut self,
+        name: &SequenceName,
+        to: i64,
+    ) -> Result<SequenceOutcome, Refusal> {
+        let record = self.existing_mut(name)?;
+        let progression = record.definition.progression;
+        if progression.cycle() {
+            return Err(SequenceRefusal::CannotAdvanceCycling { name: name.clone() }.into());
+        }
+        let (min, max) = (progression.min(), progression.max());
+        let upwards = progression.increment() > 0;
+        let out_of_range = SequenceRefusal::AdvanceOutOfRange {
+            name: name.clone(),
+            to,
+            min,
+            max,
+        }
+        .into();
+        if (upwards && to > max) || (!upwards && to < min) {
+            return Err(out_of_range);
+        }
+        let next = record.next_value();
+        let is_forward = |next: i64| if upwards { to >= next } else { to <= next };
+        if !next.is_some_and(is_forward) {
+            return Err(SequenceRefusal::WouldGoBackwards {
+                name: name.clone(),
+                to,
+                next,
+            }
+            .into());
+        }
+        let target = progression
+            .first_index_at_or_beyond(to, record.next_index)
+            .and_then(|index| Some((index, progression.value_at(index)?)));
+        let (next_index, next) = target.ok_or(out_of_range)?;
+        record.next_index = next_index;
+        record.run = None;
+        record.epoch.0 += 1;
+        Ok(SequenceOutcome::Advanced {
+            next,
+            next_index,
+            epoch: record.epoch,
+        })
+    }
+
+    /// Gives one strict request all of its values, or none.
+    pub(crate) fn next(&mut self, request: &NextRequest) -> Result<SequenceOutcome, Refusal> {
+        let NextRequest { name, count } = request;
+        let count = *count;
+        check_count(count, MAX_STRICT_COUNT)?;
+        let record = self.existing_mut(name)?;
+        record.demand(name, SequenceMode::Strict)?;
+        let progression = &record.definition.progression;
+        let first_index = record.next_index;
+        let exhausted = |remaining: u64| {
+            SequenceRefusal::SequenceExhausted {
+                name: name.clone(),
+                asked: count,
+                remaining,
+            }
+            .into()
+        };
+        let Some(end) = first_index.checked_add(count) else {
+            return Err(exhausted(u64::MAX - first_index));
+        };
+        let mut ranges = Vec::with_capacity(1);
+        let mut from = first_index;
+        while from < end {
+            if ranges.len() == MAX_RANGES_PER_NEXT {
+                return Err(SequenceRefusal::CountOutOfRange {
+                    count,
+                    limit: from - first_index,
+                }
+                .into());
+            }
+            let until = end.min(progression.pass_end(from));
+            let Some(first) = progression.value_at(from).filter(|_| until > from) else {
+                return Err(exhausted(from - first_index));
+            };
+            ranges.push(range_of(first, progression.increment(), until - from));
+            from = until;
+        }
+        record.next_index = end;
+        Ok(SequenceOutcome::Next(NextGrant {
+            first_index,
+            count,
+            increment: progression.increment(),
+            ranges,
+        }))
+    }
+}
+
+/// The values of `count` indices from the one of `first`, all within one pass.
+fn range_of(first: i64, increment: i64, count: u64) -> ValueRange {
+    // The last value lies between the bounds, so the sum is right though its parts may wrap.
+    let distance = increment.wrapping_mul((count - 1).cast_signed());
+    ValueRange {
+        first,
+        last: first.wrapping_add(distance),
+        count,
+    }
+}
+
+fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
+    if (1..=limit).contains(&count) {
+        return Ok(());
+    }
+    Err(SequenceRefusal::CountOutOfRange { count, limit }.into())
+}

@@ -1,0 +1,257 @@
+//! The bytes of rows and of whole logs, held as files, and the digests that they lead to.
+//!
+//! What a log of an earlier version leads to never changes, and neither do the rows of a level.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod files;
+mod support;
+
+use files::{Lines, check, hex, lines_of, path_of, unhex};
+use seqd_idgen::{Progression, Tick, WorkerId};
+use seqd_state::{
+    AllocateNodeId, ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId, Level,
+    LogPosition, NodeId, Outcome, Restoration, SequenceCommand, SequenceMode, State, TakeLease,
+    WorkerCommand, decode,
+};
+use support::{counting, definition, found, name, stamp, strict_next};
+
+/// Of the log's only membership.
+const MEMBERSHIP: Option<LogPosition> = Some(LogPosition { term: 1, index: 0 });
+
+/// A log that leads to a row of every kind in every shape.
+#[expect(clippy::too_many_lines, reason = "one example of each, in a row")]
+fn full_log() -> Vec<Entry> {
+    let mut log = Vec::new();
+    let mut apply = |wall, commands| {
+        log.push(Entry {
+            stamp: stamp(wall, wall),
+            commands,
+        });
+    };
+    apply(0, vec![found()]);
+    let take = |owner: &str, node| {
+        Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            layout: "js53".to_owned(),
+            owner: owner.to_owned(),
+            node,
+            boot: if node.is_some() { 1 } else { 0 },
+            fence: Tick(30_000),
+            datacenter: None,
+        }))
+    };
+    apply(
+        10,
+        vec![
+            Command::Cluster(ClusterCommand::RegisterStart {
+                node: NodeId(1),
+                boot: 1,
+                nonce: 11,
+            }),
+            take("n1", Some(NodeId(1))),
+            take("external", None),
+            Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
+                name: "n4".to_owned(),
+                peer: "n4:7401".to_owned(),
+                http: "http://n4:7400".to_owned(),
+                nonce: 44,
+            })),
+            Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(3) }),
+        ],
+    );
+    let layout = || "js53".to_owned();
+    apply(
+        20,
+        vec![
+            Command::Workers(WorkerCommand::ExtendLease {
+                layout: layout(),
+                worker: WorkerId(0),
+                lease: LeaseId(4),
+                fence: Tick(30_020),
+            }),
+            Command::Workers(WorkerCommand::ReleaseLease {
+                layout: layout(),
+                worker: WorkerId(1),
+                lease: LeaseId(5),
+                last_tick: Some(Tick(15)),
+            }),
+        ],
+    );
+    let down = Progression::new(5, -3, -9, 8, true).unwrap();
+    apply(
+        30,
+        vec![
+            Command::Sequences(SequenceCommand::Create {
+                name: name("order"),
+                definition: counting(SequenceMode::Segment),
+            }),
+            Command::Sequences(SequenceCommand::Create {
+                name: name("bill"),
+                definition: definition(SequenceMode::Strict, down),
+            }),
+            Command::Sequences(SequenceCommand::Create {
+                name: name("gone"),
+                definition: counting(SequenceMode::Strict),
+            }),
+            Command::Sequences(SequenceCommand::GrantSegment {
+                name: name("order"),
+                size: 100,
+                after: None,
+            }),
+            strict_next("bill", 12),
+            strict_next("gone", 7),
+            Command::Sequences(SequenceCommand::Delete {
+                name: name("gone"),
+                if_revision: None,
+            }),
+        ],
+    );
+    log
+}
+
+fn replay(log: impl IntoIterator<Item = Entry>) -> State {
+    let mut state = State::new();
+    for entry in log {
+        for outcome in state.apply(&entry, MEMBERSHIP) {
+            assert!(!matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+        }
+    }
+    state
+}
+
+fn full_state() -> State {
+    replay(full_log())
+}
+
+/// The same log in a cluster at level 2, from which on it is written in version 2.
+fn full_log_at_level_2() -> Vec<Entry> {
+    let mut log = full_log();
+    let raise = ClusterCommand::RaiseLevel {
+        to: Level::FRAMES,
+        membership: MEMBERSHIP.unwrap(),
+    };
+    let commands = vec![raise.into()];
+    let stamp = stamp(0, 0);
+    log.insert(1, Entry { stamp, commands });
+    log
+}
+
+fn digest_line(state: &State) -> (String, Vec<u8>) {
+    ("digest".to_owned(), state.digest().0.to_be_bytes().to_vec())
+}
+
+fn lines_of_rows(state: &State) -> Lines {
+    let rows = state.rows();
+    let mut lines: Lines = rows
+        .map(|(key, value)| (format!("row {}", hex(&key)), value))
+        .collect();
+    lines.push(digest_line(state));
+    lines
+}
+
+#[test]
+fn the_bytes_of_rows_and_their_digest_are_fixed() {
+    check("rows-v1.hex", &lines_of_rows(&full_state()));
+    let state = replay(full_log_at_level_2());
+    check("rows-level-2.hex", &lines_of_rows(&state));
+    let read_back = State::from_rows(state.rows()).unwrap();
+    assert_eq!(read_back.level(), Level::FRAMES);
+    assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
+}
+
+/// The same, as another cluster takes it over.
+fn restored_state() -> State {
+    let mut state = full_state();
+    let restoration = Restoration {
+        cluster_id: "c2".to_owned(),
+        founder: "n1".to_owned(),
+        ancestors: vec!["c1".to_owned(), "c0".to_owned()],
+        floors: [(name("order"), 500)].into(),
+        margin: Some(5),
+    };
+    state.restore(&restoration).unwrap();
+    let stamped = state.apply(
+        &Entry {
+            stamp: stamp(40, 40),
+            commands: vec![Command::Cluster(ClusterCommand::StampRestoration {
+                wall_ms: stamp(40, 40).wall_ms,
+            })],
+        },
+        None,
+    );
+    assert!(matches!(
+        stamped[..],
+        [Outcome::Cluster(ClusterOutcome::RestorationStamped { .. })]
+    ));
+    state
+}
+
+#[test]
+fn the_bytes_of_a_restored_state_are_fixed() {
+    let state = restored_state();
+    check("rows-restored-v1.hex", &lines_of_rows(&state));
+    let read_back = State::from_rows(state.rows()).unwrap();
+    assert_eq!(read_back.digest(), state.digest());
+}
+
+#[test]
+fn the_golden_rows_are_still_the_state_that_wrote_them() {
+    let golden = include_str!("golden/rows-v1.hex");
+    let rows = golden.lines().filter_map(|line| {
+        let (key, value) = line.strip_prefix("row ")?.split_once(' ')?;
+        Some((unhex(key), unhex(value)))
+    });
+    let read_back = State::from_rows(rows).unwrap();
+    assert_eq!(read_back.digest(), full_state().digest());
+    assert_eq!(read_back.next_deadline(), full_state().next_deadline());
+}
+
+/// The bytes of a log's entries, each as its level writes it, and the digest that they lead to.
+fn lines_of_log(log: Vec<Entry>) -> Lines {
+    let mut lines = Lines::new();
+    let mut state = State::new();
+    for (at, entry) in log.into_iter().enumerate() {
+        let encoded = EncodedEntry::new(entry, state.level()).unwrap();
+        state.apply(&encoded, MEMBERSHIP);
+        lines.push((format!("entry-{at}"), encoded.bytes().0.to_vec()));
+    }
+    lines.push(digest_line(&state));
+    lines
+}
+
+fn assert_leads_to_its_digest(golden: &str) -> State {
+    let mut lines = lines_of(golden);
+    let (_, digest) = lines.pop().unwrap();
+    let state = replay(lines.iter().map(|(_, bytes)| decode(bytes).unwrap()));
+    assert_eq!(digest_line(&state).1, digest);
+    state
+}
+
+/// As the program of version 1 writes it: its `StrictNext` has two requests. The digest is that of
+/// `rows-v1.hex`, which that program wrote.
+#[test]
+fn a_log_of_version_1_leads_to_its_digest() {
+    let state = assert_leads_to_its_digest(include_str!("golden/log-v1.hex"));
+    assert_eq!(state.level(), Level::FIRST);
+    assert_eq!(lines_of_rows(&state), lines_of_rows(&full_state()));
+}
+
+#[test]
+fn a_log_of_version_2_leads_to_its_digest() {
+    check("log-v2.hex", &lines_of_log(full_log_at_level_2()));
+    let golden = std::fs::read_to_string(path_of("log-v2.hex")).unwrap();
+    let state = assert_leads_to_its_digest(&golden);
+    assert_eq!(state.level(), Level::FRAMES);
+}
+
+#[test]
+fn a_cluster_at_level_1_writes_what_the_first_program_reads() {
+    for (label, bytes) in lines_of_log(full_log()) {
+        let is_entry = label.starts_with("entry");
+        assert!(
+            !is_entry || bytes[..2] == [1, 1],
+            "{label} is in version {}",
+            bytes[1]
+        );
+    }
+}
