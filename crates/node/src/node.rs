@@ -242,9 +242,5 @@ fn draw() -> Result<u64, Stop> {
 }
 
 fn broken(message: String) -> Stop {
-    Stop {
-        exit: 10,
-        code: "invariant",
-        message,
-    }
+    Stop::invariant(message)
 }

@@ -1,7 +1,7 @@
 //! Whether this node can serve, check by check, each with the code that requests meet.
 
 use seqd_api::{Check, ErrorCode, MemberState};
-use seqd_raft::Phase;
+use seqd_raft::{Phase, StopReason};
 
 use crate::app::App;
 use crate::minting::Trouble;
@@ -57,7 +57,9 @@ fn check(name: &str, failed: Option<ErrorCode>, detail: impl Into<String>) -> Ch
 
 fn serving(app: &App) -> Check {
     let failed = match app.phase() {
-        Phase::Stopped(stop) if stop.code == "node-removed" => Some(ErrorCode::NodeRemoved),
+        Phase::Stopped(stop) if stop.reason == StopReason::NodeRemoved => {
+            Some(ErrorCode::NodeRemoved)
+        }
         Phase::Stopped(_) => Some(ErrorCode::Draining),
         _ if app.is_stopping() => Some(ErrorCode::Draining),
         _ => None,

@@ -17,11 +17,11 @@ use crate::handle::{Peer, Phase, Report, Stop};
 use crate::peers::clock_offset::ClockOffset;
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
-use crate::storage::folder::{Folder, Identity};
 use crate::storage::opening::Began;
 use crate::types::Member;
 use crate::wire::messages::{Envelope, Ping};
 use crate::wire::transport::Transport;
+use seqd_store::folder::{Folder, Identity};
 
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
@@ -186,8 +186,8 @@ impl NodeContext {
 
     /// Ends this node. A folder that must not be used again is marked.
     pub(crate) fn stop(&self, stop: Stop) {
-        if matches!(stop.code, "node-removed" | "stale-folder" | "superseded")
-            && let Err(error) = self.folder.mark_refused(&stop)
+        if stop.reason.is_final()
+            && let Err(error) = self.folder.mark_refused(stop.code(), &stop.message)
         {
             tracing::error!(%error, "the folder could not be marked as refused");
         }

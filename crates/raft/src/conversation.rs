@@ -32,7 +32,7 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
     };
     if envelope.cluster_id != own.cluster_id {
         let ancestor =
-            |own: &crate::storage::folder::Identity| own.ancestors.contains(&envelope.cluster_id);
+            |own: &seqd_store::folder::Identity| own.ancestors.contains(&envelope.cluster_id);
         if context.with_identity(ancestor) == Some(true) {
             return refuse(RejectionCode::Superseded, own.cluster_id);
         }

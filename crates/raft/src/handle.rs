@@ -12,6 +12,7 @@ use std::time::Duration;
 use seqd_disk::Disk;
 use seqd_state::idgen::WallClock;
 use seqd_state::{Digest, NodeId};
+pub(crate) use seqd_store::stop::{Stop, StopReason};
 use serde::{Deserialize, Serialize};
 
 use crate::levels::LevelRange;
@@ -55,17 +56,6 @@ pub struct Peer {
     pub name: String,
     /// Its peer address, `HOST:PORT`.
     pub addr: String,
-}
-
-/// Why a node ends: the process prints it and exits with `exit`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stop {
-    /// The process's exit code: 0 clean, 9 folder refused or node removed, 10 fatal.
-    pub exit: u8,
-    /// The word after `code=` on the last line of stderr.
-    pub code: &'static str,
-    /// What happened and what to do.
-    pub message: String,
 }
 
 /// Where a node is in its life.

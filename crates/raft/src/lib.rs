@@ -3,17 +3,17 @@
 //! The rest of seqd sees one handle, [`Raft`], and no openraft or sled type.
 
 pub use seqd_state as state;
+pub use seqd_store::stop::{Stop, StopReason};
 
 pub use crate::export::{Export, SnapshotError};
 pub use crate::handle::{
-    MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status, Stop,
+    MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status,
     StorageStats,
 };
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
 
 mod bootstrap;
-mod cluster_id;
 mod context;
 mod conversation;
 mod export;
@@ -25,7 +25,6 @@ mod levels;
 mod membership;
 mod network;
 mod node;
-pub mod offline;
 mod openraft_config;
 mod peers;
 mod proposer;

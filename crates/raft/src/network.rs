@@ -23,8 +23,7 @@ use seqd_state::codec;
 
 use crate::context::NodeContext;
 use crate::conversation;
-use crate::peers::table::Shown;
-use crate::records::EntryRecord;
+use crate::records::{self, Restore, ToRecord};
 use crate::storage::checkpointer::Healer;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::storage::synced::Synced;
@@ -123,7 +122,7 @@ impl PeerClient {
     /// Records what the target has acknowledged as synced.
     fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
         let Envelope { from, start, .. } = reply.envelope;
-        let shown = Shown::new(Some(vote), last.as_ref());
+        let shown = records::shown(Some(vote), last.as_ref());
         self.context.peers.record(from, start, shown);
     }
 
@@ -155,8 +154,8 @@ impl PeerClient {
     ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
         self.may_send()?;
         let message = BallotRequest {
-            vote: (&rpc.vote).into(),
-            last: rpc.last_log_id.as_ref().map(Into::into),
+            vote: rpc.vote.record(),
+            last: rpc.last_log_id.record(),
             leadership_transfer: rpc.leadership_transfer,
         };
         self.call(path, message, option, RPCTypes::Vote).await
@@ -169,9 +168,9 @@ impl PeerClient {
         limit: Duration,
     ) -> Result<SnapshotResponse<TypeConfig>, CallError> {
         let head = SnapshotHead {
-            vote: (&vote).into(),
-            last: snapshot.meta.last_log_id.as_ref().map(Into::into),
-            membership: (&snapshot.meta.last_membership).into(),
+            vote: vote.record(),
+            last: snapshot.meta.last_log_id.record(),
+            membership: snapshot.meta.last_membership.record(),
             len: snapshot.snapshot.len(),
         };
         let Some(envelope) = self.context.envelope(self.target) else {
@@ -206,7 +205,7 @@ impl PeerClient {
         }
         let to = (self.target, self.addr.as_str());
         let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
-        let their_vote: Vote = reply.message.vote.into();
+        let their_vote = reply.message.vote.restore();
         if their_vote == vote {
             // The vote alone: of a snapshot that the peer did not need it says nothing here, and it
             // acknowledges the entry with the next message.
@@ -257,8 +256,8 @@ async fn aside<T: Send + 'static>(
 }
 
 fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {
-    let vote: Vote = reply.vote.into();
-    VoteResponse::new(vote, reply.last.map(Into::into), reply.granted)
+    let vote = reply.vote.restore();
+    VoteResponse::new(vote, reply.last.restore(), reply.granted)
 }
 
 impl RaftNetworkV2<TypeConfig> for PeerClient {
@@ -274,12 +273,14 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             Link::Heartbeats => self.context.peers.rows().0,
             Link::Calls | Link::Snapshots => Vec::new(),
         };
-        let entries: io::Result<Vec<_>> = rpc.entries.iter().map(EntryRecord::of).collect();
+        let entries: io::Result<Vec<_>> = (rpc.entries.iter())
+            .map(|entry| entry.record().record())
+            .collect();
         let message = AppendRequest {
-            vote: (&rpc.vote).into(),
-            prev: rpc.prev_log_id.as_ref().map(Into::into),
+            vote: rpc.vote.record(),
+            prev: rpc.prev_log_id.record(),
             entries: entries.map_err(|error| RPCError::Network(NetworkError::new(&error)))?,
-            commit: rpc.leader_commit.as_ref().map(Into::into),
+            commit: rpc.leader_commit.record(),
             synced: self.synced.last_under(&rpc.vote),
             acknowledged,
         };
@@ -292,12 +293,12 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
                 AppendEntriesResponse::Success
             }
             AppendReply::Partial(id) => {
-                let id: Option<LogId> = id.map(Into::into);
+                let id = id.restore();
                 self.record(&reply, &rpc.vote, id);
                 AppendEntriesResponse::PartialSuccess(id)
             }
             AppendReply::Conflict => AppendEntriesResponse::Conflict,
-            AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.into()),
+            AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.restore()),
         })
     }
 
@@ -346,9 +347,9 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         option: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
         let message = TransferRequest {
-            from: req.from_leader().into(),
+            from: req.from_leader().record(),
             to: *req.to_node_id(),
-            last: req.last_log_id().map(Into::into),
+            last: req.last_log_id().map(ToRecord::record),
         };
         let reply = self
             .call(paths::TRANSFER, message, &option, RPCTypes::TransferLeader)
@@ -357,14 +358,14 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             TransferReply::Accepted => Ok(()),
             TransferReply::VoteChanged { expected, actual } => {
                 Err(TransferLeaderError::VoteChanged {
-                    expected: expected.into(),
-                    actual: actual.into(),
+                    expected: expected.restore(),
+                    actual: actual.restore(),
                 })
             }
             TransferReply::LogNotFlushed { expected, actual } => {
                 Err(TransferLeaderError::LogNotFlushed {
-                    expected: expected.map(Into::into),
-                    actual: actual.map(Into::into),
+                    expected: expected.restore(),
+                    actual: actual.restore(),
                 })
             }
         })

@@ -8,7 +8,7 @@ use seqd_wal::Wal;
 
 use crate::context::Settings;
 use crate::handle::Stop;
-use crate::storage::folder;
+use crate::storage::failure::StorageFailure;
 use crate::types::TypeConfig;
 
 /// Entries in one replication message.
@@ -43,23 +43,14 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
     .map_err(|e| format!("the Raft settings are not usable: {e}"))
 }
 
-/// What a failure of openraft means for the process.
-pub(crate) fn fatal(error: &Fatal<TypeConfig>, wal: &Wal) -> Stop {
+/// What a failure of openraft means for the process: the cause that its storage met, and where there
+/// is none, a fault of the program.
+pub(crate) fn fatal(error: &Fatal<TypeConfig>, wal: &Wal, storage: &StorageFailure) -> Stop {
     if let Some(failure) = wal.failed() {
-        return folder::disk_failure("the log could not be written", &failure.to_io_error());
+        return Stop::from(&failure);
     }
-    match error {
-        Fatal::StorageError(error) => {
-            let text = error.to_string();
-            let full = text.contains("No space left on device");
-            Stop {
-                exit: 10,
-                code: if full { "disk-full" } else { "fsync-failed" },
-                message: format!(
-                    "the storage failed: {text}; check the disk and start the node again"
-                ),
-            }
-        }
-        Fatal::Panicked | Fatal::Stopped => folder::invariant(format!("Raft ended: {error}")),
+    match (error, storage.first()) {
+        (Fatal::StorageError(_), Some(stop)) => stop,
+        (error, _) => Stop::invariant(format!("Raft ended: {error}")),
     }
 }

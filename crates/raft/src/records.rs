@@ -1,292 +1,166 @@
-//! The bytes of everything that consensus stores or sends: mirror structs with a kind and a
-//! version, so that no openraft type has to keep its shape.
-//!
-//! Kinds 96 to 127 of the codec belong to this file and to `messages`; 64 to 95 to checkpoints
-//! and snapshots.
+//! openraft's types as they are stored and sent, and back: none of them has to keep its shape.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
-use seqd_state::codec::{self, Bytes, CodecError, Versioned};
-use seqd_state::{EncodedEntry, EntryV1};
-use serde::{Deserialize, Serialize};
-
-use crate::types::{
-    self, Entry, LogId, Member, Membership, Payload, Proposal, StoredMembership, Vote,
+use seqd_store::records::Shown;
+pub(crate) use seqd_store::records::{
+    EntryPayload, EntryRecord, LogEntry, LogIdRecord, MembershipRecord, StoredMembershipRecord,
+    VoteRecord, decode, encode,
 };
-use seqd_store::faults::newer;
 
-/// A vote as stored and sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct VoteRecord {
-    term: u64,
-    node: u64,
-    committed: bool,
+use crate::types::{self, Entry, LogId, Membership, Payload, Proposal, StoredMembership, Vote};
+
+/// A type of openraft that has a record.
+pub(crate) trait ToRecord {
+    type Record;
+    fn record(&self) -> Self::Record;
 }
 
-impl Versioned for VoteRecord {
-    const KIND: u8 = 96;
-    const VERSION: u8 = 1;
+/// A record that openraft has a type for.
+pub(crate) trait Restore {
+    type Restored;
+    fn restore(self) -> Self::Restored;
 }
 
-impl From<&Vote> for VoteRecord {
-    fn from(vote: &Vote) -> Self {
-        Self {
-            term: vote.leader_id.term,
-            node: vote.leader_id.voted_for,
-            committed: vote.committed,
+impl<T: ToRecord> ToRecord for Option<T> {
+    type Record = Option<T::Record>;
+
+    fn record(&self) -> Self::Record {
+        self.as_ref().map(ToRecord::record)
+    }
+}
+
+impl<T: Restore> Restore for Option<T> {
+    type Restored = Option<T::Restored>;
+
+    fn restore(self) -> Self::Restored {
+        self.map(Restore::restore)
+    }
+}
+
+impl ToRecord for Vote {
+    type Record = VoteRecord;
+
+    fn record(&self) -> VoteRecord {
+        VoteRecord {
+            term: self.leader_id.term,
+            node: self.leader_id.voted_for,
+            committed: self.committed,
         }
     }
 }
 
-impl From<VoteRecord> for Vote {
-    fn from(record: VoteRecord) -> Self {
-        types::vote(record.term, record.node, record.committed)
+impl Restore for VoteRecord {
+    type Restored = Vote;
+
+    fn restore(self) -> Vote {
+        types::vote(self.term, self.node, self.committed)
     }
 }
 
-/// A log ID as stored and sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct LogIdRecord {
-    /// The term of the leader that wrote the entry.
-    pub(crate) term: u64,
-    /// Its place in the log.
-    pub(crate) index: u64,
-}
+impl ToRecord for LogId {
+    type Record = LogIdRecord;
 
-impl Versioned for LogIdRecord {
-    const KIND: u8 = 97;
-    const VERSION: u8 = 1;
-}
-
-impl From<&LogId> for LogIdRecord {
-    fn from(id: &LogId) -> Self {
-        Self {
-            term: **id.committed_leader_id(),
-            index: id.index(),
+    fn record(&self) -> LogIdRecord {
+        LogIdRecord {
+            term: **self.committed_leader_id(),
+            index: self.index(),
         }
     }
 }
 
-impl From<LogIdRecord> for LogId {
-    fn from(record: LogIdRecord) -> Self {
-        types::log_id(record.term, record.index)
+impl Restore for LogIdRecord {
+    type Restored = LogId;
+
+    fn restore(self) -> LogId {
+        types::log_id(self.term, self.index)
     }
 }
 
-/// A member as stored and sent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MemberRecord {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its peer address.
-    pub(crate) peer: String,
-    /// Its client address.
-    pub(crate) http: String,
-}
+impl ToRecord for Membership {
+    type Record = MembershipRecord;
 
-impl From<&Member> for MemberRecord {
-    fn from(member: &Member) -> Self {
-        Self {
-            name: member.name.clone(),
-            peer: member.peer.clone(),
-            http: member.http.clone(),
+    fn record(&self) -> MembershipRecord {
+        let nodes = self.nodes().map(|(id, node)| (*id, node.clone()));
+        MembershipRecord {
+            configs: self.get_joint_config().clone(),
+            nodes: nodes.collect(),
         }
     }
 }
 
-impl From<MemberRecord> for Member {
-    fn from(record: MemberRecord) -> Self {
-        Self {
-            name: record.name,
-            peer: record.peer,
-            http: record.http,
-        }
-    }
-}
+impl Restore for MembershipRecord {
+    type Restored = io::Result<Membership>;
 
-/// A membership as stored and sent: the voters of each (joint) configuration, and all nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MembershipRecord {
-    configs: Vec<BTreeSet<u64>>,
-    nodes: BTreeMap<u64, MemberRecord>,
-}
-
-impl From<&Membership> for MembershipRecord {
-    fn from(membership: &Membership) -> Self {
-        Self {
-            configs: membership.get_joint_config().clone(),
-            nodes: membership
-                .nodes()
-                .map(|(id, node)| (*id, node.into()))
-                .collect(),
-        }
-    }
-}
-
-impl MembershipRecord {
     fn restore(self) -> io::Result<Membership> {
-        let nodes: BTreeMap<u64, Member> = self
-            .nodes
-            .into_iter()
-            .map(|(id, node)| (id, node.into()))
-            .collect();
-        if self.configs.is_empty() && nodes.is_empty() {
+        if self.configs.is_empty() && self.nodes.is_empty() {
             return Ok(Membership::default());
         }
-        Membership::new(self.configs, nodes).map_err(|e| invalid(&e.to_string()))
+        Membership::new(self.configs, self.nodes)
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))
     }
 }
 
-/// A membership and the entry that set it, as stored in checkpoints and snapshots.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredMembershipRecord {
-    log_id: Option<LogIdRecord>,
-    membership: MembershipRecord,
-}
+impl ToRecord for StoredMembership {
+    type Record = StoredMembershipRecord;
 
-impl Versioned for StoredMembershipRecord {
-    const KIND: u8 = 98;
-    const VERSION: u8 = 1;
-}
-
-impl From<&StoredMembership> for StoredMembershipRecord {
-    fn from(stored: &StoredMembership) -> Self {
-        Self {
-            log_id: stored.log_id().as_ref().map(Into::into),
-            membership: stored.membership().into(),
+    fn record(&self) -> StoredMembershipRecord {
+        StoredMembershipRecord {
+            log_id: self.log_id().record(),
+            membership: self.membership().record(),
         }
     }
 }
 
-impl StoredMembershipRecord {
-    /// The openraft form.
-    pub(crate) fn restore(self) -> io::Result<StoredMembership> {
-        Ok(StoredMembership::new(
-            self.log_id.map(Into::into),
-            self.membership.restore()?,
-        ))
+impl Restore for StoredMembershipRecord {
+    type Restored = io::Result<StoredMembership>;
+
+    fn restore(self) -> io::Result<StoredMembership> {
+        let membership = self.membership.restore()?;
+        Ok(StoredMembership::new(self.log_id.restore(), membership))
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum PayloadRecord {
-    Blank,
-    /// Version 1 of the state's entry, without its two bytes in front and without a length.
-    Normal(EntryV1),
-    Membership(MembershipRecord),
-    /// The state's entry in a later version, with them. Not in version 1 of the record.
-    Framed(Bytes),
-}
+impl ToRecord for Entry {
+    type Record = LogEntry;
 
-/// A log entry as stored and sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EntryRecord {
-    id: LogIdRecord,
-    payload: PayloadRecord,
-}
-
-impl Versioned for EntryRecord {
-    const KIND: u8 = 99;
-    const VERSION: u8 = 2;
-
-    fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
-        match version {
-            1 | 2 => codec::from_body(Self::KIND.into(), body, Self::MAX_BYTES),
-            _ => Err(codec::never_written(Self::KIND.into(), version)),
-        }
-    }
-
-    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-        let kind = Self::KIND.into();
-        match (version, &self.payload) {
-            (1, PayloadRecord::Framed(_)) => Err(CodecError::NotInVersion { kind, version }),
-            _ => codec::to_body(kind, self, bytes),
-        }
-    }
-}
-
-impl EntryRecord {
-    /// The lowest version that has such a payload: what an older program can read, it shall.
-    fn version(&self) -> u8 {
-        match self.payload {
-            PayloadRecord::Framed(_) => 2,
-            _ => 1,
-        }
-    }
-
-    /// The record of an entry.
-    pub(crate) fn of(entry: &Entry) -> io::Result<Self> {
-        let payload = match &entry.payload {
-            Payload::Blank => PayloadRecord::Blank,
-            Payload::Normal(proposal) => {
-                let entry = &proposal.0;
-                match entry.first_version().map_err(not_decoded)? {
-                    Some(entry) => PayloadRecord::Normal(entry),
-                    None => PayloadRecord::Framed(entry.bytes().clone()),
-                }
-            }
-            Payload::Membership(membership) => PayloadRecord::Membership(membership.into()),
+    fn record(&self) -> LogEntry {
+        let payload = match &self.payload {
+            Payload::Blank => EntryPayload::Blank,
+            Payload::Normal(proposal) => EntryPayload::Normal(Arc::clone(&proposal.0)),
+            Payload::Membership(membership) => EntryPayload::Membership(membership.record()),
         };
-        Ok(Self {
-            id: (&entry.log_id()).into(),
-            payload,
-        })
+        let id = self.log_id().record();
+        LogEntry { id, payload }
     }
 }
 
-impl EntryRecord {
-    /// The openraft form.
-    pub(crate) fn restore(self) -> io::Result<Entry> {
-        let id = self.id.into();
+impl Restore for LogEntry {
+    type Restored = io::Result<Entry>;
+
+    fn restore(self) -> io::Result<Entry> {
+        let id = self.id.restore();
         Ok(match self.payload {
-            PayloadRecord::Blank => Entry::new_blank(id),
-            PayloadRecord::Normal(entry) => {
-                let entry = EncodedEntry::of_first_version(entry).map_err(not_decoded)?;
-                Entry::new_normal(id, Proposal(Arc::new(entry)))
-            }
-            PayloadRecord::Framed(bytes) => {
-                let entry = EncodedEntry::decode(bytes).map_err(not_decoded)?;
-                Entry::new_normal(id, Proposal(Arc::new(entry)))
-            }
-            PayloadRecord::Membership(membership) => {
+            EntryPayload::Blank => Entry::new_blank(id),
+            EntryPayload::Normal(entry) => Entry::new_normal(id, Proposal(entry)),
+            EntryPayload::Membership(membership) => {
                 Entry::new_membership(id, membership.restore()?)
             }
         })
     }
 }
 
-/// The bytes of one log entry: the same in the log and between peers.
-pub(crate) fn encode_entry(entry: &Entry) -> io::Result<Vec<u8>> {
-    let record = EntryRecord::of(entry)?;
-    codec::encode_version(&record, record.version()).map_err(|e| invalid(&e.to_string()))
+/// What a vote and a last log ID show.
+pub(crate) fn shown(vote: Option<&Vote>, last: Option<&LogId>) -> Shown {
+    Shown {
+        vote: vote.map(|vote| vote.record().into()),
+        last: last.map(ToRecord::record),
+    }
 }
 
 /// Reads one log entry.
 pub(crate) fn decode_entry(bytes: &[u8]) -> io::Result<Entry> {
-    decode::<EntryRecord>(bytes)?.restore()
-}
-
-/// `codec::encode` with an I/O error.
-pub(crate) fn encode<T: Versioned>(value: &T) -> io::Result<Vec<u8>> {
-    codec::encode(value).map_err(|e| invalid(&e.to_string()))
-}
-
-/// `codec::decode` with an I/O error. The checksum of what comes from a disk was right.
-pub(crate) fn decode<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
-    codec::decode(bytes).map_err(not_decoded)
-}
-
-fn not_decoded(error: CodecError) -> io::Error {
-    if error.is_newer() {
-        newer(error.to_string())
-    } else {
-        invalid(&error.to_string())
-    }
-}
-
-fn invalid(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+    seqd_store::records::decode_entry(bytes)?.restore()
 }

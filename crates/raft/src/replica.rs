@@ -18,12 +18,13 @@ use crate::latency::Latency;
 use crate::network::Network;
 use crate::openraft_config;
 use crate::storage::checkpointer::{Checkpointer, Exported, Healer, Workshop, every_50_ms};
-use crate::storage::folder::{self, Identity};
+use crate::storage::failure::StorageFailure;
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Healed, Storage};
 use crate::types::{Member, TypeConfig};
 use seqd_store::checkpoint::{self, Place};
 use seqd_store::first_error::FirstError;
+use seqd_store::folder::Identity;
 
 /// openraft's handle.
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
@@ -39,6 +40,7 @@ pub(crate) struct Replica {
     pub(crate) wal: Wal,
     pub(crate) commits: Latency,
     pub(crate) healed: Healed,
+    failure: StorageFailure,
     checkpointer: Checkpointer,
     place: Place,
     recovered: AtomicBool,
@@ -78,29 +80,27 @@ impl Replica {
             written: position,
             on_failure: Box::new(move |error| {
                 if let Some(context) = failed.upgrade() {
-                    context.stop(folder::disk_failure(
-                        "the checkpoint was not written",
-                        &error,
-                    ));
+                    context.stop(Stop::of_io("the checkpoint was not written", &error));
                 }
             }),
         })
-        .map_err(|e| folder::invariant(format!("cannot start the checkpoint thread: {e}")))?;
+        .map_err(|e| Stop::invariant(format!("cannot start the checkpoint thread: {e}")))?;
         let machine = Machine {
             applied: Arc::clone(&applied),
             checkpointer: checkpointer.clone(),
             purge_floor,
+            failure: log.failure(),
         };
+        let failure = log.failure();
         let network = Network {
             context: Arc::clone(context),
             synced: log.synced(),
             healer: Healer::new(checkpointer.clone()),
         };
-        let config =
-            Arc::new(openraft_config::config(&context.settings).map_err(folder::invariant)?);
+        let config = Arc::new(openraft_config::config(&context.settings).map_err(Stop::invariant)?);
         let raft = OpenRaft::new(identity.node, config, network, log, machine)
             .await
-            .map_err(|e| openraft_config::fatal(&e, &wal))?;
+            .map_err(|e| openraft_config::fatal(&e, &wal, &failure))?;
         Ok(Arc::new(Self {
             node: identity.node,
             raft,
@@ -108,6 +108,7 @@ impl Replica {
             wal,
             commits: Latency::default(),
             healed,
+            failure,
             checkpointer,
             place,
             recovered: AtomicBool::new(false),
@@ -121,7 +122,7 @@ impl Replica {
         self.raft
             .initialize(members)
             .await
-            .map_err(|e| folder::invariant(format!("the cluster could not be founded: {e}")))
+            .map_err(|e| Stop::invariant(format!("the cluster could not be founded: {e}")))
     }
 
     /// Watches openraft; a replica that fails ends the node.
@@ -140,7 +141,7 @@ impl Replica {
         if let Err(error) = state
             && !matches!(error, Fatal::Stopped)
         {
-            context.stop(openraft_config::fatal(&error, &self.wal));
+            context.stop(openraft_config::fatal(&error, &self.wal, &self.failure));
         }
     }
 

@@ -13,10 +13,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::bootstrap::{founder, obtain_identity};
-use crate::cluster_id;
 use crate::context::{NodeContext, Settings};
 use crate::export;
-use crate::handle::{Options, Phase, Stop};
+use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
 use crate::membership::leader;
 use crate::node::Node;
@@ -26,11 +25,12 @@ use crate::peers::table::Start;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::replica::Replica;
-use crate::storage::folder::{Folder, Identity};
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
 use crate::wire::http_server;
 use crate::wire::http_transport::HttpTransport;
+use seqd_store::cluster_id;
+use seqd_store::folder::{Folder, Identity};
 
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -116,11 +116,7 @@ pub(crate) async fn stop(started: &Started) {
             tracing::warn!(%error, "the file `peers` was not written");
         }
     }
-    context.set_phase(Phase::Stopped(Stop {
-        exit: 0,
-        code: "stopped",
-        message: "stopped".to_owned(),
-    }));
+    context.set_phase(Phase::Stopped(Stop::new(StopReason::Stopped, "stopped")));
     started.end.send_replace(true);
     let tasks = std::mem::take(&mut *started.tasks.lock().unwrap_or_else(PoisonError::into_inner));
     for task in tasks {
@@ -278,9 +274,5 @@ impl Running {
 }
 
 fn start_failed(message: String) -> Stop {
-    Stop {
-        exit: 1,
-        code: "start-failed",
-        message,
-    }
+    Stop::new(StopReason::StartFailed, message)
 }

@@ -1,13 +1,12 @@
 //! Why a node ends by what its peers answer or send.
 
-use crate::handle::Stop;
+use crate::handle::{Stop, StopReason};
 use crate::levels;
-use crate::storage::folder;
 
 /// The end of a node that was removed.
 pub(crate) fn removed(name: &str) -> Stop {
-    folder::refusal(
-        "node-removed",
+    Stop::new(
+        StopReason::NodeRemoved,
         format!(
             "this node was removed from the cluster and its folder is of no further use; to bring \
              the machine back, empty the folder, start seqd, and run `seqd member add {name} \
@@ -18,8 +17,8 @@ pub(crate) fn removed(name: &str) -> Stop {
 
 /// The end of a node whose folder is not the latest one of this node.
 pub(crate) fn stale(name: &str, why: &str) -> Stop {
-    folder::refusal(
-        "stale-folder",
+    Stop::new(
+        StopReason::StaleFolder,
         format!(
             "this is not the latest folder of this node ({why}): a disk that lost its memory must \
              not vote. Use the latest folder of this node; if it is lost, run `seqd member remove \
@@ -31,8 +30,8 @@ pub(crate) fn stale(name: &str, why: &str) -> Stop {
 
 /// The end of a node whose cluster was restored into another one.
 pub(crate) fn superseded(by: &str) -> Stop {
-    folder::refusal(
-        "superseded",
+    Stop::new(
+        StopReason::Superseded,
         format!(
             "the cluster of this node was restored into cluster {by}, which has taken its place: \
              this node must never serve again. Retire its folder; to bring the machine into the \
@@ -49,8 +48,8 @@ pub(crate) fn left_behind(level: u32) -> Stop {
     } else {
         "start an older program that speaks it, have the level raised, then come back to this one"
     };
-    folder::refusal(
-        "newer-format",
+    Stop::new(
+        StopReason::NewerFormat,
         format!("this program speaks levels {own}, the cluster is at {level}: {advice}"),
     )
 }
@@ -58,8 +57,8 @@ pub(crate) fn left_behind(level: u32) -> Stop {
 /// The end of a node to which its cluster sends what its program cannot read.
 pub(crate) fn unreadable(what: &str) -> Stop {
     let own = levels::OWN;
-    folder::refusal(
-        "newer-format",
+    Stop::new(
+        StopReason::NewerFormat,
         format!(
             "the cluster sends what this program, which speaks levels {own}, cannot read ({what}): \
              put the newer program back"
@@ -74,7 +73,7 @@ mod tests {
     #[test]
     fn a_program_that_is_left_behind_is_told_to_put_the_newer_one_back() {
         let stop = left_behind(levels::OWN.newest + 1);
-        assert_eq!((stop.exit, stop.code), (9, "newer-format"));
+        assert_eq!((stop.exit(), stop.code()), (9, "newer-format"));
         assert!(
             stop.message.contains("put the newer program back"),
             "{}",

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use openraft::impls::leader_id_std;
 use openraft::vote::RaftLeaderId;
 use seqd_state::{EncodedEntry, Entry as StateEntry, EntryError, Level, LogPosition, Outcome};
+pub(crate) use seqd_store::records::Member;
+
+use crate::records::ToRecord;
 
 openraft::declare_raft_types!(
     /// seqd's instance of openraft: one leader per term, as in the Raft paper.
@@ -63,24 +66,9 @@ impl PartialEq for Proposal {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer(pub(crate) Vec<Outcome>);
 
-/// What the membership says of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Member {
-    /// Its name.
-    pub(crate) name: String,
-    /// Its peer address, `HOST:PORT`.
-    pub(crate) peer: String,
-    /// Its client address, `http://HOST:PORT`.
-    pub(crate) http: String,
-}
-
 /// Where the applied membership was set: what a raise of the level is compared with.
 pub(crate) fn position_of(membership: &StoredMembership) -> Option<LogPosition> {
-    let id = membership.log_id().as_ref()?;
-    Some(LogPosition {
-        term: **id.committed_leader_id(),
-        index: id.index(),
-    })
+    membership.log_id().as_ref().map(|id| id.record().into())
 }
 
 /// Makes a log ID from its two numbers.

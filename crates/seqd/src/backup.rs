@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use seqd_client::api::{SnapshotHead, SnapshotQuery};
-use seqd_node::offline::{SnapshotReport, read_snapshot};
+use seqd_offline::{SnapshotReport, read_snapshot};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 use tokio::signal::unix::{SignalKind, signal};

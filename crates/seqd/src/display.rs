@@ -1,7 +1,7 @@
 //! Times, sizes and members as text, the same in every command.
 
 use jiff::Timestamp;
-use seqd_node::offline::MemberReport;
+use seqd_offline::MemberReport;
 use unit_prefix::NumberPrefix;
 
 use crate::output;

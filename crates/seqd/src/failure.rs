@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use seqd_client::Error;
 use seqd_client::api::exit;
-use seqd_node::offline::OfflineError;
+use seqd_offline::OfflineError;
 use serde_json::{Map, Value, json};
 
 use crate::format::Format;

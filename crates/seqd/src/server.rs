@@ -12,7 +12,7 @@ use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqd_client::api::exit;
-use seqd_node::{Config, Node, Ports, Stop};
+use seqd_node::{Config, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -99,19 +99,15 @@ fn folder_in_use(config: &Config) -> Stop {
         "{} is in use by another process",
         config.node.data_dir.display()
     );
-    Stop {
-        exit: exit::REFUSED,
-        code: "folder-in-use",
-        message,
-    }
+    Stop::new(StopReason::FolderInUse, message)
 }
 
 /// Writes the last line on stderr and returns the exit code.
 fn ended(stop: &Stop) -> u8 {
-    let line = format!("seqd stopped: {} code={}", stop.message, stop.code);
+    let line = format!("seqd stopped: {} code={}", stop.message, stop.code());
     // An error is ignored: stderr is closed.
     let _ = writeln!(io::stderr(), "{}", line.replace('\n', " "));
-    stop.exit
+    stop.exit()
 }
 
 /// One worker thread runs on the calling thread: it saves the hand-over between threads.

@@ -51,7 +51,6 @@ pub fn named(what: String, error: io::Error) -> io::Error {
 /// what is there may be whole, and nothing that is done to it helps.
 pub fn is_of_the_machine(error: &io::Error) -> bool {
     use io::ErrorKind;
-    let no_handles = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     let kind_says_so = matches!(
         error.kind(),
         ErrorKind::StorageFull
@@ -61,9 +60,20 @@ pub fn is_of_the_machine(error: &io::Error) -> bool {
             | ErrorKind::OutOfMemory
             | ErrorKind::Unsupported
     );
+    kind_says_so || is_out_of_handles(error)
+}
+
+/// Whether the kernel returned an error, or a part of one.
+pub fn is_of_the_kernel(error: &io::Error) -> bool {
+    causes(error).any(|error| error.raw_os_error().is_some())
+}
+
+/// Whether the process or the system has too many files open.
+pub fn is_out_of_handles(error: &io::Error) -> bool {
+    let no_handles = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     // The number of an error that has a name is that of the one below it.
     let mut numbers = causes(error).filter_map(io::Error::raw_os_error);
-    kind_says_so || numbers.any(|number| no_handles.contains(&number))
+    numbers.any(|number| no_handles.contains(&number))
 }
 
 #[cfg(test)]

@@ -1,25 +1,45 @@
 //! The first of several errors: the one that says what happened, where the later ones only follow
 //! from it.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// Whether something failed, and how at first.
 #[derive(Debug, Default)]
-pub struct FirstError(Option<(io::ErrorKind, String)>);
+pub struct FirstError(Option<Arc<io::Error>>);
+
+/// The error itself, returned once more: its kind, its text and its number stay.
+#[derive(Debug)]
+struct Again(Arc<io::Error>);
+
+impl fmt::Display for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Again {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
 
 impl FirstError {
-    /// Keeps what failed, unless something did before.
-    pub fn note<T>(&mut self, done: &io::Result<T>) {
-        if let Err(error) = done {
-            self.0
-                .get_or_insert_with(|| (error.kind(), error.to_string()));
-        }
+    /// Passes a result on, and keeps its error unless something failed before.
+    pub fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| {
+            let error = Arc::new(error);
+            self.0.get_or_insert_with(|| Arc::clone(&error));
+            io::Error::new(error.kind(), Again(error))
+        })
     }
 
-    /// Tells it, every time.
+    /// Returns it, every time.
     pub fn check(&self) -> io::Result<()> {
         match &self.0 {
-            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
+            Some(error) => Err(io::Error::new(error.kind(), Again(Arc::clone(error)))),
             None => Ok(()),
         }
     }
@@ -28,20 +48,23 @@ impl FirstError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::is_of_the_kernel;
 
     #[test]
     fn the_first_error_is_the_one_that_is_told() {
         let mut lost = FirstError::default();
-        lost.note(&Ok(()));
+        lost.note(Ok(())).unwrap();
         lost.check().unwrap();
         let full = io::Error::from_raw_os_error(28);
         let said = full.to_string();
-        lost.note::<()>(&Err(full));
-        lost.note::<()>(&Err(io::Error::other("and so nothing works any more")));
+        assert_eq!(lost.note::<()>(Err(full)).unwrap_err().to_string(), said);
+        let later = lost.note::<()>(Err(io::Error::other("and so nothing works any more")));
+        assert!(later.is_err());
         for _ in 0..2 {
             let told = lost.check().unwrap_err();
             assert_eq!(told.kind(), io::ErrorKind::StorageFull);
             assert_eq!(told.to_string(), said);
+            assert!(is_of_the_kernel(&told));
         }
     }
 }

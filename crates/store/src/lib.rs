@@ -1,12 +1,16 @@
-//! What a node keeps in its data folder, without consensus: checkpoints of the state in sled,
-//! snapshot files, and what a disk that fails means.
+//! What a node keeps in its data folder, without consensus: the small files that say whose it is,
+//! checkpoints of the state in sled, snapshot files, the records of the log, and why a node stops.
 //!
 //! The log and the snapshots are the truth; a checkpoint spares a start their replay. Nothing here
 //! knows openraft, a peer or a request.
 
 pub mod checkpoint;
+pub mod cluster_id;
 pub mod faults;
 pub mod first_error;
+pub mod folder;
+pub mod records;
 pub mod snapshot_file;
+pub mod stop;
 #[cfg(any(test, feature = "simulation"))]
 pub mod testing;

@@ -1,7 +1,192 @@
-//! What tests of several crates do with a folder.
+//! A stopped node's folder, made by the code that a node makes it with, part by part. The entries
+//! and the state are the caller's.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use seqd_disk::{Disk, OsDisk};
+use seqd_state::idgen::WallMs;
+use seqd_state::{ClusterMs, Command, EncodedEntry, Entry, Level, Stamp, State};
+use seqd_wal::{Done, Record, Wal, WalOptions};
+
+use crate::checkpoint::{self, Checkpoint, Place, SledStores};
+use crate::folder::{Folder, Identity};
+use crate::records::{
+    self, EntryPayload, Founder, LogEntry, LogIdRecord, Member, MembershipRecord,
+    StoredMembershipRecord, VoteRecord,
+};
+use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
+
+/// Node 1, `n1`, alone in its cluster.
+#[derive(Clone, Copy)]
+pub struct FolderBuilder {
+    pub cluster_id: &'static str,
+    /// Where the node is reached.
+    pub host: &'static str,
+    /// So many entries are of one term; the vote is of the second.
+    pub term_entries: u64,
+    /// The wall clock at entry 0; each later entry is a millisecond after the one before.
+    pub began_ms: u64,
+}
+
+fn os() -> Arc<dyn Disk> {
+    Arc::new(OsDisk)
+}
+
+impl FolderBuilder {
+    pub fn term(&self, index: u64) -> u64 {
+        1 + index / self.term_entries
+    }
+
+    /// The entry of an index; without a command that of a membership at 0, a blank one elsewhere.
+    pub fn entry(&self, index: u64, command: Option<Command>) -> LogEntry {
+        let payload = match command {
+            None if index == 0 => EntryPayload::Membership(self.membership()),
+            None => EntryPayload::Blank,
+            Some(command) => {
+                let stamp = Stamp {
+                    wall_ms: WallMs(self.began_ms + index),
+                    cluster_ms: ClusterMs(index),
+                };
+                let commands = vec![command];
+                {
+                    let entry = Entry { stamp, commands };
+                    let entry = EncodedEntry::new(entry, Level::FIRST).unwrap();
+                    EntryPayload::Normal(Arc::new(entry))
+                }
+            }
+        };
+        let id = self.id(index);
+        LogEntry { id, payload }
+    }
+
+    /// The folder itself, at its first start: its format, its identity and its boot number.
+    pub fn found(&self, root: &Path, ancestors: Vec<String>) -> Folder {
+        let folder = Folder::open(os(), root).unwrap();
+        let identity = Identity {
+            cluster_id: self.cluster_id.to_owned(),
+            node: 1,
+            name: "n1".to_owned(),
+            members: vec![self.founder()],
+            founder: false,
+            joined: false,
+            ancestors,
+        };
+        folder.write_identity(&identity).unwrap();
+        folder.raise_boot().unwrap();
+        folder
+    }
+
+    /// The log, in segments that are small.
+    pub fn log(
+        &self,
+        root: &Path,
+        entries: impl Iterator<Item = LogEntry>,
+        committed: u64,
+        purged: Option<u64>,
+    ) {
+        let options = WalOptions {
+            segment_bytes: 4096,
+            ..WalOptions::new(root.join("wal"))
+        };
+        let (wal, _) = Wal::open(options).unwrap();
+        let vote = VoteRecord {
+            term: 2,
+            node: 1,
+            committed: true,
+        };
+        wait(|done| wal.save_vote(records::encode(&vote).unwrap(), done));
+        for entry in entries {
+            let bytes = entry.encode().unwrap();
+            let index = entry.id.index;
+            wait(|done| wal.append(vec![Record { index, bytes }], done));
+        }
+        wal.save_committed(self.log_id(committed));
+        if let Some(upto) = purged {
+            wait(|done| wal.purge(upto, self.log_id(upto), done));
+        }
+        wal.close().unwrap();
+    }
+
+    /// A snapshot of the state after an entry.
+    pub fn snapshot(&self, root: &Path, index: u64, state: &State) {
+        let header = SnapshotHeader {
+            cluster_id: self.cluster_id.to_owned(),
+            index,
+            term: self.term(index),
+            log_id: self.log_id(index),
+            membership: self.stored_membership(),
+        };
+        let folder = root.join("snap");
+        fs::create_dir_all(&folder).unwrap();
+        let mut writer = SnapshotWriter::create(&os(), &folder, header).unwrap();
+        for (key, value) in state.rows() {
+            writer.row(&key, &value).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    /// A checkpoint of the state, which it says is the one after an entry.
+    pub fn checkpoint(&self, root: &Path, index: u64, state: &State) {
+        let place = Place {
+            disk: os(),
+            data_dir: root.to_owned(),
+            cluster_id: self.cluster_id.to_owned(),
+            stores: Arc::new(SledStores),
+        };
+        let applied = Checkpoint {
+            index,
+            log_id: self.log_id(index),
+            membership: self.stored_membership(),
+            digest: state.digest().0,
+        };
+        let store = checkpoint::create_generation(&place, state.rows().map(Ok), &applied).unwrap();
+        store.close().unwrap();
+    }
+
+    fn founder(&self) -> Founder {
+        Founder {
+            node: 1,
+            name: "n1".to_owned(),
+            peer: format!("{}:7401", self.host),
+            http: format!("http://{}:7400", self.host),
+        }
+    }
+
+    fn membership(&self) -> MembershipRecord {
+        let Founder {
+            node,
+            name,
+            peer,
+            http,
+        } = self.founder();
+        MembershipRecord::of_one(node, Member { name, peer, http })
+    }
+
+    fn stored_membership(&self) -> Vec<u8> {
+        let log_id = Some(LogIdRecord { term: 1, index: 0 });
+        let membership = self.membership();
+        records::encode(&StoredMembershipRecord { log_id, membership }).unwrap()
+    }
+
+    fn id(&self, index: u64) -> LogIdRecord {
+        let term = self.term(index);
+        LogIdRecord { term, index }
+    }
+
+    fn log_id(&self, index: u64) -> Vec<u8> {
+        records::encode(&self.id(index)).unwrap()
+    }
+}
+
+fn wait(call: impl FnOnce(Done)) {
+    let (done, answer) = mpsc::channel();
+    call(Box::new(move |result| drop(done.send(result))));
+    answer.recv().unwrap().unwrap();
+}
 
 /// Copies a folder, the log last: a checkpoint that is ahead of the log is another story.
 pub fn copy(from: &Path, to: &Path) {

@@ -130,6 +130,8 @@ pub struct WalFailure {
     pub path: PathBuf,
     /// What the system said.
     pub kind: io::ErrorKind,
+    /// The number of the system's error, where it is one: not every number has a kind.
+    pub errno: Option<i32>,
     /// The system's own words.
     pub message: String,
 }
@@ -140,6 +142,7 @@ impl WalFailure {
             step,
             path: path.to_path_buf(),
             kind: source.kind(),
+            errno: source.raw_os_error(),
             message: source.to_string(),
         }
     }

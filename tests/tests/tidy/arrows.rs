@@ -7,17 +7,18 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("idgen", &[]),
     ("disk", &[]),
     ("wal", &["disk"]),
     ("state", &["idgen"]),
     ("api", &[]),
-    ("store", &["disk", "state"]),
+    ("store", &["wal", "disk", "state"]),
+    ("offline", &["store", "wal", "disk", "state"]),
     ("raft", &["store", "wal", "disk", "state"]),
     ("client", &["api", "idgen"]),
     ("node", &["raft", "disk", "api"]),
-    ("seqd", &["node", "client"]),
+    ("seqd", &["node", "offline", "client"]),
 ];
 
 /// Dependency and the crates whose manifests may name it.

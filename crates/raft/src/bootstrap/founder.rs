@@ -6,10 +6,10 @@ use crate::context::NodeContext;
 use crate::handle::{Phase, Stop};
 use crate::handshake::hello::{self, ROUND};
 use crate::replica::Replica;
-use crate::storage::folder::{self, Identity};
 use crate::types::Member;
 use crate::wire::messages::{Founder, Prepare, Taken};
 use crate::wire::paths;
+use seqd_store::folder::Identity;
 
 /// The founder's first phase; repeated from the start after a crash.
 pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {
@@ -74,5 +74,5 @@ pub(crate) async fn initialize(
 pub(crate) fn finish(context: &NodeContext) -> Result<(), Stop> {
     context
         .finish_bootstrap()
-        .map_err(|e| folder::disk_failure("the identity could not be stored", &e))
+        .map_err(|e| Stop::of_io("the identity could not be stored", &e))
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::wiped::wiped;
-use crate::cluster_id;
 use crate::context::NodeContext;
-use crate::handle::{Phase, Stop};
+use crate::handle::{Phase, Stop, StopReason};
 use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
-use crate::storage::folder::{self, Identity};
 use crate::wire::messages::{Founder, HelloReply, Standing};
+use seqd_store::cluster_id;
+use seqd_store::folder::Identity;
 
 /// Waits until this node has an identity: its own from before, or one that it is given, or one
 /// that it decides on as the founder.
@@ -41,7 +41,7 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
                 };
                 return context
                     .take_identity(identity)
-                    .map_err(|e| folder::disk_failure("the identity could not be stored", &e));
+                    .map_err(|e| Stop::of_io("the identity could not be stored", &e));
             }
             Newcomer::Waits(reason) => context.set_phase(Phase::Waiting { reason }),
         }
@@ -52,8 +52,8 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
 fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {
     let settings = &context.settings;
     if identity.name != settings.name {
-        return Err(folder::refusal(
-            "foreign-folder",
+        return Err(Stop::new(
+            StopReason::ForeignFolder,
             format!(
                 "{} belongs to node {} (cluster {}), and this node is named {}; give it its own \
                  folder, or an empty one",
@@ -65,7 +65,7 @@ fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop
         ));
     }
     let has_log = context.folder.has_log();
-    let has_log = has_log.map_err(|e| folder::unusable(&context.folder.wal(), &e))?;
+    let has_log = has_log.map_err(|e| Stop::unusable(&context.folder.wal(), &e))?;
     if !has_log && !identity.founder {
         return Err(wiped(context, &identity.cluster_id, "its log is gone"));
     }
@@ -164,9 +164,7 @@ fn own_id(context: &NodeContext, founders: &[Founder]) -> Result<u64, Stop> {
         .iter()
         .find(|founder| founder.name == context.settings.name)
         .map(|founder| founder.node)
-        .ok_or_else(|| Stop {
-            exit: 10,
-            code: "invariant",
-            message: "this node founds a cluster that it is not part of".to_owned(),
+        .ok_or_else(|| {
+            Stop::invariant("this node founds a cluster that it is not part of".to_owned())
         })
 }

@@ -10,8 +10,8 @@ use seqd_wal::{Wal, WalOptions};
 
 use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
-use crate::storage::folder::Identity;
 use crate::wire::messages::{Adopt, Prepare, Taken};
+use seqd_store::folder::Identity;
 
 /// How long a peer may take to sync the identity that it is given, and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);

@@ -1,13 +1,12 @@
 //! The end of a member whose folder or log is gone.
 
 use crate::context::NodeContext;
-use crate::handle::Stop;
-use crate::storage::folder;
+use crate::handle::{Stop, StopReason};
 
 pub(super) fn wiped(context: &NodeContext, cluster_id: &str, what: &str) -> Stop {
     let name = &context.settings.name;
-    folder::refusal(
-        "wiped-voter",
+    Stop::new(
+        StopReason::WipedVoter,
         format!(
             "{name} is a member of cluster {cluster_id}, and {what}: a disk that lost its memory \
              must not vote. Put its folder back, or run `seqd member remove {name}` on another \

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::hello::{self, HELLO_LIMIT, ROUND, Round};
 use super::introduce::consider;
 use crate::context::NodeContext;
-use crate::handle::{Phase, Stop};
-use crate::storage::folder::{self, Identity};
+use crate::handle::{Phase, Stop, StopReason};
 use crate::storage::opening::Loaded;
 use crate::wire::messages::{HelloReply, Standing};
+use seqd_store::folder::Identity;
 
 /// Pause between two rounds while only the rest is waited for.
 const ROUND_FOR_THE_REST: Duration = Duration::from_millis(50);
@@ -170,8 +170,8 @@ fn refuse_foreign(context: &NodeContext, identity: &Identity, round: &Round) -> 
     let Some((cluster_id, _)) = other else {
         return Ok(());
     };
-    Err(folder::refusal(
-        "foreign-folder",
+    Err(Stop::new(
+        StopReason::ForeignFolder,
         format!(
             "{} belongs to cluster {}, and the peers are of cluster {cluster_id}; give this node \
              its own folder, or remove it there, empty this one and add it again",

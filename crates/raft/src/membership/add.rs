@@ -10,7 +10,6 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::change::{change_membership, refused, show};
-use crate::cluster_id;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
@@ -19,6 +18,7 @@ use crate::replica::Replica;
 use crate::types::Member;
 use crate::wire::messages::{Adopt, ChangeRefusal, ChangeReply, Founder, Standing, Taken};
 use crate::wire::paths;
+use seqd_store::cluster_id;
 
 /// How long a node that is added may take to sync its identity.
 const ADOPT_LIMIT: Duration = Duration::from_secs(10);

@@ -3,24 +3,9 @@
 //!
 //! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse.
 
-use seqd_state::codec::Versioned;
-use serde::{Deserialize, Serialize};
+use seqd_store::folder::Folder;
 
-use super::table::{Row, Table};
-use crate::storage::folder::Folder;
-
-/// The table as stored.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PeersRecord {
-    /// Whose nodes these are: a restored cluster numbers its nodes anew.
-    pub(crate) cluster_id: String,
-    pub(crate) rows: Vec<Row>,
-}
-
-impl Versioned for PeersRecord {
-    const KIND: u8 = 103;
-    const VERSION: u8 = 1;
-}
+use super::table::Table;
 
 /// The table as it was stored for this cluster; an empty one where there is none that can be read.
 pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Table {
@@ -47,7 +32,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::peers::table::{Shown, Start};
+    use seqd_store::records::{PeersRecord, Start};
+
+    use crate::records;
     use crate::types;
 
     fn table() -> Table {
@@ -55,7 +42,7 @@ mod tests {
         let vote = types::vote(5, 2, true);
         let last = types::log_id(5, 100);
         let start = Start { boot: 3, nonce: 7 };
-        table.record(1, start, Shown::new(Some(&vote), Some(&last)));
+        table.record(1, start, records::shown(Some(&vote), Some(&last)));
         table
     }
 
@@ -99,7 +86,7 @@ mod tests {
             cluster_id: "C".to_owned(),
             rows: table().rows(),
         };
-        let bytes = crate::records::encode(&record).unwrap();
+        let bytes = records::encode(&record).unwrap();
         let hex = data_encoding::HEXLOWER.encode(&bytes);
         assert_eq!(
             hex,

@@ -14,87 +14,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-use crate::records::LogIdRecord;
-use crate::types::{LogId, Vote};
+pub(crate) use seqd_store::records::{PeerRecord, Shown, Start};
 
 /// More nodes than a cluster has members: what a table holds is bounded, whoever talks to it.
 const NODES: usize = 256;
 
-/// A vote, in the order in which one node's votes may follow each other: a term gets one vote, and
-/// then the leader that won the term, who may be somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
-pub(crate) struct Ballot {
-    pub(crate) term: u64,
-    pub(crate) committed: bool,
-    pub(crate) node: u64,
-}
-
-impl From<&Vote> for Ballot {
-    fn from(vote: &Vote) -> Self {
-        Self {
-            term: vote.leader_id.term,
-            committed: vote.committed,
-            node: vote.leader_id.voted_for,
-        }
-    }
-}
-
-/// What a node has on its disk, for certain: compared by the vote first. Under a higher vote the
-/// last log ID may be lower, for a new leader may cut off what was never committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
-pub(crate) struct Shown {
-    pub(crate) vote: Option<Ballot>,
-    pub(crate) last: Option<LogIdRecord>,
-}
-
-impl Shown {
-    /// A vote and a last log ID.
-    pub(crate) fn new(vote: Option<&Vote>, last: Option<&LogId>) -> Self {
-        Self {
-            vote: vote.map(Into::into),
-            last: last.map(Into::into),
-        }
-    }
-}
-
-impl fmt::Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.vote {
-            Some(vote) if vote.committed => {
-                write!(f, "term {} led by node {}", vote.term, vote.node)
-            }
-            Some(vote) => write!(f, "term {} and a vote for node {}", vote.term, vote.node),
-            None => f.write_str("no term"),
-        }?;
-        match self.last {
-            Some(last) => write!(f, ", entry {} of term {}", last.index, last.term),
-            None => f.write_str(", no entry"),
-        }
-    }
-}
-
-/// One start of a node: how often its folder was started, and the number drawn at that start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Start {
-    pub(crate) boot: u64,
-    pub(crate) nonce: u64,
-}
-
-/// What is known of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
-    /// The latest start that was seen of it.
-    pub(crate) start: Start,
-    /// The most that this start has shown.
-    pub(crate) shown: Shown,
-    /// The most that the starts before it have shown.
-    pub(crate) before: Shown,
-}
-
-/// The same with the node's ID, as tables are stored and passed on.
-pub(crate) type Row = (u64, Record);
+/// What is known of a node, with the node's ID, as tables are stored and passed on.
+pub(crate) type Row = (u64, PeerRecord);
 
 /// Why a start must not take part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +54,7 @@ impl fmt::Display for Stale {
 /// What this node knows that the others have acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
-    records: BTreeMap<u64, Record>,
+    records: BTreeMap<u64, PeerRecord>,
     /// Raised by every change.
     version: u64,
 }
@@ -194,7 +120,7 @@ impl Table {
     /// Notes what a start said that it has synced.
     pub(crate) fn record(&mut self, node: u64, start: Start, shown: Shown) {
         let before = Shown::default();
-        let record = Record {
+        let record = PeerRecord {
             start,
             shown,
             before,
@@ -212,7 +138,7 @@ impl Table {
                 }
                 continue;
             };
-            let merged = own.merged(&theirs);
+            let merged = merged(own, &theirs);
             if *own != merged {
                 *own = merged;
                 self.version += 1;
@@ -228,28 +154,26 @@ impl Table {
     }
 }
 
-impl Record {
-    fn merged(&self, other: &Self) -> Self {
-        let (earlier, later) = if self.start.boot <= other.start.boot {
-            (self, other)
-        } else {
-            (other, self)
+fn merged(one: &PeerRecord, other: &PeerRecord) -> PeerRecord {
+    let (earlier, later) = if one.start.boot <= other.start.boot {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let before = earlier.before.max(later.before);
+    if earlier.start.boot < later.start.boot {
+        return PeerRecord {
+            start: later.start,
+            shown: later.shown,
+            before: before.max(earlier.shown),
         };
-        let before = earlier.before.max(later.before);
-        if earlier.start.boot < later.start.boot {
-            return Self {
-                start: later.start,
-                shown: later.shown,
-                before: before.max(earlier.shown),
-            };
-        }
-        // Of twins the one that was seen first stays; what either has shown, no later start may
-        // lack.
-        Self {
-            start: self.start,
-            shown: self.shown.max(other.shown),
-            before,
-        }
+    }
+    // Of twins the one that was seen first stays; what either has shown, no later start may
+    // lack.
+    PeerRecord {
+        start: one.start,
+        shown: one.shown.max(other.shown),
+        before,
     }
 }
 

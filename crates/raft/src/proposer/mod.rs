@@ -28,7 +28,7 @@ use tokio::time::{Instant, timeout_at};
 use self::entry::{Reply, Sent};
 use self::route::{RETRY, Route, replaced, route, time_left};
 use crate::conversation;
-use crate::handle::{Phase, ProposeError};
+use crate::handle::{Phase, ProposeError, StopReason};
 use crate::leadership::Leading;
 use crate::node::Node;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
@@ -122,7 +122,7 @@ impl ProposalBatcher {
         forwarded: bool,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
         if let Phase::Stopped(stop) = &*self.node.context.phase().borrow() {
-            let removed = stop.code == "node-removed";
+            let removed = stop.reason == StopReason::NodeRemoved;
             let error = if removed {
                 ProposeError::NodeRemoved
             } else {

@@ -7,9 +7,8 @@ use openraft::raft::{
 };
 
 use super::service::{Service, not_running, replica, sealed};
-use crate::peers::table::Shown;
-use crate::records;
-use crate::types::{TypeConfig, Vote};
+use crate::records::{self, Restore, ToRecord};
+use crate::types::TypeConfig;
 use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
 };
@@ -22,8 +21,8 @@ pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Reje
         |envelope, message: AppendRequest| async move {
             let context = &service.node.context;
             if let Some(synced) = message.synced {
-                let vote: Vote = message.vote.into();
-                let shown = Shown::new(Some(&vote), Some(&synced.into()));
+                let vote = message.vote.restore();
+                let shown = records::shown(Some(&vote), Some(&synced.restore()));
                 context.peers.record(envelope.from, envelope.start, shown);
             }
             context.peers.merge(envelope.to, message.acknowledged);
@@ -31,13 +30,13 @@ pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Reje
             let entries: Result<Vec<_>, _> = message
                 .entries
                 .into_iter()
-                .map(records::EntryRecord::restore)
+                .map(|entry| entry.restore()?.restore())
                 .collect();
             let request = AppendEntriesRequest::<TypeConfig> {
-                vote: message.vote.into(),
-                prev_log_id: message.prev.map(Into::into),
+                vote: message.vote.restore(),
+                prev_log_id: message.prev.restore(),
                 entries: entries.map_err(|e| service.unread::<AppendRequest>(&e))?,
-                leader_commit: message.commit.map(Into::into),
+                leader_commit: message.commit.restore(),
             };
             let reply = replica
                 .raft
@@ -49,11 +48,9 @@ pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Reje
             }
             Ok(match reply {
                 AppendEntriesResponse::Success => AppendReply::Success,
-                AppendEntriesResponse::PartialSuccess(id) => {
-                    AppendReply::Partial(id.as_ref().map(Into::into))
-                }
+                AppendEntriesResponse::PartialSuccess(id) => AppendReply::Partial(id.record()),
                 AppendEntriesResponse::Conflict => AppendReply::Conflict,
-                AppendEntriesResponse::HigherVote(vote) => AppendReply::HigherVote((&vote).into()),
+                AppendEntriesResponse::HigherVote(vote) => AppendReply::HigherVote(vote.record()),
             })
         },
     )
@@ -62,17 +59,17 @@ pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Reje
 
 fn ballot(message: BallotRequest) -> VoteRequest<TypeConfig> {
     VoteRequest {
-        vote: message.vote.into(),
-        last_log_id: message.last.map(Into::into),
+        vote: message.vote.restore(),
+        last_log_id: message.last.restore(),
         leadership_transfer: message.leadership_transfer,
     }
 }
 
 fn ballot_reply(reply: &openraft::raft::VoteResponse<TypeConfig>) -> BallotReply {
     BallotReply {
-        vote: (&reply.vote).into(),
+        vote: reply.vote.record(),
         granted: reply.vote_granted,
-        last: reply.last_log_id.as_ref().map(Into::into),
+        last: reply.last_log_id.record(),
     }
 }
 
@@ -99,8 +96,8 @@ pub(super) async fn pre_vote(service: &Service, body: &[u8]) -> Result<Bytes, Re
 pub(super) async fn transfer(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: TransferRequest| async move {
         let raft = &replica(service)?.raft;
-        let last = message.last.map(Into::into);
-        let request = TransferLeaderRequest::new(message.from.into(), message.to, last);
+        let last = message.last.restore();
+        let request = TransferLeaderRequest::new(message.from.restore(), message.to, last);
         Ok(
             match raft
                 .handle_transfer_leader(request)
@@ -110,14 +107,14 @@ pub(super) async fn transfer(service: &Service, body: &[u8]) -> Result<Bytes, Re
                 Ok(()) => TransferReply::Accepted,
                 Err(TransferLeaderError::VoteChanged { expected, actual }) => {
                     TransferReply::VoteChanged {
-                        expected: (&expected).into(),
-                        actual: (&actual).into(),
+                        expected: expected.record(),
+                        actual: actual.record(),
                     }
                 }
                 Err(TransferLeaderError::LogNotFlushed { expected, actual }) => {
                     TransferReply::LogNotFlushed {
-                        expected: expected.as_ref().map(Into::into),
-                        actual: actual.as_ref().map(Into::into),
+                        expected: expected.record(),
+                        actual: actual.record(),
                     }
                 }
             },

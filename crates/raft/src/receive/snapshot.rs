@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 
 use super::service::{Service, malformed, not_running, replica, seal};
 use crate::conversation;
+use crate::records::{Restore, ToRecord};
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
 use crate::wire::messages::{SnapshotHead, SnapshotReply};
@@ -79,7 +80,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
         .map_err(malformed)?
         .map_err(unread)?;
     let meta = SnapshotMeta {
-        last_log_id: message.last.map(Into::into),
+        last_log_id: message.last.restore(),
         last_membership: message.membership.restore().map_err(malformed)?,
     };
     let snapshot = Snapshot {
@@ -88,7 +89,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
     };
     let reply = replica
         .raft
-        .install_full_snapshot(message.vote.into(), snapshot)
+        .install_full_snapshot(message.vote.restore(), snapshot)
         .await
         .map_err(not_running)?;
     replica.hear_leader();
@@ -96,7 +97,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
         service,
         envelope.from,
         SnapshotReply {
-            vote: (&reply.vote).into(),
+            vote: reply.vote.record(),
         },
     )
 }

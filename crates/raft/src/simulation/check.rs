@@ -10,8 +10,8 @@ use super::Plant;
 use super::cluster::Cluster;
 use super::history::Life;
 use super::node::{Node, Opened, ROOT};
-use crate::storage::folder::Identity;
 use crate::types::LogId;
+use seqd_store::folder::Identity;
 use seqd_store::snapshot_file;
 
 /// What must be there, and what may be.
@@ -223,7 +223,7 @@ fn rebuilding(life: &mut Life) -> Result<(), String> {
     }
     let from = listed.get(usize::from(is_damaged)).map(|file| file.index);
     let (mut node, opened) = Node::open(&disk, &life.seeds, Plant::Nothing)
-        .map_err(|stop| format!("it cannot be rebuilt: {}: {}", stop.code, stop.message))?;
+        .map_err(|stop| format!("it cannot be rebuilt: {}: {}", stop.code(), stop.message))?;
     if !opened.rebuilt || opened.position.map(|id| id.index()) != from {
         return Err(format!(
             "rebuilt: {}, at {:?}, the snapshot is at {from:?}",

@@ -14,7 +14,7 @@ use seqd_state::{
 };
 
 use super::node::CLUSTER;
-use crate::records::{self, LogIdRecord, StoredMembershipRecord};
+use crate::records::{self, ToRecord};
 use crate::types::{
     Entry, LogId, Member, Membership, Payload, Proposal, SnapshotMeta, StoredMembership, log_id,
     position_of,
@@ -116,8 +116,8 @@ impl Cluster {
             cluster_id: CLUSTER.to_owned(),
             index: id.index(),
             term: **id.committed_leader_id(),
-            log_id: records::encode(&LogIdRecord::from(&id)).unwrap(),
-            membership: records::encode(&StoredMembershipRecord::from(&last.membership)).unwrap(),
+            log_id: records::encode(&id.record()).unwrap(),
+            membership: records::encode(&last.membership.record()).unwrap(),
         };
         let mut writer = SnapshotWriter::create(&disk, folder, header).unwrap();
         for (key, value) in self.state.rows() {

@@ -190,7 +190,8 @@ impl Life {
             Err(stop) => {
                 return Err(Halt::Wrong(format!(
                     "the folder was refused: {}: {}",
-                    stop.code, stop.message
+                    stop.code(),
+                    stop.message
                 )));
             }
         };

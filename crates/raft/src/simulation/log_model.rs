@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::records;
+use crate::records::{self, ToRecord};
 use crate::types::{Entry, LogId, Vote};
 
 /// What one operation changes.
@@ -123,7 +123,10 @@ fn summary(content: &Content) -> String {
 }
 
 pub(super) fn encode(entry: &Entry) -> Vec<u8> {
-    records::encode_entry(entry).expect("an entry of the workload can be written")
+    entry
+        .record()
+        .encode()
+        .expect("an entry of the workload can be written")
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Entry {

@@ -18,13 +18,13 @@ use super::Plant;
 use super::log_model::{Content, encode};
 use crate::handle::Stop;
 use crate::storage::checkpointer::{Checkpointer, SyncedLog, Workshop};
-use crate::storage::folder::{Folder, Identity};
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Storage, open_storage};
 use crate::types::{Entry, LogId, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
 use seqd_store::first_error::FirstError;
+use seqd_store::folder::{Folder, Identity};
 
 pub(super) const CLUSTER: &str = "SIMULATED";
 pub(super) const ROOT: &str = "/data";
@@ -127,6 +127,7 @@ impl Node {
             applied,
             checkpointer,
             purge_floor: Arc::clone(&purge_floor),
+            failure: log.failure(),
         };
         let node = Self {
             disk: disk.clone(),

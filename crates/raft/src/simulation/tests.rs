@@ -132,7 +132,7 @@ fn an_older_log_beside_a_checkpoint_at_a_snapshot_is_refused() {
         mixed.put(wal.join(name), &bytes);
     }
     let refused = Node::open(&mixed, &seeds, Plant::Nothing).err().unwrap();
-    assert_eq!(refused.code, "corrupt");
+    assert_eq!(refused.code(), "corrupt");
     assert!(
         refused.message.contains("the log was lost or is older"),
         "{}",

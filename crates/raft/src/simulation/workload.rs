@@ -10,9 +10,9 @@ use super::Plant;
 use super::history::{Halt, Life, Step};
 use super::log_model::{LogChange, decode};
 use super::node::{CLUSTER, Node};
-use crate::storage::folder::Identity;
 use crate::storage::machine::SnapshotHandle;
 use crate::types::{LogId, TypeConfig, vote};
+use seqd_store::folder::Identity;
 use seqd_store::snapshot_file::Receiver;
 
 impl Life {

@@ -25,7 +25,7 @@ use seqd_disk::{Disk, DiskFile, FileReader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
-use crate::records::{self, LogIdRecord, StoredMembershipRecord};
+use crate::records::Restore;
 use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::staging::Staging;
 use crate::types::{LogId, SnapshotMeta, StoredMembership};
@@ -266,17 +266,13 @@ fn openraft_snapshot(file: SnapshotFile) -> io::Result<Snapshot> {
     })
 }
 
-/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot; no bytes are the
-/// ID of nothing applied.
+/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot.
 pub(crate) fn restore_position(
     log_id: &[u8],
     membership: &[u8],
 ) -> io::Result<(Option<LogId>, StoredMembership)> {
-    let id = (!log_id.is_empty())
-        .then(|| records::decode::<LogIdRecord>(log_id))
-        .transpose()?;
-    let membership: StoredMembershipRecord = records::decode(membership)?;
-    Ok((id.map(Into::into), membership.restore()?))
+    let (id, membership) = seqd_store::records::restore_position(log_id, membership)?;
+    Ok((id.restore(), membership.restore()?))
 }
 
 /// The index of the older of the kept snapshots; 0 if there is only one.
@@ -352,8 +348,7 @@ impl Workshop {
             .log
             .wait_until_synced(position.index)
             .and_then(|()| self.store.write(changes, position));
-        self.lost.note(&written);
-        written?;
+        self.lost.note(written)?;
         self.written = restore_position(&position.log_id, &position.membership)?.0;
         Ok(())
     }
@@ -415,7 +410,7 @@ impl Workshop {
             },
         );
         let caught_up = self.catch_up(staging);
-        self.lost.note(&caught_up);
+        let caught_up = self.lost.note(caught_up);
         if let Err(error) = &caught_up {
             tracing::error!(%error, "what was applied during a snapshot did not reach the checkpoint");
         }

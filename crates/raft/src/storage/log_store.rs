@@ -20,7 +20,8 @@ use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
-use crate::records::{self, LogIdRecord, VoteRecord};
+use crate::records::{self, LogIdRecord, Restore, ToRecord, VoteRecord};
+use crate::storage::failure::StorageFailure;
 use crate::storage::synced::Synced;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 use seqd_store::snapshot_file::InstalledMark;
@@ -49,6 +50,7 @@ struct Shared {
     /// Removed once the log is purged up to it.
     installed: OnceLock<Arc<InstalledMark>>,
     synced: Arc<Synced>,
+    failure: StorageFailure,
 }
 
 #[derive(Default)]
@@ -125,7 +127,7 @@ impl LogStore {
         let purged = recovered
             .purged
             .as_ref()
-            .map(|(_, meta)| records::decode::<LogIdRecord>(meta).map(LogId::from))
+            .map(|(_, meta)| records::decode::<LogIdRecord>(meta).map(Restore::restore))
             .transpose()?;
         let last = match &recovered.last {
             Some((_, bytes)) => Some(records::decode_entry(bytes)?.log_id()),
@@ -134,12 +136,12 @@ impl LogStore {
         let vote = recovered
             .vote
             .as_ref()
-            .map(|bytes| records::decode::<VoteRecord>(bytes).map(Vote::from))
+            .map(|bytes| records::decode::<VoteRecord>(bytes).map(Restore::restore))
             .transpose()?;
         let committed = recovered
             .committed
             .as_ref()
-            .map(|bytes| records::decode::<LogIdRecord>(bytes).map(LogId::from))
+            .map(|bytes| records::decode::<LogIdRecord>(bytes).map(Restore::restore))
             .transpose()?
             // The commit mark is not synced with what it names; it may be ahead of a torn tail.
             .map(|committed| last.map_or(committed, |last| committed.min(last)))
@@ -158,6 +160,7 @@ impl LogStore {
                 purge_floor,
                 installed: OnceLock::new(),
                 synced: Arc::new(Synced::new(vote, last)),
+                failure: StorageFailure::default(),
             }),
         })
     }
@@ -170,6 +173,11 @@ impl LogStore {
     /// What is on the disk of it.
     pub(crate) fn synced(&self) -> Arc<Synced> {
         Arc::clone(&self.shared.synced)
+    }
+
+    /// Where the first error that openraft gets is kept.
+    pub(crate) fn failure(&self) -> StorageFailure {
+        self.shared.failure.clone()
     }
 
     /// The last entry's ID, the purged one's where the log is empty.
@@ -203,6 +211,11 @@ impl LogStore {
     /// Entries from `start` to before `end` without a gap: fewer only where the log ends or
     /// `max_bytes` is reached. What leaves memory meanwhile is found on the disk.
     fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        let read = self.read_from_disk(start, end, max_bytes);
+        self.shared.failure.keep("the log could not be read", read)
+    }
+
+    fn read_from_disk(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let mut next = start.max(self.wal.first_index());
         let mut found = Vec::new();
         let mut left = max_bytes;
@@ -287,7 +300,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     }
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
-        let bytes = records::encode(&VoteRecord::from(vote))?;
+        let bytes = records::encode(&vote.record())?;
         durable(|done| self.wal.save_vote(bytes, done)).await?;
         self.memory().vote = Some(*vote);
         self.shared.synced.voted(*vote);
@@ -296,8 +309,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
         if let Some(id) = committed {
-            self.wal
-                .save_committed(records::encode(&LogIdRecord::from(&id))?);
+            self.wal.save_committed(records::encode(&id.record())?);
             self.memory().committed = Some(id);
         }
         Ok(())
@@ -316,13 +328,15 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         let last = {
             let mut memory = self.memory();
             for entry in entries {
-                let bytes = records::encode_entry(&entry)?;
+                let bytes = entry.record().encode();
+                let bytes = (self.shared.failure).keep("an entry could not be written", bytes)?;
                 let index = entry.index();
                 if let Some(last) = memory.last.filter(|last| last.index() + 1 != index) {
-                    return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
+                    let gap = Err(io::Error::new(
+                        io::ErrorKind::InvalidInput,
                         format!("entry {index} was to follow entry {}", last.index()),
                     ));
+                    return (self.shared.failure).keep("an entry could not be written", gap);
                 }
                 memory.push(entry, bytes.len());
                 batch.push(Record { index, bytes });
@@ -383,11 +397,14 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             memory.last = memory.last.max(Some(upto));
             upto
         };
-        let meta = records::encode(&LogIdRecord::from(&purged))?;
+        let meta = records::encode(&purged.record())?;
         durable(|done| self.wal.purge(purged.index(), meta, done)).await?;
         self.shared.synced.purged(purged);
         match self.shared.installed.get() {
-            Some(mark) => mark.clear_upto(purged.index()),
+            Some(mark) => {
+                let cleared = mark.clear_upto(purged.index());
+                (self.shared.failure).keep("cannot remove `snap/installed`", cleared)
+            }
             None => Ok(()),
         }
     }

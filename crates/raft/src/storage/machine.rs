@@ -17,8 +17,9 @@ use seqd_state::{ClusterMs, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::records::{self, LogIdRecord, StoredMembershipRecord};
+use crate::records::{self, ToRecord};
 use crate::storage::checkpointer::Checkpointer;
+use crate::storage::failure::StorageFailure;
 use crate::types::{self, Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
 use seqd_store::checkpoint::{Change, Checkpoint};
 use seqd_store::snapshot_file::{Received, SnapshotFile};
@@ -136,13 +137,11 @@ impl Applied {
                 core.state.drain_changes(),
             )
         };
-        let log_id = id
-            .map(|id| records::encode(&LogIdRecord::from(&id)))
-            .transpose()?;
+        let log_id = id.map(|id| records::encode(&id.record())).transpose()?;
         let position = Checkpoint {
             index: id.map_or(0, |id| id.index()),
             log_id: log_id.unwrap_or_default(),
-            membership: records::encode(&StoredMembershipRecord::from(&membership))?,
+            membership: records::encode(&membership.record())?,
             digest: changes.digest.0,
         };
         Ok((changes.rows, position))
@@ -183,6 +182,7 @@ pub(crate) struct Machine {
     pub(crate) checkpointer: Checkpointer,
     /// See `LogStore`: raised when the older kept snapshot changes.
     pub(crate) purge_floor: Arc<AtomicU64>,
+    pub(crate) failure: StorageFailure,
 }
 
 impl RaftStateMachine<TypeConfig> for Machine {
@@ -213,6 +213,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Builder {
             checkpointer: self.checkpointer.clone(),
             purge_floor: Arc::clone(&self.purge_floor),
+            failure: self.failure.clone(),
         }
     }
 
@@ -221,7 +222,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
         _meta: &SnapshotMeta,
         snapshot: SnapshotHandle,
     ) -> io::Result<()> {
-        let floor = self.checkpointer.install(snapshot).await?;
+        let installed = self.checkpointer.install(snapshot).await;
+        let floor = (self.failure).keep("a snapshot could not be installed", installed)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         self.applied.publish();
         self.applied.membership_changed.notify_waiters();
@@ -229,7 +231,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        self.checkpointer.current_snapshot()
+        let current = self.checkpointer.current_snapshot();
+        self.failure.keep("the snapshots cannot be read", current)
     }
 }
 
@@ -237,13 +240,15 @@ impl RaftStateMachine<TypeConfig> for Machine {
 pub(crate) struct Builder {
     checkpointer: Checkpointer,
     purge_floor: Arc<AtomicU64>,
+    failure: StorageFailure,
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotHandle;
 
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let (snapshot, floor) = self.checkpointer.build().await?;
+        let built = self.checkpointer.build().await;
+        let (snapshot, floor) = self.failure.keep("a snapshot could not be built", built)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         Ok(snapshot)
     }

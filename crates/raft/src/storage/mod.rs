@@ -2,13 +2,14 @@
 //!
 //! The log and the snapshots are the truth; the checkpoint spares a start their replay.
 //!
-//! - the folder as a whole: [`folder`], [`opening`]
+//! - the folder as a whole: [`opening`]
 //! - the log: [`log_store`], and how much of it is on the disk, [`synced`]
 //! - the state: [`machine`] in memory, [`checkpointer`] beneath it, [`staging`] while a snapshot is
 //!   read
+//! - what openraft was told of a failure: [`failure`]
 
 pub(crate) mod checkpointer;
-pub(crate) mod folder;
+pub(crate) mod failure;
 pub(crate) mod log_store;
 pub(crate) mod machine;
 pub(crate) mod opening;

@@ -16,13 +16,13 @@ use seqd_disk::create_dir_durable;
 use seqd_state::{State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
-use crate::handle::Stop;
+use crate::handle::{Stop, StopReason};
 use crate::peers::table::Shown;
 use crate::storage::checkpointer;
-use crate::storage::folder::{self, Folder, Identity};
 use crate::storage::log_store::LogStore;
 use crate::types::{self, LogId, StoredMembership};
 use seqd_store::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
+use seqd_store::folder::{Folder, Identity};
 use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
 
 /// What a disk failed at that did not do what the mark of an installation needs.
@@ -70,14 +70,14 @@ impl Storage {
         let open = move || open_storage(&folder, cluster_id, Arc::new(SledStores), Wal::open);
         tokio::task::spawn_blocking(open)
             .await
-            .map_err(|e| folder::invariant(format!("opening the storage panicked: {e}")))?
+            .map_err(|e| Stop::invariant(format!("opening the storage panicked: {e}")))?
     }
 
     /// What this start began with: the stored vote, and the higher end of log and snapshot.
     pub(crate) fn began(&self) -> Began {
         let last = self.log.last().max(self.snapshot);
         Began {
-            shown: Shown::new(self.log.vote().as_ref(), last.as_ref()),
+            shown: crate::records::shown(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
             level: self.loaded.state.level().0,
         }
@@ -114,19 +114,18 @@ pub(crate) fn open_storage(
     };
     let disk = &*place.disk;
     let snapshots = folder.snapshots();
-    create_dir_durable(disk, &snapshots)
-        .map_err(|e| folder::disk_failure("cannot make `snap`", &e))?;
+    create_dir_durable(disk, &snapshots).map_err(|e| Stop::of_io("cannot make `snap`", &e))?;
     let options = WalOptions {
         disk: Arc::clone(&place.disk),
         ..WalOptions::new(folder.wal())
     };
-    let (wal, recovered) = open_wal(options).map_err(|e| wal_refused(&e))?;
+    let (wal, recovered) = open_wal(options).map_err(|e| Stop::from(&e))?;
     let log_read = began.elapsed();
     let purge_floor = Arc::new(AtomicU64::new(0));
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
-        .map_err(|e| folder::disk_failure("cannot read the log's records", &e))?;
-    let mark = InstalledMark::open(&place.disk, &snapshots)
-        .map_err(|e| folder::disk_failure(MARK_UNREAD, &e))?;
+        .map_err(|e| Stop::of_io("cannot read the log's records", &e))?;
+    let mark =
+        InstalledMark::open(&place.disk, &snapshots).map_err(|e| Stop::of_io(MARK_UNREAD, &e))?;
     let (kept, opened) = read_in_full(&place, &snapshots, log.is_pristine())?;
     let floor = kept.valid.get(1).map_or(0, |file| file.index);
     purge_floor.store(floor, Ordering::Release);
@@ -136,10 +135,10 @@ pub(crate) fn open_storage(
     // The folder is believed. Before that nothing in it was changed that another start, on a disk
     // that reads again, would miss.
     snapshot_file::set_aside(disk, &snapshots, &kept.bad)
-        .map_err(|e| folder::disk_failure("cannot set a snapshot aside", &e))?;
+        .map_err(|e| Stop::of_io("cannot set a snapshot aside", &e))?;
     if let (None, Some((index, _))) = (installing, mark.get()) {
         mark.clear_upto(index)
-            .map_err(|e| folder::disk_failure(MARK_UNREAD, &e))?;
+            .map_err(|e| Stop::of_io(MARK_UNREAD, &e))?;
     }
     let mark = Arc::new(mark);
     log.watch_mark(&mark);
@@ -148,7 +147,7 @@ pub(crate) fn open_storage(
         let installed = loaded.position.map_or(0, |id| id.index());
         // Older snapshots do not fit the log that follows, if they are still here.
         snapshot_file::void_older(disk, &snapshots, installed)
-            .map_err(|e| folder::disk_failure("cannot drop older snapshots", &e))?;
+            .map_err(|e| Stop::of_io("cannot drop older snapshots", &e))?;
         purge_floor.store(installed.max(floor), Ordering::Release);
     }
     wal.accept();
@@ -220,7 +219,7 @@ fn read_in_full(
     is_new: bool,
 ) -> Result<(Kept, Opened<StateLoader>), Stop> {
     let disk = &*place.disk;
-    let unread = |e: io::Error| folder::disk_failure("cannot read the snapshots", &e);
+    let unread = |e: io::Error| Stop::of_io("cannot read the snapshots", &e);
     let recover = || snapshot_file::recover(disk, snapshots, &place.cluster_id).map_err(unread);
     let open = || checkpoint::open::<StateLoader>(place, is_new).map_err(state_failed);
     if !place.stores.may_hang() {
@@ -234,13 +233,13 @@ fn read_in_full(
         let opened = open();
         let kept = recovered
             .join()
-            .map_err(|_| folder::invariant("reading the snapshots panicked".to_owned()))?;
+            .map_err(|_| Stop::invariant("reading the snapshots panicked".to_owned()))?;
         Ok((kept?, opened?))
     })
 }
 
 fn state_failed(error: io::Error) -> Stop {
-    folder::disk_failure("the state could not be opened", &error)
+    Stop::of_io("the state could not be opened", &error)
 }
 
 /// The state as found: the checkpoint's, else the newest valid snapshot's, else that of the whole
@@ -306,23 +305,6 @@ fn load(
     })
 }
 
-fn wal_refused(error: &WalError) -> Stop {
-    match error {
-        WalError::Corrupt { .. } => Stop {
-            exit: 10,
-            code: "corrupt",
-            message: error.to_string(),
-        },
-        WalError::NewerFormat { .. } => folder::refusal("newer-format", error.to_string()),
-        WalError::Option { .. } => folder::invariant(error.to_string()),
-        WalError::Io {
-            path,
-            doing,
-            source,
-        } => folder::disk_failure(&format!("cannot {doing} {}", path.display()), source),
-    }
-}
-
 /// Says what is missing, and which snapshots might have had it.
 fn corrupt(kept: &Kept, what: &str) -> Stop {
     let bad: String = kept
@@ -330,11 +312,8 @@ fn corrupt(kept: &Kept, what: &str) -> Stop {
         .iter()
         .map(|bad| format!(" ({})", bad.why))
         .collect();
-    Stop {
-        exit: 10,
-        code: "corrupt",
-        message: format!(
-            "{what}{bad}; remove this member, empty its folder, and add the machine again"
-        ),
-    }
+    Stop::new(
+        StopReason::Corrupt,
+        format!("{what}{bad}; remove this member, empty its folder, and add the machine again"),
+    )
 }

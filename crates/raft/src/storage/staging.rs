@@ -63,8 +63,7 @@ impl Staging {
         let (taken, _) = restore_position(&position.log_id, &position.membership)?;
         self.taken = taken;
         let kept = self.push(&changes, &position);
-        self.lost.note(&kept);
-        kept
+        self.lost.note(kept)
     }
 
     /// How long the file has become, in bytes.

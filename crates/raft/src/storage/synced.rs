@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::records::LogIdRecord;
+use crate::records::{LogIdRecord, ToRecord};
 use crate::types::{LogId, Vote};
 
 /// The vote and the last log ID that are on this node's disk.
@@ -51,7 +51,7 @@ impl Synced {
             .1
             .as_ref()
             .filter(|_| inner.0.as_ref() == Some(vote))
-            .map(Into::into)
+            .map(ToRecord::record)
     }
 }
 

@@ -8,8 +8,9 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use seqd_store::records::PeersRecord;
+
 use crate::context::NodeContext;
-use crate::peers::file::PeersRecord;
 
 /// Time between two looks at whether the table has changed.
 const WRITE_EVERY: Duration = Duration::from_secs(1);

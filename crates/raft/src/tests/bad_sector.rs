@@ -10,7 +10,7 @@ use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 use super::harness::{Cluster, caught_up, create, deadline, learner, next, stopped, wait};
 use super::transfer::purged_behind_snapshots;
 use crate::replica::Replica;
-use crate::storage::folder::Folder;
+use seqd_store::folder::Folder;
 use seqd_store::snapshot_file;
 
 /// Does not give back the file or the folder that it names, if it names one.
@@ -164,7 +164,7 @@ async fn a_log_whose_folder_cannot_be_read_is_not_taken_for_a_lost_one() {
     sector.comes_at(Some(&wal));
     cluster.start(0).await.unwrap();
     let stop = stopped(cluster.raft(0)).await;
-    assert_eq!((stop.exit, stop.code), (10, "fsync-failed"), "{stop:?}");
+    assert_eq!((stop.exit(), stop.code()), (10, "fsync-failed"), "{stop:?}");
     let expected = format!("cannot use {}: Input/output error", wal.display());
     assert!(stop.message.starts_with(&expected), "{stop:?}");
     cluster.stop(0).await;
@@ -178,7 +178,7 @@ async fn a_log_whose_folder_cannot_be_read_is_not_taken_for_a_lost_one() {
     std::fs::remove_dir_all(&wal).unwrap();
     cluster.start(0).await.unwrap();
     let stop = stopped(cluster.raft(0)).await;
-    assert_eq!((stop.exit, stop.code), (9, "wiped-voter"), "{stop:?}");
+    assert_eq!((stop.exit(), stop.code()), (9, "wiped-voter"), "{stop:?}");
     cluster.stop_all().await;
 }
 
@@ -189,6 +189,6 @@ fn a_folder_whose_names_cannot_be_read_is_not_taken_for_an_empty_one() {
     let (disk, tap) = (Arc::new(OsDisk), Arc::new(BadSector::default()));
     tap.comes_at(Some(dir.path()));
     let stop = Folder::open(Arc::new(Tapped { disk, tap }), dir.path());
-    assert_eq!(stop.err().unwrap().code, "fsync-failed");
+    assert_eq!(stop.err().unwrap().code(), "fsync-failed");
     assert!(!dir.path().join("format").exists());
 }

@@ -104,7 +104,7 @@ async fn wiped_folders_are_refused_and_found_no_second_cluster() {
     for at in [1, 2] {
         let stop = stopped(cluster.raft(at)).await;
         assert_eq!(
-            (stop.exit, stop.code),
+            (stop.exit(), stop.code()),
             (9, "wiped-voter"),
             "{}",
             stop.message
@@ -125,7 +125,7 @@ async fn a_folder_of_another_cluster_is_refused() {
     cluster.start(2).await.unwrap();
     let stop = stopped(cluster.raft(2)).await;
     assert_eq!(
-        (stop.exit, stop.code),
+        (stop.exit(), stop.code()),
         (9, "foreign-folder"),
         "{}",
         stop.message
@@ -259,7 +259,7 @@ async fn a_node_joins_and_the_leader_is_removed() {
         .unwrap();
     let stop = stopped(cluster.raft(leader)).await;
     assert_eq!(
-        (stop.exit, stop.code),
+        (stop.exit(), stop.code()),
         (9, "node-removed"),
         "{}",
         stop.message
@@ -267,7 +267,7 @@ async fn a_node_joins_and_the_leader_is_removed() {
     assert!(next(&joiner, "orders").await.is_some());
     cluster.stop(leader).await;
     let again = cluster.start(leader).await.unwrap_err();
-    assert_eq!((again.exit, again.code), (9, "node-removed"));
+    assert_eq!((again.exit(), again.code()), (9, "node-removed"));
     joiner.stop().await;
     cluster.stop_all().await;
 }
@@ -306,7 +306,7 @@ async fn a_founder_without_its_log_is_refused() {
     cluster.start(0).await.unwrap();
     let stop = stopped(cluster.raft(0)).await;
     assert_eq!(
-        (stop.exit, stop.code),
+        (stop.exit(), stop.code()),
         (9, "wiped-voter"),
         "{}",
         stop.message

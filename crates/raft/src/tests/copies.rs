@@ -75,7 +75,7 @@ async fn twin(cluster: &Cluster, at: usize, folder: &Path) -> Raft {
 async fn assert_stale(raft: &Raft) {
     let stop = stopped(raft).await;
     assert_eq!(
-        (stop.exit, stop.code),
+        (stop.exit(), stop.code()),
         (9, "stale-folder"),
         "{}",
         stop.message
@@ -88,7 +88,7 @@ async fn assert_refused_for_good(cluster: &mut Cluster, at: usize) {
     assert_stale(cluster.raft(at)).await;
     cluster.stop(at).await;
     let again = cluster.start(at).await.unwrap_err();
-    assert_eq!((again.exit, again.code), (9, "stale-folder"));
+    assert_eq!((again.exit(), again.code()), (9, "stale-folder"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,8 +8,8 @@ use seqd_disk::{DiskFile, OsDisk, Tap, Tapped};
 use tokio::join;
 
 use super::harness::{Cluster, create, deadline, next, wait};
-use crate::offline::read_snapshot;
 use crate::{Export, SnapshotError};
+use seqd_offline::read_snapshot;
 
 async fn bytes_of(export: Export) -> Vec<u8> {
     let len = export.len;

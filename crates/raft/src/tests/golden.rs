@@ -15,15 +15,14 @@ use seqd_state::{
 };
 use seqd_wal::Wal;
 
-use super::folder_builder::FolderBuilder;
-use crate::offline::{Verdict, verify_folder};
-use crate::peers::file::PeersRecord;
-use crate::peers::table::{Shown, Start, Table};
-use crate::records;
-use crate::storage::folder::Folder;
+use crate::peers::table::{Start, Table};
 use crate::storage::opening::open_storage;
-use crate::types::{self, Entry, Payload};
+use crate::types;
+use seqd_offline::{Verdict, verify_folder};
 use seqd_store::checkpoint::SledStores;
+use seqd_store::folder::Folder;
+use seqd_store::records::{self, EntryPayload, LogEntry, PeersRecord};
+use seqd_store::testing::FolderBuilder;
 use seqd_store::testing::copy;
 
 const CLUSTER: &str = "01KGOLDEN00000000000000001";
@@ -123,9 +122,9 @@ fn command(index: u64) -> Option<Command> {
     })
 }
 
-fn apply(state: &mut State, entry: &Entry) {
-    if let Payload::Normal(proposal) = &entry.payload {
-        for outcome in state.apply(&proposal.0, None) {
+fn apply(state: &mut State, entry: &LogEntry) {
+    if let EntryPayload::Normal(entry) = &entry.payload {
+        for outcome in state.apply(entry, None) {
             assert!(!matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
         }
     }
@@ -137,7 +136,7 @@ fn make(root: &Path) {
     let mut table = Table::default();
     let start = Start { boot: 3, nonce: 7 };
     let (vote, last) = (types::vote(2, 1, true), types::log_id(2, LAST));
-    table.record(2, start, Shown::new(Some(&vote), Some(&last)));
+    table.record(2, start, crate::records::shown(Some(&vote), Some(&last)));
     let peers = PeersRecord {
         cluster_id: CLUSTER.to_owned(),
         rows: table.rows(),

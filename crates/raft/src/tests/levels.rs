@@ -7,6 +7,7 @@ use seqd_state::codec::HEADER_BYTES;
 use super::harness::{Cluster, next, stopped};
 use crate::handshake::hello;
 use crate::levels::LevelRange;
+use crate::records::ToRecord;
 use crate::wire::messages::{AppendRequest, HelloReply, Message, ReadIndex, Verdict};
 use crate::wire::paths;
 use crate::wire::sealed;
@@ -52,7 +53,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
     let (mut cluster, leader, follower) = pair().await;
     let vote = cluster.raft(leader).node().replica().unwrap();
     let append = AppendRequest {
-        vote: (&vote.current_vote()).into(),
+        vote: vote.current_vote().record(),
         prev: None,
         entries: Vec::new(),
         commit: None,
@@ -62,7 +63,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
     let refused = send_newer(&cluster, (leader, follower), paths::APPEND, append).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");
     let stop = stopped(cluster.raft(follower)).await;
-    assert_eq!((stop.exit, stop.code), (9, "newer-format"));
+    assert_eq!((stop.exit(), stop.code()), (9, "newer-format"));
     assert!(
         stop.message.contains("put the newer program back"),
         "{}",

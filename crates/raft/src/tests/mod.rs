@@ -4,7 +4,6 @@ mod bad_sector;
 mod cluster;
 mod copies;
 mod exports;
-pub(crate) mod folder_builder;
 mod founders;
 mod golden;
 pub(crate) mod harness;

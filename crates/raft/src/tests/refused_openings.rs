@@ -12,13 +12,13 @@ use seqd_state::{ClusterCommand, Command, Found, NodeId, State};
 use seqd_wal::Wal;
 use tempfile::TempDir;
 
-use super::folder_builder::FolderBuilder;
 use crate::handle::Stop;
-use crate::storage::folder::Folder;
 use crate::storage::opening::{Storage, open_storage};
-use crate::types::Payload;
 use seqd_store::checkpoint::SledStores;
+use seqd_store::folder::Folder;
+use seqd_store::records::EntryPayload;
 use seqd_store::snapshot_file::InstalledMark;
+use seqd_store::testing::FolderBuilder;
 use seqd_store::testing::of_a_newer_program;
 
 const CLUSTER: &str = "01REFUSED";
@@ -48,8 +48,8 @@ fn folder(last: u64, purged: Option<u64>) -> (TempDir, PathBuf) {
     let entry = |index| NODE.entry(index, (index == 1).then(|| founded.clone()));
     NODE.log(&root, (0..=last).map(entry), last.min(HELD), purged);
     let mut state = State::new();
-    if let Payload::Normal(proposal) = &entry(1).payload {
-        state.apply(&proposal.0, None);
+    if let EntryPayload::Normal(entry) = &entry(1).payload {
+        state.apply(entry, None);
     }
     NODE.snapshot(&root, HELD, &state);
     NODE.checkpoint(&root, HELD, &state);
@@ -101,7 +101,7 @@ fn a_snapshot_that_cannot_be_done_without_keeps_its_name() {
         tap: Arc::new(NoSnapshots),
     });
     let refused = open(disk, &root).err().unwrap();
-    assert_eq!((refused.exit, refused.code), (10, "corrupt"));
+    assert_eq!((refused.exit(), refused.code()), (10, "corrupt"));
     assert!(
         refused.message.contains("40-1.snap: in the frame"),
         "{refused:?}"
@@ -150,7 +150,7 @@ fn a_snapshot_of_a_newer_program_refuses_the_start_before_the_checkpoint_is_touc
     fs::write(&file, of_a_newer_program(&of_this_version)).unwrap();
     let refused = open(Arc::new(OsDisk), &root).err().unwrap();
     assert_eq!(
-        (refused.exit, refused.code),
+        (refused.exit(), refused.code()),
         (9, "newer-format"),
         "{refused:?}"
     );

@@ -31,6 +31,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
         // The suite purges what no snapshot holds; the floor that forbids it is not under test.
         let no_floor = Arc::new(AtomicU64::new(u64::MAX));
         let log = LogStore::new(wal.clone(), &recovered, no_floor).unwrap();
+        let failure = log.failure();
         let applied = Arc::new(Applied::new(
             State::default(),
             None,
@@ -62,6 +63,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
                 applied,
                 checkpointer,
                 purge_floor: Arc::default(),
+                failure,
             },
         ))
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::harness::{Cluster, stopped, wait};
-use crate::storage::folder::Folder;
 use crate::{Peer, Raft};
+use seqd_store::folder::Folder;
 
 /// Makes a stopped node one of a cluster that was restored from another.
 fn descend(cluster: &Cluster, at: usize, ancestor: &str) {
@@ -17,7 +17,7 @@ fn descend(cluster: &Cluster, at: usize, ancestor: &str) {
 async fn assert_superseded(raft: &Raft) {
     let stop = stopped(raft).await;
     assert_eq!(
-        (stop.exit, stop.code),
+        (stop.exit(), stop.code()),
         (9, "superseded"),
         "{}",
         stop.message
@@ -50,7 +50,7 @@ async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
     for at in [1, 2] {
         old.stop(at).await;
         let again = old.start(at).await.unwrap_err();
-        assert_eq!((again.exit, again.code), (9, "superseded"));
+        assert_eq!((again.exit(), again.code()), (9, "superseded"));
     }
     wait("the new one runs", || async {
         new.raft(0).phase().borrow().is_running()

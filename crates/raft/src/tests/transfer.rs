@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::harness::{Cluster, caught_up, create, deadline, free_addr, learner, next, start, wait};
+use crate::records::ToRecord;
 use crate::replica::Replica;
 use crate::wire::messages::SnapshotHead;
 use crate::wire::paths;
@@ -171,9 +172,9 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
     let replica = replica(cluster.raft(from));
     let target = cluster.raft(to).status().node_id.unwrap().0;
     let message = SnapshotHead {
-        vote: (&replica.current_vote()).into(),
-        last: replica.applied.read().applied.as_ref().map(Into::into),
-        membership: (&replica.applied.read().membership).into(),
+        vote: replica.current_vote().record(),
+        last: replica.applied.read().applied.record(),
+        membership: replica.applied.read().membership.record(),
         len,
     };
     let envelope = cluster.raft(from).node().context.envelope(target).unwrap();

@@ -20,6 +20,7 @@ use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
 use crate::levels::LevelRange;
 use crate::peers::table::{Row, Shown, Start};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
+pub(crate) use seqd_store::records::Founder;
 
 /// Who sends a message to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -326,15 +327,6 @@ pub(crate) struct Prepare {
     pub(crate) founders: Vec<Founder>,
     /// The receiver among them.
     pub(crate) you: String,
-}
-
-/// A founding member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Founder {
-    pub(crate) node: u64,
-    pub(crate) name: String,
-    pub(crate) peer: String,
-    pub(crate) http: String,
 }
 
 /// Whether a node took the identity that it was given.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use seqd_client::api::exit;
-use seqd_node::offline::{Check, EntryId, FolderReport, Verdict, inspect_folder, verify_folder};
+use seqd_node::last_tick;
+use seqd_offline::{Check, EntryId, FolderReport, OfflineError, Problem, Verdict};
 use serde_json::{Value, json};
 
 use crate::commands::takeover::{self, RecoverArgs};
@@ -200,6 +201,33 @@ fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
     }
 }
 
+/// The file's name, as checks call it.
+const LAST_TICK: &str = "last-tick";
+
+/// What lies in a folder: that of consensus, and the one file there that is minting's.
+fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
+    let mut report = seqd_offline::inspect_folder(root)?;
+    match last_tick::look(root) {
+        Ok(found) => report.last_minted_ms = found.and_then(|found| found.minted_ms),
+        Err(detail) => report.problems.push(Problem {
+            file: LAST_TICK.to_owned(),
+            detail,
+        }),
+    }
+    Ok(report)
+}
+
+/// Checks the same.
+fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
+    seqd_offline::verify_folder(root, tell)?;
+    match last_tick::look(root) {
+        Ok(None) => {}
+        Ok(Some(found)) => tell(&Check::ok(LAST_TICK, found.described)),
+        Err(why) => tell(&Check::bad(LAST_TICK, why)),
+    }
+    Ok(())
+}
+
 fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
     let mut checks: Vec<Check> = Vec::new();
     let live = session.format == Format::Table;
@@ -247,5 +275,56 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
             let detail = format!("{}: {}", first.what, first.detail);
             Err(Failure::of(exit::FAILURE, "corrupt", detail))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for found in fs::read_dir(from).unwrap().flatten() {
+            let to = to.join(found.file_name());
+            if found.path().is_dir() {
+                copy(&found.path(), &to);
+            } else {
+                fs::copy(found.path(), to).unwrap();
+            }
+        }
+    }
+
+    fn checks(root: &Path) -> Vec<Check> {
+        let mut checks = Vec::new();
+        verify_folder(root, &mut |check| checks.push(check.clone())).unwrap();
+        checks
+    }
+
+    #[test]
+    fn a_damaged_mark_of_the_clock_is_reported_and_is_not_ok() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = tempfile::tempdir().unwrap();
+        copy(&crates.join("../raft/tests/golden/data-v1"), folder.path());
+        let path = folder.path().join(LAST_TICK);
+        let last = checks(folder.path()).pop().unwrap();
+        assert!(last.detail.ends_with("without a checksum"), "{last:?}");
+
+        let mut bytes = fs::read(crates.join("../node/tests/golden/last-tick-v2")).unwrap();
+        fs::write(&path, &bytes).unwrap();
+        let whole = inspect_folder(folder.path()).unwrap();
+        assert_eq!((whole.problems.len(), whole.last_minted_ms), (0, Some(1)));
+        let last = checks(folder.path()).pop().unwrap();
+        assert_eq!(last.detail, "minted up to 1970-01-01T00:00:00.001Z");
+
+        // A mark that lies centuries ahead.
+        bytes[7] ^= 8;
+        fs::write(&path, &bytes).unwrap();
+        let damaged = inspect_folder(folder.path()).unwrap();
+        let files: Vec<_> = damaged.problems.iter().map(|at| at.file.as_str()).collect();
+        assert_eq!((files, damaged.last_minted_ms), (vec![LAST_TICK], None));
+        let last = checks(folder.path()).pop().unwrap();
+        assert_eq!(last, Check::bad(LAST_TICK, "its checksum does not match"));
     }
 }

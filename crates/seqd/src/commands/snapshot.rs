@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use seqd_client::api::SnapshotQuery;
 use seqd_client::api::{SnapshotHead, exit};
-use seqd_node::offline::{OfflineError, SnapshotReport, read_snapshot};
+use seqd_offline::{OfflineError, SnapshotReport, read_snapshot};
 use serde_json::{Value, json};
 
 use crate::backup::{self, Saved};

@@ -8,9 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use seqd_client::api::address::{HTTP_PORT, base_url};
 use seqd_client::api::{exit, validate_name};
-use seqd_node::offline::{
-    NewMember, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
-    Wishes,
+use seqd_offline::{
+    Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover, Wishes,
 };
 
 use crate::display;
@@ -107,7 +106,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
     let restore = Restore::plan(RestoreOptions {
         file: file.clone(),
         data_dir: data_dir.clone(),
-        member: NewMember { name, peer, http },
+        member: Member { name, peer, http },
         wishes: wishes.wishes(),
     })
     .map_err(Failure::from)?;
@@ -237,7 +236,7 @@ fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
         age_ms,
         ..
     } = takeover;
-    let NewMember { name, peer, http } = member;
+    let Member { name, peer, http } = member;
     let age = match u64::try_from(*age_ms) {
         Ok(age_ms) => format!("{} ago", seconds(age_ms)),
         Err(_) => format!(

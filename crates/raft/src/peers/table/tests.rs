@@ -1,6 +1,7 @@
 //! The table by scripts of what operators do to folders, and by properties over any script.
 
 use proptest::prelude::*;
+use seqd_store::records::{Ballot, LogIdRecord};
 
 use super::*;
 

@@ -16,6 +16,7 @@ use seqd_state::{
 use tempfile::TempDir;
 
 use super::*;
+use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::tests::harness::create;
 use crate::types::{self, Answer, Entry, Proposal};
@@ -254,6 +255,7 @@ async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
         applied: Arc::clone(&bench.load.applied),
         checkpointer: checkpointer.clone(),
         purge_floor: Arc::clone(&floor),
+        failure: StorageFailure::default(),
     };
     let mut builder = machine.get_snapshot_builder().await;
     let mut built = pin!(builder.build_snapshot());

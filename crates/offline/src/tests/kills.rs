@@ -15,8 +15,8 @@ use super::files;
 use super::fixture::{CLUSTER, Fixture};
 use super::remains::leave_rest;
 use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery};
-use crate::offline::*;
-use crate::storage::folder::Folder;
+use crate::*;
+use seqd_store::folder::Folder;
 use seqd_store::testing::copy;
 
 /// More calls than follow once the outcome is certain.

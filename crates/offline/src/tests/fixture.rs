@@ -9,8 +9,8 @@ use seqd_state::{
 };
 use tempfile::TempDir;
 
-use crate::tests::folder_builder::FolderBuilder;
-use crate::types::Payload;
+use seqd_store::records::EntryPayload;
+use seqd_store::testing::FolderBuilder;
 
 pub(super) const CLUSTER: &str = "01CLUSTER";
 
@@ -66,8 +66,8 @@ impl Fixture {
         };
         let mut state = State::new();
         for index in 0..=APPLIED {
-            if let Payload::Normal(proposal) = &entry(index).payload {
-                state.apply(&proposal.0, None);
+            if let EntryPayload::Normal(entry) = &entry(index).payload {
+                state.apply(entry, None);
             }
             if SNAPSHOTS.contains(&index) {
                 sender.snapshot(&root, index, &state);

@@ -27,7 +27,7 @@ fn a_second_process_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let _held = opened(dir.path()).unwrap();
     let stop = opened(dir.path()).err().unwrap();
-    assert_eq!((stop.exit, stop.code), (9, "folder-in-use"));
+    assert_eq!((stop.exit(), stop.code()), (9, "folder-in-use"));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_flipped_bit_in_the_identity_is_found() {
         bad[at] ^= 0x10;
         fs::write(&path, bad).unwrap();
         assert_eq!(
-            folder.identity().err().unwrap().code,
+            folder.identity().err().unwrap().code(),
             "corrupt",
             "byte {at}"
         );
@@ -66,27 +66,25 @@ fn a_flipped_bit_in_the_identity_is_found() {
 fn a_newer_format_and_a_stranger_s_folder_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("format"), "seqd-data 2\n").unwrap();
-    assert_eq!(opened(dir.path()).err().unwrap().code, "newer-format");
+    assert_eq!(opened(dir.path()).err().unwrap().code(), "newer-format");
     for damaged in [&b""[..], b"seqd-dat", b"seqd-data \xff"] {
         fs::write(dir.path().join("format"), damaged).unwrap();
-        assert_eq!(opened(dir.path()).err().unwrap().code, "corrupt");
+        assert_eq!(opened(dir.path()).err().unwrap().code(), "corrupt");
     }
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("holiday.jpg"), "x").unwrap();
-    assert_eq!(opened(dir.path()).err().unwrap().code, "foreign-folder");
+    assert_eq!(opened(dir.path()).err().unwrap().code(), "foreign-folder");
 }
 
 #[test]
 fn a_refused_folder_is_refused_for_good() {
     let dir = tempfile::tempdir().unwrap();
     let folder = opened(dir.path()).unwrap();
-    folder
-        .mark_refused(&refusal("node-removed", "gone".into()))
-        .unwrap();
+    folder.mark_refused("node-removed", "gone").unwrap();
     drop(folder);
     let stop = opened(dir.path()).err().unwrap();
     assert_eq!(
-        (stop.exit, stop.code, stop.message.as_str()),
+        (stop.exit(), stop.code(), stop.message.as_str()),
         (9, "node-removed", "gone")
     );
 }

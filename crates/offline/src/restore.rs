@@ -10,13 +10,12 @@ use std::sync::Arc;
 use seqd_disk::{Disk, Kind, OsDisk};
 use seqd_state::StateLoader;
 
-use super::takeover::{
-    NewMember, Source, Successor, Takeover, Wishes, from_io, from_stop, take_over,
-};
+use super::takeover::{Source, Successor, Takeover, Wishes, from_io, from_stop, take_over};
 use super::{FolderLock, OfflineError};
-use crate::storage::checkpointer::restore_position;
-use crate::storage::folder::{self, Folder, refusal};
 use seqd_store::checkpoint::TakeRows;
+use seqd_store::folder::{self, Folder};
+use seqd_store::records::Member;
+use seqd_store::records::restore_position;
 use seqd_store::snapshot_file::SnapshotReader;
 
 /// The word in the mark of a folder that a restore has not finished.
@@ -30,7 +29,7 @@ pub struct RestoreOptions {
     /// A folder that is empty or not there yet.
     pub data_dir: PathBuf,
     /// The only member of the new cluster.
-    pub member: NewMember,
+    pub member: Member,
     /// What else the operator says.
     pub wishes: Wishes,
 }
@@ -80,11 +79,10 @@ impl Restore {
         // Now that nobody else can use it: since the plan a node may have, or another restore.
         check_empty(root)?;
         let folder = Folder::of_tool(Arc::new(OsDisk), root, UNFINISHED).map_err(from_stop)?;
-        let mark = refusal(
-            UNFINISHED,
-            "a restore into this folder was interrupted: repeat it, or empty the folder".to_owned(),
-        );
-        folder.mark_refused(&mark).map_err(from_io(root))?;
+        let mark = "a restore into this folder was interrupted: repeat it, or empty the folder";
+        folder
+            .mark_refused(UNFINISHED, mark)
+            .map_err(from_io(root))?;
         clear(root).map_err(from_io(root))?;
         self.successor.write(&folder).map_err(from_io(root))?;
         folder.unmark_refused().map_err(from_io(root))?;

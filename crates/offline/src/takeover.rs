@@ -18,13 +18,14 @@ use seqd_wal::{Done, Wal, WalOptions};
 use serde::Serialize;
 
 use super::OfflineError;
-use crate::cluster_id;
-use crate::records::{self, LogIdRecord, StoredMembershipRecord, VoteRecord};
-use crate::storage::folder::{Folder, Identity};
-use crate::types::{self, LogId, Member, Membership, StoredMembership};
-use crate::wire::messages::Founder;
 use seqd_store::checkpoint::{self, Checkpoint, Place, SledStores};
+use seqd_store::cluster_id;
+use seqd_store::folder::{Folder, Identity};
+use seqd_store::records::{
+    self, Founder, LogIdRecord, Member, MembershipRecord, StoredMembershipRecord, VoteRecord,
+};
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
+use seqd_store::stop::Stop;
 
 /// What the operator says.
 #[derive(Clone, Debug, Default)]
@@ -39,17 +40,6 @@ pub struct Wishes {
     pub now_ms: u64,
 }
 
-/// The only member of the new cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NewMember {
-    /// Its name.
-    pub name: String,
-    /// Its peer address, `HOST:PORT`.
-    pub peer: String,
-    /// Its client address, `http://HOST:PORT`.
-    pub http: String,
-}
-
 /// What a takeover makes of what, to be read before it is carried out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Takeover {
@@ -62,7 +52,7 @@ pub struct Takeover {
     /// The new cluster.
     pub cluster_id: String,
     /// Its only member.
-    pub member: NewMember,
+    pub member: Member,
     /// The clusters whose nodes are told that they are superseded; none for a rehearsal.
     pub ancestors: Vec<String>,
     /// The last entry that is in the state.
@@ -115,8 +105,8 @@ pub struct SequenceTakeover {
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) state: State,
-    pub(super) position: LogId,
-    pub(super) membership: StoredMembership,
+    pub(super) position: LogIdRecord,
+    pub(super) membership: StoredMembershipRecord,
     pub(super) unproven_entries: u64,
     /// Ancestors that are recorded beside the state.
     pub(super) ancestors: Vec<String>,
@@ -127,15 +117,15 @@ pub(super) struct Source {
 /// The new cluster, in memory.
 pub(super) struct Successor {
     state: State,
-    position: LogId,
+    position: LogIdRecord,
     identity: Identity,
-    membership: StoredMembership,
+    membership: StoredMembershipRecord,
 }
 
 /// Makes the new cluster, and says what it is.
 pub(super) fn take_over(
     source: Source,
-    member: NewMember,
+    member: Member,
     wishes: &Wishes,
 ) -> Result<(Successor, Takeover), OfflineError> {
     let Source {
@@ -180,15 +170,14 @@ pub(super) fn take_over(
     let takeover = Takeover {
         source: path,
         from_cluster: settings.cluster_id,
-        former_members: membership
-            .nodes()
-            .map(|(_, member)| member.name.clone())
+        former_members: (membership.membership.nodes.values())
+            .map(|member| member.name.clone())
             .collect(),
         cluster_id: cluster_id.clone(),
         member: member.clone(),
         ancestors: restoration.ancestors.clone(),
-        index: position.index(),
-        term: **position.committed_leader_id(),
+        index: position.index,
+        term: position.term,
         wall_ms,
         age_ms,
         unproven_entries,
@@ -198,7 +187,7 @@ pub(super) fn take_over(
         ids_after_ms: settings.window_ms + 4 * settings.max_peer_skew_ms,
         sequences: raised.iter().map(|raised| since.told(raised)).collect(),
     };
-    let successor = Successor::new(state, position, node.0, member, restoration)?;
+    let successor = Successor::new(state, position, node.0, member, restoration);
     Ok((successor, takeover))
 }
 
@@ -332,35 +321,35 @@ impl Since {
 impl Successor {
     fn new(
         state: State,
-        position: LogId,
+        position: LogIdRecord,
         node: u64,
-        member: NewMember,
+        member: Member,
         restoration: Restoration,
-    ) -> Result<Self, OfflineError> {
-        let NewMember { name, peer, http } = member;
+    ) -> Self {
+        let Member { name, peer, http } = member.clone();
         let identity = Identity {
             cluster_id: restoration.cluster_id,
             node,
             name: name.clone(),
             members: vec![Founder {
                 node,
-                name: name.clone(),
-                peer: peer.clone(),
-                http: http.clone(),
+                name,
+                peer,
+                http,
             }],
             founder: false,
             joined: false,
             ancestors: restoration.ancestors,
         };
-        let nodes = BTreeMap::from([(node, Member { name, peer, http })]);
-        let membership = Membership::new(vec![[node].into()], nodes)
-            .map_err(|error| OfflineError::new("failure", error.to_string()))?;
-        Ok(Self {
+        Self {
             state,
             position,
             identity,
-            membership: StoredMembership::new(Some(position), membership),
-        })
+            membership: StoredMembershipRecord {
+                log_id: Some(position),
+                membership: MembershipRecord::of_one(node, member),
+            },
+        }
     }
 
     /// Writes everything that a start needs into a folder that holds nothing yet, the identity
@@ -368,14 +357,14 @@ impl Successor {
     pub(super) fn write(&self, folder: &Folder) -> io::Result<()> {
         let disk = folder.disk();
         let cluster_id = self.identity.cluster_id.clone();
-        let log_id = records::encode(&LogIdRecord::from(&self.position))?;
-        let membership = records::encode(&StoredMembershipRecord::from(&self.membership))?;
+        let log_id = records::encode(&self.position)?;
+        let membership = records::encode(&self.membership)?;
         let snapshots = folder.snapshots();
         create_dir_durable(&**disk, &snapshots)?;
         let header = SnapshotHeader {
             cluster_id: cluster_id.clone(),
-            index: self.position.index(),
-            term: **self.position.committed_leader_id(),
+            index: self.position.index,
+            term: self.position.term,
             log_id: log_id.clone(),
             membership: membership.clone(),
         };
@@ -409,12 +398,16 @@ impl Successor {
             ..WalOptions::new(folder.wal())
         };
         let (wal, _) = Wal::open(options).map_err(io::Error::other)?;
-        let term = **self.position.committed_leader_id();
-        let vote = VoteRecord::from(&types::vote(term, self.identity.node, false));
+        let term = self.position.term;
+        let vote = VoteRecord {
+            term,
+            node: self.identity.node,
+            committed: false,
+        };
         let vote = records::encode(&vote)?;
         durable(|done| wal.save_vote(vote, done))?;
         wal.save_committed(log_id.to_vec());
-        durable(|done| wal.purge(self.position.index(), log_id.to_vec(), done))?;
+        durable(|done| wal.purge(self.position.index, log_id.to_vec(), done))?;
         wal.close()
     }
 }
@@ -430,8 +423,8 @@ fn durable(start: impl FnOnce(Done)) -> io::Result<()> {
 }
 
 /// A start's or a disk's refusal, as a tool says it.
-pub(super) fn from_stop(stop: crate::handle::Stop) -> OfflineError {
-    OfflineError::new(stop.code, stop.message)
+pub(super) fn from_stop(stop: Stop) -> OfflineError {
+    OfflineError::new(stop.code(), stop.message)
 }
 
 /// What the disk said while a folder was written.

@@ -20,10 +20,11 @@ use std::sync::Arc;
 use seqd_disk::{Disk, OsDisk, create_dir_durable, read_file, replace_file};
 
 use super::inspect::DISK;
-use super::takeover::{NewMember, Successor, Takeover, Wishes, from_io, from_stop, take_over};
+use super::takeover::{Successor, Takeover, Wishes, from_io, from_stop, take_over};
 use super::{FolderLock, OfflineError, remains};
-use crate::handle::Stop;
-use crate::storage::folder::{Folder, refusal, refused_code};
+use seqd_store::folder::{Folder, refused_code};
+use seqd_store::records::Member;
+use seqd_store::stop::Stop;
 
 /// The word in the mark of a folder that is being recovered.
 const UNFINISHED: &str = "recovery-unfinished";
@@ -108,9 +109,10 @@ impl Recovery {
         let source = remains::read(&folder, &identity)?;
         let own = source
             .membership
-            .nodes()
-            .find(|(id, _)| **id == identity.node)
-            .map(|(_, own)| (own.peer.clone(), own.http.clone()))
+            .membership
+            .nodes
+            .get(&identity.node)
+            .map(|own| (own.peer.clone(), own.http.clone()))
             .or_else(|| {
                 let own = identity.members.iter().find(|m| m.node == identity.node)?;
                 Some((own.peer.clone(), own.http.clone()))
@@ -122,7 +124,7 @@ impl Recovery {
                 .with_hint("--peer HOST:PORT and --http URL"));
         };
         let name = name.unwrap_or_else(|| identity.name.clone());
-        let member = NewMember { name, peer, http };
+        let member = Member { name, peer, http };
         let (successor, takeover) = take_over(source, member, &wishes)?;
         Ok(Self::Planned(Box::new(Recovering {
             takeover,
@@ -156,14 +158,10 @@ impl Recovering {
         let failed = from_io(root);
         let folder =
             Folder::of_tool(Arc::clone(&self.disk), root, UNFINISHED).map_err(from_stop)?;
-        let mark = refusal(
-            UNFINISHED,
-            "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`"
-                .to_owned(),
-        );
+        let mark = "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`";
         // The mark and this name together would say that this recovery is to be finished.
         self.remove_left(MOVING_IN).map_err(&failed)?;
-        folder.mark_refused(&mark).map_err(&failed)?;
+        folder.mark_refused(UNFINISHED, mark).map_err(&failed)?;
         if let Err(error) = self.build(said) {
             // Without its certain name the new folder is nothing, and the old content can be started,
             // or recovered, as before. With it the recovery is to be finished.

@@ -1,18 +1,15 @@
 //! The state, applied once more from the oldest kept snapshot and the log, and its digest compared
 //! wherever something else recorded one.
 
-use openraft::entry::RaftEntry;
 use seqd_state::{LogPosition, State, StateLoader};
 use seqd_wal::Inspection;
 
-use super::inspect::{DISK, entry_id};
+use super::inspect::DISK;
 use super::reports::{CheckpointReport, LogReport};
 use super::snapshot::SnapshotReport;
 use super::verify::Check;
-use crate::records;
-use crate::storage::checkpointer::restore_position;
-use crate::types::{self, Payload};
 use seqd_store::checkpoint::TakeRows;
+use seqd_store::records::{self, EntryPayload, restore_position};
 use seqd_store::snapshot_file::SnapshotReader;
 
 /// A state and where its membership was set.
@@ -155,7 +152,7 @@ fn continues(log: &Inspection, found: &SnapshotReport) -> bool {
     }
     let entry = log.entry(found.index).ok().flatten();
     let entry = entry.and_then(|bytes| records::decode_entry(&bytes).ok());
-    entry.is_some_and(|entry| entry_id(&entry).term == found.term)
+    entry.is_some_and(|entry| entry.id.term == found.term)
 }
 
 fn load(found: &SnapshotReport) -> Result<Position, String> {
@@ -168,7 +165,7 @@ fn load(found: &SnapshotReport) -> Result<Position, String> {
         .rows()
         .visit(&mut |key, value| TakeRows::row(&mut loader, key, value));
     rows.map_err(|e| e.to_string())?;
-    Ok((loader.finish(), types::position_of(&membership)))
+    Ok((loader.finish(), membership.log_id.map(Into::into)))
 }
 
 /// Applies an entry as the node does; `false` if the log does not hold it.
@@ -178,19 +175,17 @@ fn apply(log: &Inspection, index: u64, position: &mut Position) -> Result<bool, 
         return Ok(false);
     };
     let entry = records::decode_entry(&bytes).map_err(|e| e.to_string())?;
-    if entry.index() != index {
-        return Err(format!("it is entry {}", entry.index()));
+    if entry.id.index != index {
+        return Err(format!("it is entry {}", entry.id.index));
     }
     let (state, membership) = position;
     match &entry.payload {
-        Payload::Blank => {}
-        Payload::Normal(proposal) => {
-            state.apply(&proposal.0, *membership);
+        EntryPayload::Blank => {}
+        EntryPayload::Normal(entry) => {
+            state.apply(entry, *membership);
         }
-        Payload::Membership(_) => {
-            let id = entry_id(&entry);
-            let (term, index) = (id.term, id.index);
-            *membership = Some(LogPosition { term, index });
+        EntryPayload::Membership(_) => {
+            *membership = Some(entry.id.into());
         }
     }
     Ok(true)

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{MemberReport, members};
-use crate::storage::checkpointer::restore_position;
+use seqd_store::records::restore_position;
 use seqd_store::snapshot_file::SnapshotReader;
 
 /// What a snapshot file holds.
@@ -94,7 +94,7 @@ pub fn read_snapshot(
     let (header, bytes) = (reader.header().clone(), reader.len());
     let (id, membership) = restore_position(&header.log_id, &header.membership)
         .map_err(|e| corrupt(format!("its header: {e}")))?;
-    let named = id.map(|id| (id.index(), **id.committed_leader_id()));
+    let named = id.map(|id| (id.index, id.term));
     if named.unwrap_or_default() != (header.index, header.term) {
         return Err(corrupt(format!(
             "its header says entry {} of term {} and names another",

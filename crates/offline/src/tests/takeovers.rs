@@ -9,8 +9,8 @@ use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
 use super::fixture::{CLUSTER, ENTRIES, Fixture, SNAPSHOTS};
 use super::{bad, files};
-use crate::offline::*;
-use crate::storage::folder::{Folder, refusal};
+use crate::*;
+use seqd_store::folder::Folder;
 
 pub(super) const OLD: &str = "before-01CLUSTER";
 
@@ -87,8 +87,9 @@ fn move_all(from: &Path, to: &Path, only: impl Fn(&str) -> bool) {
 
 pub(super) fn mark(root: &Path) {
     let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
-    let mark = refusal("recovery-unfinished", "interrupted".to_owned());
-    folder.mark_refused(&mark).unwrap();
+    folder
+        .mark_refused("recovery-unfinished", "interrupted")
+        .unwrap();
 }
 
 /// A folder as a power cut leaves it: everything new is in `inside`, of the old is at home what
@@ -147,7 +148,7 @@ fn a_folder_whose_recovery_is_planned_is_used_by_nobody_else() {
     let refused = recovery(&root, Some(10)).err().unwrap();
     assert_eq!(refused.code, "folder-in-use");
     let stop = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
-    assert_eq!(stop.code, "folder-in-use");
+    assert_eq!(stop.code(), "folder-in-use");
     drop(recovering);
     drop(planned(&root));
 }
@@ -335,7 +336,7 @@ fn a_recovery_that_fails_once_it_is_certain_stays_to_be_finished() {
     let (_fixture, root) = failed(true);
     // Whether the new or the old content is here after a power cut, the old must not be started.
     let stop = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
-    assert_eq!(stop.code, "stale-folder");
+    assert_eq!(stop.code(), "stale-folder");
     let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
         panic!("it was certain already");
     };
@@ -354,7 +355,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     let options = |data_dir: &Path| RestoreOptions {
         file: file.clone(),
         data_dir: data_dir.to_owned(),
-        member: NewMember {
+        member: Member {
             name: "n9".to_owned(),
             peer: "n9:7401".to_owned(),
             http: "http://n9:7400".to_owned(),
@@ -370,8 +371,9 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
 
     // A part of it, and the mark that goes last.
     let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();
-    let mark = refusal("restore-unfinished", "interrupted".to_owned());
-    folder.mark_refused(&mark).unwrap();
+    folder
+        .mark_refused("restore-unfinished", "interrupted")
+        .unwrap();
     drop(folder);
     fs::remove_file(data_dir.join("identity")).unwrap();
     fs::remove_dir_all(data_dir.join("snap")).unwrap();

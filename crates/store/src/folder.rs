@@ -26,30 +26,29 @@ use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
 use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
-use crate::handle::Stop;
-use crate::peers::file::PeersRecord;
-use crate::wire::messages::Founder;
-use seqd_store::faults::{is_newer, newer};
+use crate::faults::newer;
+use crate::records::{Founder, PeersRecord};
+use crate::stop::{Stop, StopReason};
 
-pub(crate) const FORMAT: &str = "seqd-data 1";
+pub const FORMAT: &str = "seqd-data 1";
 
 /// The most bytes of a small file: a membership of a hundred nodes takes a tenth of it.
 const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
 
 /// Who the node is, for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
-    pub(crate) cluster_id: String,
-    pub(crate) node: u64,
-    pub(crate) name: String,
+pub struct Identity {
+    pub cluster_id: String,
+    pub node: u64,
+    pub name: String,
     /// The members that founded the cluster, or, for a node that joined, those it joined.
-    pub(crate) members: Vec<Founder>,
+    pub members: Vec<Founder>,
     /// Whether this node decided on the cluster ID and must repeat its prepare after a crash.
-    pub(crate) founder: bool,
+    pub founder: bool,
     /// Whether this node was added to a cluster that existed.
-    pub(crate) joined: bool,
+    pub joined: bool,
     /// Clusters that this one was restored from.
-    pub(crate) ancestors: Vec<String>,
+    pub ancestors: Vec<String>,
 }
 
 impl Versioned for Identity {
@@ -58,8 +57,8 @@ impl Versioned for Identity {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct BootRecord {
-    pub(crate) boot: u64,
+pub struct BootRecord {
+    pub boot: u64,
 }
 
 impl Versioned for BootRecord {
@@ -68,9 +67,9 @@ impl Versioned for BootRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct RefusedRecord {
-    pub(crate) code: String,
-    pub(crate) message: String,
+pub struct RefusedRecord {
+    pub code: String,
+    pub message: String,
 }
 
 impl Versioned for RefusedRecord {
@@ -79,7 +78,7 @@ impl Versioned for RefusedRecord {
 }
 
 /// The folder, locked for this process.
-pub(crate) struct Folder {
+pub struct Folder {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     lock: Option<File>,
@@ -87,18 +86,18 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Creates or opens the folder and takes its lock.
-    pub(crate) fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
-        create_root(&*disk, root).map_err(|e| unusable(root, &e))?;
+    pub fn open(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
+        create_root(&*disk, root).map_err(|e| Stop::unusable(root, &e))?;
         let path = root.join("LOCK");
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(|e| unusable(&path, &e))?;
+            .map_err(|e| Stop::unusable(&path, &e))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(refusal(
-                "folder-in-use",
+            return Err(Stop::new(
+                StopReason::FolderInUse,
                 format!(
                     "{} is in use by another process; stop that process, or give this node a \
                      folder of its own",
@@ -111,15 +110,15 @@ impl Folder {
 
     /// As `open`, on a disk that no other process can see and that has no locks.
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn open_unlocked(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
-        create_root(&*disk, root).map_err(|e| unusable(root, &e))?;
+    pub fn open_unlocked(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
+        create_root(&*disk, root).map_err(|e| Stop::unusable(root, &e))?;
         Self::checked(disk, root, None)
     }
 
     /// A folder of which a tool holds the lock. An empty one becomes a data folder, as at a start;
     /// nothing else is made and nothing cleaned, and a mark with the tool's own word does not refuse
     /// it.
-    pub(crate) fn of_tool(disk: Arc<dyn Disk>, root: &Path, own_mark: &str) -> Result<Self, Stop> {
+    pub fn of_tool(disk: Arc<dyn Disk>, root: &Path, own_mark: &str) -> Result<Self, Stop> {
         let root = root.to_owned();
         let lock = None;
         let folder = Self { disk, root, lock };
@@ -137,7 +136,7 @@ impl Folder {
         folder.check_refused()?;
         folder
             .remove_leftovers()
-            .map_err(|e| unusable(&folder.root, &e))?;
+            .map_err(|e| Stop::unusable(&folder.root, &e))?;
         Ok(folder)
     }
 
@@ -147,14 +146,14 @@ impl Folder {
         let text = match read {
             Ok(bytes) => bytes.map(String::from_utf8).transpose(),
             Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-                return Err(damaged(&path, "it is too long"));
+                return Err(Stop::damaged(&path, "it is too long"));
             }
-            Err(e) => return Err(unusable(&path, &e)),
+            Err(e) => return Err(Stop::unusable(&path, &e)),
         };
-        match text.map_err(|_| damaged(&path, "it is no text"))? {
+        match text.map_err(|_| Stop::damaged(&path, "it is no text"))? {
             Some(text) if text.trim_end() == FORMAT => Ok(()),
-            Some(text) if is_a_format(&text) => Err(refusal(
-                "newer-format",
+            Some(text) if is_a_format(&text) => Err(Stop::new(
+                StopReason::NewerFormat,
                 format!(
                     "{} says {:?}, and this version reads {FORMAT:?}; start the version of seqd \
                      that wrote the folder, or a newer one",
@@ -162,12 +161,15 @@ impl Folder {
                     text.trim_end()
                 ),
             )),
-            Some(text) => Err(damaged(&path, &format!("it says {:?}", text.trim_end()))),
+            Some(text) => Err(Stop::damaged(
+                &path,
+                &format!("it says {:?}", text.trim_end()),
+            )),
             None => {
                 let found = self.foreign_content();
-                if let Some(found) = found.map_err(|e| unusable(&self.root, &e))? {
-                    return Err(refusal(
-                        "foreign-folder",
+                if let Some(found) = found.map_err(|e| Stop::unusable(&self.root, &e))? {
+                    return Err(Stop::new(
+                        StopReason::ForeignFolder,
                         format!(
                             "{} holds {found} but no `format` file: it is not a data folder of \
                              seqd, or part of it was deleted; give this node an empty folder",
@@ -176,7 +178,7 @@ impl Folder {
                     ));
                 }
                 replace_file(&*self.disk, &path, format!("{FORMAT}\n").as_bytes())
-                    .map_err(|e| unusable(&path, &e))
+                    .map_err(|e| Stop::unusable(&path, &e))
             }
         }
     }
@@ -203,16 +205,15 @@ impl Folder {
         let Some(record) = self.read_checked::<RefusedRecord>(&path)? else {
             return Ok(());
         };
-        let code = match record.code.as_str() {
-            "node-removed" => "node-removed",
-            "superseded" => "superseded",
-            _ => "stale-folder",
-        };
-        Err(refusal(code, record.message))
+        let reason = StopReason::of_code(&record.code).filter(|reason| reason.is_final());
+        Err(Stop::new(
+            reason.unwrap_or(StopReason::StaleFolder),
+            record.message,
+        ))
     }
 
     /// Lets another process, or another node of this one, use the folder.
-    pub(crate) fn unlock(&self) {
+    pub fn unlock(&self) {
         let Some(lock) = &self.lock else {
             return;
         };
@@ -222,37 +223,37 @@ impl Folder {
     }
 
     /// Marks the folder so that no later start asks again.
-    pub(crate) fn mark_refused(&self, stop: &Stop) -> io::Result<()> {
+    pub fn mark_refused(&self, code: &str, message: &str) -> io::Result<()> {
         let record = RefusedRecord {
-            code: stop.code.to_owned(),
-            message: stop.message.clone(),
+            code: code.to_owned(),
+            message: message.to_owned(),
         };
         self.write_checked(&self.root.join("refused"), &record)
     }
 
     /// Takes the mark away again: only for the tool that set it.
-    pub(crate) fn unmark_refused(&self) -> io::Result<()> {
+    pub fn unmark_refused(&self) -> io::Result<()> {
         self.disk.remove(&self.root.join("refused"))?;
         self.disk.sync_dir(&self.root)
     }
 
     /// The identity, where there is one.
-    pub(crate) fn identity(&self) -> Result<Option<Identity>, Stop> {
+    pub fn identity(&self) -> Result<Option<Identity>, Stop> {
         self.read_checked(&self.root.join("identity"))
     }
 
     /// Stores the identity; it is on the disk when this returns.
-    pub(crate) fn write_identity(&self, identity: &Identity) -> io::Result<()> {
+    pub fn write_identity(&self, identity: &Identity) -> io::Result<()> {
         self.write_checked(&self.root.join("identity"), identity)
     }
 
     /// Raises the boot number; it is on the disk when this returns.
-    pub(crate) fn raise_boot(&self) -> Result<u64, Stop> {
+    pub fn raise_boot(&self) -> Result<u64, Stop> {
         let path = self.root.join("boot");
         let record = self.read_checked::<BootRecord>(&path)?;
         let boot = record.map_or(0, |record| record.boot) + 1;
         self.write_checked(&path, &BootRecord { boot })
-            .map_err(|e| unusable(&path, &e))?;
+            .map_err(|e| Stop::unusable(&path, &e))?;
         Ok(boot)
     }
 
@@ -266,18 +267,18 @@ impl Folder {
     }
 
     /// The stored table of what the peers have acknowledged.
-    pub(crate) fn peers(&self) -> Result<Option<PeersRecord>, Stop> {
+    pub fn peers(&self) -> Result<Option<PeersRecord>, Stop> {
         self.read_checked(&self.root.join("peers"))
     }
 
     /// Stores that table.
-    pub(crate) fn write_peers(&self, record: &PeersRecord) -> io::Result<()> {
+    pub fn write_peers(&self, record: &PeersRecord) -> io::Result<()> {
         self.write_checked(&self.root.join("peers"), record)
     }
 
     /// Whether the log's folder is there and holds a segment. A disk that does not say is no
     /// answer: a log that cannot be seen is not lost.
-    pub(crate) fn has_log(&self) -> io::Result<bool> {
+    pub fn has_log(&self) -> io::Result<bool> {
         match self.disk.list(&self.wal()) {
             Ok(names) => Ok(names.iter().any(|name| name.ends_with(".seg"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -286,28 +287,28 @@ impl Folder {
     }
 
     /// The disk that it is on.
-    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+    pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
     /// The folder itself.
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Where the log is.
-    pub(crate) fn wal(&self) -> PathBuf {
+    pub fn wal(&self) -> PathBuf {
         self.root.join("wal")
     }
 
     /// Where snapshots are.
-    pub(crate) fn snapshots(&self) -> PathBuf {
+    pub fn snapshots(&self) -> PathBuf {
         self.root.join("snap")
     }
 }
 
 /// The word in the mark of a folder that must not be started, if it has one.
-pub(crate) fn refused_code(disk: &dyn Disk, root: &Path) -> Result<Option<String>, Stop> {
+pub fn refused_code(disk: &dyn Disk, root: &Path) -> Result<Option<String>, Stop> {
     let record: Option<RefusedRecord> = read_checked(disk, &root.join("refused"))?;
     Ok(record.map(|record| record.code))
 }
@@ -318,84 +319,17 @@ fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> Result<Option<T>,
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(None),
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-            return Err(damaged(path, &e.to_string()));
+            return Err(Stop::damaged(path, &e.to_string()));
         }
-        Err(e) => return Err(unusable(path, &e)),
+        Err(e) => return Err(Stop::unusable(path, &e)),
     };
     codec::unseal(&bytes).map(Some).map_err(|error| {
         if error.is_newer() {
-            unusable(path, &newer(error.to_string()))
+            Stop::unusable(path, &newer(error.to_string()))
         } else {
-            damaged(path, &error.to_string())
+            Stop::damaged(path, &error.to_string())
         }
     })
-}
-
-/// Stops a node whose folder must not be used: starting again does not help.
-pub(crate) fn refusal(code: &'static str, message: String) -> Stop {
-    Stop {
-        exit: 9,
-        code,
-        message,
-    }
-}
-
-/// Stops a node whose disk failed.
-pub(crate) fn disk_failure(what: &str, error: &io::Error) -> Stop {
-    use io::ErrorKind;
-    let (exit, code, way_out) = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
-            10,
-            "disk-full",
-            "make room on its file system and start it again",
-        ),
-        ErrorKind::InvalidData => (
-            10,
-            "corrupt",
-            "remove this member and add the machine again with an empty folder",
-        ),
-        _ if is_newer(error) => (
-            9,
-            "newer-format",
-            "start the version of seqd that wrote it, or a newer one",
-        ),
-        // Nothing was tried, so nothing is in doubt.
-        ErrorKind::PermissionDenied => (
-            1,
-            "start-failed",
-            "give the folder and all in it to the user that seqd runs as, and start it again",
-        ),
-        ErrorKind::ReadOnlyFilesystem => (
-            10,
-            "fsync-failed",
-            "mount its file system for writing and start it again; if the system itself made it \
-             read-only, check the disk first",
-        ),
-        _ => (
-            10,
-            "fsync-failed",
-            "check the disk; what is on it is taken as it is found at the next start",
-        ),
-    };
-    Stop {
-        exit,
-        code,
-        message: format!("{what}: {error}; {way_out}"),
-    }
-}
-
-/// Stops a node that found itself in a state that must not be.
-pub(crate) fn invariant(what: String) -> Stop {
-    Stop {
-        exit: 10,
-        code: "invariant",
-        message: what,
-    }
-}
-
-/// Stops a node whose disk does not let it use a file or a folder.
-pub(crate) fn unusable(path: &Path, error: &io::Error) -> Stop {
-    disk_failure(&format!("cannot use {}", path.display()), error)
 }
 
 /// Makes the folder, or makes sure that its name stays. Where the folder above it may not be read,
@@ -405,19 +339,6 @@ fn create_root(disk: &dyn Disk, root: &Path) -> io::Result<()> {
     match create_dir_durable(disk, root) {
         Err(error) if was_there && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         done => done,
-    }
-}
-
-/// Stops a node one of whose small files is not what was written.
-fn damaged(path: &Path, why: &str) -> Stop {
-    Stop {
-        exit: 10,
-        code: "corrupt",
-        message: format!(
-            "{} is damaged ({why}); remove this member (`seqd member remove NAME`), empty its \
-             folder and add it again",
-            path.display()
-        ),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-use crate::types::{LogId, StoredMembership, Vote};
+use seqd_store::records::{LogIdRecord, StoredMembershipRecord, VoteRecord};
 
 /// A data folder as it lies there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -111,12 +111,9 @@ pub struct EntryId {
     pub term: u64,
 }
 
-impl EntryId {
-    pub(crate) fn of(id: LogId) -> Self {
-        Self {
-            index: id.index(),
-            term: **id.committed_leader_id(),
-        }
+impl From<LogIdRecord> for EntryId {
+    fn from(LogIdRecord { term, index }: LogIdRecord) -> Self {
+        Self { index, term }
     }
 }
 
@@ -132,11 +129,11 @@ pub struct VoteReport {
     pub committed: bool,
 }
 
-impl VoteReport {
-    pub(crate) fn of(vote: Vote) -> Self {
+impl From<VoteRecord> for VoteReport {
+    fn from(vote: VoteRecord) -> Self {
         Self {
-            term: vote.leader_id.term,
-            node: vote.leader_id.voted_for,
+            term: vote.term,
+            node: vote.node,
             committed: vote.committed,
         }
     }
@@ -246,9 +243,10 @@ pub struct Sizes {
 }
 
 /// The members of a membership, by ID.
-pub(super) fn members(membership: &StoredMembership) -> Vec<MemberReport> {
-    let voters: Vec<u64> = membership.voter_ids().collect();
-    let members = membership.nodes().map(|(id, member)| MemberReport {
+pub(super) fn members(stored: &StoredMembershipRecord) -> Vec<MemberReport> {
+    let voters = stored.membership.voters();
+    let nodes = stored.membership.nodes.iter();
+    let members = nodes.map(|(id, member)| MemberReport {
         id: *id,
         name: member.name.clone(),
         peer: member.peer.clone(),

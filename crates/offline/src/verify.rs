@@ -11,14 +11,14 @@ use seqd_wal::Inspection;
 use serde::Serialize;
 
 use super::checkpoint::Unseen;
-use super::inspect::{DISK, NO_FORMAT, below, entry_id, format_of, log_report, names, small_file};
+use super::inspect::{DISK, NO_FORMAT, below, format_of, log_report, names, small_file};
 use super::replay;
 use super::reports::{CheckpointReport, EntryId, LogReport, Problem, Torn};
 use super::snapshot::{SnapshotReport, read_snapshot};
 use super::{FolderLock, OfflineError, checkpoint};
-use crate::peers::file::PeersRecord;
-use crate::records;
-use crate::storage::folder::{BootRecord, Identity, RefusedRecord};
+use seqd_store::folder::{BootRecord, Identity, RefusedRecord};
+use seqd_store::records;
+use seqd_store::records::PeersRecord;
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -138,9 +138,9 @@ impl Checks<'_> {
     fn small_files(&mut self) -> Option<Identity> {
         let root = self.root;
         let known = |format: &String| match format.as_str() {
-            crate::storage::folder::FORMAT => Check::ok("format", format),
+            seqd_store::folder::FORMAT => Check::ok("format", format),
             other => {
-                let known = crate::storage::folder::FORMAT;
+                let known = seqd_store::folder::FORMAT;
                 Check::bad(
                     "format",
                     format!("it says {other:?}, known here is {known:?}"),
@@ -242,7 +242,7 @@ impl Checks<'_> {
             let entry = log.entry(index).map(|bytes| bytes.unwrap_or_default());
             let found = entry
                 .and_then(|bytes| records::decode_entry(&bytes))
-                .map(|entry| entry_id(&entry));
+                .map(|entry| entry.id);
             let wrong = match found {
                 Ok(found) if found.index != index => format!("it is entry {}", found.index),
                 Ok(found) if found.term < term => {

@@ -34,8 +34,9 @@ pub use reports::{
     Problem, RefusedReport, SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 pub use restore::{Restore, RestoreOptions};
+pub use seqd_store::records::Member;
 pub use snapshot::{Records, SnapshotReport, read_snapshot};
-pub use takeover::{NewMember, SequenceTakeover, Takeover, Wishes};
+pub use takeover::{SequenceTakeover, Takeover, Wishes};
 pub use verify::{Check, Verdict, verify_folder};
 
 use seqd_store::faults::is_newer;

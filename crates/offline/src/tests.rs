@@ -15,7 +15,7 @@ use seqd_state::StateLoader;
 
 use super::checkpoint::Unseen;
 use super::*;
-use crate::storage::folder::Folder;
+use seqd_store::folder::Folder;
 
 fn checks(root: &Path) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -324,7 +324,7 @@ fn a_snapshot_is_read_in_full_and_its_damage_has_a_place() {
 
 #[test]
 fn a_folder_of_the_first_format_is_sound_and_left_as_it_was() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/data-v1");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../raft/tests/golden/data-v1");
     let before = files(&root);
     assert_eq!(bad(&root), [""; 0]);
     let report = inspect_folder(&root).unwrap();

@@ -154,7 +154,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::storage::folder::Folder;
+    use seqd_store::folder::Folder;
 
     #[test]
     fn a_node_and_a_tool_exclude_each_other() {
@@ -169,7 +169,7 @@ mod tests {
         let stop = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path())
             .err()
             .unwrap();
-        assert_eq!(stop.code, "folder-in-use");
+        assert_eq!(stop.code(), "folder-in-use");
         assert!(FolderLock::to_change(dir.path()).is_err());
         drop((one, two));
         FolderLock::to_change(dir.path()).unwrap();

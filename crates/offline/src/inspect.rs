@@ -12,11 +12,10 @@ use super::reports::{
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 use super::{FolderLock, OfflineError, checkpoint};
-use crate::peers::file::PeersRecord;
-use crate::records::{self, LogIdRecord, VoteRecord};
-use crate::storage::folder::{BootRecord, Identity, RefusedRecord};
-use crate::types::{LogId, Vote};
 use seqd_store::checkpoint::folder_bytes;
+use seqd_store::folder::{BootRecord, Identity, RefusedRecord};
+use seqd_store::records::PeersRecord;
+use seqd_store::records::{self, LogIdRecord, VoteRecord};
 use seqd_store::snapshot_file::{self, SnapshotFile};
 
 /// The most bytes of a small file.
@@ -190,7 +189,7 @@ pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Probl
     };
     let mut mark = |what: &str, bytes: Option<&Vec<u8>>| -> Option<EntryId> {
         match records::decode::<LogIdRecord>(bytes?) {
-            Ok(id) => Some(EntryId::of(LogId::from(id))),
+            Ok(id) => Some(id.into()),
             Err(error) => {
                 record(what, error.to_string());
                 None
@@ -202,14 +201,14 @@ pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Probl
     let vote = log.vote.as_ref().and_then(|bytes| {
         let decoded = records::decode::<VoteRecord>(bytes);
         let vote = decoded.map_err(|error| record("the vote", error.to_string()));
-        vote.ok().map(|vote| VoteReport::of(Vote::from(vote)))
+        vote.ok().map(VoteReport::from)
     });
     let mut entry = |index: u64| -> Option<EntryId> {
         let read = log
             .entry(index)
             .and_then(|bytes| bytes.map(|bytes| records::decode_entry(&bytes)).transpose());
         match read {
-            Ok(entry) => entry.map(|entry| entry_id(&entry)),
+            Ok(entry) => entry.map(|entry| entry.id.into()),
             Err(error) => {
                 record(&format!("entry {index}"), error.to_string());
                 None
@@ -243,12 +242,6 @@ pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Probl
         }),
         damage: log.damage.as_ref().map(ToString::to_string),
     }
-}
-
-/// The place of an entry.
-pub(super) fn entry_id(entry: &crate::types::Entry) -> EntryId {
-    use openraft::entry::RaftEntry;
-    EntryId::of(entry.log_id())
 }
 
 fn summary(file: String, found: &SnapshotFile) -> SnapshotSummary {

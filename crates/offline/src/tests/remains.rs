@@ -13,9 +13,9 @@ use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 use super::fixture::{APPLIED, Fixture, Plan, SNAPSHOTS};
 use super::takeovers::{OLD, SAID, assert_recovered, interrupted, mark, planned, recovery};
 use super::{bad, files, flip};
-use crate::offline::takeover::Source;
-use crate::offline::*;
-use crate::storage::folder::{Folder, refusal};
+use crate::takeover::Source;
+use crate::*;
+use seqd_store::folder::Folder;
 
 #[track_caller]
 fn assert_refused(root: &Path, parts: &[&str]) {
@@ -264,8 +264,8 @@ fn a_mark_that_is_not_a_recovery_s_stays_whatever_a_recovery_left() {
         planned(&root).carry_out(SAID).unwrap();
         leave_rest(&root);
         let folder = Folder::open(Arc::new(OsDisk), &root).unwrap();
-        let stop = refusal(code, "it must never start again".to_owned());
-        folder.mark_refused(&stop).unwrap();
+        let why = "it must never start again";
+        folder.mark_refused(code, why).unwrap();
         drop(folder);
         let before = files(&root);
         let refused = recovery(&root, Some(0)).err().unwrap();
@@ -276,13 +276,13 @@ fn a_mark_that_is_not_a_recovery_s_stays_whatever_a_recovery_left() {
         let (_fixture, root) = interrupted("successor", |_| true);
         let disk = Arc::new(OsDisk);
         let folder = Folder::of_tool(disk, &root, "recovery-unfinished").unwrap();
-        folder.mark_refused(&stop).unwrap();
+        folder.mark_refused(code, why).unwrap();
         let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
             panic!("{code}: the new folder is whole");
         };
         unfinished.finish().unwrap();
         let refused = Folder::open(Arc::new(OsDisk), &root).err().unwrap();
-        assert_eq!(refused.code, code);
+        assert_eq!(refused.code(), code);
     }
 }
 

@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use openraft::entry::RaftEntry as _;
 use seqd_disk::Kind;
 use seqd_state::State;
 use seqd_wal::Inspection;
@@ -18,10 +17,9 @@ use super::checkpoint::{self, Unseen};
 use super::reports::Problem;
 use super::takeover::{Source, from_io};
 use super::{OfflineError, restore};
-use crate::records::{self, LogIdRecord};
-use crate::storage::folder::{Folder, Identity};
-use crate::types::{LogId, Payload, StoredMembership, position_of};
 use seqd_store::faults::is_of_the_machine;
+use seqd_store::folder::{Folder, Identity};
+use seqd_store::records::{self, EntryPayload, LogIdRecord, StoredMembershipRecord};
 use seqd_store::snapshot_file;
 
 /// The state as far as this folder knows it.
@@ -39,7 +37,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     }
     let mut notes = Vec::new();
     let mut source = newest_snapshot(folder, identity, &mut notes)?;
-    let behind = |source: &Option<Source>| source.as_ref().map_or(0, |s| s.position.index() + 1);
+    let behind = |source: &Option<Source>| source.as_ref().map_or(0, |s| s.position.index + 1);
     let is_gap = log.next_index() > behind(&source) && log.first_index() > behind(&source);
     if is_gap {
         source = Some(from_checkpoint(folder, identity, &log)?);
@@ -57,7 +55,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
     };
     // A log that goes on behind the checkpoint is no older one.
     if !is_gap {
-        notes.extend(check_complete(folder, identity, source.position.index())?);
+        notes.extend(check_complete(folder, identity, source.position.index)?);
     }
     let proven = log
         .committed
@@ -67,7 +65,7 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         .map_err(from_io(root))?
         .map_or(0, |id| id.index)
         .max(first.saturating_sub(1));
-    source.unproven_entries = source.position.index().saturating_sub(proven);
+    source.unproven_entries = source.position.index.saturating_sub(proven);
     source.path = root.to_owned();
     source.ancestors.clone_from(&identity.ancestors);
     source.notes = notes;
@@ -134,7 +132,7 @@ fn from_checkpoint(
     }) else {
         return Err(gap("holds nothing"));
     };
-    let held = position.index();
+    let held = position.index;
     if begins > held + 1 {
         return Err(gap(&format!("ends at {held}")));
     }
@@ -216,24 +214,27 @@ fn apply(source: &mut Option<Source>, log: &Inspection, index: u64) -> io::Resul
         io::Error::new(io::ErrorKind::InvalidData, text)
     };
     let entry = records::decode_entry(&log.entry(index)?.ok_or_else(lost)?)?;
-    let id: LogId = entry.log_id();
+    let id = entry.id;
     let source = source.get_or_insert_with(|| Source {
         path: PathBuf::new(),
         state: State::new(),
         position: id,
-        membership: StoredMembership::default(),
+        membership: StoredMembershipRecord::default(),
         unproven_entries: 0,
         ancestors: Vec::new(),
         notes: Vec::new(),
     });
     match &entry.payload {
-        Payload::Blank => {}
-        Payload::Normal(proposal) => {
-            let membership = position_of(&source.membership);
-            source.state.apply(&proposal.0, membership);
+        EntryPayload::Blank => {}
+        EntryPayload::Normal(entry) => {
+            let membership = source.membership.log_id.map(Into::into);
+            source.state.apply(entry, membership);
         }
-        Payload::Membership(membership) => {
-            source.membership = StoredMembership::new(Some(id), membership.clone());
+        EntryPayload::Membership(membership) => {
+            source.membership = StoredMembershipRecord {
+                log_id: Some(id),
+                membership: membership.clone(),
+            };
         }
     }
     source.position = id;

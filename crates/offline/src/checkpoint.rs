@@ -13,10 +13,9 @@ use seqd_state::StateLoader;
 use super::OfflineError;
 use super::inspect::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
-use crate::storage::checkpointer::restore_position;
-use crate::types::{LogId, StoredMembership};
 use seqd_store::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use seqd_store::faults::is_newer;
+use seqd_store::records::{LogIdRecord, StoredMembershipRecord, restore_position};
 
 const CURRENT: &str = "CURRENT";
 
@@ -67,9 +66,9 @@ pub(super) struct Seen<R> {
     /// The folder below the node's.
     folder: String,
     /// The last entry that is in it.
-    pub(super) applied: Option<LogId>,
+    pub(super) applied: Option<LogIdRecord>,
     /// The members at that entry.
-    pub(super) membership: StoredMembership,
+    pub(super) membership: StoredMembershipRecord,
     digest: u128,
     /// What took in its rows.
     pub(super) rows: R,
@@ -80,7 +79,7 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
     let seen = look_in::<Rows>(&std::env::temp_dir(), root, cluster_id)?;
     Ok(seen.map(|seen| CheckpointReport {
         folder: seen.folder,
-        applied: seen.applied.map(EntryId::of),
+        applied: seen.applied.map(EntryId::from),
         rows: seen.rows.0,
         digest: seqd_state::Digest(seen.digest).to_string(),
         members: members(&seen.membership),

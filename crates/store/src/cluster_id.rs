@@ -1,0 +1,45 @@
+//! Cluster IDs: ULIDs, drawn once by the node that bootstraps or restores a cluster.
+
+use seqd_state::idgen::WallMs;
+use ulid::Ulid;
+
+use crate::stop::Stop;
+
+/// The time in a cluster's ID, Unix milliseconds; `None` if it is no ULID.
+pub fn time_of_id(id: &str) -> Option<u64> {
+    Ulid::from_string(id).ok().map(|id| id.timestamp_ms())
+}
+
+/// A new cluster's ID.
+pub fn cluster_id_at(wall: WallMs) -> Result<String, Stop> {
+    let mut random = [0; 16];
+    fill_random(&mut random)?;
+    Ok(Ulid::from_parts(wall.0, u128::from_be_bytes(random)).to_string())
+}
+
+/// Random bytes from the operating system.
+pub fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {
+    getrandom::fill(bytes)
+        .map_err(|e| Stop::invariant(format!("the operating system gives no random bytes: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_id_carries_the_time_at_which_it_was_drawn() {
+        let at = 1_795_228_001_118;
+        let id = cluster_id_at(WallMs(at)).unwrap();
+        assert_eq!((id.len(), time_of_id(&id)), (26, Some(at)));
+        assert_ne!(cluster_id_at(WallMs(at)).unwrap(), id);
+        for none in ["", "01CLUSTER", "01M8149ECQPHRF4CV5EADZTYP!"] {
+            assert_eq!(time_of_id(none), None, "{none}");
+        }
+        // Drawn before these IDs were made by a library.
+        assert_eq!(
+            time_of_id("01M8149ECQPHRF4CV5EADZTYP7"),
+            Some(1_795_334_388_119)
+        );
+    }
+}

@@ -1,0 +1,332 @@
+//! The bytes of everything that a log, a checkpoint and a snapshot hold of consensus: plain mirrors
+//! with a kind and a version, so that no type of a library has to keep its shape.
+//!
+//! Kinds 96 to 127 of the codec belong to this file, to the folder's small files and to the peers'
+//! messages; 64 to 95 to checkpoints and snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use seqd_state::codec::{self, Bytes, CodecError, Versioned};
+use seqd_state::{EncodedEntry, EntryV1, LogPosition};
+use serde::{Deserialize, Serialize};
+
+use crate::faults::newer;
+
+/// A vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoteRecord {
+    pub term: u64,
+    pub node: u64,
+    /// Whether that node is known to have won.
+    pub committed: bool,
+}
+
+impl Versioned for VoteRecord {
+    const KIND: u8 = 96;
+    const VERSION: u8 = 1;
+}
+
+/// A place in the log: the term of the leader that wrote the entry, and its index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LogIdRecord {
+    pub term: u64,
+    pub index: u64,
+}
+
+impl Versioned for LogIdRecord {
+    const KIND: u8 = 97;
+    const VERSION: u8 = 1;
+}
+
+impl From<LogIdRecord> for LogPosition {
+    fn from(LogIdRecord { term, index }: LogIdRecord) -> Self {
+        Self { term, index }
+    }
+}
+
+/// Where a member is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    pub name: String,
+    /// Its peer address, `HOST:PORT`.
+    pub peer: String,
+    /// Its client address, `http://HOST:PORT`.
+    pub http: String,
+}
+
+/// A member that founded the cluster, or that a node joined, as the node's identity keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Founder {
+    pub node: u64,
+    pub name: String,
+    pub peer: String,
+    pub http: String,
+}
+
+/// The voters of each (joint) configuration, and all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MembershipRecord {
+    pub configs: Vec<BTreeSet<u64>>,
+    pub nodes: BTreeMap<u64, Member>,
+}
+
+impl MembershipRecord {
+    /// One member, which votes.
+    pub fn of_one(node: u64, member: Member) -> Self {
+        Self {
+            configs: vec![[node].into()],
+            nodes: [(node, member)].into(),
+        }
+    }
+
+    pub fn voters(&self) -> BTreeSet<u64> {
+        self.configs.iter().flatten().copied().collect()
+    }
+
+    /// Refuses a configuration without voters, and a voter that is no node.
+    fn check(&self) -> io::Result<()> {
+        if self.configs.iter().any(BTreeSet::is_empty) {
+            return Err(invalid("a configuration without voters"));
+        }
+        match self.voters().iter().find(|id| !self.nodes.contains_key(id)) {
+            Some(id) => Err(invalid(&format!("voter {id} is no member"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A membership and the entry that set it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredMembershipRecord {
+    pub log_id: Option<LogIdRecord>,
+    pub membership: MembershipRecord,
+}
+
+impl Versioned for StoredMembershipRecord {
+    const KIND: u8 = 98;
+    const VERSION: u8 = 1;
+}
+
+/// What a log entry carries.
+#[derive(Clone, Debug)]
+pub enum EntryPayload {
+    Blank,
+    Normal(Arc<EncodedEntry>),
+    Membership(MembershipRecord),
+}
+
+/// A log entry.
+#[derive(Clone, Debug)]
+pub struct LogEntry {
+    pub id: LogIdRecord,
+    pub payload: EntryPayload,
+}
+
+/// A log entry as stored and sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EntryRecord {
+    id: LogIdRecord,
+    payload: PayloadRecord,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum PayloadRecord {
+    Blank,
+    /// Version 1 of the state's entry, without its two bytes in front and without a length.
+    Normal(EntryV1),
+    Membership(MembershipRecord),
+    /// The state's entry in a later version, with them. Not in version 1 of the record.
+    Framed(Bytes),
+}
+
+impl Versioned for EntryRecord {
+    const KIND: u8 = 99;
+    const VERSION: u8 = 2;
+
+    fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
+        match version {
+            1 | 2 => codec::from_body(Self::KIND.into(), body, Self::MAX_BYTES),
+            _ => Err(codec::never_written(Self::KIND.into(), version)),
+        }
+    }
+
+    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        let kind = Self::KIND.into();
+        match (version, &self.payload) {
+            (1, PayloadRecord::Framed(_)) => Err(CodecError::NotInVersion { kind, version }),
+            _ => codec::to_body(kind, self, bytes),
+        }
+    }
+}
+
+impl EntryRecord {
+    /// The lowest version that has such a payload: what an older program can read, it shall.
+    fn version(&self) -> u8 {
+        match self.payload {
+            PayloadRecord::Framed(_) => 2,
+            _ => 1,
+        }
+    }
+
+    pub fn restore(self) -> io::Result<LogEntry> {
+        let payload = match self.payload {
+            PayloadRecord::Blank => EntryPayload::Blank,
+            PayloadRecord::Normal(entry) => {
+                let entry = EncodedEntry::of_first_version(entry).map_err(not_decoded)?;
+                EntryPayload::Normal(Arc::new(entry))
+            }
+            PayloadRecord::Framed(bytes) => {
+                let entry = EncodedEntry::decode(bytes).map_err(not_decoded)?;
+                EntryPayload::Normal(Arc::new(entry))
+            }
+            PayloadRecord::Membership(membership) => {
+                membership.check()?;
+                EntryPayload::Membership(membership)
+            }
+        };
+        let id = self.id;
+        Ok(LogEntry { id, payload })
+    }
+}
+
+impl LogEntry {
+    pub fn record(&self) -> io::Result<EntryRecord> {
+        let payload = match &self.payload {
+            EntryPayload::Blank => PayloadRecord::Blank,
+            EntryPayload::Normal(entry) => match entry.first_version().map_err(not_decoded)? {
+                Some(entry) => PayloadRecord::Normal(entry),
+                None => PayloadRecord::Framed(entry.bytes().clone()),
+            },
+            EntryPayload::Membership(membership) => PayloadRecord::Membership(membership.clone()),
+        };
+        let id = self.id;
+        Ok(EntryRecord { id, payload })
+    }
+
+    /// The bytes of it: the same in the log and between peers.
+    pub fn encode(&self) -> io::Result<Vec<u8>> {
+        let record = self.record()?;
+        codec::encode_version(&record, record.version()).map_err(|e| not_encoded(&e))
+    }
+}
+
+/// What a node has on its disk for certain, in the order in which one node's votes may follow each
+/// other: a term gets one vote, and then the leader that won the term, who may be somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+pub struct Ballot {
+    pub term: u64,
+    pub committed: bool,
+    pub node: u64,
+}
+
+impl From<VoteRecord> for Ballot {
+    fn from(vote: VoteRecord) -> Self {
+        Self {
+            term: vote.term,
+            committed: vote.committed,
+            node: vote.node,
+        }
+    }
+}
+
+/// What a node has on its disk, for certain: compared by the vote first. Under a higher vote the
+/// last log ID may be lower, for a new leader may cut off what was never committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+pub struct Shown {
+    pub vote: Option<Ballot>,
+    pub last: Option<LogIdRecord>,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vote {
+            Some(vote) if vote.committed => {
+                write!(f, "term {} led by node {}", vote.term, vote.node)
+            }
+            Some(vote) => write!(f, "term {} and a vote for node {}", vote.term, vote.node),
+            None => f.write_str("no term"),
+        }?;
+        match self.last {
+            Some(last) => write!(f, ", entry {} of term {}", last.index, last.term),
+            None => f.write_str(", no entry"),
+        }
+    }
+}
+
+/// One start of a node: how often its folder was started, and the number drawn at that start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    pub boot: u64,
+    pub nonce: u64,
+}
+
+/// What is known of one other node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerRecord {
+    /// The latest start that was seen of it.
+    pub start: Start,
+    /// The most that this start has shown.
+    pub shown: Shown,
+    /// The most that the starts before it have shown.
+    pub before: Shown,
+}
+
+/// The table of what the other nodes have acknowledged, as stored.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeersRecord {
+    /// Whose nodes these are: a restored cluster numbers its nodes anew.
+    pub cluster_id: String,
+    pub rows: Vec<(u64, PeerRecord)>,
+}
+
+impl Versioned for PeersRecord {
+    const KIND: u8 = 103;
+    const VERSION: u8 = 1;
+}
+
+/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot; no bytes are the
+/// ID of nothing applied.
+pub fn restore_position(
+    log_id: &[u8],
+    membership: &[u8],
+) -> io::Result<(Option<LogIdRecord>, StoredMembershipRecord)> {
+    let id = (!log_id.is_empty()).then(|| decode::<LogIdRecord>(log_id));
+    let stored: StoredMembershipRecord = decode(membership)?;
+    stored.membership.check()?;
+    Ok((id.transpose()?, stored))
+}
+
+/// Reads one log entry.
+pub fn decode_entry(bytes: &[u8]) -> io::Result<LogEntry> {
+    decode::<EntryRecord>(bytes)?.restore()
+}
+
+/// `codec::encode` with an I/O error.
+pub fn encode<T: Versioned>(value: &T) -> io::Result<Vec<u8>> {
+    codec::encode(value).map_err(|e| not_encoded(&e))
+}
+
+/// `codec::decode` with an I/O error. The checksum of what comes from a disk was right.
+pub fn decode<T: Versioned>(bytes: &[u8]) -> io::Result<T> {
+    codec::decode(bytes).map_err(not_decoded)
+}
+
+/// What cannot be encoded is too large or not in the version: never the disk's fault.
+fn not_encoded(error: &CodecError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error.to_string())
+}
+
+fn not_decoded(error: CodecError) -> io::Error {
+    if error.is_newer() {
+        newer(error.to_string())
+    } else {
+        invalid(&error.to_string())
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}

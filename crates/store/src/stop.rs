@@ -1,0 +1,283 @@
+//! Why a node ends: the one table from reason to code, exit code and way out.
+//!
+//! Whoever meets an error classifies it where it happens, by the kind and the number of the system's
+//! error and never by its text.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use seqd_wal::{FailedStep, WalError, WalFailure};
+
+use crate::faults::{is_newer, is_of_the_kernel, is_out_of_handles};
+
+/// Why a node ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StopReason {
+    /// It was asked to.
+    Stopped,
+    /// The folder of a member lost its log or its identity.
+    WipedVoter,
+    /// The folder is not one of seqd, or of another cluster or node.
+    ForeignFolder,
+    /// The folder is an older copy of a node's.
+    StaleFolder,
+    /// The node was removed from its cluster.
+    NodeRemoved,
+    /// A newer version of seqd wrote what was met.
+    NewerFormat,
+    /// Another process uses the folder.
+    FolderInUse,
+    /// The cluster was restored elsewhere under another identity.
+    Superseded,
+    /// The disk failed.
+    FsyncFailed,
+    /// The disk is full.
+    DiskFull,
+    /// What is on the disk is not what was written.
+    Corrupt,
+    /// The process is in a state that must not be, or the system lacks what it needs.
+    Invariant,
+    /// Nothing was begun: a port, a permission, a thread.
+    StartFailed,
+}
+
+impl StopReason {
+    pub const ALL: [Self; 13] = [
+        Self::Stopped,
+        Self::WipedVoter,
+        Self::ForeignFolder,
+        Self::StaleFolder,
+        Self::NodeRemoved,
+        Self::NewerFormat,
+        Self::FolderInUse,
+        Self::Superseded,
+        Self::FsyncFailed,
+        Self::DiskFull,
+        Self::Corrupt,
+        Self::Invariant,
+        Self::StartFailed,
+    ];
+
+    /// The word after `code=` on the last line of stderr, and the process's exit code: 9 where
+    /// starting again does not help, 10 where the node failed.
+    const fn row(self) -> (&'static str, u8) {
+        match self {
+            Self::Stopped => ("stopped", 0),
+            Self::WipedVoter => ("wiped-voter", 9),
+            Self::ForeignFolder => ("foreign-folder", 9),
+            Self::StaleFolder => ("stale-folder", 9),
+            Self::NodeRemoved => ("node-removed", 9),
+            Self::NewerFormat => ("newer-format", 9),
+            Self::FolderInUse => ("folder-in-use", 9),
+            Self::Superseded => ("superseded", 9),
+            Self::FsyncFailed => ("fsync-failed", 10),
+            Self::DiskFull => ("disk-full", 10),
+            Self::Corrupt => ("corrupt", 10),
+            Self::Invariant => ("invariant", 10),
+            Self::StartFailed => ("start-failed", 1),
+        }
+    }
+
+    pub const fn code(self) -> &'static str {
+        self.row().0
+    }
+
+    pub const fn exit(self) -> u8 {
+        self.row().1
+    }
+
+    /// Whether the folder is marked, so that no later start asks the peers again.
+    pub const fn is_final(self) -> bool {
+        matches!(
+            self,
+            Self::NodeRemoved | Self::StaleFolder | Self::Superseded
+        )
+    }
+
+    /// The reason with this code.
+    pub fn of_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.code() == code)
+    }
+}
+
+/// Why this node ends, in full: the process prints it and exits with the reason's code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    pub reason: StopReason,
+    /// What happened and what to do.
+    pub message: String,
+}
+
+impl Stop {
+    pub fn new(reason: StopReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+
+    pub const fn code(&self) -> &'static str {
+        self.reason.code()
+    }
+
+    pub const fn exit(&self) -> u8 {
+        self.reason.exit()
+    }
+
+    /// A state that must not be.
+    pub fn invariant(what: impl Into<String>) -> Self {
+        Self::new(StopReason::Invariant, what)
+    }
+
+    /// Something failed with an error of the system.
+    pub fn of_io(what: &str, error: &io::Error) -> Self {
+        let (reason, way_out) = cause_of(error);
+        Self::new(reason, format!("{what}: {error}; {way_out}"))
+    }
+
+    /// The system does not let a file or a folder be used.
+    pub fn unusable(path: &Path, error: &io::Error) -> Self {
+        Self::of_io(&format!("cannot use {}", path.display()), error)
+    }
+
+    /// One of the folder's small files is not what was written.
+    pub fn damaged(path: &Path, why: &str) -> Self {
+        Self::new(
+            StopReason::Corrupt,
+            format!(
+                "{} is damaged ({why}); remove this member (`seqd member remove NAME`), empty its \
+                 folder and add it again",
+                path.display()
+            ),
+        )
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<&WalError> for Stop {
+    fn from(error: &WalError) -> Self {
+        match error {
+            WalError::Corrupt { .. } => Self::new(StopReason::Corrupt, error.to_string()),
+            WalError::NewerFormat { .. } => Self::new(StopReason::NewerFormat, error.to_string()),
+            WalError::Option { .. } => Self::invariant(error.to_string()),
+            WalError::Io {
+                path,
+                doing,
+                source,
+            } => Self::of_io(&format!("cannot {doing} {}", path.display()), source),
+        }
+    }
+}
+
+impl From<&WalFailure> for Stop {
+    fn from(failure: &WalFailure) -> Self {
+        // A number keeps what its kind does not say, such as too many open files.
+        let cause = match failure.errno {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => failure.to_io_error(),
+        };
+        let (reason, way_out) = match failure.step {
+            FailedStep::Panic => (
+                StopReason::Invariant,
+                "this is a fault of seqd and not of the disk: report it, and start it again",
+            ),
+            _ => cause_of(&cause),
+        };
+        let message = format!("the log could not be written: {failure}; {way_out}");
+        Self::new(reason, message)
+    }
+}
+
+/// What an error of the system means for the node, and what to do.
+fn cause_of(error: &io::Error) -> (StopReason, &'static str) {
+    use io::ErrorKind;
+    match error.kind() {
+        _ if is_newer(error) => (
+            StopReason::NewerFormat,
+            "start the version of seqd that wrote it, or a newer one",
+        ),
+        _ if is_out_of_handles(error) => (
+            StopReason::Invariant,
+            "the process or the system has too many files open: raise the limit (`ulimit -n`, \
+             LimitNOFILE) and start it again; nothing is wrong with the disk",
+        ),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
+            StopReason::DiskFull,
+            "make room on its file system and start it again",
+        ),
+        ErrorKind::InvalidData => (
+            StopReason::Corrupt,
+            "remove this member and add the machine again with an empty folder",
+        ),
+        ErrorKind::OutOfMemory => (
+            StopReason::Invariant,
+            "the system has no memory left: give it more and start it again",
+        ),
+        // The caller broke a rule of the store: a row or an entry that is too large, a checkpoint
+        // that goes back.
+        ErrorKind::InvalidInput if !is_of_the_kernel(error) => (
+            StopReason::Invariant,
+            "this is a fault of seqd and not of the disk: report it, and start it again",
+        ),
+        // Nothing was tried, so nothing is in doubt.
+        ErrorKind::PermissionDenied => (
+            StopReason::StartFailed,
+            "give the folder and all in it to the user that seqd runs as, and start it again",
+        ),
+        ErrorKind::ReadOnlyFilesystem => (
+            StopReason::FsyncFailed,
+            "mount its file system for writing and start it again; if the system itself made it \
+             read-only, check the disk first",
+        ),
+        _ => (
+            StopReason::FsyncFailed,
+            "check the disk; what is on it is taken as it is found at the next start",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::faults::{in_file, newer};
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own() {
+        for reason in StopReason::ALL {
+            assert_eq!(StopReason::of_code(reason.code()), Some(reason));
+        }
+    }
+
+    #[test]
+    fn the_system_s_errors_have_the_reasons_that_they_mean() {
+        let of = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+        for (error, expected) in [
+            (of(Errno::NOSPC), StopReason::DiskFull),
+            (of(Errno::DQUOT), StopReason::DiskFull),
+            (of(Errno::MFILE), StopReason::Invariant),
+            (of(Errno::NFILE), StopReason::Invariant),
+            (of(Errno::NOMEM), StopReason::Invariant),
+            (of(Errno::IO), StopReason::FsyncFailed),
+            (of(Errno::ROFS), StopReason::FsyncFailed),
+            (of(Errno::ACCESS), StopReason::StartFailed),
+            (newer("version 9"), StopReason::NewerFormat),
+            (of(Errno::INVAL), StopReason::FsyncFailed),
+            (
+                io::Error::new(io::ErrorKind::InvalidInput, "a row of 2 MiB"),
+                StopReason::Invariant,
+            ),
+        ] {
+            let named = in_file(Path::new("/data/wal/1.seg"), error);
+            let stop = Stop::of_io("the log could not be written", &named);
+            assert_eq!(stop.reason, expected, "{stop}");
+        }
+    }
+}
