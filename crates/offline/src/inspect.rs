@@ -127,7 +127,7 @@ impl FolderReport {
         for name in names(root) {
             if name.ends_with(".tmp") {
                 self.leftovers.push(name);
-            } else if name.starts_with("state-bad-") {
+            } else if name.starts_with("state-bad") {
                 self.set_aside.push(name);
             }
         }
@@ -289,7 +289,7 @@ fn sizes(root: &Path) -> Sizes {
         let part = match name.as_str() {
             "wal" => &mut sizes.log,
             "snap" => &mut sizes.snapshots,
-            name if name.starts_with("state-") && !name.starts_with("state-bad-") => {
+            name if name.starts_with("state-") && !name.starts_with("state-bad") => {
                 &mut sizes.checkpoint
             }
             _ => &mut sizes.other,

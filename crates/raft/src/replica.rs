@@ -22,15 +22,11 @@ use crate::storage::failure::StorageFailure;
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Healed, Storage};
 use crate::types::{Member, TypeConfig};
-use seqd_store::checkpoint::{self, Place};
 use seqd_store::first_error::FirstError;
 use seqd_store::folder::Identity;
 
 /// openraft's handle.
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
-
-/// How long a stop may make the next start quicker: with two million rows it takes two seconds.
-const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A replica that runs.
 pub(crate) struct Replica {
@@ -42,7 +38,6 @@ pub(crate) struct Replica {
     pub(crate) healed: Healed,
     failure: StorageFailure,
     checkpointer: Checkpointer,
-    place: Place,
     recovered: AtomicBool,
     pub(crate) leader_heard: Mutex<Option<Instant>>,
     pub(crate) election_max: Duration,
@@ -72,7 +67,7 @@ impl Replica {
             applied: Arc::clone(&applied),
             store: loaded.store,
             log: Box::new(wal.clone()),
-            place: place.clone(),
+            place,
             mark,
             pace: every_50_ms(),
             lost: FirstError::default(),
@@ -110,7 +105,6 @@ impl Replica {
             healed,
             failure,
             checkpointer,
-            place,
             recovered: AtomicBool::new(false),
             leader_heard: Mutex::new(None),
             election_max: context.settings.election.1,
@@ -175,18 +169,5 @@ impl Replica {
         tokio::task::spawn_blocking(move || wal.close())
             .await
             .map_err(io::Error::other)?
-    }
-
-    /// The very last of a clean stop, for the next start's sake; whether nobody uses the folder any
-    /// more.
-    pub(crate) async fn settle(&self) -> bool {
-        let place = self.place.clone();
-        let settle = move || checkpoint::settle(&place, SETTLE_LIMIT);
-        let settled = tokio::task::spawn_blocking(settle).await;
-        let settled = settled.map_err(io::Error::other).and_then(|done| done);
-        if let Err(error) = &settled {
-            tracing::info!(%error, "the next start of a large state may take a little longer");
-        }
-        !settled.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
     }
 }

@@ -101,16 +101,14 @@ async fn bring_up(folder: FolderOpen, background: Background) {
 /// and gives the folder free.
 pub(crate) async fn stop(started: &Started) {
     let context = &started.node.context;
-    let mut is_clean = false;
     if let Some(replica) = started.node.replica() {
         if replica.raft.as_leader().is_ok()
             && let Some(target) = leader::best_transfer_target(context, replica)
         {
             leader::transfer_leadership(replica, target).await;
         }
-        match replica.stop().await {
-            Ok(()) => is_clean = true,
-            Err(error) => tracing::error!(%error, "the disk did not take the last checkpoint"),
+        if let Err(error) = replica.stop().await {
+            tracing::error!(%error, "the disk did not take the last checkpoint");
         }
         if let Err(error) = tasks::peers_file::write(context) {
             tracing::warn!(%error, "the file `peers` was not written");
@@ -123,13 +121,7 @@ pub(crate) async fn stop(started: &Started) {
         task.abort();
     }
     tasks::peers_file::close(context);
-    let at_rest = match started.node.replica().filter(|_| is_clean) {
-        Some(replica) => replica.settle().await,
-        None => true,
-    };
-    if at_rest {
-        context.folder.unlock();
-    }
+    context.folder.unlock();
 }
 
 /// The folder is open and locked, and this start is counted in it.

@@ -7,13 +7,13 @@
 
 use std::io;
 
-use super::record::{CheckpointRecord, seal, unseal};
+use super::record::{seal, unseal};
 use super::{Change, Checkpoint};
 
 /// A checkpoint as bytes.
 pub fn encode(changes: &[Change], applied: &Checkpoint) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    put(&mut bytes, &[&seal(&CheckpointRecord::from(applied))?]);
+    put(&mut bytes, &[&seal(applied)?]);
     for (key, value) in changes {
         put(&mut bytes, &[key]);
         match value {
@@ -37,7 +37,7 @@ pub fn decode(
             _ => visit(key, None),
         }
     }
-    Ok(unseal::<CheckpointRecord>(record)?.into())
+    unseal(record)
 }
 
 fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {

@@ -104,10 +104,6 @@ impl Stores for FileStores {
         disk.sync_dir(folder)?;
         Ok((Box::new(store), format))
     }
-
-    fn settle(&self, _: &Arc<dyn Disk>, _: &Path, _: Instant) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl FileStore {
@@ -174,13 +170,6 @@ impl StateStore for FileStore {
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         self.rows
             .iter()
-            .try_for_each(|(key, value)| visit(key, value))
-    }
-
-    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
-        self.rows
-            .iter()
-            .rev()
             .try_for_each(|(key, value)| visit(key, value))
     }
 

@@ -1,9 +1,8 @@
 //! Which checkpoint folder is the current one, and what becomes of the others.
 //!
 //! A folder `state-<generation>` is built whole before `CURRENT` names it, and numbers only rise:
-//! whatever a crash leaves is either the old folder or the new one. A folder that cannot be
-//! believed is set aside as `state-bad-<generation>-<n>`, so that someone can look at it; the two
-//! newest of those are kept.
+//! whatever a crash leaves is either the old folder or the new one. A folder that cannot be used is
+//! renamed to `state-bad`, so that someone can look at it; the one before it goes.
 //!
 //! sled can hang or panic on a damaged folder, so an open runs on a thread of its own with a
 //! deadline. A thread that hangs is left behind: its folder has been renamed under it by then, and
@@ -17,18 +16,17 @@ use std::time::{Duration, Instant};
 
 use seqd_disk::{Disk, Kind, read_file, replace_file};
 
-use super::intake::{self, Intake};
 use super::record::Format;
 use super::sled_store::guarded;
-use super::{Checkpoint, Place, Row, StateStore, TakeRows};
+use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
 use crate::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
 /// not be read.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Set-aside folders that are kept: the last fault and the one before it.
-const KEPT_SET_ASIDE: usize = 2;
+/// The last folder that was set aside. Earlier versions numbered theirs: `state-bad-<generation>-<n>`.
+const BAD: &str = "state-bad";
 
 const CURRENT: &str = "CURRENT";
 const CURRENT_TMP: &str = "CURRENT.tmp";
@@ -129,24 +127,6 @@ pub(super) fn open_within<R: TakeRows>(
     }
 }
 
-/// Makes the next start of a large state quicker, after its store was closed: waits at most `limit`,
-/// and leaves a thread behind that takes longer.
-///
-/// # Errors
-/// Why it was not done; [`io::ErrorKind::TimedOut`] if a thread still is at it. Nothing depends on it.
-pub fn settle(place: &Place, limit: Duration) -> io::Result<()> {
-    let Current::Generation(generation) = read_current(&*place.disk, &place.data_dir)? else {
-        return Ok(());
-    };
-    let deadline = Instant::now() + limit;
-    let place = place.clone();
-    let settled = on_a_thread("checkpoint-settle", "settling", limit, move || {
-        let folder = place.data_dir.join(folder_name(generation));
-        place.stores.settle(&place.disk, &folder, deadline)
-    })?;
-    settled.ok_or_else(|| io::ErrorKind::TimedOut.into())
-}
-
 /// Makes the next generation without any row and makes it current.
 pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
     let (store, generation) = build(place, |_| Ok(()))?;
@@ -232,30 +212,16 @@ fn load_on_thread<R: TakeRows>(
         return load(place, generation, deadline);
     }
     let place = place.clone();
-    // The lock's own deadline is this one: a little more time lets its reason arrive.
-    let patience = limit + Duration::from_secs(1);
-    let loaded = on_a_thread("checkpoint-open", "opening", patience, move || {
-        load(&place, generation, deadline)
-    })?;
-    loaded.ok_or_else(|| io::Error::other(format!("it did not open within {limit:?}")))
-}
-
-/// Calls what may hang or panic on a thread of its own; none if it takes longer than `limit`, and the
-/// thread is left behind.
-fn on_a_thread<T: Send + 'static>(
-    name: &str,
-    what: &'static str,
-    limit: Duration,
-    call: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<Option<T>> {
     let (answer, answered) = mpsc::sync_channel(1);
     thread::Builder::new()
-        .name(name.to_owned())
+        .name("checkpoint-open".to_owned())
         .spawn(move || {
             // Nobody listens any more if the limit has passed.
-            let _ = answer.send(guarded(what, call));
+            let _ = answer.send(guarded("opening", || load(&place, generation, deadline)));
         })?;
-    answered.recv_timeout(limit).ok().transpose()
+    // The lock's own deadline is this one: a little more time lets its reason arrive.
+    let loaded = answered.recv_timeout(limit + Duration::from_secs(1));
+    loaded.map_err(|_| io::Error::other(format!("it did not open within {limit:?}")))?
 }
 
 fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::Result<Loaded<R>> {
@@ -268,17 +234,16 @@ fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::R
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    let intake = if place.stores.may_hang() {
-        intake::on_threads(&*store)?
-    } else {
-        intake::here(&*store)?
-    };
-    let Intake::<R> {
-        tally,
-        rows,
-        not_taken,
-    } = intake;
+    let (mut tally, mut rows, mut not_taken) = (Tally::default(), R::default(), None);
+    store.stream(&mut |key, value| {
+        let hash = tally.add(key, value);
+        if not_taken.is_none() {
+            not_taken = rows.hashed_row(key, value, hash).err();
+        }
+        Ok(())
+    })?;
     tally.expect(store.applied().map_or(0, |recorded| recorded.digest))?;
+    // A row that is no record is an error only where the rows are those that were recorded.
     not_taken.map_or(Ok(Loaded { store, rows }), Err)
 }
 
@@ -323,25 +288,18 @@ fn parse_folder(name: &str) -> Option<u64> {
     (folder_name(generation) == name).then_some(generation)
 }
 
-/// The generation and the number of a set-aside folder.
-fn parse_set_aside(name: &str) -> Option<(u64, u64)> {
-    let (generation, number) = name.strip_prefix("state-bad-")?.split_once('-')?;
-    Some((generation.parse().ok()?, number.parse().ok()?))
-}
-
-/// One above every generation that is here, set aside, or named by `CURRENT`.
+/// One above every generation that is here or named by `CURRENT`.
 fn next_generation(disk: &dyn Disk, data_dir: &Path) -> io::Result<u64> {
-    let names = disk.list(data_dir)?;
-    let folders = names.iter().filter_map(|name| parse_folder(name));
-    let set_aside = names
-        .iter()
-        .filter_map(|name| parse_set_aside(name))
-        .map(|(of, _)| of);
-    let newest = folders.chain(set_aside).max().unwrap_or(0);
+    let newest = newest_generation(disk, data_dir)?.unwrap_or(0);
     Ok(1 + match read_current(disk, data_dir)? {
         Current::Generation(current) => newest.max(current),
         Current::Missing | Current::Malformed => newest,
     })
+}
+
+fn newest_generation(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<u64>> {
+    let names = disk.list(data_dir)?;
+    Ok(names.iter().filter_map(|name| parse_folder(name)).max())
 }
 
 /// Removes every generation but `kept`, and what an interrupted flip left.
@@ -358,11 +316,7 @@ fn drop_generations(disk: &dyn Disk, data_dir: &Path, kept: Option<u64>) -> io::
 
 /// Without a `CURRENT` no folder can be believed, as it may be half built; the newest is kept.
 fn set_newest_aside<R>(disk: &dyn Disk, data_dir: &Path, why: String) -> io::Result<Opened<R>> {
-    let newest = disk
-        .list(data_dir)?
-        .iter()
-        .filter_map(|name| parse_folder(name))
-        .max();
+    let newest = newest_generation(disk, data_dir)?;
     let moved_to = newest
         .map(|generation| set_aside(disk, data_dir, generation))
         .transpose()?;
@@ -370,28 +324,15 @@ fn set_newest_aside<R>(disk: &dyn Disk, data_dir: &Path, why: String) -> io::Res
     Ok(Opened::SetAside { why, moved_to })
 }
 
-/// Renames a generation and drops the oldest set-aside folders.
+/// Renames a generation; what was set aside before goes.
 fn set_aside(disk: &dyn Disk, data_dir: &Path, generation: u64) -> io::Result<PathBuf> {
-    let mut kept: Vec<(u64, u64)> = disk
-        .list(data_dir)?
-        .iter()
-        .filter_map(|name| parse_set_aside(name))
-        .collect();
-    let taken = kept
-        .iter()
-        .filter(|(of, _)| *of == generation)
-        .map(|(_, number)| *number);
-    let number = 1 + taken.max().unwrap_or(0);
-    let path = |(of, number): (u64, u64)| data_dir.join(format!("state-bad-{of}-{number}"));
-
-    let moved_to = path((generation, number));
+    for name in disk.list(data_dir)? {
+        if name.starts_with(BAD) {
+            disk.remove_dir_all(&data_dir.join(name))?;
+        }
+    }
+    let moved_to = data_dir.join(BAD);
     disk.rename(&data_dir.join(folder_name(generation)), &moved_to)?;
     disk.sync_dir(data_dir)?;
-
-    kept.push((generation, number));
-    kept.sort_unstable();
-    for oldest in kept.iter().rev().skip(KEPT_SET_ASIDE) {
-        disk.remove_dir_all(&path(*oldest))?;
-    }
     Ok(moved_to)
 }

@@ -7,8 +7,8 @@
 //! open compares it before anything is used.
 //!
 //! This module knows rows and nothing else: log IDs and memberships are bytes to it. sled is named
-//! in `sled_store` alone; [`StateStore`] and [`Stores`] are the seam, and two other stores keep it
-//! honest: one in memory, and one in a file of the disk that a simulation brings.
+//! in `sled_store` alone; [`StateStore`] and [`Stores`] are the seam, and `file_store` is the second
+//! store behind it, in a file of the disk that a simulation brings.
 //!
 //! It does not decide when to write, does not hold back for the log's synced index, and does not
 //! say anything to people: the caller does.
@@ -17,9 +17,6 @@ pub mod batch;
 #[cfg(any(test, feature = "simulation"))]
 pub mod file_store;
 mod generation;
-mod intake;
-#[cfg(any(test, feature = "simulation"))]
-pub mod memory;
 mod record;
 mod sled_store;
 #[cfg(test)]
@@ -34,10 +31,11 @@ use std::time::Instant;
 
 use seqd_disk::Disk;
 use seqd_state::StateLoader;
+use serde::{Deserialize, Serialize};
 
 use crate::faults::newer;
 
-pub use generation::{Opened, create_empty, create_generation, open, settle};
+pub use generation::{Opened, create_empty, create_generation, open};
 pub use record::Format;
 pub use sled_store::{SledStores, folder_bytes};
 
@@ -60,7 +58,7 @@ pub type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
 pub const MAX_ROW_BYTES: usize = 1 << 20;
 
 /// What a checkpoint says of itself: one record beside the rows, in the same atomic batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Index of the last applied entry.
     pub index: u64,
@@ -92,9 +90,6 @@ pub trait StateStore: Send + Sync {
 
     /// Shows all rows of the state to `visit`, in key order.
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
-
-    /// The same from the last row back to the first.
-    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;
 
     /// Writes out what is buffered and lets go of the files.
     fn close(self: Box<Self>) -> io::Result<()>;
@@ -133,10 +128,6 @@ pub trait Stores: Send + Sync {
         folder: &Path,
         deadline: Instant,
     ) -> io::Result<(Box<dyn StateStore>, Format)>;
-
-    /// Does what makes the next open of a closed store quicker. Nothing depends on it, and it may be
-    /// cut off anywhere.
-    fn settle(&self, disk: &Arc<dyn Disk>, folder: &Path, deadline: Instant) -> io::Result<()>;
 }
 
 /// Where the checkpoints of a node are, and what keeps them.

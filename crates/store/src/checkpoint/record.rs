@@ -25,59 +25,10 @@ impl Versioned for Format {
     const MAX_BYTES: usize = 4 << 10;
 }
 
-/// [`Checkpoint`] as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CheckpointRecord {
-    index: u64,
-    log_id: Vec<u8>,
-    membership: Vec<u8>,
-    digest: u128,
-}
-
-impl Versioned for CheckpointRecord {
+impl Versioned for Checkpoint {
     const KIND: u8 = 65;
     const VERSION: u8 = 1;
     const MAX_BYTES: usize = 256 << 10;
-}
-
-impl CheckpointRecord {
-    pub(super) fn index(&self) -> u64 {
-        self.index
-    }
-}
-
-impl From<&Checkpoint> for CheckpointRecord {
-    fn from(applied: &Checkpoint) -> CheckpointRecord {
-        let Checkpoint {
-            index,
-            log_id,
-            membership,
-            digest,
-        } = applied.clone();
-        CheckpointRecord {
-            index,
-            log_id,
-            membership,
-            digest,
-        }
-    }
-}
-
-impl From<CheckpointRecord> for Checkpoint {
-    fn from(record: CheckpointRecord) -> Checkpoint {
-        let CheckpointRecord {
-            index,
-            log_id,
-            membership,
-            digest,
-        } = record;
-        Checkpoint {
-            index,
-            log_id,
-            membership,
-            digest,
-        }
-    }
 }
 
 /// The bytes of a record: the value, then the CRC of its bytes.
@@ -126,27 +77,24 @@ mod tests {
 
     #[test]
     fn golden_bytes_of_the_applied_record() {
-        let bytes = seal(&CheckpointRecord::from(&applied())).unwrap();
+        let bytes = seal(&applied()).unwrap();
         let mut body = vec![65, 1, 2, 1, 0, 0, 0, 0, 0, 0];
         body.extend([2, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
         body.extend([1, 0, 0, 0, 0, 0, 0, 0, 3]);
         body.extend(4_u128.to_le_bytes());
         assert_eq!(bytes[..body.len()], body);
-        assert_eq!(
-            Checkpoint::from(unseal::<CheckpointRecord>(&bytes).unwrap()),
-            applied()
-        );
+        assert_eq!(unseal::<Checkpoint>(&bytes).unwrap(), applied());
     }
 
     #[test]
     fn each_flipped_bit_of_a_record_is_found() {
-        let bytes = seal(&CheckpointRecord::from(&applied())).unwrap();
+        let bytes = seal(&applied()).unwrap();
         for position in 0..bytes.len() {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[position] ^= 1 << bit;
                 assert!(
-                    unseal::<CheckpointRecord>(&damaged).is_err(),
+                    unseal::<Checkpoint>(&damaged).is_err(),
                     "byte {position} bit {bit}"
                 );
             }
@@ -155,11 +103,11 @@ mod tests {
 
     #[test]
     fn a_newer_record_is_told_from_a_damaged_one() {
-        let mut body = codec::encode(&CheckpointRecord::from(&applied())).unwrap();
+        let mut body = codec::encode(&applied()).unwrap();
         body[1] = 2;
         let crc = crc32c::crc32c(&body);
         body.extend(crc.to_le_bytes());
-        let error = unseal::<CheckpointRecord>(&body).unwrap_err();
+        let error = unseal::<Checkpoint>(&body).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert_eq!(
             unseal::<Format>(&[]).unwrap_err().kind(),

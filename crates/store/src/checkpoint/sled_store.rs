@@ -8,7 +8,6 @@
 //! sled panics where others return errors. Every call into it is caught here and becomes an error.
 
 use std::any::Any;
-use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use seqd_disk::{Disk, DiskFile, Kind};
 
-use super::record::{CheckpointRecord, Format, seal, unseal};
+use super::record::{Format, seal, unseal};
 use super::witness::Witness;
 use super::{
     Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row, check_write,
@@ -80,17 +79,6 @@ impl Stores for SledStores {
         let (store, format) = SledStore::open(disk, folder, deadline)?;
         Ok((Box::new(store), format))
     }
-
-    /// sled writes the table of its pages only when it is opened, after it has read what its log has
-    /// beyond the last one: so it is opened once more.
-    fn settle(&self, disk: &Arc<dyn Disk>, folder: &Path, deadline: Instant) -> io::Result<()> {
-        if disk.kind(&folder.join("db"))?.is_none() {
-            // sled would make it anew.
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        drop(SledStore::open_folder(disk, folder, deadline)?);
-        disk.sync_dir(folder)
-    }
 }
 
 /// A checkpoint folder that sled has open.
@@ -103,8 +91,6 @@ struct SledStore {
     /// kernel goes unseen.
     file: Arc<dyn DiskFile>,
     witness: Witness,
-    /// Files in `blobs/` that were synced. sled puts what is too large for its log there.
-    synced_blobs: BTreeSet<String>,
     applied: Option<Checkpoint>,
     failed: bool,
 }
@@ -139,15 +125,14 @@ impl SledStore {
                 io::Error::new(io::ErrorKind::InvalidData, "the format record is missing")
             })?;
             let applied = applied
-                .map(|bytes| unseal::<CheckpointRecord>(&bytes))
+                .map(|bytes| unseal::<Checkpoint>(&bytes))
                 .transpose()?;
-            store
-                .witness
-                .check(applied.as_ref().map(|record| record.index()))?;
+            let index = applied.as_ref().map(|applied| applied.index);
+            store.witness.check(index)?;
             // What is found may be in the page cache alone, also the names of sled's own snapshots.
             store.file.sync_data()?;
             disk.sync_dir(folder)?;
-            Ok((unseal::<Format>(&format)?, applied.map(Checkpoint::from)))
+            Ok((unseal::<Format>(&format)?, applied))
         });
         let (format, applied) = read?;
         store.applied = applied;
@@ -181,7 +166,6 @@ impl SledStore {
             folder: folder.to_owned(),
             file,
             witness,
-            synced_blobs: BTreeSet::new(),
             applied: None,
             failed: false,
         })
@@ -206,29 +190,23 @@ impl SledStore {
         synced
     }
 
-    /// Syncs the blobs that came since the last batch; there are none as long as rows are small.
-    fn sync_blobs(&mut self) -> io::Result<()> {
+    /// Syncs what sled finds too large for its log. There is none while rows are small, so that a
+    /// blob is synced again with each batch costs nothing.
+    fn sync_blobs(&self) -> io::Result<()> {
         let folder = self.folder.join("blobs");
-        let mut found = BTreeSet::new();
-        let mut fresh = false;
-        for name in self.disk.list(&folder)? {
-            if !self.synced_blobs.contains(&name) {
-                match self.disk.open_read(&folder.join(&name)) {
-                    Ok(file) => file.sync_data()?,
-                    // sled removes a blob as soon as its page was written again.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(error),
-                }
-                fresh = true;
+        let names = self.disk.list(&folder)?;
+        for name in &names {
+            match self.disk.open_read(&folder.join(name)) {
+                Ok(file) => file.sync_data()?,
+                // sled removes a blob as soon as its page was written again.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
-            found.insert(name);
         }
-        self.synced_blobs = found;
-        if fresh {
-            self.disk.sync_dir(&folder)
-        } else {
-            Ok(())
+        if names.is_empty() {
+            return Ok(());
         }
+        self.disk.sync_dir(&folder)
     }
 
     fn db(&self) -> io::Result<&sled::Db> {
@@ -266,7 +244,7 @@ impl StateStore for SledStore {
                 None => batch.remove(state_key(&key)),
             }
         }
-        batch.insert(APPLIED_KEY, seal(&CheckpointRecord::from(applied))?);
+        batch.insert(APPLIED_KEY, seal(applied)?);
         self.commit(batch, rows)?;
         self.applied = Some(applied.clone());
         self.witness.note(applied.index)
@@ -286,7 +264,7 @@ impl StateStore for SledStore {
                 (batch_rows, batch_bytes) = (0, 0);
             }
         }
-        batch.insert(APPLIED_KEY, seal(&CheckpointRecord::from(applied))?);
+        batch.insert(APPLIED_KEY, seal(applied)?);
         self.commit(batch, batch_rows + 1)?;
         self.witness.note(applied.index)?;
         self.applied = Some(applied.clone());
@@ -301,12 +279,6 @@ impl StateStore for SledStore {
 
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         guarded("reading", || show(self.db()?.scan_prefix([STATE]), visit))
-    }
-
-    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
-        guarded("reading", || {
-            show(self.db()?.scan_prefix([STATE]).rev(), visit)
-        })
     }
 
     fn close(mut self: Box<Self>) -> io::Result<()> {

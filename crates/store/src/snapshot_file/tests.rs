@@ -11,9 +11,10 @@ use tempfile::TempDir;
 use super::folder::Recovered;
 use super::reader::verify;
 use super::*;
-use crate::checkpoint::memory::MemoryStore;
+use crate::checkpoint::file_store::FileStores;
 use crate::checkpoint::{
-    Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_generation, open,
+    Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_empty, create_generation,
+    open,
 };
 use crate::testing::of_a_newer_program;
 
@@ -436,14 +437,21 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
         membership: vec![5],
         digest: tally.digest,
     };
-    let mut store = MemoryStore::default();
-    let before = take(&store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
+    let streamed = temp();
+    let mut store = create_empty(&Place {
+        disk: os(),
+        data_dir: streamed.path().to_owned(),
+        cluster_id: CLUSTER.to_owned(),
+        stores: Arc::new(FileStores),
+    })
+    .unwrap();
+    let before = take(&*store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
     assert_eq!(before.kind(), io::ErrorKind::InvalidInput);
     let puts = rows
         .iter()
         .map(|(key, value)| (key.clone(), Some(value.clone())));
     store.write(puts.collect(), &applied).unwrap();
-    let file = take(&store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap();
+    let file = take(&*store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap();
     assert_eq!((file.index, file.term), (44, 3));
 
     let read = SnapshotReader::open(&OsDisk, &file.path).unwrap().rows();
@@ -474,7 +482,7 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     };
     store.write(Vec::new(), &wrong).unwrap();
     fs::remove_file(&file.path).unwrap();
-    let error = take(&store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
+    let error = take(&*store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert_eq!(names(dir.path()), [""; 0]);
 }

@@ -21,7 +21,6 @@ use crate::storage::machine::Machine;
 use crate::tests::harness::create;
 use crate::types::{self, Answer, Entry, Proposal};
 use seqd_store::checkpoint::file_store::FileStores;
-use seqd_store::checkpoint::memory::MemoryStore;
 use seqd_store::checkpoint::{self, RowSource, VisitRow};
 use seqd_store::snapshot_file::InstalledMark;
 
@@ -154,7 +153,7 @@ impl Bench {
 
 /// A store that takes so long for each write that another large entry is applied.
 struct Outpaced {
-    store: MemoryStore,
+    store: Box<dyn StateStore>,
     load: Load,
     writes: Arc<AtomicUsize>,
 }
@@ -176,9 +175,6 @@ impl StateStore for Outpaced {
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         self.store.stream(visit)
     }
-    fn stream_back(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
-        self.store.stream_back(visit)
-    }
     fn close(self: Box<Self>) -> io::Result<()> {
         Ok(())
     }
@@ -192,7 +188,7 @@ fn catching_up_with_a_load_that_outpaces_the_store_has_an_end() {
     let bench = Bench::new();
     let writes = Arc::<AtomicUsize>::default();
     let store = Outpaced {
-        store: MemoryStore::default(),
+        store: checkpoint::create_empty(&bench.place()).unwrap(),
         load: bench.load.clone(),
         writes: Arc::clone(&writes),
     };
@@ -228,7 +224,8 @@ impl Tap for Full {
 fn the_error_that_lost_changes_is_told_ever_after() {
     let (disk, tap) = (Arc::new(OsDisk), Arc::new(Full));
     let bench = Bench::on(Arc::new(Tapped { disk, tap }));
-    let store = Box::new(MemoryStore::default());
+    let healthy = Bench::new();
+    let store = checkpoint::create_empty(&healthy.place()).unwrap();
     let mut workshop = bench.workshop(store, vec![1]);
     let built = workshop.build().unwrap_err();
     assert_eq!(built.kind(), io::ErrorKind::StorageFull, "{built}");
@@ -243,7 +240,7 @@ fn the_error_that_lost_changes_is_told_ever_after() {
 async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
     let leader = Bench::new();
     (0..9).for_each(|_| leader.load.grow(1));
-    let store = Box::new(MemoryStore::default());
+    let store = checkpoint::create_empty(&leader.place()).unwrap();
     let (sent, _) = leader.workshop(store, Vec::new()).build().unwrap();
     let later = sent.index;
 

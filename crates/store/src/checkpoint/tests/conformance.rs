@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checkpoint::file_store::FileStores;
-use crate::checkpoint::memory::MemoryStore;
 
 /// What every store must do. `reopen` closes the store that it is given and opens it again.
 fn conforms(
@@ -66,16 +65,6 @@ fn conforms(
         ("enough".to_owned(), 3)
     );
     store.close().unwrap();
-}
-
-#[test]
-fn the_memory_store_conforms() {
-    let store = MemoryStore::default();
-    let same = store.clone();
-    conforms(Box::new(store), &move |closed| {
-        closed.close().unwrap();
-        Box::new(same.clone())
-    });
 }
 
 #[test]

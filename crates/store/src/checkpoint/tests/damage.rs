@@ -22,7 +22,7 @@ fn a_record_that_does_not_fit_the_rows_sets_the_folder_aside() {
     close(store);
     let (why, moved_to) = set_aside(dir.path());
     assert!(why.contains("recorded was"), "{why}");
-    assert_eq!(moved_to, Some(dir.path().join("state-bad-1-1")));
+    assert_eq!(moved_to, Some(dir.path().join("state-bad")));
     assert!(moved_to.unwrap().join("db").exists());
     assert!(set_aside(dir.path()).0.contains("gone"));
 }
@@ -87,11 +87,11 @@ fn without_a_current_the_folder_is_set_aside() {
     fs::remove_file(dir.path().join("CURRENT")).unwrap();
     let (why, moved_to) = set_aside(dir.path());
     assert_eq!(why, "CURRENT is missing");
-    assert_eq!(moved_to, Some(dir.path().join("state-bad-1-1")));
+    assert_eq!(moved_to, Some(dir.path().join("state-bad")));
     let (why, moved_to) = set_aside(dir.path());
     assert_eq!((why.as_str(), moved_to), ("CURRENT is missing", None));
     close(create_generation(&place(dir.path()), oks(&rows), &applied(9, &rows)).unwrap());
-    assert_eq!(names(dir.path()), ["CURRENT", "state-2", "state-bad-1-1"]);
+    assert_eq!(names(dir.path()), ["CURRENT", "state-1", "state-bad"]);
 }
 
 #[test]
@@ -123,26 +123,27 @@ fn each_flipped_bit_of_current_is_found() {
 }
 
 #[test]
-fn two_set_aside_folders_are_kept() {
+fn the_last_folder_that_was_set_aside_is_kept() {
     let rows = some_rows(3, 1);
     let dir = written(&rows);
-    for generation in 1..=4_u64 {
-        fs::write(
-            dir.path().join(format!("state-{generation}/db")),
-            vec![7; 1 << 16],
-        )
-        .unwrap();
-        let moved_to = set_aside(dir.path()).1.unwrap();
-        assert!(
-            moved_to.ends_with(format!("state-bad-{generation}-1")),
-            "{moved_to:?}"
-        );
-        close(create_generation(&place(dir.path()), oks(&rows), &applied(8, &rows)).unwrap());
+    // Two that an earlier version set aside.
+    for earlier in ["state-bad-1-1", "state-bad-1-2"] {
+        fs::create_dir(dir.path().join(earlier)).unwrap();
     }
-    assert_eq!(
-        names(dir.path()),
-        ["CURRENT", "state-5", "state-bad-3-1", "state-bad-4-1"]
-    );
+    assert_eq!(good(dir.path()).1, rows);
+    for generation in 1..=2_u64 {
+        let folder = dir.path().join(format!("state-{generation}"));
+        fs::write(folder.join("db"), vec![7; 1 << 16]).unwrap();
+        fs::write(folder.join(format!("note-{generation}")), "").unwrap();
+        assert!(set_aside(dir.path()).1.unwrap().ends_with("state-bad"));
+        close(create_generation(&place(dir.path()), oks(&rows), &applied(8, &rows)).unwrap());
+        assert_eq!(
+            names(dir.path()),
+            ["CURRENT", &format!("state-{}", generation + 1), "state-bad"]
+        );
+        let note = dir.path().join(format!("state-bad/note-{generation}"));
+        assert!(note.exists());
+    }
 }
 
 #[test]

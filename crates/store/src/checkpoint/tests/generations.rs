@@ -1,7 +1,5 @@
 //! Which folder a start finds, whatever a crash left.
 
-use std::time::Duration;
-
 use super::*;
 use crate::checkpoint::generation::build;
 
@@ -46,25 +44,6 @@ fn tables(dir: &TempDir) -> Vec<String> {
     let mut names = names(&dir.path().join("state-1"));
     names.retain(|name| name.starts_with("snap."));
     names
-}
-
-#[test]
-fn a_store_that_was_settled_has_the_table_of_all_its_pages() {
-    let rows = some_rows(300, 1);
-    let dir = written(&rows);
-    let limit = Duration::from_secs(20);
-    settle(&place(dir.path()), limit).unwrap();
-    let settled = tables(&dir);
-    assert_eq!(settled.len(), 1);
-    // The next open has nothing to add.
-    let (store, found, _) = good(dir.path());
-    assert_eq!((found, tables(&dir)), (rows, settled));
-    drop(store);
-    // A folder that somebody took away is not made anew.
-    fs::remove_dir_all(dir.path().join("state-1")).unwrap();
-    let error = settle(&place(dir.path()), limit).unwrap_err();
-    assert_eq!(error.kind(), io::ErrorKind::NotFound);
-    assert_eq!(names(dir.path()), ["CURRENT"]);
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! What a power cut leaves of a folder that real sled writes, where all is lost that nobody synced.
+//!
+//! sled goes past the disk's seam, but every sync that a checkpoint rests on is ours. So a disk
+//! beside the real one remembers each file and folder as of its last sync.
+
+use std::sync::Mutex;
+
+use seqd_disk::{Tap, Tapped};
+
+use super::*;
+
+/// Files and the names in folders, as of their last sync.
+#[derive(Default)]
+struct Synced {
+    contents: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
+    names: Mutex<BTreeMap<PathBuf, Vec<String>>>,
+    /// Of this file a sync does nothing.
+    swallowed: Option<&'static str>,
+}
+
+impl Tap for Synced {
+    fn sync(&self, path: &Path, _: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        if self.swallowed.is_none_or(|name| !path.ends_with(name)) {
+            let bytes = fs::read(path).unwrap();
+            self.contents.lock().unwrap().insert(path.into(), bytes);
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, _: &dyn Disk, path: &Path) -> io::Result<()> {
+        let mut known = self.names.lock().unwrap();
+        known.insert(path.to_owned(), names(path));
+        Ok(())
+    }
+
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        below.rename(from, to)?;
+        let mut contents = self.contents.lock().unwrap();
+        if let Some(bytes) = contents.remove(from) {
+            contents.insert(to.to_owned(), bytes);
+        }
+        Ok(())
+    }
+}
+
+impl Synced {
+    /// Writes what was synced of `from` to `to`.
+    fn leave(&self, from: &Path, to: &Path) {
+        let names = self.names.lock().unwrap().get(from).cloned();
+        for name in names.unwrap_or_default() {
+            let (path, left) = (from.join(&name), to.join(&name));
+            if path.is_dir() {
+                fs::create_dir(&left).unwrap();
+                self.leave(&path, &left);
+            } else if name.starts_with("snap.") {
+                // sled syncs its own tables of pages before it names them.
+                fs::copy(&path, &left).unwrap();
+            } else {
+                let bytes = self.contents.lock().unwrap().get(&path).cloned();
+                fs::write(&left, bytes.unwrap_or_default()).unwrap();
+            }
+        }
+    }
+}
+
+/// Of how many of 60 checkpoints a cut right behind it leaves that checkpoint; reopened now and
+/// then.
+fn left_after_cuts(swallowed: Option<&'static str>) -> usize {
+    let dir = temp();
+    let tap = Arc::new(Synced {
+        swallowed,
+        ..Synced::default()
+    });
+    let disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&tap),
+    });
+    let place = Place {
+        disk,
+        ..place(dir.path())
+    };
+    let mut store = create_empty(&place).unwrap();
+    let mut rows = Rows::new();
+    let mut whole = 0;
+    for index in 1..=60_u64 {
+        let changed: Rows = some_rows(200, index as u32)
+            .into_iter()
+            .skip((index * 7 % 190) as usize)
+            .take(1 + (index * 11 % 30) as usize)
+            .collect();
+        rows.extend(changed.clone());
+        let known = applied(index, &rows);
+        store.write(puts(&changed), &known).unwrap();
+        let left = temp();
+        tap.leave(dir.path(), left.path());
+        let found = open::<Rows>(&super::place(left.path()), false).unwrap();
+        if let Opened::Good {
+            rows: found,
+            applied,
+            ..
+        } = found
+        {
+            assert!(applied.index < index || (&applied, &found) == (&known, &rows));
+            whole += usize::from(applied.index == index);
+        }
+        if index % 16 == 0 {
+            store.close().unwrap();
+            store = match open::<Rows>(&place, false).unwrap() {
+                Opened::Good { store, .. } => store,
+                other => panic!("{other:?}"),
+            };
+        }
+    }
+    whole
+}
+
+#[test]
+fn a_power_cut_leaves_the_last_checkpoint_of_real_sled() {
+    assert_eq!(left_after_cuts(None), 60);
+}
+
+#[test]
+fn sled_without_our_own_sync_is_found_to_lose_checkpoints() {
+    assert_eq!(left_after_cuts(Some("db")), 0);
+}
