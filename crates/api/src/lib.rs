@@ -16,6 +16,7 @@ pub mod number_text;
 pub mod paths;
 pub mod problem;
 pub mod request;
+pub mod routes;
 pub mod wire;
 
 pub use code::ErrorCode;

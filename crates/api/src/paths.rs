@@ -12,6 +12,10 @@ pub const ID_PARTS: &str = "/v1/ids/{id}";
 pub const UUID: &str = "/v1/uuid";
 /// Many UUIDs: GET or POST.
 pub const UUIDS: &str = "/v1/uuids";
+/// All layouts: GET.
+pub const LAYOUTS: &str = "/v1/layouts";
+/// One layout: GET.
+pub const LAYOUT: &str = "/v1/layouts/{name}";
 /// All sequences: GET.
 pub const SEQUENCES: &str = "/v1/sequences";
 /// One sequence: GET, PUT, DELETE.
@@ -20,6 +24,10 @@ pub const SEQUENCE: &str = "/v1/sequences/{name}";
 pub const SEQUENCE_NEXT: &str = "/v1/sequences/{name}/next";
 /// Forward to a value: POST.
 pub const SEQUENCE_ADVANCE: &str = "/v1/sequences/{name}/advance";
+/// A range of a sequence for a client of its own: POST.
+pub const SEGMENTS: &str = "/v1/sequences/{name}/segments";
+/// The unused end of a range: DELETE.
+pub const SEGMENT: &str = "/v1/sequences/{name}/segments/{grant}";
 /// All worker leases: GET.
 pub const WORKERS: &str = "/v1/workers";
 /// The cluster as this node sees it: GET.
@@ -56,7 +64,7 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b':');
 
-/// The template with its one parameter filled in, percent-encoded.
+/// The template with its first parameter filled in, percent-encoded.
 #[must_use]
 pub fn fill(template: &str, value: &str) -> String {
     let (Some(open), Some(close)) = (template.find('{'), template.find('}')) else {

@@ -147,10 +147,26 @@ impl Client {
         &self,
         call: Call,
     ) -> Result<(StatusCode, T), Error> {
+        let json = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| error.to_string());
+        self.send_as(call, json).await
+    }
+
+    /// As [`Client::send`], for an answer that is plain text.
+    pub(crate) async fn send_text(&self, call: Call) -> Result<String, Error> {
+        let text =
+            |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string());
+        Ok(self.send_as(call, text).await?.1)
+    }
+
+    async fn send_as<T>(
+        &self,
+        call: Call,
+        read: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<(StatusCode, T), Error> {
         let mut not_connected = Vec::new();
         let mut problem = None;
         for endpoint in &self.endpoints {
-            match self.try_endpoint(endpoint, &call).await {
+            match self.try_endpoint(endpoint, &call, &read).await {
                 Ok(answer) => return Ok(answer),
                 Err(Tried::NotConnected(attempt)) => not_connected.push(attempt),
                 Err(Tried::Retryable(answer)) => problem = Some(answer),
@@ -161,10 +177,11 @@ impl Client {
         Err(problem.map_or(Error::Unreachable(not_connected), Error::Problem))
     }
 
-    async fn try_endpoint<T: DeserializeOwned>(
+    async fn try_endpoint<T>(
         &self,
         endpoint: &Endpoint,
         call: &Call,
+        read: &impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Tried> {
         let attempt = |reason: String| Attempt {
             endpoint: endpoint.to_string(),
@@ -188,14 +205,12 @@ impl Client {
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| unanswered(&error))?;
         if status.is_success() {
-            return match serde_json::from_slice(&bytes) {
+            return match read(&bytes) {
                 Ok(answer) => Ok((status, answer)),
-                Err(error) => Err(Tried::Final(bad_answer(
-                    endpoint,
-                    status,
-                    &bytes,
-                    &error.to_string(),
-                ))),
+                Err(reason) => {
+                    let error = bad_answer(endpoint, status, &bytes, &reason);
+                    Err(Tried::Final(error))
+                }
             };
         }
         match serde_json::from_slice::<Problem>(&bytes) {

@@ -2,9 +2,10 @@
 
 use reqwest::{Method, StatusCode};
 use seqd_api::{
-    AddMember, AdvanceRequest, Advanced, Cluster, Deleted, Id, IdParts, IdPartsQuery, IdQuery, Ids,
-    LeaderMove, LeaderMoved, ListQuery, MemberChange, Next, NextRequest, NoFields, Page, Ready,
-    Sequence, SequenceSpec, Uuid, UuidQuery, Uuids, Version, Worker, WorkersQuery, paths,
+    AddMember, AdvanceRequest, Advanced, Cluster, CodePage, ConfigEntries, Deleted, Grant,
+    GrantRequest, Id, IdParts, IdPartsQuery, IdQuery, Ids, Layout, LeaderMove, LeaderMoved,
+    ListQuery, Live, Member, MemberChange, Next, NextRequest, NoFields, Page, Ready, ReturnRequest,
+    Returned, Sequence, SequenceSpec, Uuid, UuidQuery, Uuids, Version, Worker, WorkersQuery, paths,
 };
 
 use crate::client::{Call, Client};
@@ -51,6 +52,17 @@ impl Client {
         self.answer(Call::get(paths::UUIDS).query(query)?).await
     }
 
+    /// One page of the layouts.
+    pub async fn layouts(&self, query: &ListQuery) -> Result<Page<Layout>, Error> {
+        Ok(self.send(Call::get(paths::LAYOUTS).query(query)?).await?.1)
+    }
+
+    /// One layout.
+    pub async fn layout(&self, name: &str) -> Result<Layout, Error> {
+        let path = paths::fill(paths::LAYOUT, name);
+        Ok(self.send(Call::get(path)).await?.1)
+    }
+
     /// One page of the sequences.
     pub async fn sequences(&self, query: &ListQuery) -> Result<Page<Sequence>, Error> {
         self.answer(Call::get(paths::SEQUENCES).query(query)?).await
@@ -94,6 +106,29 @@ impl Client {
             .await
     }
 
+    /// Takes a range of a segment sequence for an allocator of one's own.
+    pub async fn grant_segment(&self, name: &str, request: &GrantRequest) -> Result<Grant, Error> {
+        let path = paths::fill(paths::SEGMENTS, name);
+        Ok(self
+            .send(Call::change(Method::POST, path).body(request)?)
+            .await?
+            .1)
+    }
+
+    /// Gives the unused end of a range back.
+    pub async fn return_segment(
+        &self,
+        name: &str,
+        grant: u64,
+        request: &ReturnRequest,
+    ) -> Result<Returned, Error> {
+        let path = paths::fill(&paths::fill(paths::SEGMENT, name), &grant.to_string());
+        Ok(self
+            .send(Call::change(Method::DELETE, path).body(request)?)
+            .await?
+            .1)
+    }
+
     /// One page of the worker leases.
     pub async fn workers(&self, query: &WorkersQuery) -> Result<Page<Worker>, Error> {
         self.answer(Call::get(paths::WORKERS).query(query)?).await
@@ -102,6 +137,11 @@ impl Client {
     /// The cluster as the node that answers sees it.
     pub async fn cluster(&self) -> Result<Cluster, Error> {
         self.answer(Call::get(paths::CLUSTER)).await
+    }
+
+    /// One page of the members as the node that answers sees them.
+    pub async fn members(&self, query: &ListQuery) -> Result<Page<Member>, Error> {
+        Ok(self.send(Call::get(paths::MEMBERS).query(query)?).await?.1)
     }
 
     /// Adds a node as a learner.
@@ -127,6 +167,28 @@ impl Client {
     pub async fn move_leader(&self, request: &LeaderMove) -> Result<LeaderMoved, Error> {
         self.answer(Call::change(Method::POST, paths::LEADER).body(request)?)
             .await
+    }
+
+    /// The configuration of the node that answers.
+    pub async fn config(&self) -> Result<ConfigEntries, Error> {
+        Ok(self.send(Call::get(paths::CONFIG)).await?.1)
+    }
+
+    /// Whether a process answers at all.
+    pub async fn live(&self) -> Result<Live, Error> {
+        Ok(self.send(Call::get(paths::LIVEZ)).await?.1)
+    }
+
+    /// The metrics of the node that answers, in Prometheus's text form.
+    pub async fn metrics(&self) -> Result<String, Error> {
+        let call = Call::get(paths::METRICS).accept("text/plain");
+        self.send_text(call).await
+    }
+
+    /// What an error code means.
+    pub async fn code_page(&self, code: &str) -> Result<CodePage, Error> {
+        let path = paths::fill(paths::PROBLEM, code);
+        Ok(self.send(Call::get(path)).await?.1)
     }
 
     /// Whether the node that answers can serve everything.

@@ -3,8 +3,8 @@
 //! [`Node::start`] is the one way to wire a node: the binary, the demo and the tests all use it.
 //! [`Ports`] holds what a test may replace.
 
-mod app;
 mod clock;
+mod codes;
 pub mod config;
 mod handlers;
 mod http;
@@ -13,17 +13,16 @@ mod metrics;
 mod minting;
 mod node;
 mod ports;
-mod readiness;
 mod replica;
 mod report;
-mod scrape;
 mod sequences;
+mod services;
 #[cfg(test)]
 mod test_replica;
 mod times;
 
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
-pub use node::Node;
+pub use node::{Node, Step};
 pub use ports::Ports;
 pub use seqd_raft::{Stop, StopReason};

@@ -1,43 +1,50 @@
 //! A node from start to stop, each in one function and in order.
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::http::HeaderValue;
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
+use seqd_raft::net::Listen;
 use seqd_raft::{Options, Peer, Phase, Raft, Stop};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::app::App;
 use crate::config::Config;
-use crate::http::RequestIds;
-use crate::http::routes::Front;
-use crate::http::server::Server;
+use crate::handlers::Router;
+use crate::http::{Context, RequestIds, Server};
 use crate::metrics::Metrics;
 use crate::minting::mark::{self, MarkWriter};
-use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Keeper, Minters};
 use crate::ports::Ports;
-use crate::replica::{Replica, layout};
+use crate::replica::layout;
 use crate::report;
 use crate::sequences::Segments;
+use crate::services::{Parts, Services};
 
 /// How long requests in flight may take to finish at a stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long requests in flight may take once the node has ended by itself: they only fail.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const GRACE_AT_FAILURE: Duration = Duration::from_secs(1);
 
 /// How long the cluster may take to take back what this node held.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
+/// A step of a node's life. Boxed, so that its code is compiled in this crate and not once more
+/// wherever it is awaited.
+pub type Step<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// A running node.
 pub struct Node {
-    app: Arc<App>,
+    raft: Raft,
+    clock: Arc<ClockWatch>,
+    minters: Arc<Minters>,
+    segments: Arc<Segments>,
+    services: Arc<Services>,
     addr: SocketAddr,
     before: Option<StoredMark>,
     ended: watch::Receiver<Phase>,
@@ -56,117 +63,118 @@ impl Node {
     /// running member of its cluster.
     ///
     /// # Errors
-    /// What the process should say and exit with: a folder that is refused, for example.
-    pub async fn start(config: Config, ports: Ports) -> Result<Node, Stop> {
-        let Ports {
-            clock,
-            disk,
-            http_listener,
-            peer_listener,
-        } = ports;
+    /// What the process should print and exit with: a folder that is refused, for example.
+    pub fn start(config: Config, ports: Ports) -> Step<'static, Result<Node, Stop>> {
+        Box::pin(async move {
+            let Ports {
+                clock,
+                disk,
+                http_listener,
+                peer_listener,
+            } = ports;
 
-        // Consensus first: it locks the folder and says whether it is this node's own.
-        let raft = Raft::start(options(&config, peer_listener, &clock, &disk)).await?;
-        let replica: Arc<dyn Replica> = Arc::new(raft.clone());
-        let metrics = Arc::new(Metrics::new());
+            // Consensus first: it locks the folder and finds out whether it is this node's own.
+            let raft = Raft::start(options(&config, peer_listener, &clock, &disk)).await?;
 
-        // Minting: the mark that the last start left, the guard, the default layout's lease.
-        let before = mark::read(&*disk, &config.node.data_dir);
-        let policy = policy(&config);
-        let watch = Arc::new(ClockWatch::new(clock, policy, before));
-        let terms = Keeper {
-            replica: Arc::clone(&replica),
-            clock: Arc::clone(&watch),
-            policy,
-            owner: config.node.name.clone(),
-            datacenter: config.node.datacenter,
-            window_ms: u64::try_from(config.clock.window.as_millis()).unwrap_or(u64::MAX),
-            seed: draw()?,
-        };
-        let minters = Arc::new(Minters::start(terms, default_layout(replica.as_ref())?));
-        let folder = config.node.data_dir.clone();
-        let marks = MarkWriter::start(disk, folder, Arc::clone(&minters), before)
-            .map_err(|error| broken(format!("no thread for the clock's mark: {error}")))?;
+            // Minting: the mark that the last start left, the guard, the default layout's lease.
+            let before = mark::read(&*disk, &config.node.data_dir);
+            let clock = Arc::new(ClockWatch::new(clock, policy(&config), before));
+            let terms = terms(&config, &raft, &clock)?;
+            let minters = Arc::new(Minters::start(terms, default_layout(&raft)?));
+            let folder = config.node.data_dir.clone();
+            let marks =
+                MarkWriter::start(disk, folder, Arc::clone(&minters), before).map_err(|error| {
+                    Stop::invariant(format!("no thread for the clock's mark: {error}"))
+                })?;
 
-        // Serving.
-        let segments = Arc::new(Segments::new(replica, Arc::clone(&metrics)));
-        let ended = raft.phase();
-        let app = Arc::new(App {
-            node_header: HeaderValue::try_from(&config.node.name)
-                .map_err(|error| broken(error.to_string()))?,
-            request_ids: RequestIds::new(draw()? as u32),
-            uuids: UuidSource::default(),
-            stopping: AtomicBool::new(false),
-            ids_per_second: AtomicU64::new(0),
-            clock: watch,
-            config,
-            raft,
-            minters,
-            segments,
-            metrics,
-        });
-        let server = Server::start(http_listener, Front::new(&app))
-            .map_err(|error| broken(format!("http.listen: {error}")))?;
-        let mut tasks = JoinSet::new();
-        tasks.spawn(report::tell_peers(Arc::clone(&app)));
-        tasks.spawn(report::print_waiting(Arc::clone(&app)));
-        let (addr, marks) = (server.addr(), Some(marks));
-        let running = Mutex::new(Running {
-            server: Some(server),
-            marks,
-            tasks,
-        });
-        Ok(Node {
-            app,
-            addr,
-            before,
-            ended,
-            running,
+            // Serving: the buffers of segments, the services, HTTP before them.
+            let metrics = Arc::new(Metrics::new());
+            let segments = Segments::new(Arc::new(raft.clone()), Arc::clone(&metrics));
+            let segments = Arc::new(segments);
+            let context = http_context(&config, &raft, &metrics)?;
+            let parts = Parts {
+                raft: raft.clone(),
+                clock: Arc::clone(&clock),
+                minters: Arc::clone(&minters),
+                segments: Arc::clone(&segments),
+                metrics,
+            };
+            let services = Arc::new(Services::new(config, &parts));
+            let router = Router::new(context, &services);
+            let answer = move |request| router.clone().answer(request);
+            let server = Server::start(http_listener, answer)
+                .map_err(|error| Stop::invariant(format!("http.listen: {error}")))?;
+            let addr = server.addr();
+
+            // What the node reports of itself.
+            let mut tasks = JoinSet::new();
+            let health = &services.health;
+            let fresh = report::keep_fresh(raft.clone(), Arc::clone(&minters), Arc::clone(health));
+            tasks.spawn(fresh);
+            tasks.spawn(report::print_waiting(Arc::clone(health)));
+
+            let ended = raft.phase();
+            let running = Mutex::new(Running {
+                server: Some(server),
+                marks: Some(marks),
+                tasks,
+            });
+            Ok(Node {
+                raft,
+                clock,
+                minters,
+                segments,
+                services,
+                addr,
+                before,
+                ended,
+                running,
+            })
         })
     }
 
     /// Stops cleanly: no request is cut short within the grace, what this node held is given back,
-    /// and a leader hands over. A second call finds nothing left to do.
-    pub async fn stop(&self) {
-        let app = &self.app;
-        app.stopping.store(true, Ordering::Release);
-        let mut running = self.running.lock().await;
-        running.tasks.shutdown().await;
-        if let Some(server) = running.server.take() {
-            server.stop(GRACE).await;
-        }
-        let Some(marks) = running.marks.take() else {
-            return;
-        };
-        let deadline = Instant::now() + GIVE_BACK;
-        // Minting ends before anything is given back; so nothing is used after it was returned.
-        app.minters.stop(deadline).await;
-        app.segments.stop(deadline).await;
-        marks.stop(self.last_mark()).await;
-        app.raft.stop().await;
+    /// and a leader transfers its leadership. A second call finds nothing left to do.
+    pub fn stop(&self) -> Step<'_, ()> {
+        Box::pin(async move {
+            self.services.health.stop();
+            let mut running = self.running.lock().await;
+            running.tasks.shutdown().await;
+            if let Some(server) = running.server.take() {
+                server.stop(GRACE).await;
+            }
+            let Some(marks) = running.marks.take() else {
+                return;
+            };
+            let deadline = Instant::now() + GIVE_BACK;
+            // Minting ends before anything is given back; so nothing is used after it was returned.
+            self.minters.stop(deadline).await;
+            self.segments.stop(deadline).await;
+            marks.stop(self.last_mark()).await;
+            self.raft.stop().await;
+        })
     }
 
-    /// Waits until the node ends by itself, stops serving, and says why.
-    pub async fn stopped(&self) -> Stop {
-        let mut ended = self.ended.clone();
-        let stop = match ended
-            .wait_for(|phase| matches!(phase, Phase::Stopped(_)))
-            .await
-            .as_deref()
-        {
-            Ok(Phase::Stopped(stop)) => stop.clone(),
-            _ => broken("consensus ended without a word".to_owned()),
-        };
-        self.app.stopping.store(true, Ordering::Release);
-        if let Some(server) = self.running.lock().await.server.take() {
-            server.stop(LAST_WORDS).await;
-        }
-        stop
+    /// Waits until the node ends by itself, stops serving, and returns why.
+    pub fn stopped(&self) -> Step<'_, Stop> {
+        Box::pin(async move {
+            let mut ended = self.ended.clone();
+            let is_over = |phase: &Phase| matches!(phase, Phase::Stopped(_));
+            let stop = match ended.wait_for(is_over).await.as_deref() {
+                Ok(Phase::Stopped(stop)) => stop.clone(),
+                _ => Stop::invariant("consensus ended without a reason".to_owned()),
+            };
+            self.services.health.stop();
+            if let Some(server) = self.running.lock().await.server.take() {
+                server.stop(GRACE_AT_FAILURE).await;
+            }
+            stop
+        })
     }
 
     /// How far this process and those before it have minted.
     fn last_mark(&self) -> StoredMark {
-        let last = self.app.clock.last_used();
+        let last = self.clock.last_used();
         match self.before {
             Some(before) if before.last_minted >= last => before,
             _ => StoredMark::stopped(last),
@@ -180,7 +188,7 @@ impl Node {
 
     /// This node's name.
     pub fn name(&self) -> &str {
-        self.app.name()
+        self.services.node()
     }
 }
 
@@ -194,7 +202,7 @@ impl std::fmt::Debug for Node {
 
 fn options(
     config: &Config,
-    listener: std::net::TcpListener,
+    listener: Box<dyn Listen>,
     clock: &Arc<dyn seqd_idgen::WallClock>,
     disk: &Arc<dyn seqd_disk::Disk>,
 ) -> Options {
@@ -232,15 +240,34 @@ fn policy(config: &Config) -> ClockPolicy {
     }
 }
 
-fn default_layout(replica: &dyn Replica) -> Result<Layout, Stop> {
-    layout(replica, "default").ok_or_else(|| broken("the default layout is missing".to_owned()))
+/// What the keepers of all layouts work with.
+fn terms(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keeper, Stop> {
+    Ok(Keeper {
+        replica: Arc::new(raft.clone()),
+        clock: Arc::clone(clock),
+        policy: policy(config),
+        owner: config.node.name.clone(),
+        datacenter: config.node.datacenter,
+        window_ms: u64::try_from(config.clock.window.as_millis()).unwrap_or(u64::MAX),
+        seed: draw()?,
+    })
+}
+
+fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Context, Stop> {
+    let raft = raft.clone();
+    let (name, timeout) = (&config.node.name, config.http.request_timeout);
+    let request_ids = RequestIds::new(draw()? as u32);
+    let cluster = Box::new(move || raft.status().cluster_id);
+    Context::new(name, request_ids, timeout, &metrics.http, cluster)
+        .ok_or_else(|| Stop::invariant(format!("{name:?} cannot be a header")))
+}
+
+fn default_layout(raft: &Raft) -> Result<Layout, Stop> {
+    layout(raft, "default")
+        .ok_or_else(|| Stop::invariant("the default layout is missing".to_owned()))
 }
 
 /// Eight random bytes.
 fn draw() -> Result<u64, Stop> {
-    getrandom::u64().map_err(|error| broken(format!("no random bytes: {error}")))
-}
-
-fn broken(message: String) -> Stop {
-    Stop::invariant(message)
+    getrandom::u64().map_err(|error| Stop::invariant(format!("no random bytes: {error}")))
 }

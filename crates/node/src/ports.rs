@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk};
 use seqd_idgen::WallClock;
+use seqd_raft::net::Listen;
 
 use crate::clock::OsClock;
 use crate::config::Config;
@@ -17,10 +18,10 @@ pub struct Ports {
     pub clock: Arc<dyn WallClock>,
     /// The disk that the data folder is on.
     pub disk: Arc<dyn Disk>,
-    /// The bound listener of the clients' port.
-    pub http_listener: TcpListener,
-    /// The bound listener of the peers' port.
-    pub peer_listener: TcpListener,
+    /// The clients' port: a bound TCP listener, `into()`, or anything else that yields streams.
+    pub http_listener: Box<dyn Listen>,
+    /// The peers' port, in the same way.
+    pub peer_listener: Box<dyn Listen>,
 }
 
 impl Ports {
@@ -34,17 +35,14 @@ impl Ports {
         Ok(Ports {
             clock: Arc::new(OsClock),
             disk: Arc::new(OsDisk),
-            http_listener: bind(config.http.listen, "http.listen")?,
-            peer_listener: bind(config.peer.listen, "peer.listen")?,
+            http_listener: bind(config.http.listen, "http.listen")?.into(),
+            peer_listener: bind(config.peer.listen, "peer.listen")?.into(),
         })
     }
 }
 
 impl fmt::Debug for Ports {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Ports")
-            .field("http_listener", &self.http_listener)
-            .field("peer_listener", &self.peer_listener)
-            .finish_non_exhaustive()
+        out.debug_struct("Ports").finish_non_exhaustive()
     }
 }

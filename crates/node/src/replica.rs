@@ -10,14 +10,35 @@ use seqd_raft::{ProposeError, Raft};
 use seqd_state::{Command, NodeId, Outcome, State};
 use tokio::time::Instant;
 
-/// The answer to a proposal, to come.
-pub(crate) type Proposal<'a> =
-    Pin<Box<dyn Future<Output = Result<Vec<Outcome>, ProposeError>> + Send + 'a>>;
+/// An answer of the cluster, to come.
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
+
+/// How far the members have applied the log, as this node knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    /// This node's last applied entry.
+    pub(crate) applied: u64,
+    pub(crate) others: Vec<OtherMember>,
+}
+
+/// Another member, as this node last heard of it.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherMember {
+    pub(crate) name: String,
+    pub(crate) applied: Option<u64>,
+    pub(crate) reachable: bool,
+}
 
 /// The replicated state and the way to change it.
 pub(crate) trait Replica: Send + Sync {
     /// Proposes commands; one outcome for each.
-    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Proposal<'_>;
+    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>>;
+
+    /// Returns once this node's state holds all that was acknowledged anywhere before the call.
+    fn read(&self, deadline: Instant) -> Answer<'_, ()>;
+
+    /// How far the members have come.
+    fn progress(&self) -> Progress;
 
     /// Shows the applied state of this node. Keep it short: it holds a lock.
     fn look(&self, at: &mut dyn FnMut(&State));
@@ -69,8 +90,27 @@ pub(crate) async fn propose_one(
 }
 
 impl Replica for Raft {
-    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Proposal<'_> {
+    fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>> {
         Box::pin(Raft::propose(self, commands, deadline))
+    }
+
+    fn read(&self, deadline: Instant) -> Answer<'_, ()> {
+        Box::pin(Raft::read(self, deadline))
+    }
+
+    fn progress(&self) -> Progress {
+        let status = self.status();
+        let members = status.members.into_iter();
+        let others = members.filter(|member| member.name != status.name);
+        let others = others.map(|member| OtherMember {
+            name: member.name,
+            applied: member.applied,
+            reachable: member.reachable,
+        });
+        Progress {
+            applied: status.applied,
+            others: others.collect(),
+        }
     }
 
     fn look(&self, at: &mut dyn FnMut(&State)) {

@@ -9,7 +9,7 @@ use seqd_raft::ProposeError;
 use seqd_state::{ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Stamp, State};
 use tokio::time::Instant;
 
-use crate::replica::{Proposal, Replica};
+use crate::replica::{Answer, Progress, Replica};
 
 /// 2026-11-21T02:26:41.118Z: well inside the default layout.
 pub(crate) const NOON: u64 = 1_795_228_001_118;
@@ -47,6 +47,8 @@ pub(crate) struct TestReplica {
     started: Instant,
     pub(crate) has_quorum: AtomicBool,
     pub(crate) proposals: AtomicU64,
+    /// What this node knows of the other members: none, unless a test sets some.
+    pub(crate) progress: Mutex<Progress>,
 }
 
 pub(crate) const NODE: NodeId = NodeId(1);
@@ -60,6 +62,7 @@ impl TestReplica {
             started: Instant::now(),
             has_quorum: AtomicBool::new(true),
             proposals: AtomicU64::new(0),
+            progress: Mutex::default(),
         };
         let outcomes = replica.apply(vec![
             Command::Cluster(ClusterCommand::Found(Found {
@@ -102,7 +105,7 @@ impl TestReplica {
 }
 
 impl Replica for TestReplica {
-    fn propose(&self, commands: Vec<Command>, _: Instant) -> Proposal<'_> {
+    fn propose(&self, commands: Vec<Command>, _: Instant) -> Answer<'_, Vec<Outcome>> {
         Box::pin(async move {
             self.proposals.fetch_add(1, Ordering::SeqCst);
             // A round of consensus takes its time.
@@ -114,6 +117,21 @@ impl Replica for TestReplica {
                 detail: "1 of 3 voters reachable".to_owned(),
             })
         })
+    }
+
+    fn read(&self, _: Instant) -> Answer<'_, ()> {
+        Box::pin(async move {
+            if self.has_quorum.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            Err(ProposeError::NoQuorum {
+                detail: "1 of 3 voters reachable".to_owned(),
+            })
+        })
+    }
+
+    fn progress(&self) -> Progress {
+        self.progress.lock().unwrap().clone()
     }
 
     fn look(&self, at: &mut dyn FnMut(&State)) {

@@ -66,8 +66,8 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
     let ports = Ports {
         clock: clock.clone(),
         disk: Arc::new(seqd_disk::OsDisk),
-        http_listener,
-        peer_listener,
+        http_listener: http_listener.into(),
+        peer_listener: peer_listener.into(),
     };
     let node = Node::start(resolved.config, ports).await.unwrap();
     let url = format!("http://{}", node.http_addr());

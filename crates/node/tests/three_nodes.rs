@@ -51,8 +51,8 @@ async fn start(window: &str) -> Cluster {
         let ports = Ports {
             disk: Arc::new(seqd_disk::OsDisk),
             clock,
-            http_listener,
-            peer_listener,
+            http_listener: http_listener.into(),
+            peer_listener: peer_listener.into(),
         };
         nodes.push(Node::start(resolved.config, ports).await.unwrap());
     }

@@ -4,7 +4,6 @@
 //! with the caller's deadline. A refusal says whether the proposal may have taken effect.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ pub(crate) use seqd_store::stop::{Stop, StopReason};
 use serde::{Deserialize, Serialize};
 
 use crate::levels::LevelRange;
+use crate::net::Listen;
 
 /// Everything that a replica needs to start. The listener is bound by the caller.
 pub struct Options {
@@ -24,7 +24,7 @@ pub struct Options {
     /// The folder that this node owns; created if missing.
     pub data_dir: PathBuf,
     /// The bound listener of the peers' port.
-    pub listener: TcpListener,
+    pub listener: Box<dyn Listen>,
     /// This node's own peer address, `HOST:PORT`, as the others reach it.
     pub peer_advertise: String,
     /// This node's client address, `http://HOST:PORT`, as shown to people.

@@ -23,6 +23,7 @@ mod latency;
 mod leadership;
 mod levels;
 mod membership;
+pub mod net;
 mod network;
 mod node;
 mod openraft_config;

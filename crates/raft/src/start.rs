@@ -4,7 +4,6 @@
 //! [`Running`]. Each one's method takes it and returns the next, so that no step can be taken before
 //! the ones that it rests on.
 
-use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,6 +17,7 @@ use crate::export;
 use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
 use crate::membership::leader;
+use crate::net::Listen;
 use crate::node::Node;
 use crate::peers::file;
 use crate::peers::starts::Peers;
@@ -159,7 +159,7 @@ struct Running {
 
 impl FolderOpen {
     /// Opens and locks the folder and counts this start; returns the peers' listener, too.
-    pub(crate) fn open(options: Options) -> Result<(Self, TcpListener), Stop> {
+    pub(crate) fn open(options: Options) -> Result<(Self, Box<dyn Listen>), Stop> {
         let folder = Folder::open(options.disk, &options.data_dir)?;
         let identity = folder.identity()?;
         let boot = folder.raise_boot()?;

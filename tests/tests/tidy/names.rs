@@ -8,11 +8,7 @@ const NAMED: [(&str, &[&str]); 6] = [
     ("sled::", &["crates/store/src/checkpoint/sled_store.rs"]),
     (
         "axum::",
-        &[
-            "crates/node/src/",
-            "crates/raft/src/wire/http_server.rs",
-            "crates/raft/src/wire/acceptor.rs",
-        ],
+        &["crates/node/src/http/", "crates/node/src/handlers/"],
     ),
     ("bincode::", &["crates/state/src/codec.rs"]),
     ("SystemTime::now", &["crates/node/src/clock.rs"]),

@@ -1,6 +1,32 @@
-//! Health and version.
+//! What a node answers about itself: health, version, configuration, what an error code means.
 
 use serde::{Deserialize, Serialize};
+
+use crate::number_text::flag;
+use crate::{ErrorCode, Request, paths};
+
+/// What `/livez` answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// Always true: a process that does not run answers nothing.
+    pub live: bool,
+}
+
+/// What is asked of `/readyz`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadyQuery {
+    /// `ids` looks at minting alone; everything where nothing is said.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub for_what: Option<String>,
+    /// Each check in the answer.
+    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
+    pub verbose: Option<bool>,
+}
+
+impl Request for ReadyQuery {
+    const FIELDS: &'static [&'static str] = &["for", "verbose"];
+}
 
 /// What `/readyz` answers when the node is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,4 +66,56 @@ pub struct Version {
     /// The revision that it was built from, where known.
     #[serde(default)]
     pub revision: Option<String>,
+}
+
+/// What `/v1/config` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigEntries {
+    /// Every key, in the order of the documentation.
+    pub items: Vec<ConfigEntry>,
+}
+
+/// One configuration key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigEntry {
+    /// The key.
+    pub key: String,
+    /// The value that is in force; null where none is.
+    pub value: Option<String>,
+    /// Where the value comes from.
+    pub origin: String,
+}
+
+/// What `/problems/{code}` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodePage {
+    /// The path of this page.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The code.
+    pub code: String,
+    /// Its short title.
+    pub title: String,
+    /// The HTTP status of answers with it.
+    pub status: u16,
+    /// The exit code of commands that met it.
+    pub exit: u8,
+    /// Whether the request certainly had no effect and may be repeated.
+    pub retryable: bool,
+}
+
+impl CodePage {
+    /// The page of a code.
+    #[must_use]
+    pub fn of(code: ErrorCode) -> Self {
+        let row = code.row();
+        Self {
+            kind: paths::fill(paths::PROBLEM, row.code),
+            code: row.code.to_owned(),
+            title: row.title.to_owned(),
+            status: row.status,
+            exit: row.exit,
+            retryable: row.retryable,
+        }
+    }
 }

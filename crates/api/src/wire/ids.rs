@@ -50,6 +50,29 @@ pub struct Id {
     pub node: String,
 }
 
+/// One ID as a server writes it, nothing copied; a client reads it as [`Id`].
+#[derive(Debug, Clone, Serialize)]
+pub struct IdBody<'a> {
+    /// The ID.
+    pub id: IdValue<'a>,
+    /// The layout it was minted in.
+    pub layout: &'a str,
+    /// The whole worker field of the node that minted it.
+    pub worker: u32,
+    /// The node that minted it.
+    pub node: &'a str,
+}
+
+/// An ID in JSON.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum IdValue<'a> {
+    /// In the form that was asked for.
+    Text(&'a str),
+    /// As a number: `numeric` was asked for, and the layout fits 53 bits.
+    Number(u64),
+}
+
 /// Many IDs, strictly increasing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
@@ -156,4 +179,31 @@ pub struct Uuid {
 pub struct Uuids {
     /// Lower case, with hyphens; version 7 strictly increasing.
     pub uuids: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_writes_is_what_a_client_reads() {
+        let (layout, node) = ("default", "n1");
+        let body = |id| IdBody {
+            id,
+            layout,
+            worker: 7,
+            node,
+        };
+        let text = serde_json::to_string(&body(IdValue::Text("42"))).unwrap();
+        let id = Id {
+            id: "42".to_owned(),
+            layout: layout.to_owned(),
+            worker: 7,
+            node: node.to_owned(),
+        };
+        assert_eq!(serde_json::from_str::<Id>(&text).unwrap(), id);
+        assert_eq!(serde_json::to_string(&id).unwrap(), text);
+        let number = serde_json::to_string(&body(IdValue::Number(42))).unwrap();
+        assert_eq!(number, text.replace("\"42\"", "42"));
+    }
 }

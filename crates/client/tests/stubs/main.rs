@@ -4,6 +4,7 @@
 
 mod download;
 mod endpoints;
+mod routes;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,22 +1,16 @@
-//! Snowflake IDs: one, many, and what one is made of.
+//! `/v1/id` and `/v1/ids`: snowflake IDs, and what one is made of.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seqd_api::{
-    ErrorCode, Holder, IdFormat, IdParts, IdPartsQuery, IdQuery, IdText, Problem, Request,
-};
-use seqd_idgen::SnowflakeId;
-use serde::Serialize;
+use seqd_api::{FormatError, IdBody, IdFormat, IdQuery, IdText, IdValue, Problem, Request as _};
+use serde_json::to_writer;
 
-use super::layouts::layout_named;
-use super::{count_within, invalid, no_count};
-use crate::app::App;
-use crate::http::accept::Media;
-use crate::http::answer::Answer;
-use crate::http::ask::Ask;
-use crate::minting::{Minted, Minter};
-use crate::times::rfc3339;
+use super::no_count;
+use super::problems::{internal, invalid};
+use crate::http::{Media, Request, Response};
+use crate::minting::Minter;
+use crate::services::Services;
 
 /// Integers up to this many bits are exact as JavaScript numbers.
 const NUMERIC_BITS: u32 = 53;
@@ -31,26 +25,17 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(app: &App, ask: &Ask) -> Result<Wanted, Problem> {
-        let minter = Arc::clone(app.minters.default());
-        if ask.query.is_empty() && ask.body.is_empty() {
+    fn read(node: &Services, request: &Request) -> Result<Wanted, Problem> {
+        if request.query.is_empty() && request.body.is_empty() {
             return Ok(Wanted {
-                minter,
+                minter: node.ids.minter(None)?,
                 text: None,
                 numeric: false,
                 count: None,
             });
         }
-        let query: IdQuery = ask.decode()?;
-        let minter = match query.layout.as_deref() {
-            None => minter,
-            Some(name) => {
-                layout_named(&app, name)?;
-                app.minters
-                    .of(name)
-                    .ok_or_else(|| invalid(format!("no layout {name}")))?
-            }
-        };
+        let query: IdQuery = request.decode()?;
+        let minter = node.ids.minter(query.layout.as_deref())?;
         let is_plain = query.format.is_none() && query.pad.is_none() && query.id_prefix.is_none();
         let numeric = query.numeric.unwrap_or(false);
         if numeric && !is_plain {
@@ -97,66 +82,41 @@ fn text_of(query: &IdQuery) -> Result<IdText, Problem> {
     IdText::new(format, pad, query.id_prefix.as_deref()).map_err(refused)
 }
 
-fn refused(error: seqd_api::FormatError) -> Problem {
+fn refused(error: FormatError) -> Problem {
     invalid(error.to_string())
 }
 
-async fn mint(app: &App, ask: &Ask, wanted: &Wanted, count: u32) -> Result<Minted, Problem> {
-    let minted = wanted.minter.mint(&app.clock, count, ask.deadline).await;
-    minted.map_err(|trouble| trouble.problem())
-}
-
 /// `/v1/id`
-pub(crate) async fn one(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
-    let wanted = Wanted::read(&app, &ask)?;
+pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted = Wanted::read(&node, &request)?;
     no_count(wanted.count, "/v1/ids", IdQuery::FIELDS)?;
-    let minted = mint(&app, &ask, &wanted, 1).await?;
+    let minted = node.ids.one(&wanted.minter, request.deadline).await?;
     let id = minted.ids().next().unwrap_or_default();
-    if ask.media == Media::Text {
-        let mut text = wanted.render(id)?;
-        text.push('\n');
-        return Ok(Answer::text(text));
+    let mut rendered = wanted.render(id)?;
+    if request.media == Media::Text {
+        rendered.push('\n');
+        return Ok(Response::text(rendered));
     }
-    let rendered = wanted.render(id)?;
-    let id = if wanted.numeric {
-        OneId::Number(id)
-    } else {
-        OneId::Text(&rendered)
-    };
-    let layout = wanted.minter.layout().name();
-    Answer::json(&OneBody {
-        id,
-        layout,
+    Response::json(&IdBody {
+        id: if wanted.numeric {
+            IdValue::Number(id)
+        } else {
+            IdValue::Text(&rendered)
+        },
+        layout: wanted.minter.layout().name(),
         worker: minted.worker().0,
-        node: app.name(),
+        node: node.node(),
     })
 }
 
-#[derive(Serialize)]
-struct OneBody<'a> {
-    id: OneId<'a>,
-    layout: &'a str,
-    worker: u32,
-    node: &'a str,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum OneId<'a> {
-    Text(&'a str),
-    Number(u64),
-}
-
 /// `/v1/ids`
-pub(crate) async fn many(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
-    let wanted = Wanted::read(&app, &ask)?;
-    let limit = app.config.http.max_count;
-    let count = count_within(wanted.count, u64::from(limit))?;
-    let count = u32::try_from(count).unwrap_or(limit);
-    let minted = mint(&app, &ask, &wanted, count).await?;
+pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted = Wanted::read(&node, &request)?;
+    let (minter, count) = (&wanted.minter, wanted.count);
+    let minted = node.ids.many(minter, count, request.deadline).await?;
     // 19 digits, two quotes and a comma, or a line end: one buffer for the whole answer.
-    let mut out = Vec::with_capacity(count as usize * 22 + 128);
-    if ask.media == Media::Text {
+    let mut out = Vec::with_capacity(minted.len() * 22 + 128);
+    if request.media == Media::Text {
         for id in minted.ids() {
             match &wanted.text {
                 None => push_decimal(&mut out, id),
@@ -164,7 +124,7 @@ pub(crate) async fn many(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
             }
             out.push(b'\n');
         }
-        return Ok(Answer::text(Bytes::from(out)));
+        return Ok(Response::text(Bytes::from(out)));
     }
     out.extend_from_slice(b"{\"ids\":[");
     for (at, id) in minted.ids().enumerate() {
@@ -181,20 +141,18 @@ pub(crate) async fn many(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
             (Some(_), _) => push_json(&mut out, &wanted.render(id)?)?,
         }
     }
-    let layout = wanted.minter.layout().name();
     out.extend_from_slice(b"],\"layout\":");
-    push_json(&mut out, layout)?;
+    push_json(&mut out, minter.layout().name())?;
     out.extend_from_slice(b",\"worker\":");
     push_decimal(&mut out, u64::from(minted.worker().0));
     out.extend_from_slice(b",\"node\":");
-    push_json(&mut out, app.name())?;
+    push_json(&mut out, node.node())?;
     out.push(b'}');
-    Ok(Answer::json_bytes(out))
+    Ok(Response::json_bytes(out))
 }
 
 fn push_json(out: &mut Vec<u8>, text: &str) -> Result<(), Problem> {
-    serde_json::to_writer(out, text)
-        .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))
+    to_writer(out, text).map_err(|error| internal(&error))
 }
 
 /// Appends decimal digits without a `String` in between.
@@ -214,46 +172,8 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// `/v1/ids/{id}`
-pub(crate) async fn parts(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
-    let query: IdPartsQuery = ask.decode()?;
-    let layout = layout_named(&app, query.layout.as_deref().unwrap_or("default"))?;
-    let format = match query.format.as_deref() {
-        None => IdFormat::Dec,
-        Some(name) => name.parse().map_err(refused)?,
-    };
-    let id = format.parse(ask.name()).map_err(refused)?;
-    let parts = layout
-        .unpack(SnowflakeId::from_u64(id))
-        .map_err(|error| invalid(error.to_string()))?;
-    let holder = app.raft.state(|state| {
-        let holder = state.holder_at(layout.name(), parts.worker, parts.tick)?;
-        let node = holder
-            .node
-            .and_then(|id| state.node(id))
-            .map(|node| node.name.clone());
-        Some(Holder {
-            owner: holder.owner,
-            node,
-            lease: holder.lease.0,
-            from_tick: holder.from_tick.0,
-            fence_tick: holder.fence.0,
-        })
-    });
-    let at = layout.wall_at(parts.tick);
-    Answer::json(&IdParts {
-        id,
-        layout: layout.name().to_owned(),
-        time: rfc3339(at),
-        unix_ms: i64::try_from(at.0).unwrap_or(i64::MAX),
-        tick: parts.tick.0,
-        datacenter: layout.datacenter_of(parts.worker),
-        worker: layout.worker_in_datacenter(parts.worker),
-        sequence: parts.sequence,
-        hex: IdFormat::Hex.encode(id),
-        base62: IdFormat::Base62.encode(id),
-        crockford: IdFormat::Crockford.encode(id),
-        holder,
-    })
+pub(super) async fn parts(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    Response::json(&node.ids.parts(request.name(), &request.decode()?)?)
 }
 
 #[cfg(test)]

@@ -1,39 +1,26 @@
-//! What each path does: from a request type to an answer.
+//! HTTP's translation of the services, one file a family: a request into a call, its result into a
+//! response. [`problems`] has all errors, [`routes`] all paths. Nothing is decided here.
 
-pub(crate) mod cluster;
-mod cursor;
-pub(crate) mod health;
-pub(crate) mod ids;
-pub(crate) mod layouts;
-pub(crate) mod next;
-pub(crate) mod segments;
-pub(crate) mod sequences;
-pub(crate) mod snapshot;
-pub(crate) mod uuids;
-pub(crate) mod workers;
+mod cluster;
+#[cfg(test)]
+mod example;
+mod ids;
+mod layouts;
+mod node;
+mod problems;
+mod routes;
+mod segments;
+mod sequences;
+mod snapshot;
+mod uuids;
+mod workers;
 
-use seqd_api::{ErrorCode, Problem};
+pub(crate) use routes::Router;
 
-/// An argument that cannot be used.
-pub(crate) fn invalid(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::InvalidArgument, detail)
-}
-
-/// A count within `1..=limit`; 1 where none was given.
-pub(crate) fn count_within(count: Option<u64>, limit: u64) -> Result<u64, Problem> {
-    match count.unwrap_or(1) {
-        0 => Err(invalid(format!("count is 1 to {limit}"))),
-        count if count > limit => Err(Problem::new(
-            ErrorCode::CountTooLarge,
-            format!("count is 1 to {limit}, not {count}"),
-        )
-        .with_extra("limit", limit)),
-        count => Ok(count),
-    }
-}
+use seqd_api::Problem;
 
 /// Refuses `count` where the path gives one value.
-pub(crate) fn no_count(count: Option<u64>, plural: &str, known: &[&str]) -> Result<(), Problem> {
+fn no_count(count: Option<u64>, plural: &str, known: &[&str]) -> Result<(), Problem> {
     if count.is_none() {
         return Ok(());
     }

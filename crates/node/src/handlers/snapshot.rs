@@ -1,4 +1,4 @@
-//! The state as a file, streamed from this node.
+//! `/v1/cluster/snapshot`: the state as a file, streamed from this node.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,43 +8,31 @@ use axum::body::Body;
 use axum::http::header::CONTENT_DISPOSITION;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use seqd_api::{Problem, SnapshotHead, SnapshotQuery};
+use seqd_api::{Problem, SnapshotQuery};
 use seqd_raft::Export;
 use tokio::sync::mpsc;
 
-use crate::app::App;
-use crate::http::answer::Answer;
-use crate::http::ask::Ask;
-use crate::http::refusals;
+use super::problems;
+use crate::http::{Request, Response};
+use crate::services::Services;
 
-/// `GET /v1/cluster/snapshot`: with everything in it that was acknowledged before the request.
-///
-/// The deadline bounds the agreement with the leader. Writing the snapshot and sending it take as
-/// long as they take.
-pub(crate) async fn get(app: Arc<App>, ask: Ask) -> Result<Answer, Problem> {
-    let query: SnapshotQuery = ask.decode()?;
+/// `GET /v1/cluster/snapshot`
+pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let query: SnapshotQuery = request.decode()?;
     let stale = query.stale.unwrap_or(false);
-    let export = app.raft.snapshot(stale, ask.deadline).await;
-    let export = export.map_err(|error| refusals::snapshot(&error))?;
-    let head = SnapshotHead {
-        index: export.index,
-        term: export.term,
-        cluster_id: export.cluster_id.clone(),
-        rows: export.rows,
-        digest: export.digest.to_string(),
-        bytes: export.len,
-    };
+    let taken = node.snapshots.take(stale, request.deadline).await;
+    let (head, export) = taken.map_err(|error| problems::snapshot(&error))?;
     tracing::info!(
         index = head.index,
         bytes = head.bytes,
         "a snapshot is downloaded"
     );
-    let mut answer = Answer::stream(Body::new(Chunks::of(export)));
+    let mut response = Response::stream(Body::new(Chunks::of(export)));
     for (name, value) in head.headers() {
-        answer = answer.with_header(name, &value);
+        response = response.with_header(name, &value);
     }
     let disposition = format!("attachment; filename=\"{}\"", head.file_name());
-    Ok(answer.with_header(CONTENT_DISPOSITION.as_str(), &disposition))
+    Ok(response.with_header(CONTENT_DISPOSITION.as_str(), &disposition))
 }
 
 /// The pieces of a snapshot as a body of known length.

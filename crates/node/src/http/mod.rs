@@ -1,15 +1,19 @@
-//! The clients' port: one way in and one way out for every request.
+//! HTTP below the handlers: one way in and one way out for every request.
 //!
-//! A request passes the [`gate`], is read once into an [`ask::Ask`], answered by its handler, and
-//! counted. Handlers know nothing of headers, bodies or metrics; they get values and give values.
+//! A request passes the [`gate`], is read once into a [`Request`], answered by the handler that the
+//! [`router`] finds, and counted by the [`meter`]. Nothing here knows a service.
 
-pub(crate) mod accept;
-pub(crate) mod answer;
-pub(crate) mod ask;
 mod gate;
 mod meter;
-pub(crate) mod refusals;
-pub(crate) mod routes;
-pub(crate) mod server;
+mod negotiate;
+mod request;
+mod response;
+mod router;
+mod server;
 
 pub(crate) use gate::RequestIds;
+pub(crate) use negotiate::Media;
+pub(crate) use request::Request;
+pub(crate) use response::Response;
+pub(crate) use router::{Context, Endpoint, Path, build};
+pub(crate) use server::Server;

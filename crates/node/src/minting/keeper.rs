@@ -16,7 +16,7 @@ use seqd_state::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::minter::Holder;
-use super::{ClockWatch, Minter, Trouble};
+use super::{ClockWatch, MintError, Minter};
 use crate::replica::{Replica, peek, propose_one};
 
 /// How long the cluster may take to answer about a lease before it is asked again.
@@ -74,20 +74,20 @@ impl Keeper {
         };
         let left = window.ends.0.saturating_sub(self.clock.wall().0);
         let is_short = left < 2 * third.as_millis() as u64;
-        is_short || extended.elapsed() >= third || minter.trouble().is_some()
+        is_short || extended.elapsed() >= third || minter.error().is_some()
     }
 
-    async fn attempt(&self, minter: &Minter) -> Result<(), Trouble> {
+    async fn attempt(&self, minter: &Minter) -> Result<(), MintError> {
         let now = self.clock.wall();
         if let ClockVerdict::ForwardJump { by_ms } = self.clock.judge(now) {
             let detail = format!(
                 "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady a while"
             );
-            return Err(Trouble::ClockAhead { detail });
+            return Err(MintError::ClockAhead { detail });
         }
         match minter.holder() {
             Some(holder) => match self.extend(minter, &holder).await {
-                Err(Trouble::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))) => {
+                Err(MintError::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))) => {
                     tracing::warn!(
                         layout = minter.layout.name(),
                         "the lease is lost; taking another"
@@ -103,10 +103,10 @@ impl Keeper {
         }
     }
 
-    async fn take(&self, minter: &Minter) -> Result<(), Trouble> {
+    async fn take(&self, minter: &Minter) -> Result<(), MintError> {
         let Some((node, boot)) = self.replica.started() else {
             let detail = "this node is not a running member of its cluster yet".to_owned();
-            return Err(Trouble::NoLeaseYet { detail });
+            return Err(MintError::NoLeaseYet { detail });
         };
         let has_datacenters = minter.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
@@ -123,7 +123,7 @@ impl Keeper {
         }
     }
 
-    fn install(&self, minter: &Minter, grant: LeaseGrant) -> Result<(), Trouble> {
+    fn install(&self, minter: &Minter, grant: LeaseGrant) -> Result<(), MintError> {
         let LeaseGrant {
             worker,
             lease,
@@ -134,7 +134,7 @@ impl Keeper {
         let layout = minter.layout.clone();
         let seed = self.seed ^ lease.0.rotate_left(32);
         let generator = Generator::new(layout, worker, from_tick, fence, seed)
-            .map_err(|error| Trouble::NoLeaseYet {
+            .map_err(|error| MintError::NoLeaseYet {
                 detail: error.to_string(),
             })?
             .with_policy(self.policy);
@@ -148,7 +148,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn extend(&self, minter: &Minter, holder: &Holder) -> Result<(), Trouble> {
+    async fn extend(&self, minter: &Minter, holder: &Holder) -> Result<(), MintError> {
         let command = Command::Workers(WorkerCommand::ExtendLease {
             layout: minter.layout.name().to_owned(),
             worker: holder.generator.worker(),
@@ -190,13 +190,13 @@ impl Keeper {
         }
     }
 
-    fn fence(&self, minter: &Minter) -> Result<seqd_idgen::Tick, Trouble> {
+    fn fence(&self, minter: &Minter) -> Result<seqd_idgen::Tick, MintError> {
         let now = self.clock.wall();
         match minter.layout.tick_at(now) {
             Ok(_) => {}
-            Err(TickError::BeforeEpoch) => return Err(Trouble::BeforeEpoch),
+            Err(TickError::BeforeEpoch) => return Err(MintError::BeforeEpoch),
             Err(TickError::TimeFull) => {
-                return Err(Trouble::LayoutFull {
+                return Err(MintError::LayoutFull {
                     since: minter.layout.exhausted_at(),
                 });
             }
@@ -214,39 +214,39 @@ impl Keeper {
         agreed.flatten().unwrap_or(self.window_ms)
     }
 
-    async fn propose(&self, command: Command) -> Result<Outcome, Trouble> {
+    async fn propose(&self, command: Command) -> Result<Outcome, MintError> {
         let deadline = Instant::now() + ANSWER;
         propose_one(self.replica.as_ref(), command, deadline)
             .await
-            .map_err(Trouble::Propose)
+            .map_err(MintError::Propose)
     }
 }
 
-fn unexpected(outcome: Outcome) -> Trouble {
+fn unexpected(outcome: Outcome) -> MintError {
     match outcome {
         Outcome::Refused(Refusal::Workers(WorkerRefusal::FenceTooFar { asked, limit })) => {
-            Trouble::ClockAhead {
+            MintError::ClockAhead {
                 detail: format!(
                     "the leader refuses a window up to tick {asked} (limit {limit}): this node's clock \
                  runs ahead of the leader's"
                 ),
             }
         }
-        Outcome::Refused(refusal) => Trouble::Refused(refusal),
-        other => Trouble::Propose(ProposeError::OutcomeUnknown {
+        Outcome::Refused(refusal) => MintError::Refused(refusal),
+        other => MintError::Propose(ProposeError::OutcomeUnknown {
             detail: format!("an outcome of another command: {other:?}"),
         }),
     }
 }
 
-fn retry_after(trouble: &Trouble) -> Duration {
-    match trouble {
-        Trouble::Refused(Refusal::Workers(WorkerRefusal::WorkersExhausted {
+fn retry_after(error: &MintError) -> Duration {
+    match error {
+        MintError::Refused(Refusal::Workers(WorkerRefusal::WorkersExhausted {
             retry_after_ms,
             ..
         })) => Duration::from_millis(*retry_after_ms),
         // Nobody was asked: the node is not a running member yet, which ends without notice.
-        Trouble::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
+        MintError::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
         _ => RETRY,
     }
 }

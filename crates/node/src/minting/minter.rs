@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{ClockWatch, Trouble};
+use super::{ClockWatch, MintError};
 
 /// Looks at the clock while one millisecond passes: more than an idle runtime fits into one, so
 /// that only a clock that stands still ends in a sleep.
@@ -19,7 +19,7 @@ const LOOKS_PER_TICK: u32 = 20_000;
 /// A window that begins within this is waited for, if the caller's deadline allows.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
-/// A trouble that was found within this is told at once instead of being looked into again.
+/// An error that was found within this is returned at once instead of being looked into again.
 const FRESH: Duration = Duration::from_millis(250);
 
 /// IDs of one worker, in order: one run per tick.
@@ -33,6 +33,12 @@ impl Minted {
     /// The whole worker field.
     pub(crate) fn worker(&self) -> WorkerId {
         self.first.worker
+    }
+
+    /// How many IDs.
+    pub(crate) fn len(&self) -> usize {
+        let runs = std::iter::once(&self.first).chain(&self.more);
+        runs.map(|run| run.count as usize).sum()
     }
 
     /// The IDs as numbers.
@@ -55,7 +61,7 @@ pub(super) struct Holder {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) at: Instant,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) error: Option<MintError>,
 }
 
 /// A worker and the end of its window, for health and metrics.
@@ -87,7 +93,7 @@ impl Minter {
         let detail = "this node has not taken a worker of this layout yet".to_owned();
         let found = Found {
             at: Instant::now(),
-            trouble: Some(Trouble::NoLeaseYet { detail }),
+            error: Some(MintError::NoLeaseYet { detail }),
         };
         Minter {
             layout,
@@ -111,13 +117,13 @@ impl Minter {
         clock: &ClockWatch,
         count: u32,
         deadline: Instant,
-    ) -> Result<Minted, Trouble> {
+    ) -> Result<Minted, MintError> {
         let mut got: Option<Minted> = None;
         let mut left = count;
         // A reading may be older than another thread's: the first wait is a second look.
         let mut looked_again = false;
         loop {
-            let trouble = match self.step(clock, left) {
+            let error = match self.step(clock, left) {
                 Ok(Mint::Ready(run)) => {
                     left = gather(&mut got, run, left, count);
                     looked_again = false;
@@ -136,23 +142,23 @@ impl Minter {
                 Ok(Mint::Wait { ms: ..=1 }) if next_tick(clock).await => None,
                 Ok(Mint::Wait { ms }) => self.pause(ms, deadline).await.err(),
                 Ok(Mint::Refused(refusal)) => self.after(refusal, deadline).await.err(),
-                Err(trouble) => Some(trouble),
+                Err(error) => Some(error),
             };
-            if let Some(trouble) = trouble {
-                self.count_refusal(&trouble);
-                return Err(trouble);
+            if let Some(error) = error {
+                self.count_refusal(&error);
+                return Err(error);
             }
         }
     }
 
     /// One attempt without any wait.
-    fn step(&self, clock: &ClockWatch, count: u32) -> Result<Mint, Trouble> {
+    fn step(&self, clock: &ClockWatch, count: u32) -> Result<Mint, MintError> {
         let now = clock.wall();
         match clock.judge_for_minting(now) {
             ClockVerdict::Good | ClockVerdict::ForwardJump { .. } => {}
             ClockVerdict::Wait { ms } => return Ok(Mint::Wait { ms }),
             ClockVerdict::Behind { by_ms, until } => {
-                return Err(Trouble::ClockBehind { by_ms, until });
+                return Err(MintError::ClockBehind { by_ms, until });
             }
         }
         let holder = self.holder.read().unwrap_or_else(PoisonError::into_inner);
@@ -163,64 +169,64 @@ impl Minter {
     }
 
     /// What a refusal asks for: another look after a wait, or telling the caller.
-    async fn after(&self, refusal: Refusal, deadline: Instant) -> Result<(), Trouble> {
+    async fn after(&self, refusal: Refusal, deadline: Instant) -> Result<(), MintError> {
         match refusal {
-            Refusal::ClockBehind { by_ms, until } => Err(Trouble::ClockBehind { by_ms, until }),
-            Refusal::TimeFull => Err(Trouble::LayoutFull {
+            Refusal::ClockBehind { by_ms, until } => Err(MintError::ClockBehind { by_ms, until }),
+            Refusal::TimeFull => Err(MintError::LayoutFull {
                 since: self.layout.exhausted_at(),
             }),
-            Refusal::BeforeEpoch => Err(Trouble::BeforeEpoch),
+            Refusal::BeforeEpoch => Err(MintError::BeforeEpoch),
             Refusal::NotYet { ms, .. } if Duration::from_millis(ms) <= SHORT_WAIT => {
                 self.pause(ms, deadline).await
             }
-            Refusal::NotYet { ms, from } => Err(Trouble::ClockBehind {
+            Refusal::NotYet { ms, from } => Err(MintError::ClockBehind {
                 by_ms: ms,
                 until: self.layout.wall_at(from),
             }),
             Refusal::FenceReached { fence } => {
-                let ended = Trouble::WindowEnded {
+                let ended = MintError::WindowEnded {
                     at: self.layout.wall_at(fence),
                 };
                 self.await_keeper(ended, deadline).await
             }
             Refusal::Closed => {
                 if self.stopping.load(Ordering::Acquire) {
-                    return Err(Trouble::Stopping);
+                    return Err(MintError::Stopping);
                 }
                 let detail = "this node is taking a worker of this layout".to_owned();
-                self.await_keeper(Trouble::NoLeaseYet { detail }, deadline)
+                self.await_keeper(MintError::NoLeaseYet { detail }, deadline)
                     .await
             }
         }
     }
 
-    async fn pause(&self, ms: u64, deadline: Instant) -> Result<(), Trouble> {
+    async fn pause(&self, ms: u64, deadline: Instant) -> Result<(), MintError> {
         let wake = Instant::now() + Duration::from_millis(ms);
         if wake > deadline {
-            return Err(Trouble::WindowBegins { ms });
+            return Err(MintError::WindowBegins { ms });
         }
         sleep(Duration::from_millis(ms)).await;
         Ok(())
     }
 
-    /// Waits for the keeper's next finding; its trouble, if it has one, is the better reason.
-    async fn await_keeper(&self, reason: Trouble, deadline: Instant) -> Result<(), Trouble> {
+    /// Waits for the keeper's next finding; its error, if it has one, is the better reason.
+    async fn await_keeper(&self, reason: MintError, deadline: Instant) -> Result<(), MintError> {
         let mut found = self.found.subscribe();
         {
             let latest = found.borrow_and_update();
-            if let Some(trouble) = &latest.trouble
+            if let Some(error) = &latest.error
                 && latest.at.elapsed() < FRESH
-                && !matches!(trouble, Trouble::NoLeaseYet { .. })
+                && !matches!(error, MintError::NoLeaseYet { .. })
             {
-                return Err(trouble.clone());
+                return Err(error.clone());
             }
         }
         self.kick.notify_one();
         if timeout_at(deadline, found.changed()).await.is_err() {
-            return Err(self.trouble().unwrap_or(reason));
+            return Err(self.error().unwrap_or(reason));
         }
-        match &found.borrow().trouble {
-            Some(trouble) => Err(trouble.clone()),
+        match &found.borrow().error {
+            Some(error) => Err(error.clone()),
             None => Ok(()),
         }
     }
@@ -246,16 +252,16 @@ impl Minter {
             .clone()
     }
 
-    pub(super) fn report(&self, trouble: Option<Trouble>) {
+    pub(super) fn report(&self, error: Option<MintError>) {
         self.found.send_replace(Found {
             at: Instant::now(),
-            trouble,
+            error,
         });
     }
 
     /// What the keeper last found to be wrong.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
-        self.found.borrow().trouble.clone()
+    pub(crate) fn error(&self) -> Option<MintError> {
+        self.found.borrow().error.clone()
     }
 
     /// The worker and the end of its window.
@@ -278,41 +284,41 @@ impl Minter {
     }
 
     /// Whether an ID could be given at this moment, without taking one.
-    pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, Trouble> {
+    pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
         match self.step(clock, 0)? {
             Mint::Ready(_) | Mint::Wait { .. } => {}
             Mint::Refused(Refusal::ClockBehind { by_ms, until }) => {
-                return Err(Trouble::ClockBehind { by_ms, until });
+                return Err(MintError::ClockBehind { by_ms, until });
             }
             Mint::Refused(Refusal::FenceReached { fence }) => {
-                return Err(Trouble::WindowEnded {
+                return Err(MintError::WindowEnded {
                     at: self.layout.wall_at(fence),
                 });
             }
             Mint::Refused(Refusal::NotYet { ms, .. })
                 if Duration::from_millis(ms) <= SHORT_WAIT =>
             {
-                return Err(Trouble::WindowBegins { ms });
+                return Err(MintError::WindowBegins { ms });
             }
             Mint::Refused(Refusal::NotYet { ms, from }) => {
-                return Err(Trouble::ClockBehind {
+                return Err(MintError::ClockBehind {
                     by_ms: ms,
                     until: self.layout.wall_at(from),
                 });
             }
-            Mint::Refused(Refusal::BeforeEpoch) => return Err(Trouble::BeforeEpoch),
+            Mint::Refused(Refusal::BeforeEpoch) => return Err(MintError::BeforeEpoch),
             Mint::Refused(Refusal::TimeFull) => {
-                return Err(Trouble::LayoutFull {
+                return Err(MintError::LayoutFull {
                     since: self.layout.exhausted_at(),
                 });
             }
             Mint::Refused(Refusal::Closed) => {
                 let detail = "this node has no worker".to_owned();
-                return Err(self.trouble().unwrap_or(Trouble::NoLeaseYet { detail }));
+                return Err(self.error().unwrap_or(MintError::NoLeaseYet { detail }));
             }
         }
         let detail = "this node has no worker".to_owned();
-        self.window().ok_or(Trouble::NoLeaseYet { detail })
+        self.window().ok_or(MintError::NoLeaseYet { detail })
     }
 
     /// IDs minted since the start.
@@ -329,11 +335,8 @@ impl Minter {
             .collect()
     }
 
-    fn count_refusal(&self, trouble: &Trouble) {
-        let code = trouble
-            .problem()
-            .error_code()
-            .map_or("internal", |code| code.as_str());
+    fn count_refusal(&self, error: &MintError) {
+        let code = error.code().as_str();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         *refused.entry(code).or_default() += 1;
     }

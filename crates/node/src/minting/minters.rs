@@ -1,7 +1,7 @@
 //! All minters of a node: one per layout, each leased at its first use.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seqd_idgen::{Layout, StoredMark, WallMs};
@@ -22,6 +22,8 @@ pub(crate) struct Minters {
     others: Mutex<BTreeMap<String, Arc<Minter>>>,
     /// `None` once stopped: no keeper begins after that.
     keepers: Mutex<Option<JoinSet<()>>>,
+    /// IDs minted within the last second.
+    ids_per_second: AtomicU64,
 }
 
 impl Minters {
@@ -32,6 +34,7 @@ impl Minters {
             default: Arc::new(Minter::new(default)),
             others: Mutex::default(),
             keepers: Mutex::new(Some(JoinSet::new())),
+            ids_per_second: AtomicU64::new(0),
         };
         minters.keep(&minters.default);
         minters
@@ -65,6 +68,30 @@ impl Minters {
             .chain(others.values())
             .cloned()
             .collect()
+    }
+
+    /// The workers that this node holds, by layout.
+    pub(crate) fn held(&self) -> BTreeMap<String, u32> {
+        let held = self.all().into_iter().filter_map(|minter| {
+            let window = minter.window()?;
+            Some((minter.layout().name().to_owned(), window.worker.0))
+        });
+        held.collect()
+    }
+
+    /// IDs minted since the start, in all layouts.
+    pub(crate) fn minted(&self) -> u64 {
+        self.all().iter().map(|minter| minter.minted()).sum()
+    }
+
+    /// IDs minted within the last second, as last measured.
+    pub(crate) fn ids_per_second(&self) -> u64 {
+        self.ids_per_second.load(Ordering::Relaxed)
+    }
+
+    /// Records how many IDs were minted within the last second.
+    pub(crate) fn measured(&self, ids_per_second: u64) {
+        self.ids_per_second.store(ids_per_second, Ordering::Relaxed);
     }
 
     /// Closes all generators, so that nothing is minted any more, and gives the workers back.

@@ -4,18 +4,18 @@
 //! One [`keeper`] per layout takes the lease and moves the fence; the request path only tells it
 //! that something is missing. Uniqueness is the fence's business alone (see `seqd_idgen`).
 
+mod error;
 mod keeper;
 pub(crate) mod mark;
 mod minter;
 mod minters;
 #[cfg(test)]
 mod tests;
-mod trouble;
 pub(crate) mod uuids;
 mod watch;
 
+pub(crate) use error::MintError;
 pub(crate) use keeper::Keeper;
 pub(crate) use minter::{Minted, Minter};
 pub(crate) use minters::Minters;
-pub(crate) use trouble::Trouble;
 pub(crate) use watch::ClockWatch;

@@ -69,7 +69,7 @@ impl Story {
         }
     }
 
-    async fn mint(&self, count: u32) -> Result<Vec<u64>, Trouble> {
+    async fn mint(&self, count: u32) -> Result<Vec<u64>, MintError> {
         let deadline = Instant::now() + Duration::from_secs(3);
         let minter = self.minters.default();
         minter
@@ -79,10 +79,7 @@ impl Story {
     }
 
     async fn code(&self) -> Option<ErrorCode> {
-        self.mint(1)
-            .await
-            .err()
-            .and_then(|trouble| trouble.problem().error_code())
+        self.mint(1).await.err().map(|error| error.code())
     }
 }
 
@@ -163,14 +160,15 @@ async fn a_small_rollback_is_waited_for_and_a_large_one_refused_until_it_is_over
     story.mint(1).await.unwrap();
     story.clock.step(-10_000);
     match story.mint(1).await {
-        Err(Trouble::ClockBehind { by_ms, until }) => {
+        Err(MintError::ClockBehind { by_ms, until }) => {
             assert_eq!((by_ms, until), (10_000, WallMs(NOON)));
         }
         other => panic!("{other:?}"),
     }
-    let problem = story.mint(1).await.unwrap_err().problem();
-    assert_eq!(problem.error_code(), Some(ErrorCode::ClockBehind));
-    assert!(problem.detail.contains("10000 ms") && problem.detail.contains("2026-11-21T"));
+    let error = story.mint(1).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ClockBehind);
+    let words = error.to_string();
+    assert!(words.contains("10000 ms") && words.contains("2026-11-21T"));
     story.clock.step(9_980);
     let clock = Arc::clone(&story.clock);
     let ticking = tokio::spawn(async move {
@@ -204,7 +202,7 @@ async fn a_start_behind_its_mark_refuses_although_it_has_a_lease() {
         "the lease is there"
     );
     match story.mint(1).await {
-        Err(Trouble::ClockBehind { by_ms, until }) => {
+        Err(MintError::ClockBehind { by_ms, until }) => {
             assert_eq!((by_ms, until), (9_500, WallMs(NOON + 10_001)));
         }
         other => panic!("{other:?}"),
@@ -275,7 +273,7 @@ async fn a_released_worker_comes_back_at_once_and_mints_above() {
     let refused = minter
         .mint(&story.watch, 1, Instant::now() + Duration::from_secs(1))
         .await;
-    assert_eq!(refused.unwrap_err(), Trouble::Stopping);
+    assert_eq!(refused.unwrap_err(), MintError::Stopping);
     story.clock.step(1);
     story.replica.clock.step(1);
     let Story { clock, replica, .. } = story;
@@ -301,11 +299,8 @@ async fn another_layout_is_leased_at_its_first_use() {
     twitter.mint(&story.watch, 1, deadline).await.unwrap();
     assert_eq!(story.minters.all().len(), 2);
     let full = story.minters.of("uid-generator").unwrap();
-    let trouble = full.mint(&story.watch, 1, deadline).await.unwrap_err();
-    assert_eq!(
-        trouble.problem().error_code(),
-        Some(ErrorCode::LayoutExhausted)
-    );
+    let error = full.mint(&story.watch, 1, deadline).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::LayoutExhausted);
     assert!(story.minters.of("nonsense").is_none());
 }
 
@@ -358,7 +353,7 @@ async fn after_a_stop_no_layout_is_leased_any_more() {
     let twitter = story.minters.of("twitter").unwrap();
     let deadline = Instant::now() + Duration::from_secs(3);
     let refused = twitter.mint(&story.watch, 1, deadline).await;
-    assert_eq!(refused.unwrap_err(), Trouble::Stopping);
+    assert_eq!(refused.unwrap_err(), MintError::Stopping);
     story.pass(5_000).await;
     assert_eq!(proposals(), before);
 }

@@ -179,7 +179,7 @@ pub(super) async fn options(
     Options {
         name: name.to_owned(),
         data_dir: folder.to_owned(),
-        listener: bound.unwrap(),
+        listener: bound.unwrap().into(),
         peer_advertise: addr.to_owned(),
         http_advertise: format!("http://{name}.invalid:7400"),
         peers: peers.to_vec(),

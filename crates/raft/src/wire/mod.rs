@@ -2,9 +2,8 @@
 //!
 //! - what is sent: [`messages`], as bytes [`sealed`], under the names in [`paths`]
 //! - sending: [`transport`], and its one implementation, [`http_transport`]
-//! - receiving: [`http_server`], through the [`acceptor`]
+//! - receiving: [`http_server`]
 
-pub(crate) mod acceptor;
 pub(crate) mod http_server;
 pub(crate) mod http_transport;
 pub(crate) mod messages;

@@ -6,14 +6,14 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request};
+use axum::http::{self, HeaderMap};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use seqd_api::request::{MAX_BODY_BYTES, decode};
 use seqd_api::{ErrorCode, Problem};
 use tokio::time::Instant;
 
-use super::accept::Media;
+use super::negotiate::Media;
 
 /// A body of 64 KiB that takes longer is not worth its connection.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const MAX_TIMEOUT_MS: u64 = 30_000;
 
 /// A request as its handler sees it.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     /// The path's parameters, decoded, in order.
     pub(crate) path: Vec<String>,
     /// The query, decoded, without the keys that every path takes.
@@ -38,14 +38,14 @@ pub(crate) struct Ask {
     pub(crate) media: Media,
 }
 
-impl Ask {
+impl Request {
     /// Reads a request. `timeout` is the configured one.
     pub(crate) async fn read(
-        request: Request<Body>,
+        request: http::Request<Body>,
         media: Media,
         has_path: bool,
         timeout: Duration,
-    ) -> Result<Ask, Problem> {
+    ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
         let mut query = query_of(&parts)?;
         let timeout = timeout_of(&mut query, timeout)?;
@@ -56,7 +56,7 @@ impl Ask {
             Vec::new()
         };
         let body = read_body(&parts.headers, body).await?;
-        Ok(Ask {
+        Ok(Request {
             path,
             query,
             body,
@@ -178,20 +178,17 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(3);
 
-    async fn read(
-        request: axum::http::request::Builder,
-        body: &'static str,
-    ) -> Result<Ask, Problem> {
+    async fn read(request: http::request::Builder, body: &'static str) -> Result<Request, Problem> {
         let length = body.len();
         let request = request
             .header(CONTENT_LENGTH, length)
             .body(Body::from(body))
             .unwrap();
-        Ask::read(request, Media::Json, false, TIMEOUT).await
+        Request::read(request, Media::Json, false, TIMEOUT).await
     }
 
-    fn post(uri: &str) -> axum::http::request::Builder {
-        Request::post(uri).header(CONTENT_TYPE, "application/json; charset=utf-8")
+    fn post(uri: &str) -> http::request::Builder {
+        http::Request::post(uri).header(CONTENT_TYPE, "application/json; charset=utf-8")
     }
 
     fn code<T>(result: Result<T, Problem>) -> String {
@@ -203,10 +200,10 @@ mod tests {
 
     #[tokio::test]
     async fn query_and_body_are_one_request() {
-        let ask = read(post("/next?count=5"), "{\"contiguous\":true}")
+        let request = read(post("/next?count=5"), "{\"contiguous\":true}")
             .await
             .unwrap();
-        let next: NextRequest = ask.decode().unwrap();
+        let next: NextRequest = request.decode().unwrap();
         assert_eq!((next.count, next.contiguous), (Some(5), Some(true)));
         let twice = read(post("/next?count=5"), "{\"count\":5}").await.unwrap();
         assert_eq!(code(twice.decode::<NextRequest>()), "invalid-argument");
@@ -218,7 +215,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_deadline_is_the_callers_within_the_limit() {
         let start = Instant::now();
-        let deadline = |ask: Ask| ask.deadline - start;
+        let deadline = |request: Request| request.deadline - start;
         assert_eq!(deadline(read(post("/x"), "").await.unwrap()), TIMEOUT);
         let asked = read(post("/x?timeout_ms=250"), "").await.unwrap();
         assert!(asked.query.is_empty());
@@ -231,16 +228,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_json_and_small() {
-        let bare = read(Request::post("/x"), "{}").await;
+        let bare = read(http::Request::post("/x"), "{}").await;
         assert!(
             bare.unwrap_err()
                 .hint
                 .unwrap()
                 .contains("content-type: application/json")
         );
-        assert_eq!(code(read(Request::post("/x"), "").await), "none");
-        let announced = Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
-        let large = Ask::read(
+        assert_eq!(code(read(http::Request::post("/x"), "").await), "none");
+        let announced = http::Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
+        let large = Request::read(
             announced.body(Body::empty()).unwrap(),
             Media::Json,
             false,
@@ -249,7 +246,7 @@ mod tests {
         assert_eq!(code(large.await), "body-too-large");
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
         let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
-        let large = Ask::read(chunked.body(body).unwrap(), Media::Json, false, TIMEOUT);
+        let large = Request::read(chunked.body(body).unwrap(), Media::Json, false, TIMEOUT);
         assert_eq!(code(large.await), "body-too-large");
     }
 }

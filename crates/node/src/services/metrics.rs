@@ -1,9 +1,27 @@
 //! What is read of the node's parts when somebody scrapes its metrics.
 
-use seqd_raft::Status;
+use std::fmt;
+use std::sync::Arc;
 
-use crate::app::App;
-use crate::metrics::Scrape;
+use seqd_raft::{Raft, Status};
+
+use crate::metrics::{Metrics, Scrape};
+use crate::minting::{ClockWatch, Minters};
+
+/// Reads the metrics.
+pub(crate) struct MetricsService {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) raft: Raft,
+    pub(crate) minters: Arc<Minters>,
+    pub(crate) clock: Arc<ClockWatch>,
+}
+
+impl MetricsService {
+    /// Everything at this moment, in Prometheus's text form.
+    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+        self.metrics.text(read(self))
+    }
+}
 
 fn layout(name: &str) -> Vec<(&'static str, String)> {
     vec![("layout", name.to_owned())]
@@ -18,12 +36,12 @@ fn flag(value: bool) -> f64 {
 }
 
 /// Reads everything once.
-pub(crate) fn read(app: &App) -> Scrape {
+fn read(node: &MetricsService) -> Scrape {
     let mut scrape = Scrape::new();
-    minting(app, &mut scrape);
-    sequences(app, &mut scrape);
-    raft(app, &mut scrape);
-    storage(app, &mut scrape);
+    minting(node, &mut scrape);
+    sequences(node, &mut scrape);
+    raft(node, &mut scrape);
+    storage(node, &mut scrape);
     let version = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         (
@@ -35,8 +53,8 @@ pub(crate) fn read(app: &App) -> Scrape {
     scrape
 }
 
-fn minting(app: &App, scrape: &mut Scrape) {
-    let all = app.minters.all();
+fn minting(node: &MetricsService, scrape: &mut Scrape) {
+    let all = node.minters.all();
     let minted = all
         .iter()
         .map(|minter| (layout(minter.layout().name()), minter.minted()));
@@ -81,7 +99,7 @@ fn minting(app: &App, scrape: &mut Scrape) {
     );
     let assigned = all.iter().map(|minter| {
         let name = minter.layout().name();
-        let live = app.raft.state(|state| {
+        let live = node.raft.state(|state| {
             state
                 .leases()
                 .filter(|view| view.layout == name && view.is_live())
@@ -100,15 +118,15 @@ fn minting(app: &App, scrape: &mut Scrape) {
     scrape.count(
         "clock_regressions",
         "Rollbacks of the clock beyond the tolerance",
-        app.clock.regressions(),
+        node.clock.regressions(),
     );
 }
 
 /// Sequences with a series of their own; each is kept by every scraper for weeks.
 const MAX_SEQUENCES: usize = 1000;
 
-fn sequences(app: &App, scrape: &mut Scrape) {
-    let ratios: Vec<_> = app.raft.state(|state| {
+fn sequences(node: &MetricsService, scrape: &mut Scrape) {
+    let ratios: Vec<_> = node.raft.state(|state| {
         let found = state.sequences("", None, MAX_SEQUENCES).into_iter();
         found
             .filter_map(|(name, record)| {
@@ -125,8 +143,8 @@ fn sequences(app: &App, scrape: &mut Scrape) {
     );
 }
 
-fn raft(app: &App, scrape: &mut Scrape) {
-    let status: Status = app.raft.status();
+fn raft(node: &MetricsService, scrape: &mut Scrape) {
+    let status: Status = node.raft.status();
     let is_leader = status.node_id.is_some() && status.leader == status.node_id;
     scrape.one("raft_is_leader", "Whether this node leads", flag(is_leader));
     let has_leader = flag(status.leader.is_some() && status.has_quorum_contact);
@@ -183,8 +201,8 @@ fn raft(app: &App, scrape: &mut Scrape) {
     );
 }
 
-fn storage(app: &App, scrape: &mut Scrape) {
-    let stats = app.raft.storage_stats();
+fn storage(node: &MetricsService, scrape: &mut Scrape) {
+    let stats = node.raft.storage_stats();
     let bytes = [
         (kind("wal"), stats.wal_bytes as f64),
         (kind("snapshot"), stats.snapshot_bytes as f64),

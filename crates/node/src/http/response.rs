@@ -1,8 +1,9 @@
-//! Answers: status, form and bytes, and how they become an HTTP response.
+//! What a handler answers: status, form and bytes, and how they become an HTTP response.
 
 use axum::body::Body;
+use axum::http;
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
 use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
@@ -18,7 +19,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// What a handler answers.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     status: StatusCode,
     kind: HeaderValue,
     body: Body,
@@ -27,9 +28,9 @@ pub(crate) struct Answer {
     more: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Answer {
-    fn new(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Answer {
-        Answer {
+impl Response {
+    fn new(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Response {
+        Response {
             status,
             kind,
             body: Body::from(body.into()),
@@ -40,39 +41,39 @@ impl Answer {
     }
 
     /// Plain text, complete with its line ends.
-    pub(crate) fn text(body: impl Into<Bytes>) -> Answer {
-        Answer::new(StatusCode::OK, TEXT, body)
+    pub(crate) fn text(body: impl Into<Bytes>) -> Response {
+        Response::new(StatusCode::OK, TEXT, body)
     }
 
     /// A value as JSON.
-    pub(crate) fn json(value: &impl Serialize) -> Result<Answer, Problem> {
+    pub(crate) fn json(value: &impl Serialize) -> Result<Response, Problem> {
         let bytes = serde_json::to_vec(value)
             .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
-        Ok(Answer::new(StatusCode::OK, JSON, bytes))
+        Ok(Response::new(StatusCode::OK, JSON, bytes))
     }
 
     /// JSON that is written already.
-    pub(crate) fn json_bytes(body: impl Into<Bytes>) -> Answer {
-        Answer::new(StatusCode::OK, JSON, body)
+    pub(crate) fn json_bytes(body: impl Into<Bytes>) -> Response {
+        Response::new(StatusCode::OK, JSON, body)
     }
 
     /// Bytes that come piece by piece.
-    pub(crate) fn stream(body: Body) -> Answer {
-        let mut answer = Answer::new(StatusCode::OK, BYTES, Bytes::new());
-        answer.body = body;
-        answer
+    pub(crate) fn stream(body: Body) -> Response {
+        let mut response = Response::new(StatusCode::OK, BYTES, Bytes::new());
+        response.body = body;
+        response
     }
 
     /// The metrics' text.
-    pub(crate) fn metrics(body: String) -> Answer {
-        Answer::new(StatusCode::OK, METRICS, body)
+    pub(crate) fn metrics(body: String) -> Response {
+        Response::new(StatusCode::OK, METRICS, body)
     }
 
     /// A problem: always `application/problem+json`, whatever the client accepts.
-    pub(crate) fn problem(problem: &Problem) -> Answer {
+    pub(crate) fn problem(problem: &Problem) -> Response {
         let status = StatusCode::from_u16(problem.status);
         let body = serde_json::to_vec(problem).unwrap_or_default();
-        Answer::new(
+        Response::new(
             status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             PROBLEM,
             body,
@@ -80,25 +81,25 @@ impl Answer {
     }
 
     /// The same with another status.
-    pub(crate) fn with_status(mut self, status: StatusCode) -> Answer {
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Response {
         self.status = status;
         self
     }
 
     /// The same with the revision as its ETag.
-    pub(crate) fn with_etag(mut self, revision: u64) -> Answer {
+    pub(crate) fn with_etag(mut self, revision: u64) -> Response {
         self.etag = HeaderValue::try_from(format!("\"{revision}\"")).ok();
         self
     }
 
     /// The same with the methods that the path takes.
-    pub(crate) fn with_allow(mut self, methods: &str) -> Answer {
+    pub(crate) fn with_allow(mut self, methods: &str) -> Response {
         self.allow = HeaderValue::try_from(methods).ok();
         self
     }
 
     /// The same with another header; one that cannot be a header's value is left out.
-    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Answer {
+    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Response {
         if let Ok(value) = HeaderValue::try_from(value) {
             self.more.push((HeaderName::from_static(name), value));
         }
@@ -111,8 +112,8 @@ impl Answer {
 
     /// The response. `no-store` stands on everything: nearly all answers either allocate or are a
     /// moment's state, and a cached error would be as wrong as a cached ID.
-    pub(crate) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(self.body);
+    pub(crate) fn into_http(self) -> http::Response<Body> {
+        let mut response = http::Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.reserve(8);

@@ -1,0 +1,82 @@
+//! Segments for client-side allocators: a range to a client, and its unused end back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Request;
+use crate::number_text;
+
+/// How large a range is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantRequest {
+    /// How many values; [`GrantRequest::DEFAULT_SIZE`] where nothing is said.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub size: Option<u64>,
+    /// The grant that this one follows: granted only if no other came in between.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub after: Option<u64>,
+}
+
+impl Request for GrantRequest {
+    const FIELDS: &'static [&'static str] = &["size", "after"];
+}
+
+impl GrantRequest {
+    /// The largest segment of a client: more would be out of proportion to any prefetch, and a
+    /// client that vanishes takes it with it.
+    pub const MAX_SIZE: u64 = 100_000_000;
+
+    /// Where nothing is said.
+    pub const DEFAULT_SIZE: u64 = 10_000;
+}
+
+/// A range that belongs to the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its number, with which its end is given back.
+    #[serde(with = "number_text")]
+    pub grant: u64,
+    /// The first value.
+    #[serde(with = "number_text")]
+    pub first: i64,
+    /// The last value.
+    #[serde(with = "number_text")]
+    pub last: i64,
+    /// How many.
+    pub count: u64,
+    /// The step between two values.
+    #[serde(with = "number_text")]
+    pub increment: i64,
+}
+
+/// How much of a grant comes back.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReturnRequest {
+    /// How many of its last values were not used.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub unused: Option<u64>,
+}
+
+impl Request for ReturnRequest {
+    const FIELDS: &'static [&'static str] = &["unused"];
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// How many values will be granted again.
+    pub returned: u64,
+}

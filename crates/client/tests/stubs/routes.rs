@@ -1,0 +1,114 @@
+//! Every route of the contract has a call, and every call is of a route.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use seqd_client::Client;
+use seqd_client::api::routes::{ROUTES, Route};
+use seqd_client::api::{
+    AddMember, AdvanceRequest, GrantRequest, IdPartsQuery, IdQuery, LeaderMove, ListQuery,
+    NextRequest, ReturnRequest, SequenceSpec, SnapshotQuery, UuidQuery, WorkersQuery,
+};
+
+use super::client;
+
+type Asked = Arc<Mutex<BTreeSet<(String, String)>>>;
+
+/// Notes the method and the path of each request, and answers nothing that anybody could use.
+fn noting() -> (SocketAddr, Asked) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Asked::default();
+    let noted = Arc::clone(&asked);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = [0_u8; 4096];
+            let length = stream.read(&mut bytes).unwrap();
+            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            let mut words = text.split([' ', '?']);
+            let method = words.next().unwrap_or_default().to_owned();
+            let path = words.next().unwrap_or_default().to_owned();
+            noted.lock().unwrap().insert((method, path));
+            let head = "HTTP/1.1 404 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            stream.write_all(head.as_bytes()).unwrap();
+        }
+    });
+    (address, asked)
+}
+
+/// Each call once; a parameter of a path is `P`, and a grant is 7.
+async fn call_all(client: &Client) {
+    let list = ListQuery::default();
+    let member = AddMember {
+        name: "P".to_owned(),
+        peer: "a:1".to_owned(),
+        http: None,
+    };
+    drop(client.id(&IdQuery::default()).await);
+    drop(client.ids(&IdQuery::default()).await);
+    drop(client.id_parts("P", &IdPartsQuery::default()).await);
+    drop(client.uuid(&UuidQuery::default()).await);
+    drop(client.uuids(&UuidQuery::default()).await);
+    drop(client.layouts(&list).await);
+    drop(client.layout("P").await);
+    drop(client.sequences(&list).await);
+    drop(client.sequence("P").await);
+    drop(client.create_sequence("P", &SequenceSpec::default()).await);
+    drop(client.delete_sequence("P").await);
+    drop(client.next("P", &NextRequest::default()).await);
+    drop(client.advance("P", &AdvanceRequest { to: 1 }).await);
+    drop(client.grant_segment("P", &GrantRequest::default()).await);
+    drop(
+        client
+            .return_segment("P", 7, &ReturnRequest::default())
+            .await,
+    );
+    drop(client.workers(&WorkersQuery::default()).await);
+    drop(client.cluster().await);
+    drop(client.members(&list).await);
+    drop(client.add_member(&member).await);
+    drop(client.promote_member("P").await);
+    drop(client.remove_member("P").await);
+    drop(client.move_leader(&LeaderMove::default()).await);
+    drop(client.snapshot(&SnapshotQuery::default()).await);
+    drop(client.config().await);
+    drop(client.live().await);
+    drop(client.ready().await);
+    drop(client.metrics().await);
+    drop(client.version().await);
+    drop(client.code_page("P").await);
+}
+
+/// The path as [`call_all`] fills it.
+fn filled(route: &Route) -> String {
+    let parts = route.path.split('/').map(|part| match part {
+        "{grant}" => "7",
+        part if part.starts_with('{') => "P",
+        part => part,
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test]
+async fn every_route_has_a_call_and_every_call_a_route() {
+    let (address, asked) = noting();
+    call_all(&client(&[address], None)).await;
+    let asked = asked.lock().unwrap().clone();
+    let mut expected = BTreeSet::new();
+    for route in ROUTES {
+        // Where a route allocates, its methods are one operation.
+        let methods = if route.allocates {
+            &route.methods[..1]
+        } else {
+            route.methods
+        };
+        for method in methods {
+            expected.insert((method.as_str().to_owned(), filled(route)));
+        }
+    }
+    assert_eq!(asked, expected);
+}

@@ -1,0 +1,153 @@
+//! The one table from what consensus and the state machine refuse to the stable code of the
+//! contract. It is not HTTP's: health checks and metrics name the same codes.
+
+use seqd_api::ErrorCode;
+use seqd_raft::{MemberError, ProposeError, SnapshotError};
+use seqd_state::{ClusterRefusal, Refusal, SequenceRefusal, TextRefusal, WorkerRefusal};
+
+use crate::times::rfc3339;
+
+/// A proposal or a linearizable read that was not answered.
+pub(crate) fn of_propose(error: &ProposeError) -> ErrorCode {
+    match error {
+        ProposeError::NoQuorum { .. } => ErrorCode::NoQuorum,
+        ProposeError::OutcomeUnknown { .. } => ErrorCode::OutcomeUnknown,
+        ProposeError::Overloaded { .. } => ErrorCode::Overloaded,
+        ProposeError::Stopping => ErrorCode::Draining,
+        ProposeError::NodeRemoved => ErrorCode::NodeRemoved,
+    }
+}
+
+/// A snapshot that was not taken.
+pub(crate) fn of_snapshot(error: &SnapshotError) -> ErrorCode {
+    match error {
+        SnapshotError::Propose(error) => of_propose(error),
+        SnapshotError::Busy { .. } => ErrorCode::Overloaded,
+        SnapshotError::Disk { .. } => ErrorCode::Internal,
+    }
+}
+
+/// What was asked of the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A learner joins.
+    Add,
+    /// A learner gets a vote.
+    Promote,
+    /// A member goes for good.
+    Remove,
+    /// Another voter leads.
+    MoveLeader,
+}
+
+/// A change of membership that was not carried out.
+pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
+    match error {
+        MemberError::NotFound { .. } => ErrorCode::NotFound,
+        MemberError::AlreadyExists { .. } => ErrorCode::AlreadyExists,
+        MemberError::Unsafe { .. } if change == Change::Remove => ErrorCode::UnsafeMemberRemoval,
+        MemberError::Unsafe { .. } => ErrorCode::PreconditionFailed,
+        MemberError::InProgress => ErrorCode::MembershipChangeInProgress,
+        MemberError::LearnerLagging { .. } => ErrorCode::LearnerLagging,
+        // A new node's name or address is the caller's; all else is how the cluster stands.
+        MemberError::Unfit { .. } if change == Change::Add => ErrorCode::InvalidArgument,
+        MemberError::Unfit { .. } => ErrorCode::PreconditionFailed,
+        MemberError::Propose(error) => of_propose(error),
+    }
+}
+
+/// A command that the state machine refused.
+pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
+    match refusal {
+        Refusal::Text(TextRefusal::InvalidText { .. }) => ErrorCode::InvalidArgument,
+        Refusal::Cluster(refusal) => of_cluster(refusal),
+        Refusal::Workers(refusal) => of_workers(refusal),
+        Refusal::Sequences(refusal) => of_sequences(refusal),
+    }
+}
+
+fn of_cluster(refusal: &ClusterRefusal) -> ErrorCode {
+    match refusal {
+        ClusterRefusal::NotFounded => ErrorCode::NoQuorum,
+        ClusterRefusal::NodeRemoved { .. } => ErrorCode::NodeRemoved,
+        ClusterRefusal::NodeNameTaken { .. } => ErrorCode::AlreadyExists,
+        ClusterRefusal::StaleStart { .. } => ErrorCode::LeaseLost,
+        ClusterRefusal::RestorationNotStamped { .. } => ErrorCode::ClockBehind,
+        ClusterRefusal::InvalidFounding(_) => ErrorCode::InvalidArgument,
+        ClusterRefusal::AlreadyFounded { .. }
+        | ClusterRefusal::UnknownNode { .. }
+        | ClusterRefusal::StampOutOfRange { .. }
+        | ClusterRefusal::NotRestored
+        | ClusterRefusal::MembershipChanged { .. }
+        | ClusterRefusal::LevelOutOfOrder { .. } => ErrorCode::Internal,
+    }
+}
+
+fn of_workers(refusal: &WorkerRefusal) -> ErrorCode {
+    match refusal {
+        WorkerRefusal::LeaseLost { .. } => ErrorCode::LeaseLost,
+        WorkerRefusal::UnknownLayout { .. } => ErrorCode::NotFound,
+        WorkerRefusal::LayoutExhausted { .. } => ErrorCode::LayoutExhausted,
+        WorkerRefusal::BeforeLayoutEpoch { .. } | WorkerRefusal::FenceTooLow { .. } => {
+            ErrorCode::ClockBehind
+        }
+        WorkerRefusal::FenceTooFar { .. } => ErrorCode::ClockSkewed,
+        WorkerRefusal::WorkersExhausted { .. } => ErrorCode::WorkersExhausted,
+        WorkerRefusal::WindowsBeginLater { .. } => ErrorCode::NoWorkerYet,
+        WorkerRefusal::UnknownDatacenter { .. } | WorkerRefusal::ReleaseOutsideWindow { .. } => {
+            ErrorCode::InvalidArgument
+        }
+    }
+}
+
+fn of_sequences(refusal: &SequenceRefusal) -> ErrorCode {
+    match refusal {
+        SequenceRefusal::SequenceNotFound { .. } => ErrorCode::NotFound,
+        SequenceRefusal::SequenceExists { .. } | SequenceRefusal::DefinitionDiffers { .. } => {
+            ErrorCode::AlreadyExists
+        }
+        SequenceRefusal::RevisionMismatch { .. } => ErrorCode::PreconditionFailed,
+        SequenceRefusal::SequenceExhausted { .. } => ErrorCode::SequenceExhausted,
+        SequenceRefusal::CountOutOfRange { count: 0, .. } => ErrorCode::InvalidArgument,
+        SequenceRefusal::CountOutOfRange { .. } => ErrorCode::CountTooLarge,
+        SequenceRefusal::WouldGoBackwards { .. } => ErrorCode::WouldGoBackwards,
+        SequenceRefusal::GrantSuperseded { .. } | SequenceRefusal::TailOutsideRun { .. } => {
+            ErrorCode::GrantSuperseded
+        }
+        SequenceRefusal::InvalidDefinition(_)
+        | SequenceRefusal::WrongMode { .. }
+        | SequenceRefusal::CannotAdvanceCycling { .. }
+        | SequenceRefusal::AdvanceOutOfRange { .. } => ErrorCode::InvalidArgument,
+    }
+}
+
+/// The refusal in words, with the times that people read.
+pub(crate) fn words(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {
+            format!("there is no sequence {name}")
+        }
+        Refusal::Workers(WorkerRefusal::WindowsBeginLater { until, .. }) => {
+            format!("{refusal}, at {}", rfc3339(*until))
+        }
+        _ => refusal.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_removal_is_called_an_unsafe_one() {
+        let detail = || "the quorum would be lost".to_owned();
+        let of_unsafe = |change| of_member(change, &MemberError::Unsafe { detail: detail() });
+        let of_unfit = |change| of_member(change, &MemberError::Unfit { detail: detail() });
+        assert_eq!(of_unsafe(Change::Remove), ErrorCode::UnsafeMemberRemoval);
+        assert_eq!(of_unfit(Change::Add), ErrorCode::InvalidArgument);
+        for change in [Change::Promote, Change::MoveLeader] {
+            assert_eq!(of_unsafe(change), ErrorCode::PreconditionFailed);
+            assert_eq!(of_unfit(change), ErrorCode::PreconditionFailed);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! From each service's errors to the problem that a client reads: the one table, exhaustive.
+//!
+//! The codes of what consensus and the state machine refuse are in [`crate::codes`], those of all
+//! else here; statuses, titles and retryability belong to the code (`seqd_api`). The words are the
+//! error's own. What is added here is advice: when to repeat, and what to do.
+
+use seqd_api::{ErrorCode, Problem, nearest};
+use seqd_raft::{MemberError, ProposeError, SnapshotError};
+use seqd_state::{ClusterRefusal, Refusal, SequenceRefusal, WorkerRefusal};
+
+use crate::codes;
+use crate::minting::MintError;
+use crate::services::{
+    ClusterError, CountError, IdError, NoLayout, PageError, Readiness, SegmentError, SequenceError,
+    UuidError, WorkerError,
+};
+use crate::times::rfc3339;
+
+/// An argument that cannot be used.
+pub(super) fn invalid(detail: impl Into<String>) -> Problem {
+    Problem::new(ErrorCode::InvalidArgument, detail)
+}
+
+/// What broke within this node.
+pub(super) fn internal(error: &impl ToString) -> Problem {
+    Problem::new(ErrorCode::Internal, error.to_string())
+}
+
+fn millis(ms: u64) -> u32 {
+    u32::try_from(ms.max(1)).unwrap_or(u32::MAX)
+}
+
+fn propose(error: &ProposeError) -> Problem {
+    let problem = Problem::new(codes::of_propose(error), error.to_string());
+    match error {
+        ProposeError::NoQuorum { .. } => problem.with_retry_after_ms(1000),
+        ProposeError::OutcomeUnknown { .. } => {
+            problem.with_hint("it may or may not have happened: look before you repeat it")
+        }
+        ProposeError::Overloaded { .. } => problem.with_retry_after_ms(100),
+        ProposeError::Stopping => problem
+            .with_retry_after_ms(1000)
+            .with_hint("ask another node"),
+        ProposeError::NodeRemoved => problem.with_hint("ask another node"),
+    }
+}
+
+/// A read has no outcome that could be unknown.
+fn unread(error: &ProposeError) -> Problem {
+    match error {
+        ProposeError::OutcomeUnknown { .. } => {
+            Problem::new(ErrorCode::NoQuorum, error.to_string()).with_retry_after_ms(1000)
+        }
+        error => propose(error),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Problem {
+    let problem = Problem::new(codes::of_refusal(refusal), codes::words(refusal));
+    match refusal {
+        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => problem
+            .with_retry_after_ms(1000)
+            .with_hint("check the clock of the leader (chronyc tracking); its log says why"),
+        Refusal::Workers(WorkerRefusal::WorkersExhausted { retry_after_ms, .. }) => {
+            problem.with_retry_after_ms(millis(*retry_after_ms))
+        }
+        Refusal::Workers(WorkerRefusal::WindowsBeginLater {
+            until,
+            retry_after_ms,
+            ..
+        }) => problem
+            .with_retry_after_ms(millis(*retry_after_ms))
+            .with_extra("until", rfc3339(*until)),
+        Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {
+            problem.with_hint(format!("seqd seq create {name}"))
+        }
+        Refusal::Sequences(SequenceRefusal::SequenceExists { name, .. }) => {
+            problem.with_hint(format!("seqd seq get {name} shows the one that there is"))
+        }
+        _ => problem,
+    }
+}
+
+pub(super) fn mint(error: &MintError) -> Problem {
+    let problem = Problem::new(error.code(), error.to_string());
+    match error {
+        MintError::ClockBehind { by_ms, until } => problem
+            .with_retry_after_ms(millis(*by_ms))
+            .with_extra("behind_ms", *by_ms)
+            .with_extra("until", rfc3339(*until))
+            .with_hint("ask another node; this one serves again when its clock is right"),
+        MintError::ClockAhead { .. } => problem
+            .with_retry_after_ms(1000)
+            .with_hint("ask another node; check this one's clock (chronyc tracking)"),
+        MintError::Propose(ProposeError::OutcomeUnknown { .. })
+        | MintError::Refused(
+            Refusal::Workers(WorkerRefusal::LeaseLost { .. })
+            | Refusal::Cluster(ClusterRefusal::StaleStart { .. } | ClusterRefusal::NotFounded),
+        )
+        | MintError::WindowEnded { .. } => problem.with_retry_after_ms(1000),
+        MintError::Propose(error) => propose(error),
+        MintError::Refused(refusal) => refused(refusal),
+        MintError::NoLeaseYet { .. } => problem.with_retry_after_ms(500),
+        MintError::WindowBegins { ms } => problem.with_retry_after_ms(millis(*ms)),
+        MintError::LayoutFull { .. } => {
+            problem.with_hint("it decodes only; mint with another layout")
+        }
+        MintError::BeforeEpoch => problem,
+        MintError::Stopping => problem
+            .with_retry_after_ms(1000)
+            .with_hint("ask another node"),
+    }
+}
+
+/// A node that is not ready; `None` if it is.
+pub(super) fn not_ready(readiness: &Readiness) -> Option<Problem> {
+    use crate::services::Unready;
+    let (check, why) = readiness.failed()?;
+    let mut problem = match why {
+        // It knows more than a sentence: by how much, until when.
+        Unready::Minting(error) => mint(error),
+        _ => Problem::new(why.code(), check.detail.clone()).with_retry_after_ms(1000),
+    };
+    if let Some(until) = &readiness.ids_until {
+        problem.detail = format!("{}; IDs until {until} at least", problem.detail).into();
+        problem = problem.with_extra("ids_until", until.clone());
+    }
+    Some(problem)
+}
+
+/// A snapshot that was not taken.
+pub(super) fn snapshot(error: &SnapshotError) -> Problem {
+    let problem = match error {
+        SnapshotError::Propose(error) => propose(error),
+        _ => Problem::new(codes::of_snapshot(error), error.to_string()),
+    };
+    match error {
+        SnapshotError::Propose(ProposeError::NoQuorum { .. }) => {
+            problem.with_hint("?stale=1 gives what this node has")
+        }
+        SnapshotError::Busy { .. } => problem.with_retry_after_ms(1000),
+        SnapshotError::Propose(_) | SnapshotError::Disk { .. } => problem,
+    }
+}
+
+/// `?` in a handler: each service's error becomes its problem.
+macro_rules! problems {
+    ($($error:ty: $read:expr;)+) => {
+        $(impl From<$error> for Problem {
+            fn from(error: $error) -> Problem {
+                let read: fn(&$error) -> Problem = $read;
+                read(&error)
+            }
+        })+
+    };
+}
+
+problems! {
+    CountError: count;
+    PageError: |error| invalid(error.to_string());
+    NoLayout: no_layout;
+    IdError: id;
+    UuidError: uuid;
+    WorkerError: worker;
+    SequenceError: sequence;
+    SegmentError: segment;
+    ClusterError: cluster;
+}
+
+fn count(error: &CountError) -> Problem {
+    match error {
+        CountError::Zero { .. } => invalid(error.to_string()),
+        CountError::TooLarge { limit, .. } => {
+            Problem::new(ErrorCode::CountTooLarge, error.to_string()).with_extra("limit", *limit)
+        }
+    }
+}
+
+fn no_layout(error: &NoLayout) -> Problem {
+    let problem = Problem::new(ErrorCode::NotFound, error.to_string());
+    let known: Vec<&str> = error.known.iter().map(String::as_str).collect();
+    match nearest(&error.name, &known) {
+        Some(near) => problem.with_hint(format!("did you mean {near:?}?")),
+        None => problem.with_hint(format!("known: {}", known.join(", "))),
+    }
+}
+
+fn id(error: &IdError) -> Problem {
+    match error {
+        IdError::Count(error) => count(error),
+        IdError::Layout(error) => no_layout(error),
+        IdError::Text(_) | IdError::Unpack(_) => invalid(error.to_string()),
+        IdError::Mint(error) => mint(error),
+    }
+}
+
+fn uuid(error: &UuidError) -> Problem {
+    match error {
+        UuidError::Count(error) => count(error),
+        UuidError::Version(_) => invalid(error.to_string()),
+        UuidError::NoRandom(error) => internal(error),
+    }
+}
+
+fn worker(error: &WorkerError) -> Problem {
+    match error {
+        WorkerError::Page(_) => invalid(error.to_string()),
+        WorkerError::Layout(error) => no_layout(error),
+    }
+}
+
+fn sequence(error: &SequenceError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        SequenceError::Invalid(_) | SequenceError::Page(_) => invalid(detail),
+        SequenceError::Count(error) => count(error),
+        SequenceError::NotFound { name } => {
+            Problem::new(ErrorCode::NotFound, detail).with_hint(format!("seqd seq create {name}"))
+        }
+        SequenceError::StartMissing { .. } => invalid(detail).with_hint(
+            "give the first value that was never handed out, or min (descending: max) if the name \
+             was never used: seqd seq create NAME --start VALUE",
+        ),
+        SequenceError::Unread(error) => unread(error),
+        SequenceError::Propose(error) => propose(error),
+        SequenceError::Refused(refusal) => refused(refusal),
+        SequenceError::CreatedUnread(_) => Problem::new(ErrorCode::OutcomeUnknown, detail),
+        SequenceError::NotTogether => Problem::new(ErrorCode::SequenceExhausted, detail)
+            .with_hint("repeat the request: it is served from the new pass"),
+        SequenceError::NoRefill { .. } => {
+            Problem::new(ErrorCode::NoQuorum, detail).with_retry_after_ms(1000)
+        }
+        SequenceError::Crowded { .. } => {
+            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
+        }
+        SequenceError::UnexpectedOutcome(_) => Problem::new(ErrorCode::Internal, detail),
+    }
+}
+
+fn segment(error: &SegmentError) -> Problem {
+    match error {
+        SegmentError::Sequence(error) => sequence(error),
+        SegmentError::NothingUnused => invalid(error.to_string()),
+        SegmentError::MoreThanGranted { .. } => {
+            Problem::new(ErrorCode::GrantSuperseded, error.to_string())
+        }
+    }
+}
+
+fn cluster(error: &ClusterError) -> Problem {
+    match error {
+        ClusterError::Invalid(_) | ClusterError::Page(_) => invalid(error.to_string()),
+        ClusterError::Member { change, error } => member(*change, error),
+        ClusterError::NumberUnknown { .. } => internal(error),
+    }
+}
+
+/// A change of membership that was not carried out.
+fn member(change: codes::Change, error: &MemberError) -> Problem {
+    let problem = Problem::new(codes::of_member(change, error), error.to_string());
+    match error {
+        MemberError::InProgress => problem.with_retry_after_ms(500),
+        MemberError::LearnerLagging { .. } => problem.with_retry_after_ms(1000),
+        MemberError::Propose(error) => propose(error),
+        MemberError::NotFound { .. }
+        | MemberError::AlreadyExists { .. }
+        | MemberError::Unsafe { .. }
+        | MemberError::Unfit { .. } => problem,
+    }
+}

@@ -1,0 +1,144 @@
+//! The table of paths with their handlers, and a short way to the hottest.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use seqd_api::paths;
+use seqd_api::routes::Method::{self, Delete, Get, Post, Put};
+
+use super::{cluster, ids, layouts, node, segments, sequences, snapshot, uuids, workers};
+use crate::http::{Context, Endpoint, Media, Path, build};
+use crate::services::Services;
+
+/// Text where nothing is asked for.
+const TEXT_FIRST: &[Media] = &[Media::Text, Media::Json];
+/// JSON where nothing is asked for.
+const JSON_FIRST: &[Media] = &[Media::Json, Media::Text];
+const JSON: &[Media] = &[Media::Json];
+const BYTES: &[Media] = &[Media::Bytes];
+const METRICS: &[Media] = &[Media::Metrics];
+
+/// All paths of the clients' port.
+#[derive(Clone)]
+pub(crate) struct Router {
+    router: axum::Router,
+    id: Arc<Endpoint<Services>>,
+}
+
+impl Router {
+    pub(crate) fn new(context: Context, services: &Arc<Services>) -> Router {
+        let context = Arc::new(context);
+        Router {
+            router: build(table(), &context, services),
+            id: Endpoint::new(&context, services, paths::ID, Method::Get, TEXT_FIRST),
+        }
+    }
+
+    /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
+    /// much as the ID; the router has the path too, for the other methods.
+    pub(crate) async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+        if *request.method() == http::Method::GET && request.uri().path() == paths::ID {
+            return self.id.serve(request, ids::one).await;
+        }
+        let Ok(response) = TowerToHyperService::new(self.router).call(request).await;
+        response
+    }
+}
+
+fn at(path: &'static str, media: &'static [Media]) -> Path<Services> {
+    Path::new(path, media)
+}
+
+/// Every path, as the contract lists them.
+fn table() -> Vec<Path<Services>> {
+    [
+        identifiers(),
+        sequences_and_segments(),
+        of_the_cluster(),
+        of_this_node(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn identifiers() -> Vec<Path<Services>> {
+    vec![
+        at(paths::ID, TEXT_FIRST)
+            .on(Get, ids::one)
+            .on(Post, ids::one),
+        at(paths::IDS, JSON_FIRST)
+            .on(Get, ids::many)
+            .on(Post, ids::many),
+        at(paths::ID_PARTS, JSON).on(Get, ids::parts),
+        at(paths::UUID, TEXT_FIRST)
+            .on(Get, uuids::one)
+            .on(Post, uuids::one),
+        at(paths::UUIDS, JSON_FIRST)
+            .on(Get, uuids::many)
+            .on(Post, uuids::many),
+        at(paths::LAYOUTS, JSON).on(Get, layouts::list),
+        at(paths::LAYOUT, JSON).on(Get, layouts::get),
+    ]
+}
+
+fn sequences_and_segments() -> Vec<Path<Services>> {
+    vec![
+        at(paths::SEQUENCES, JSON).on(Get, sequences::list),
+        at(paths::SEQUENCE, JSON)
+            .on(Get, sequences::get)
+            .on(Put, sequences::put)
+            .on(Delete, sequences::delete),
+        at(paths::SEQUENCE_NEXT, JSON_FIRST).on(Post, sequences::next),
+        at(paths::SEQUENCE_ADVANCE, JSON).on(Post, sequences::advance),
+        at(paths::SEGMENTS, JSON).on(Post, segments::grant),
+        at(paths::SEGMENT, JSON).on(Delete, segments::give_back),
+    ]
+}
+
+fn of_the_cluster() -> Vec<Path<Services>> {
+    vec![
+        at(paths::WORKERS, JSON).on(Get, workers::list),
+        at(paths::CLUSTER, JSON).on(Get, cluster::show),
+        at(paths::MEMBERS, JSON)
+            .on(Get, cluster::members)
+            .on(Post, cluster::add),
+        at(paths::MEMBER, JSON).on(Delete, cluster::remove),
+        at(paths::MEMBER_PROMOTE, JSON).on(Post, cluster::promote),
+        at(paths::LEADER, JSON).on(Post, cluster::move_leader),
+        at(paths::SNAPSHOT, BYTES).on(Get, snapshot::get),
+    ]
+}
+
+fn of_this_node() -> Vec<Path<Services>> {
+    vec![
+        at(paths::CONFIG, JSON_FIRST).on(Get, node::config),
+        at(paths::LIVEZ, TEXT_FIRST).on(Get, node::livez),
+        at(paths::READYZ, TEXT_FIRST).on(Get, node::readyz),
+        at(paths::METRICS, METRICS).on(Get, node::metrics),
+        at(paths::VERSION, JSON_FIRST).on(Get, node::version),
+        at(paths::PROBLEM, JSON_FIRST).on(Get, node::problem),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use seqd_api::routes::ROUTES;
+
+    use super::*;
+
+    #[test]
+    fn the_routes_of_the_contract_are_served_and_no_others() {
+        let served = table().into_iter().map(|path| (path.path, path.methods()));
+        let served: BTreeMap<&str, Vec<Method>> = served.collect();
+        let contract = ROUTES
+            .iter()
+            .map(|route| (route.path, route.methods.to_vec()));
+        assert_eq!(served, contract.collect());
+    }
+}

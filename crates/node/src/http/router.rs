@@ -1,0 +1,267 @@
+//! From a table of paths to a router, and the way that each request takes through its entry.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{self, HeaderValue};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use seqd_api::routes::{self, Method};
+use seqd_api::{ErrorCode, Problem};
+use tokio::time::Instant;
+
+use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
+use super::meter::Meter;
+use super::negotiate::{Media, choose};
+use super::request::Request;
+use super::response::Response;
+use crate::metrics::HttpMetrics;
+
+/// This node's cluster; called only for a request that names one.
+pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What every entry shares.
+pub(crate) struct Context {
+    request_ids: RequestIds,
+    /// This node's name.
+    node: HeaderValue,
+    /// How long a request may take whose caller names no time.
+    timeout: Duration,
+    metrics: HttpMetrics,
+    cluster: OwnCluster,
+}
+
+impl Context {
+    /// What entries share on the node of this name; `None` if the name cannot be a header's value.
+    pub(crate) fn new(
+        node: &str,
+        request_ids: RequestIds,
+        timeout: Duration,
+        metrics: &HttpMetrics,
+        cluster: OwnCluster,
+    ) -> Option<Context> {
+        Some(Context {
+            request_ids,
+            node: HeaderValue::try_from(node).ok()?,
+            timeout,
+            metrics: metrics.clone(),
+            cluster,
+        })
+    }
+}
+
+/// A handler's answer, to come.
+type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// A handler behind a pointer: the code around it is compiled once, not once a handler.
+type Handler<S> = Arc<dyn Fn(Arc<S>, Request) -> Handling + Send + Sync>;
+
+/// One path with its handlers. Which methods it takes is in the contract's table; a test compares.
+pub(crate) struct Path<S> {
+    pub(crate) path: &'static str,
+    media: &'static [Media],
+    handlers: Vec<(Method, Handler<S>)>,
+}
+
+impl<S> Path<S> {
+    /// A path that answers in one of `media`, the first where the caller asks for none.
+    pub(crate) fn new(path: &'static str, media: &'static [Media]) -> Path<S> {
+        Path {
+            path,
+            media,
+            handlers: Vec::new(),
+        }
+    }
+
+    /// The same with a handler for `method`.
+    pub(crate) fn on<H, F>(mut self, method: Method, handler: H) -> Self
+    where
+        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
+        let boxed = move |state, request| -> Handling { Box::pin(handler(state, request)) };
+        self.handlers.push((method, Arc::new(boxed)));
+        self
+    }
+
+    /// The methods with a handler.
+    #[cfg(test)]
+    pub(crate) fn methods(&self) -> Vec<Method> {
+        self.handlers.iter().map(|(method, _)| *method).collect()
+    }
+}
+
+/// The router of all paths.
+pub(crate) fn build<S>(paths: Vec<Path<S>>, context: &Arc<Context>, state: &Arc<S>) -> Router
+where
+    S: Send + Sync + 'static,
+{
+    let mut router = Router::new();
+    for path in paths {
+        let name = path.path;
+        router = router.route(name, methods(path, context, state));
+    }
+    router.fallback(refusing(context, "unknown", |request| {
+        let detail = format!("there is no path {}", request.uri().path());
+        let hint = "GET /v1/cluster and /v1/id are good places to begin";
+        Response::problem(&Problem::new(ErrorCode::NotFound, detail).with_hint(hint))
+    }))
+}
+
+/// One path's methods, and a refusal of all others.
+fn methods<S>(path: Path<S>, context: &Arc<Context>, state: &Arc<S>) -> MethodRouter
+where
+    S: Send + Sync + 'static,
+{
+    let allocates = routes::find(path.path).is_some_and(|route| route.allocates);
+    let mut methods = MethodRouter::new();
+    let mut allow = Vec::new();
+    let Path {
+        path,
+        media,
+        handlers,
+    } = path;
+    for (method, handler) in handlers {
+        let endpoint = Endpoint::new(context, state, path, method, media);
+        let serve = move |request: http::Request<Body>| {
+            let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
+            async move {
+                endpoint
+                    .serve(request, |state, read| handler(state, read))
+                    .await
+            }
+        };
+        methods = methods.on(filter(method), serve);
+        allow.push(method.as_str());
+    }
+    if allow.contains(&"GET") && !allocates {
+        allow.push("HEAD");
+    }
+    let allow = allow.join(", ");
+    let refuse = refusing(context, path, move |request| {
+        let detail = format!("{path} takes {allow}, not {}", request.method());
+        let problem = Problem::new(ErrorCode::MethodNotAllowed, detail);
+        Response::problem(&problem).with_allow(&allow)
+    });
+    if allocates {
+        methods = methods.merge(on(MethodFilter::HEAD, refuse.clone()));
+    }
+    methods.fallback(refuse)
+}
+
+fn filter(method: Method) -> MethodFilter {
+    match method {
+        Method::Get => MethodFilter::GET,
+        Method::Post => MethodFilter::POST,
+        Method::Put => MethodFilter::PUT,
+        Method::Delete => MethodFilter::DELETE,
+    }
+}
+
+/// A handler that refuses whatever comes, with the same headers and counting as any other.
+fn refusing(
+    context: &Arc<Context>,
+    path: &'static str,
+    refuse: impl Fn(&http::Request<Body>) -> Response + Clone + Send + Sync + 'static,
+) -> impl Fn(http::Request<Body>) -> std::future::Ready<http::Response<Body>>
++ Clone
++ Send
++ Sync
++ 'static {
+    let exit = Arc::new(Exit::new(context, path, "other"));
+    move |request| {
+        let started = Instant::now();
+        let id = exit.context.request_ids.of(request.headers());
+        std::future::ready(exit.finish(refuse(&request), id, started))
+    }
+}
+
+/// One path and method: the way in and out of its handler.
+pub(crate) struct Endpoint<S> {
+    exit: Exit,
+    state: Arc<S>,
+    media: &'static [Media],
+    has_path: bool,
+}
+
+impl<S> Endpoint<S> {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        state: &Arc<S>,
+        path: &'static str,
+        method: Method,
+        media: &'static [Media],
+    ) -> Arc<Endpoint<S>> {
+        Arc::new(Endpoint {
+            exit: Exit::new(context, path, method.as_str()),
+            state: Arc::clone(state),
+            media,
+            has_path: path.contains('{'),
+        })
+    }
+
+    /// Answers `request` with `handler`.
+    pub(crate) async fn serve<H, F>(
+        &self,
+        request: http::Request<Body>,
+        handler: H,
+    ) -> http::Response<Body>
+    where
+        H: FnOnce(Arc<S>, Request) -> F,
+        F: Future<Output = Result<Response, Problem>>,
+    {
+        let started = Instant::now();
+        let id = self.exit.context.request_ids.of(request.headers());
+        let response = match self.read(request).await {
+            Ok(request) => handler(Arc::clone(&self.state), request).await,
+            Err(problem) => Err(problem),
+        };
+        let response = response.unwrap_or_else(|problem| Response::problem(&problem));
+        self.exit.finish(response, id, started)
+    }
+
+    async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
+        let context = &self.exit.context;
+        gate::check(request.method(), request.headers(), &context.cluster)?;
+        let media = choose(request.headers(), self.media)?;
+        let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
+        let request = Request::read(request, media, self.has_path, context.timeout).await?;
+        if is_get && !request.body.is_empty() {
+            let detail = "a GET takes no body: put it into the query, or POST it";
+            return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+        }
+        Ok(request)
+    }
+}
+
+/// The way out: counted, and with the headers that every response has.
+struct Exit {
+    context: Arc<Context>,
+    meter: Meter,
+}
+
+impl Exit {
+    fn new(context: &Arc<Context>, path: &'static str, method: &'static str) -> Exit {
+        Exit {
+            meter: Meter::new(&context.metrics, path, method),
+            context: Arc::clone(context),
+        }
+    }
+
+    fn finish(
+        &self,
+        response: Response,
+        id: HeaderValue,
+        started: Instant,
+    ) -> http::Response<Body> {
+        self.meter.answered(response.status(), started.elapsed());
+        let mut response = response.into_http();
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, id);
+        headers.insert(SEQD_NODE, self.context.node.clone());
+        response
+    }
+}

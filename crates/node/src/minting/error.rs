@@ -1,0 +1,115 @@
+//! Why no ID can be given, with what a caller needs to know about when that ends.
+
+use seqd_api::ErrorCode;
+use seqd_idgen::WallMs;
+use seqd_raft::ProposeError;
+use seqd_state::{ClusterRefusal, Refusal, WorkerRefusal};
+
+use crate::codes;
+use crate::times::rfc3339;
+
+/// Why no ID can be given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MintError {
+    /// The clock is behind the last tick used.
+    #[error(
+        "the clock is {by_ms} ms behind the last ID of this node; IDs again from {}",
+        rfc3339(*until)
+    )]
+    ClockBehind {
+        /// By how many milliseconds.
+        by_ms: u64,
+        /// The reading from which on it serves again.
+        until: WallMs,
+    },
+    /// The clock ran ahead: of the node's monotonic clock, or of the leader's.
+    #[error("{detail}")]
+    ClockAhead {
+        /// By how much, or what the leader said.
+        detail: String,
+    },
+    /// The cluster did not answer.
+    #[error("{}", unanswered(.0))]
+    Propose(ProposeError),
+    /// The cluster refused the lease.
+    #[error("{}", refused(.0))]
+    Refused(Refusal),
+    /// No lease yet; the reason is that nobody has answered so far.
+    #[error("{detail}")]
+    NoLeaseYet {
+        /// What is waited for.
+        detail: String,
+    },
+    /// The window has ended and is not extended yet.
+    #[error(
+        "the minting window ended at {} and the cluster has not extended it",
+        rfc3339(*at)
+    )]
+    WindowEnded {
+        /// When it ended.
+        at: WallMs,
+    },
+    /// The window begins later.
+    #[error("this node's window begins in {ms} ms, behind that of the worker's last holder")]
+    WindowBegins {
+        /// In how many milliseconds.
+        ms: u64,
+    },
+    /// The layout's time field is full.
+    #[error("the layout's time field is full since {}", rfc3339(*since))]
+    LayoutFull {
+        /// Since when.
+        since: WallMs,
+    },
+    /// The clock stands before the layout's epoch.
+    #[error("the clock stands before the layout's epoch")]
+    BeforeEpoch,
+    /// This node is stopping.
+    #[error("this node is stopping")]
+    Stopping,
+}
+
+impl MintError {
+    /// The code that a caller meets.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            MintError::ClockBehind { .. } | MintError::BeforeEpoch => ErrorCode::ClockBehind,
+            MintError::ClockAhead { .. } => ErrorCode::ClockSkewed,
+            // A lease that was perhaps taken costs a worker for one window; no ID was given.
+            MintError::Propose(ProposeError::OutcomeUnknown { .. }) => ErrorCode::NoQuorum,
+            MintError::Propose(error) => codes::of_propose(error),
+            MintError::Refused(refusal) if is_without_lease(refusal) => ErrorCode::NoWorkerYet,
+            MintError::Refused(refusal) => codes::of_refusal(refusal),
+            MintError::NoLeaseYet { .. } | MintError::WindowBegins { .. } => ErrorCode::NoWorkerYet,
+            MintError::WindowEnded { .. } => ErrorCode::NoQuorum,
+            MintError::LayoutFull { .. } => ErrorCode::LayoutExhausted,
+            MintError::Stopping => ErrorCode::Draining,
+        }
+    }
+}
+
+fn unanswered(error: &ProposeError) -> String {
+    match error {
+        ProposeError::OutcomeUnknown { detail } => {
+            format!("no answer from the cluster about this node's lease: {detail}")
+        }
+        error => error.to_string(),
+    }
+}
+
+fn refused(refusal: &Refusal) -> String {
+    let words = codes::words(refusal);
+    if is_without_lease(refusal) {
+        return format!("this node has no worker: {words}");
+    }
+    words
+}
+
+/// Whether the cluster counts this node's lease as gone.
+fn is_without_lease(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Workers(WorkerRefusal::LeaseLost { .. })
+            | Refusal::Cluster(ClusterRefusal::StaleStart { .. })
+    )
+}

@@ -1,0 +1,251 @@
+//! The cluster as this node sees it, and changes of its membership.
+
+use std::sync::Arc;
+
+use seqd_api::{
+    AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
+    MemberState, Page, Quorum, Role, validate_name,
+};
+use seqd_raft::{MemberError, MemberStatus, Raft, Status};
+use tokio::time::Instant;
+
+use super::health::HealthService;
+use super::page::{PageError, Wanted};
+use crate::codes::Change;
+use crate::minting::{Minter, Minters};
+use crate::times::rfc3339;
+
+/// Why the members were not shown or changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClusterError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error("{error}")]
+    Member { change: Change, error: MemberError },
+    #[error("{name} was removed, and its number is not known")]
+    NumberUnknown { name: String },
+}
+
+/// Shows the cluster and changes its membership.
+pub(crate) struct ClusterService {
+    pub(crate) raft: Raft,
+    pub(crate) minters: Arc<Minters>,
+    pub(crate) health: Arc<HealthService>,
+}
+
+impl ClusterService {
+    /// The cluster from this node's own knowledge; never asks the leader.
+    pub(crate) fn show(&self) -> Cluster {
+        let status = self.raft.status();
+        let mut members = status.members.iter();
+        let leader = status
+            .leader
+            .and_then(|id| members.find(|member| member.id == id));
+        Cluster {
+            cluster_id: status.cluster_id.clone(),
+            node: status.name.clone(),
+            applied: status.applied,
+            digest: status.digest.to_string(),
+            leader: leader.map(|member| member.name.clone()),
+            term: status.term,
+            quorum: quorum(&status),
+            members: self.members_of(&status),
+            layouts: self.layouts(),
+        }
+    }
+
+    /// The members as this node sees them, by name.
+    pub(crate) fn members(&self, query: &ListQuery) -> Result<Page<Member>, ClusterError> {
+        let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
+        let prefix = query.prefix.as_deref().unwrap_or_default();
+        let mut members = self.members_of(&self.raft.status());
+        members.retain(|member| member.name.starts_with(prefix));
+        let items = members.into_iter();
+        Ok(wanted.cut(items.map(|member| (member.name.clone(), member))))
+    }
+
+    /// Adds a waiting node as a learner.
+    pub(crate) async fn add(
+        &self,
+        request: AddMember,
+        deadline: Instant,
+    ) -> Result<MemberChange, ClusterError> {
+        let AddMember { name, peer, http } = request;
+        validate_name(&name).map_err(|error| ClusterError::Invalid(format!("name: {error}")))?;
+        let is_address = peer.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if !is_address {
+            let detail = format!("peer: {peer:?} is not HOST:PORT");
+            return Err(ClusterError::Invalid(detail));
+        }
+        if let Some(http) = &http
+            && !(http.starts_with("http://") || http.starts_with("https://"))
+        {
+            let detail = format!("http: {http:?} is not a URL");
+            return Err(ClusterError::Invalid(detail));
+        }
+        let member = self.raft.member_add(name, peer, http, deadline).await;
+        self.changed(&member.map_err(of(Change::Add))?)
+    }
+
+    /// Makes a learner a voter.
+    pub(crate) async fn promote(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<MemberChange, ClusterError> {
+        let member = self.raft.member_promote(name.to_owned(), deadline).await;
+        self.changed(&member.map_err(of(Change::Promote))?)
+    }
+
+    /// Removes a member for good.
+    pub(crate) async fn remove(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<MemberChange, ClusterError> {
+        let before = self.raft.status();
+        let mut members = before.members.iter();
+        let known = members.find(|member| member.name == name);
+        let removed = self.raft.member_remove(name.to_owned(), deadline).await;
+        removed.map_err(of(Change::Remove))?;
+        let name = name.to_owned();
+        let Some(member) = known else {
+            return Err(ClusterError::NumberUnknown { name });
+        };
+        Ok(MemberChange {
+            name,
+            id: member.id.0,
+            role: None,
+            quorum: quorum(&self.raft.status()),
+        })
+    }
+
+    /// Moves the leadership to another voter.
+    pub(crate) async fn move_leader(
+        &self,
+        request: LeaderMove,
+        deadline: Instant,
+    ) -> Result<LeaderMoved, ClusterError> {
+        let leader = self.raft.leader_move(request.node, deadline).await;
+        Ok(LeaderMoved {
+            leader: leader.map_err(of(Change::MoveLeader))?,
+            term: self.raft.status().term,
+        })
+    }
+
+    fn changed(&self, member: &MemberStatus) -> Result<MemberChange, ClusterError> {
+        Ok(MemberChange {
+            name: member.name.clone(),
+            id: member.id.0,
+            role: Some(role(member.role)),
+            quorum: quorum(&self.raft.status()),
+        })
+    }
+
+    fn members_of(&self, status: &Status) -> Vec<Member> {
+        let members = status.members.iter();
+        let mut members: Vec<Member> = members
+            .map(|member| self.member_of(status, member))
+            .collect();
+        members.sort_by(|left, right| left.name.cmp(&right.name));
+        members
+    }
+
+    fn member_of(&self, status: &Status, member: &MemberStatus) -> Member {
+        let is_self = member.name == status.name;
+        let applied = if is_self {
+            Some(status.applied)
+        } else {
+            member.applied
+        };
+        let others = status.members.iter().filter_map(|other| other.applied);
+        let newest = others.max().unwrap_or_default().max(status.applied);
+        let report = member.report.as_ref();
+        Member {
+            name: member.name.clone(),
+            id: member.id.0,
+            role: role_in(status, member),
+            state: if is_self {
+                self.health.own_state()
+            } else {
+                state_of(member)
+            },
+            http: Some(member.http.clone()).filter(|http| !http.is_empty()),
+            peer: member.peer.clone(),
+            applied,
+            lag_entries: applied.map(|applied| newest.saturating_sub(applied)),
+            clock_offset_ms: member.clock_offset_ms.map(|offset| offset as f64),
+            workers: if is_self {
+                self.minters.held()
+            } else {
+                report
+                    .map(|report| report.workers.clone())
+                    .unwrap_or_default()
+            },
+            version: if is_self {
+                Some(env!("CARGO_PKG_VERSION").to_owned())
+            } else {
+                member.version.clone()
+            },
+            ids_per_second: is_self.then(|| self.minters.ids_per_second() as f64),
+        }
+    }
+
+    fn layouts(&self) -> Vec<LayoutLife> {
+        let life = |minter: &Arc<Minter>| {
+            let layout = minter.layout();
+            let assigned = self.raft.state(|state| {
+                let leases = state.leases();
+                leases
+                    .filter(|view| view.layout == layout.name() && view.is_live())
+                    .count()
+            });
+            LayoutLife {
+                name: layout.name().to_owned(),
+                exhausted_at: rfc3339(layout.exhausted_at()),
+                workers_assigned: u32::try_from(assigned).unwrap_or(u32::MAX),
+                workers_capacity: layout.workers(),
+            }
+        };
+        self.minters.all().iter().map(life).collect()
+    }
+}
+
+fn of(change: Change) -> impl Fn(MemberError) -> ClusterError {
+    move |error| ClusterError::Member { change, error }
+}
+
+fn role(role: seqd_raft::Role) -> Role {
+    match role {
+        seqd_raft::Role::Leader => Role::Leader,
+        seqd_raft::Role::Follower => Role::Follower,
+        seqd_raft::Role::Learner => Role::Learner,
+    }
+}
+
+/// A member's part. Where nobody is known to lead, nobody is shown as the leader: the two are read
+/// one after the other.
+fn role_in(status: &Status, member: &MemberStatus) -> Role {
+    match role(member.role) {
+        Role::Leader if status.leader != Some(member.id) => Role::Follower,
+        role => role,
+    }
+}
+
+fn quorum(status: &Status) -> Quorum {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Quorum::of(count(status.voters), count(status.reachable))
+}
+
+fn state_of(member: &MemberStatus) -> MemberState {
+    match &member.report {
+        _ if !member.reachable => MemberState::Unreachable,
+        Some(report) if report.draining => MemberState::Draining,
+        Some(report) if report.ready => MemberState::Ready,
+        _ => MemberState::Waiting,
+    }
+}

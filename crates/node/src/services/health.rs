@@ -1,0 +1,201 @@
+//! Whether this node can serve, check by check, each with the code that requests meet.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seqd_api::{ErrorCode, MemberState};
+use seqd_raft::{Phase, Raft, StopReason};
+
+use crate::minting::{ClockWatch, MintError, Minters};
+use crate::times::rfc3339;
+
+/// Why a check fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unready {
+    Removed,
+    Stopping,
+    /// Not a running member yet.
+    Waiting,
+    NoLeader,
+    /// Entries that were committed before the start are not applied yet.
+    Behind,
+    DiskHangs,
+    Minting(MintError),
+}
+
+impl Unready {
+    /// The code that requests meet.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self {
+            Unready::Removed => ErrorCode::NodeRemoved,
+            Unready::Stopping => ErrorCode::Draining,
+            Unready::Waiting | Unready::NoLeader | Unready::Behind => ErrorCode::NoQuorum,
+            Unready::DiskHangs => ErrorCode::Overloaded,
+            Unready::Minting(error) => error.code(),
+        }
+    }
+}
+
+/// One check of [`Readiness`].
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) failed: Option<Unready>,
+    pub(crate) detail: String,
+    /// Until when it holds at least, RFC 3339.
+    pub(crate) until: Option<String>,
+}
+
+impl Check {
+    fn new(name: &'static str, failed: Option<Unready>, detail: impl Into<String>) -> Check {
+        Check {
+            name,
+            failed,
+            detail: detail.into(),
+            until: None,
+        }
+    }
+}
+
+/// What a node finds when it looks at itself.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    pub(crate) checks: Vec<Check>,
+    /// Until when IDs are given at least, RFC 3339.
+    pub(crate) ids_until: Option<String>,
+}
+
+impl Readiness {
+    /// The first check that failed, and why.
+    pub(crate) fn failed(&self) -> Option<(&Check, &Unready)> {
+        let mut failed = self.checks.iter();
+        failed.find_map(|check| Some((check, check.failed.as_ref()?)))
+    }
+
+    /// Whether all is well.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.failed().is_none()
+    }
+}
+
+/// Looks at this node.
+pub(crate) struct HealthService {
+    pub(crate) raft: Raft,
+    pub(crate) minters: Arc<Minters>,
+    pub(crate) clock: Arc<ClockWatch>,
+    /// Whether a clean stop has begun.
+    pub(super) stopping: AtomicBool,
+}
+
+impl HealthService {
+    /// Where consensus is.
+    pub(crate) fn phase(&self) -> Phase {
+        self.raft.phase().borrow().clone()
+    }
+
+    /// From now on this node counts as draining.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether a clean stop has begun.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Looks at everything.
+    pub(crate) fn readiness(&self) -> Readiness {
+        let mut checks = vec![self.serving()];
+        checks.extend(self.consensus());
+        self.with_ids(checks)
+    }
+
+    /// Looks at what giving IDs takes.
+    pub(crate) fn readiness_for_ids(&self) -> Readiness {
+        self.with_ids(vec![self.serving()])
+    }
+
+    /// This node's own state in the table of members.
+    pub(crate) fn own_state(&self) -> MemberState {
+        if self.is_stopping() {
+            MemberState::Draining
+        } else if self.readiness().is_ready() {
+            MemberState::Ready
+        } else if self.raft.status().caught_up {
+            MemberState::Waiting
+        } else {
+            MemberState::CatchingUp
+        }
+    }
+
+    fn serving(&self) -> Check {
+        let failed = match self.phase() {
+            Phase::Stopped(stop) if stop.reason == StopReason::NodeRemoved => {
+                Some(Unready::Removed)
+            }
+            Phase::Stopped(_) => Some(Unready::Stopping),
+            _ if self.is_stopping() => Some(Unready::Stopping),
+            _ => None,
+        };
+        let detail = if failed.is_none() {
+            "this node serves"
+        } else {
+            "this node is stopping"
+        };
+        Check::new("serving", failed, detail)
+    }
+
+    fn consensus(&self) -> Vec<Check> {
+        if let Phase::Waiting { reason } = self.phase() {
+            return vec![Check::new("cluster", Some(Unready::Waiting), reason)];
+        }
+        let status = self.raft.status();
+        let mut members = status.members.iter();
+        let leader = status
+            .leader
+            .and_then(|id| members.find(|member| member.id == id));
+        let voters = format!("{} of {} voters reachable", status.reachable, status.voters);
+        let leader = match leader {
+            Some(leader) if status.has_quorum_contact => {
+                Check::new("leader", None, format!("{} leads; {voters}", leader.name))
+            }
+            _ => {
+                let detail = format!("no leader with contact to a quorum; {voters}");
+                Check::new("leader", Some(Unready::NoLeader), detail)
+            }
+        };
+        let behind = (!status.caught_up).then_some(Unready::Behind);
+        let applied = format!("applied {} of {} entries", status.applied, status.last_log);
+        let hangs = status.disk_hangs.then_some(Unready::DiskHangs);
+        let disk = if status.disk_hangs {
+            "the disk hangs: a write of the log has not returned; this node does not lead meanwhile"
+        } else {
+            "the disk answers"
+        };
+        vec![
+            leader,
+            Check::new("caught-up", behind, applied),
+            Check::new("disk", hangs, disk),
+        ]
+    }
+
+    fn with_ids(&self, mut checks: Vec<Check>) -> Readiness {
+        let mut ids_until = None;
+        checks.push(match self.minters.default().check(&self.clock) {
+            Ok(window) => {
+                let until = rfc3339(window.ends);
+                let detail = format!("worker {} mints until {until} at least", window.worker.0);
+                ids_until = Some(until.clone());
+                Check {
+                    until: Some(until),
+                    ..Check::new("ids", None, detail)
+                }
+            }
+            Err(error) => {
+                let detail = error.to_string();
+                Check::new("ids", Some(Unready::Minting(error)), detail)
+            }
+        });
+        Readiness { checks, ids_until }
+    }
+}

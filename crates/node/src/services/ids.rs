@@ -1,0 +1,105 @@
+//! Snowflake IDs: minted, and taken apart.
+
+use std::sync::Arc;
+
+use seqd_api::{FormatError, Holder, IdFormat, IdParts, IdPartsQuery};
+use seqd_idgen::{SnowflakeId, UnpackError};
+use tokio::time::Instant;
+
+use super::count::{self, CountError};
+use super::layouts::{self, NoLayout};
+use crate::minting::{ClockWatch, MintError, Minted, Minter, Minters};
+use crate::replica::{Replica, peek};
+use crate::times::rfc3339;
+
+/// Why there is no ID.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IdError {
+    #[error(transparent)]
+    Count(#[from] CountError),
+    #[error(transparent)]
+    Layout(#[from] NoLayout),
+    #[error(transparent)]
+    Text(#[from] FormatError),
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+}
+
+/// Mints IDs and reads them.
+pub(crate) struct IdService {
+    pub(crate) minters: Arc<Minters>,
+    pub(crate) clock: Arc<ClockWatch>,
+    pub(crate) replica: Arc<dyn Replica>,
+    /// The most IDs of one request.
+    pub(crate) max_count: u32,
+}
+
+impl IdService {
+    /// The minter of a layout; of the default one where none is named.
+    pub(crate) fn minter(&self, layout: Option<&str>) -> Result<Arc<Minter>, IdError> {
+        let Some(name) = layout else {
+            return Ok(Arc::clone(self.minters.default()));
+        };
+        let minter = self.minters.of(name);
+        Ok(minter.ok_or_else(|| layouts::unknown(&*self.replica, name))?)
+    }
+
+    /// Mints one ID.
+    pub(crate) async fn one(&self, minter: &Minter, deadline: Instant) -> Result<Minted, IdError> {
+        Ok(minter.mint(&self.clock, 1, deadline).await?)
+    }
+
+    /// Mints `count` IDs of one worker; one where no count was given.
+    pub(crate) async fn many(
+        &self,
+        minter: &Minter,
+        count: Option<u64>,
+        deadline: Instant,
+    ) -> Result<Minted, IdError> {
+        let count = count::within(count, u64::from(self.max_count))?;
+        let count = u32::try_from(count).unwrap_or(self.max_count);
+        Ok(minter.mint(&self.clock, count, deadline).await?)
+    }
+
+    /// What an ID is made of, and who held its worker.
+    pub(crate) fn parts(&self, text: &str, query: &IdPartsQuery) -> Result<IdParts, IdError> {
+        let layout = layouts::find(&*self.replica, query.layout.as_deref().unwrap_or("default"))?;
+        let format = match query.format.as_deref() {
+            None => IdFormat::Dec,
+            Some(name) => name.parse()?,
+        };
+        let id = format.parse(text)?;
+        let parts = layout.unpack(SnowflakeId::from_u64(id))?;
+        let holder = peek(&*self.replica, |state| {
+            let holder = state.holder_at(layout.name(), parts.worker, parts.tick)?;
+            let node = holder
+                .node
+                .and_then(|id| state.node(id))
+                .map(|node| node.name.clone());
+            Some(Holder {
+                owner: holder.owner,
+                node,
+                lease: holder.lease.0,
+                from_tick: holder.from_tick.0,
+                fence_tick: holder.fence.0,
+            })
+        });
+        let at = layout.wall_at(parts.tick);
+        Ok(IdParts {
+            id,
+            layout: layout.name().to_owned(),
+            time: rfc3339(at),
+            unix_ms: i64::try_from(at.0).unwrap_or(i64::MAX),
+            tick: parts.tick.0,
+            datacenter: layout.datacenter_of(parts.worker),
+            worker: layout.worker_in_datacenter(parts.worker),
+            sequence: parts.sequence,
+            hex: IdFormat::Hex.encode(id),
+            base62: IdFormat::Base62.encode(id),
+            crockford: IdFormat::Crockford.encode(id),
+            holder: holder.flatten(),
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! What a node does for its callers, whatever protocol they speak.
+//!
+//! One service a domain. A service takes and returns the contract's plain types (`seqd_api`) and
+//! fails with an error of its own; it knows nothing of methods, headers, statuses or forms. What a
+//! request means is decided here, once; `handlers` only translates.
+
+mod cluster;
+mod count;
+mod health;
+mod ids;
+mod layouts;
+mod metrics;
+mod next;
+mod page;
+mod segments;
+mod sequences;
+mod snapshot;
+mod uuids;
+mod workers;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub(crate) use cluster::{ClusterError, ClusterService};
+pub(crate) use count::CountError;
+pub(crate) use health::{Check, HealthService, Readiness, Unready};
+pub(crate) use ids::{IdError, IdService};
+pub(crate) use layouts::{LayoutService, NoLayout};
+pub(crate) use metrics::MetricsService;
+pub(crate) use page::PageError;
+pub(crate) use segments::{SegmentError, SegmentService};
+pub(crate) use sequences::{SequenceError, SequenceService, sequence_name};
+pub(crate) use snapshot::SnapshotService;
+pub(crate) use uuids::{UuidError, UuidService};
+pub(crate) use workers::{WorkerError, WorkerService};
+
+use seqd_raft::Raft;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::minting::uuids::UuidSource;
+use crate::minting::{ClockWatch, Minters};
+use crate::replica::Replica;
+use crate::sequences::Segments;
+
+/// What the services are made of.
+pub(crate) struct Parts {
+    pub(crate) raft: Raft,
+    pub(crate) clock: Arc<ClockWatch>,
+    pub(crate) minters: Arc<Minters>,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+/// All services of a node.
+pub(crate) struct Services {
+    pub(crate) config: Config,
+    pub(crate) ids: IdService,
+    pub(crate) uuids: UuidService,
+    pub(crate) layouts: LayoutService,
+    pub(crate) sequences: Arc<SequenceService>,
+    pub(crate) segments: SegmentService,
+    pub(crate) workers: WorkerService,
+    pub(crate) cluster: ClusterService,
+    pub(crate) snapshots: SnapshotService,
+    pub(crate) health: Arc<HealthService>,
+    pub(crate) metrics: MetricsService,
+}
+
+impl Services {
+    pub(crate) fn new(config: Config, parts: &Parts) -> Services {
+        let raft = || parts.raft.clone();
+        let clock = || Arc::clone(&parts.clock);
+        let minters = || Arc::clone(&parts.minters);
+        let metrics = || Arc::clone(&parts.metrics);
+        let replica = || -> Arc<dyn Replica> { Arc::new(raft()) };
+        let max_count = config.http.max_count;
+        let health = Arc::new(HealthService {
+            raft: raft(),
+            minters: minters(),
+            clock: clock(),
+            stopping: AtomicBool::new(false),
+        });
+        let sequences = Arc::new(SequenceService {
+            replica: replica(),
+            segments: Arc::clone(&parts.segments),
+            metrics: metrics(),
+            defaults: config.segment.clone(),
+            max_count,
+        });
+        Services {
+            ids: IdService {
+                minters: minters(),
+                clock: clock(),
+                replica: replica(),
+                max_count,
+            },
+            uuids: UuidService {
+                source: UuidSource::default(),
+                clock: clock(),
+                max_count,
+            },
+            layouts: LayoutService { replica: replica() },
+            segments: SegmentService {
+                sequences: Arc::clone(&sequences),
+            },
+            sequences,
+            workers: WorkerService { replica: replica() },
+            cluster: ClusterService {
+                raft: raft(),
+                minters: minters(),
+                health: Arc::clone(&health),
+            },
+            snapshots: SnapshotService { raft: raft() },
+            metrics: MetricsService {
+                metrics: metrics(),
+                raft: raft(),
+                minters: minters(),
+                clock: clock(),
+            },
+            health,
+            config,
+        }
+    }
+
+    /// This node's name.
+    pub(crate) fn node(&self) -> &str {
+        &self.config.node.name
+    }
+}

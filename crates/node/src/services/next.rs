@@ -1,0 +1,104 @@
+//! The next values of a sequence, in either mode.
+
+use seqd_api::{Next, NextRequest, Range};
+use seqd_raft::ProposeError;
+use seqd_state::{Command, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome};
+use tokio::time::Instant;
+
+use super::count;
+use super::sequences::{SequenceError, SequenceService, mode_of, unexpected};
+use crate::sequences::NextError;
+
+/// Ranges, and the distance from one value to the next.
+type Values = (Vec<Range>, i64);
+
+impl SequenceService {
+    /// Takes the next values. `is_listed`: the caller writes out each value, not ranges alone.
+    pub(crate) async fn next(
+        &self,
+        name: &SequenceName,
+        request: &NextRequest,
+        is_listed: bool,
+        deadline: Instant,
+    ) -> Result<Next, SequenceError> {
+        let expand = request.expand.unwrap_or(false);
+        let limit = if expand || is_listed {
+            u64::from(self.max_count)
+        } else {
+            NextRequest::MAX_COUNT
+        };
+        let count = count::within(request.count, limit)?;
+        let contiguous = request.contiguous.unwrap_or(false);
+        let record = match self.local(name) {
+            Some(record) => record,
+            // Perhaps made a moment ago through another node.
+            None => self.current(name, deadline).await?,
+        };
+        let mode = record.definition.mode;
+        if contiguous && mode == SequenceMode::Segment {
+            // One range lies within one segment at worst.
+            count::within(Some(count), record.definition.segment.max)?;
+        }
+        let (ranges, increment) = match mode {
+            SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,
+            SequenceMode::Segment => self.next_segment(name, count, contiguous, deadline).await?,
+        };
+        Ok(Next::new(ranges, increment, mode_of(mode), expand))
+    }
+
+    async fn next_strict(
+        &self,
+        name: &SequenceName,
+        count: u64,
+        contiguous: bool,
+        deadline: Instant,
+    ) -> Result<Values, SequenceError> {
+        let request = seqd_state::NextRequest {
+            name: name.clone(),
+            count,
+        };
+        let command = Command::Sequences(SequenceCommand::Next(request));
+        let grant = match self.propose(command, deadline).await? {
+            Outcome::Sequences(SequenceOutcome::Next(grant)) => grant,
+            other => return Err(unexpected(&other)),
+        };
+        if contiguous && grant.ranges.len() > 1 {
+            return Err(SequenceError::NotTogether);
+        }
+        self.metrics.allocated(name.as_str(), grant.count);
+        let ranges = grant.ranges.iter();
+        let ranges = ranges.map(|range| Range {
+            first: range.first,
+            last: range.last,
+            count: range.count,
+        });
+        Ok((ranges.collect(), grant.increment))
+    }
+
+    async fn next_segment(
+        &self,
+        name: &SequenceName,
+        count: u64,
+        contiguous: bool,
+        deadline: Instant,
+    ) -> Result<Values, SequenceError> {
+        let served = self.segments.next(name, count, contiguous, deadline).await;
+        let served = served.map_err(|error| of_buffer(name, error))?;
+        let ranges = served.ranges.into_iter();
+        let ranges = ranges
+            .map(|(first, last, count)| Range { first, last, count })
+            .collect();
+        Ok((ranges, served.increment))
+    }
+}
+
+fn of_buffer(name: &SequenceName, error: NextError) -> SequenceError {
+    let name = name.clone();
+    match error {
+        NextError::NotFound => SequenceError::NotFound { name },
+        NextError::NoRefill(detail) => SequenceError::NoRefill { name, detail },
+        NextError::Overloaded => SequenceError::Crowded { name },
+        NextError::Refused(refusal) => SequenceError::Refused(refusal),
+        NextError::Stopping => SequenceError::Propose(ProposeError::Stopping),
+    }
+}

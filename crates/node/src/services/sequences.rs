@@ -1,0 +1,399 @@
+//! Sequences: definitions, where they stand, and forward.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::{
+    AdvanceRequest, Advanced, Deleted, ListQuery, Mode, Page, Segment, Sequence, SequenceSpec,
+};
+use seqd_idgen::Progression;
+use seqd_raft::ProposeError;
+use seqd_state::{
+    Command, Outcome, Refusal, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
+    SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, State,
+};
+use tokio::time::{Instant, sleep};
+
+use super::count::CountError;
+use super::page::{self, PageError, Wanted};
+use crate::codes;
+use crate::config::keys::SegmentSection;
+use crate::metrics::Metrics;
+use crate::replica::{Replica, peek, propose_one};
+use crate::sequences::Segments;
+
+/// How long an answer waits for the other members to confirm that they know, before it names them:
+/// longer than the second in which each reports how far it is.
+const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
+
+/// Between two looks at what the members have reported.
+const CONFIRM_LOOK: Duration = Duration::from_millis(20);
+
+/// The sizes of a strict sequence: without meaning there, so the same for all.
+const NO_SEGMENTS: SegmentSizes = SegmentSizes {
+    target_ms: 60_000,
+    min: 1000,
+    max: 1_000_000,
+};
+
+/// Why a request about a sequence was not served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SequenceError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error(transparent)]
+    Count(#[from] CountError),
+    /// Sequences are never created by use.
+    #[error("there is no sequence {name}")]
+    NotFound { name: SequenceName },
+    #[error(
+        "start: this cluster was restored and its backup has no sequence {name}: one that was made \
+         after the backup would begin again at its first value"
+    )]
+    StartMissing { name: SequenceName },
+    /// The state could not be read: no leader confirmed it.
+    #[error(transparent)]
+    Unread(ProposeError),
+    /// The command was not agreed upon, or perhaps was.
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("the sequence exists, but could not be read: {0}")]
+    CreatedUnread(Box<SequenceError>),
+    #[error("the sequence began again at its end: the values do not lie together and stay a gap")]
+    NotTogether,
+    #[error("this node's range of {name} is used up, and no other came: {detail}")]
+    NoRefill { name: SequenceName, detail: String },
+    #[error("too many requests wait for {name}")]
+    Crowded { name: SequenceName },
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
+
+/// Whether a definition was made or found made, and what is there.
+#[derive(Debug)]
+pub(crate) struct Created {
+    pub(crate) is_new: bool,
+    /// The revision of the definition that was asked for.
+    pub(crate) revision: u64,
+    pub(crate) sequence: Sequence,
+}
+
+/// Defines sequences, reads them, and moves them forward.
+pub(crate) struct SequenceService {
+    pub(crate) replica: Arc<dyn Replica>,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The sizes that a definition leaves out.
+    pub(crate) defaults: SegmentSection,
+    /// The most values of one request that lists each.
+    pub(crate) max_count: u32,
+}
+
+impl SequenceService {
+    /// The sequences as this node has applied them, by name.
+    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<Sequence>, SequenceError> {
+        let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
+        let after = wanted.after.as_deref().map(sequence_name).transpose()?;
+        let prefix = query.prefix.as_deref().unwrap_or_default();
+        let page = peek(&*self.replica, |state| {
+            let mut found = state.sequences(prefix, after.as_ref(), wanted.limit + 1);
+            let more = found.len() > wanted.limit;
+            found.truncate(wanted.limit);
+            let last = found.last().filter(|_| more);
+            let next_cursor = last.map(|(name, _)| page::behind(name.as_str()));
+            let items = found.into_iter();
+            Page {
+                items: items.map(|(name, record)| shown(name, record)).collect(),
+                next_cursor,
+            }
+        });
+        Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
+    }
+
+    /// One sequence after all that was acknowledged before; with `stale`, as this node has it.
+    pub(crate) async fn get(
+        &self,
+        name: &SequenceName,
+        stale: bool,
+        deadline: Instant,
+    ) -> Result<Sequence, SequenceError> {
+        let record = if stale {
+            let local = self.local(name);
+            local.ok_or_else(|| SequenceError::NotFound { name: name.clone() })?
+        } else {
+            self.current(name, deadline).await?
+        };
+        Ok(shown(name, &record))
+    }
+
+    /// Makes a sequence; one that is there with an equal definition is no error.
+    pub(crate) async fn create(
+        &self,
+        name: &SequenceName,
+        spec: SequenceSpec,
+        deadline: Instant,
+    ) -> Result<Created, SequenceError> {
+        if spec.start.is_none() {
+            self.demand_start(name, deadline).await?;
+        }
+        let definition = self.definition_of(spec)?;
+        let command = Command::Sequences(SequenceCommand::Create {
+            name: name.clone(),
+            definition,
+        });
+        let (is_new, revision) = match self.propose(command, deadline).await? {
+            Outcome::Sequences(SequenceOutcome::Created {
+                created, revision, ..
+            }) => (created, revision),
+            other => return Err(unexpected(&other)),
+        };
+        // It is done; a barrier that fails may not turn that into an error, so look here first.
+        let known = self.local(name);
+        let record = match known.filter(|record| record.revision >= revision) {
+            Some(record) => record,
+            None => {
+                let read = self.current(name, deadline).await;
+                read.map_err(|error| SequenceError::CreatedUnread(Box::new(error)))?
+            }
+        };
+        Ok(Created {
+            is_new,
+            revision: revision.0,
+            sequence: shown(name, &record),
+        })
+    }
+
+    /// In a restored cluster a name that the backup lacks may have been used since: nobody but the
+    /// caller can know from where on its values are new.
+    async fn demand_start(
+        &self,
+        name: &SequenceName,
+        deadline: Instant,
+    ) -> Result<(), SequenceError> {
+        // A founded state records whether it was restored. A node that joins may have none yet.
+        if peek(&*self.replica, State::is_founded) != Some(true) {
+            let read = self.replica.read(deadline).await;
+            read.map_err(SequenceError::Propose)?;
+        }
+        let is_needed = peek(&*self.replica, |state| {
+            state.restoration().is_some() && state.sequence_or_deleted(name).is_none()
+        });
+        if is_needed == Some(true) {
+            return Err(SequenceError::StartMissing { name: name.clone() });
+        }
+        Ok(())
+    }
+
+    /// The definition that a request asks for, with the node's own sizes where it names none.
+    fn definition_of(&self, spec: SequenceSpec) -> Result<SequenceDefinition, SequenceError> {
+        let SequenceSpec {
+            mode,
+            start,
+            increment,
+            min,
+            max,
+            cycle,
+            segment,
+            description,
+        } = spec;
+        let cycle = cycle.unwrap_or(false);
+        let progression = Progression::with_defaults(start, increment, min, max, cycle)
+            .map_err(|error| SequenceError::Invalid(error.to_string()))?;
+        let mode = match mode.unwrap_or_default() {
+            Mode::Segment => SequenceMode::Segment,
+            Mode::Strict => SequenceMode::Strict,
+        };
+        let segment = match (mode, segment) {
+            (SequenceMode::Strict, Some(_)) => {
+                let detail = "segment: a strict sequence has no segments";
+                return Err(SequenceError::Invalid(detail.to_owned()));
+            }
+            (SequenceMode::Strict, None) => NO_SEGMENTS,
+            (SequenceMode::Segment, given) => self.sizes_of(given.unwrap_or_default())?,
+        };
+        Ok(SequenceDefinition {
+            mode,
+            progression,
+            segment,
+            description: description.unwrap_or_default(),
+        })
+    }
+
+    fn sizes_of(&self, spec: seqd_api::SegmentSpec) -> Result<SegmentSizes, SequenceError> {
+        let defaults = &self.defaults;
+        let target = match spec.target.as_deref() {
+            None => defaults.target,
+            Some(text) => humantime::parse_duration(text).map_err(|error| {
+                let detail = format!("segment.target: {error}; a duration such as \"1m\"");
+                SequenceError::Invalid(detail)
+            })?,
+        };
+        let target_ms = u64::try_from(target.as_millis()).unwrap_or(u64::MAX);
+        // One bound given moves the other's default out of its way.
+        let (min, max) = match (spec.min, spec.max) {
+            (Some(min), Some(max)) => (min, max),
+            (Some(min), None) => (min, defaults.max.max(min)),
+            (None, Some(max)) => (defaults.min.min(max), max),
+            (None, None) => (defaults.min, defaults.max),
+        };
+        Ok(SegmentSizes {
+            target_ms,
+            min,
+            max,
+        })
+    }
+
+    /// Deletes a sequence, only at `if_revision` where one is given.
+    pub(crate) async fn delete(
+        &self,
+        name: &SequenceName,
+        if_revision: Option<u64>,
+        deadline: Instant,
+    ) -> Result<Deleted, SequenceError> {
+        let command = Command::Sequences(SequenceCommand::Delete {
+            name: name.clone(),
+            if_revision: if_revision.map(Revision),
+        });
+        let epoch = match self.propose(command, deadline).await? {
+            Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
+            other => return Err(unexpected(&other)),
+        };
+        self.segments.discard(name, epoch);
+        Ok(Deleted {
+            name: name.as_str().to_owned(),
+            unconfirmed: self.unconfirmed(deadline).await,
+        })
+    }
+
+    /// Moves a sequence forward.
+    pub(crate) async fn advance(
+        &self,
+        name: &SequenceName,
+        request: &AdvanceRequest,
+        deadline: Instant,
+    ) -> Result<Advanced, SequenceError> {
+        let command = Command::Sequences(SequenceCommand::Advance {
+            name: name.clone(),
+            to: request.to,
+        });
+        let (next, next_index, epoch) = match self.propose(command, deadline).await? {
+            Outcome::Sequences(SequenceOutcome::Advanced {
+                next,
+                next_index,
+                epoch,
+            }) => (next, next_index, epoch),
+            other => return Err(unexpected(&other)),
+        };
+        self.segments.discard(name, epoch);
+        let unconfirmed = self.unconfirmed(deadline).await;
+        let record = self.local(name);
+        Ok(Advanced {
+            name: name.as_str().to_owned(),
+            next: Some(next),
+            allocated: Some(next_index),
+            remaining: record
+                .and_then(|record| record.definition.progression.remaining(next_index)),
+            unconfirmed,
+        })
+    }
+
+    /// The members that have not shown to have applied what this node has: their buffers may still
+    /// hold values from before. Waits a moment for them first.
+    async fn unconfirmed(&self, deadline: Instant) -> Vec<String> {
+        let until = deadline.min(Instant::now() + CONFIRM_WAIT);
+        let is_here = self.replica.read(until).await.is_ok();
+        let own = self.replica.progress().applied;
+        loop {
+            let mut others = self.replica.progress().others;
+            others.retain(|other| !is_here || other.applied.is_none_or(|applied| applied < own));
+            let may_come = others.iter().any(|other| other.reachable);
+            if !may_come || Instant::now() >= until {
+                let mut missing: Vec<String> = others.into_iter().map(|other| other.name).collect();
+                missing.sort();
+                return missing;
+            }
+            sleep(CONFIRM_LOOK).await;
+        }
+    }
+
+    /// Proposes one command; a refusal is an error.
+    pub(super) async fn propose(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Outcome, SequenceError> {
+        let outcome = propose_one(&*self.replica, command, deadline).await;
+        match outcome.map_err(SequenceError::Propose)? {
+            Outcome::Refused(refusal) => Err(SequenceError::Refused(refusal)),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The record as this node has applied it.
+    pub(super) fn local(&self, name: &SequenceName) -> Option<SequenceRecord> {
+        peek(&*self.replica, |state| state.sequence(name).cloned()).flatten()
+    }
+
+    /// The record after all that was acknowledged before this call.
+    pub(super) async fn current(
+        &self,
+        name: &SequenceName,
+        deadline: Instant,
+    ) -> Result<SequenceRecord, SequenceError> {
+        let read = self.replica.read(deadline).await;
+        read.map_err(SequenceError::Unread)?;
+        self.local(name)
+            .ok_or_else(|| SequenceError::NotFound { name: name.clone() })
+    }
+}
+
+/// The name that a caller gave.
+pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, SequenceError> {
+    SequenceName::new(text).map_err(|error| SequenceError::Invalid(error.to_string()))
+}
+
+/// An outcome that belongs to another command.
+pub(super) fn unexpected(outcome: &Outcome) -> SequenceError {
+    SequenceError::UnexpectedOutcome(format!("{outcome:?}"))
+}
+
+pub(super) fn mode_of(mode: SequenceMode) -> Mode {
+    match mode {
+        SequenceMode::Segment => Mode::Segment,
+        SequenceMode::Strict => Mode::Strict,
+    }
+}
+
+fn shown(name: &SequenceName, record: &SequenceRecord) -> Sequence {
+    let SequenceDefinition {
+        mode,
+        progression,
+        segment,
+        description,
+    } = &record.definition;
+    let is_segment = *mode == SequenceMode::Segment;
+    let target = Duration::from_millis(segment.target_ms);
+    Sequence {
+        name: name.as_str().to_owned(),
+        mode: mode_of(*mode),
+        start: progression.start(),
+        increment: progression.increment(),
+        min: progression.min(),
+        max: progression.max(),
+        cycle: progression.cycle(),
+        segment: is_segment.then(|| Segment {
+            target: humantime::format_duration(target).to_string(),
+            min: segment.min,
+            max: segment.max,
+        }),
+        description: description.clone(),
+        next: record.next_value(),
+        allocated: Some(record.next_index),
+        remaining: record.remaining(),
+        revision: record.revision.0,
+    }
+}

@@ -1,0 +1,33 @@
+//! The state as a file, with everything in it that was acknowledged before the request.
+
+use seqd_api::SnapshotHead;
+use seqd_raft::{Export, Raft, SnapshotError};
+use tokio::time::Instant;
+
+/// Takes snapshots to be sent out of the cluster.
+pub(crate) struct SnapshotService {
+    pub(crate) raft: Raft,
+}
+
+impl SnapshotService {
+    /// A snapshot of the cluster; with `stale`, of what this node has applied.
+    ///
+    /// The deadline bounds the agreement with the leader. Writing the snapshot and sending it take
+    /// as long as they take.
+    pub(crate) async fn take(
+        &self,
+        stale: bool,
+        deadline: Instant,
+    ) -> Result<(SnapshotHead, Export), SnapshotError> {
+        let export = self.raft.snapshot(stale, deadline).await?;
+        let head = SnapshotHead {
+            index: export.index,
+            term: export.term,
+            cluster_id: export.cluster_id.clone(),
+            rows: export.rows,
+            digest: export.digest.to_string(),
+            bytes: export.len,
+        };
+        Ok((head, export))
+    }
+}

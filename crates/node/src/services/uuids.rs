@@ -1,0 +1,46 @@
+//! UUIDs.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::count::{self, CountError};
+use crate::minting::ClockWatch;
+use crate::minting::uuids::{NoRandom, UuidSource};
+
+/// Why there is no UUID.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UuidError {
+    #[error(transparent)]
+    Count(#[from] CountError),
+    #[error("version is 7 or 4, not {0}")]
+    Version(u8),
+    #[error(transparent)]
+    NoRandom(#[from] NoRandom),
+}
+
+/// Makes UUIDs.
+pub(crate) struct UuidService {
+    pub(crate) source: UuidSource,
+    pub(crate) clock: Arc<ClockWatch>,
+    /// The most UUIDs of one request.
+    pub(crate) max_count: u32,
+}
+
+impl UuidService {
+    /// `count` UUIDs, one where none is given, of `version`, 7 where none is given.
+    pub(crate) fn make(
+        &self,
+        version: Option<u8>,
+        count: Option<u64>,
+    ) -> Result<Vec<Uuid>, UuidError> {
+        let count = count::within(count, u64::from(self.max_count))?;
+        let count = usize::try_from(count).unwrap_or_default();
+        let uuids = match version.unwrap_or(7) {
+            7 => self.source.version_7(self.clock.wall(), count),
+            4 => self.source.version_4(count),
+            other => return Err(UuidError::Version(other)),
+        };
+        Ok(uuids?)
+    }
+}

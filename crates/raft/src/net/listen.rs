@@ -1,0 +1,94 @@
+//! Where connections come from.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Bytes in both directions.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A stream of any kind.
+pub type BoxStream = Box<dyn Stream>;
+
+/// The next stream of a [`Listen`], to come.
+pub type Accepting<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;
+
+/// A source of connections that is bound to its address already.
+pub trait Listen: Send {
+    /// Registers with the runtime of the caller, once, before the first [`Listen::accept`]; returns
+    /// the address.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    fn open(&mut self) -> io::Result<SocketAddr>;
+
+    /// The next connection. May be dropped while it waits.
+    fn accept(&mut self) -> Accepting<'_>;
+}
+
+/// A TCP port. Binding needs no runtime, accepting does.
+#[derive(Debug)]
+pub struct TcpPort {
+    bound: Option<std::net::TcpListener>,
+    open: Option<TcpListener>,
+}
+
+impl TcpPort {
+    /// The port that `bound` holds.
+    #[must_use]
+    pub fn new(bound: std::net::TcpListener) -> Self {
+        let (bound, open) = (Some(bound), None);
+        Self { bound, open }
+    }
+}
+
+impl Listen for TcpPort {
+    fn open(&mut self) -> io::Result<SocketAddr> {
+        if let Some(bound) = self.bound.take() {
+            bound.set_nonblocking(true)?;
+            self.open = Some(TcpListener::from_std(bound)?);
+        }
+        match &self.open {
+            Some(listener) => listener.local_addr(),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn accept(&mut self) -> Accepting<'_> {
+        Box::pin(async move {
+            let Some(listener) = &self.open else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            let (stream, _) = listener.accept().await?;
+            if let Err(error) = set_options(&stream) {
+                tracing::debug!(%error, "a connection keeps its default options");
+            }
+            Ok(Box::new(stream) as BoxStream)
+        })
+    }
+}
+
+impl From<std::net::TcpListener> for Box<dyn Listen> {
+    fn from(bound: std::net::TcpListener) -> Self {
+        Box::new(TcpPort::new(bound))
+    }
+}
+
+/// No delay: small answers would wait for the other side's delayed acknowledgements. And an end for
+/// connections of hosts that are gone without a word: after a minute of silence that nobody breaks.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, Duration::from_secs(30))?;
+    sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    Ok(())
+}
