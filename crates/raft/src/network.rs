@@ -24,7 +24,7 @@ use seqd_state::codec;
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::records::{self, Restore, ToRecord};
-use crate::storage::checkpointer::Healer;
+use crate::storage::checkpointer::Scrubber;
 use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::storage::synced::Synced;
 use crate::types::{LogId, Member, TypeConfig, Vote};
@@ -48,7 +48,7 @@ pub(crate) struct Network {
     pub(crate) context: Arc<NodeContext>,
     /// What this node's own log has synced.
     pub(crate) synced: Arc<Synced>,
-    pub(crate) healer: Healer,
+    pub(crate) scrubber: Scrubber,
 }
 
 impl Network {
@@ -60,7 +60,7 @@ impl Network {
             addr: node.peer.clone(),
             link,
             synced: Arc::clone(&self.synced),
-            healer: self.healer.clone(),
+            scrubber: self.scrubber.clone(),
         }
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct PeerClient {
     addr: String,
     link: Link,
     synced: Arc<Synced>,
-    healer: Healer,
+    scrubber: Scrubber,
 }
 
 impl PeerClient {
@@ -180,7 +180,7 @@ impl PeerClient {
         };
         let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
         let sealed = sealed::seal(&envelope, head).map_err(unsent)?;
-        let doubt = |why: &str| self.healer.doubt(&snapshot.snapshot, self.target, why);
+        let doubt = |why: &str| self.scrubber.doubt(&snapshot.snapshot, self.target, why);
         let unread = Arc::<OnceLock<String>>::default();
         let disk = Arc::clone(self.context.folder.disk());
         let body = stream(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;

@@ -17,7 +17,7 @@ use crate::handle::Stop;
 use crate::latency::Latency;
 use crate::network::Network;
 use crate::openraft_config;
-use crate::storage::checkpointer::{Checkpointer, Exported, Healer, Workshop, every_50_ms};
+use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, Workshop, every_50_ms};
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::{Applied, Machine};
 use crate::storage::opening::{Healed, Storage};
@@ -90,7 +90,7 @@ impl Replica {
         let network = Network {
             context: Arc::clone(context),
             synced: log.synced(),
-            healer: Healer::new(checkpointer.clone()),
+            scrubber: Scrubber::new(checkpointer.clone()),
         };
         let config = Arc::new(openraft_config::config(&context.settings).map_err(Stop::invariant)?);
         let raft = OpenRaft::new(identity.node, config, network, log, machine)

@@ -27,8 +27,7 @@ use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// A start with a large state frees and allocates many small pieces on three threads: the
-/// allocator is a third of it.
+/// A start with a large state frees and allocates many small pieces: the allocator is a third of it.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -9,7 +9,7 @@
 //!   index that it names. What is applied meanwhile is taken every 50 ms all the same, and waits in
 //!   a file.
 
-mod healer;
+mod scrubber;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +33,7 @@ use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile};
 
-pub(crate) use healer::Healer;
+pub(crate) use scrubber::Scrubber;
 
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.
 const EVERY: Duration = Duration::from_millis(50);

@@ -1,9 +1,8 @@
-//! A kept snapshot that could not be sent: is it bad, and what then.
+//! Reads a kept snapshot in full when it could not be sent, and replaces a bad one.
 //!
-//! A start reads its snapshots in full; after that header and footer alone are looked at. A block
-//! that turns bad under a running leader is met by the peer that needs the snapshot: either it cannot
-//! be read, or the peer refuses what it got. Nothing else would ever mend it on an idle cluster, so
-//! the file is read in full then; a bad one is set aside and another taken.
+//! A start reads its snapshots in full; after that header and footer alone are read. So a block that
+//! turns bad under a running leader is met by the peer that needs the snapshot: either it cannot be
+//! read, or the peer refuses it. On an idle cluster no other snapshot is taken meanwhile.
 //!
 //! One is read at a time, and none within [`PAUSE`] of the one before: openraft tries again many times
 //! a second, and what is refused need not be the file's fault.
@@ -20,24 +19,24 @@ use super::{Checkpointer, Job, Workshop};
 use crate::storage::machine::SnapshotHandle;
 use seqd_store::snapshot_file::{self, Bad, SnapshotFile};
 
-/// Time between two looks. It also bounds how often the log says that a snapshot cannot be sent.
+/// Time between two reads. It also bounds how often it is logged that a snapshot cannot be sent.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Looks at snapshots that could not be sent. Clones take turns.
+/// Clones take turns.
 #[derive(Clone)]
-pub(crate) struct Healer {
+pub(crate) struct Scrubber {
     checkpointer: Checkpointer,
     turn: Arc<Semaphore>,
 }
 
-impl Healer {
+impl Scrubber {
     pub(crate) fn new(checkpointer: Checkpointer) -> Self {
         let turn = Arc::new(Semaphore::new(1));
         Self { checkpointer, turn }
     }
 
-    /// Says that a snapshot could not be sent to a node, and sees in the background whether it is bad;
-    /// does nothing while that was done a moment ago.
+    /// Reads a snapshot that could not be sent in the background and replaces a bad one; does nothing
+    /// if one was read a moment ago.
     pub(crate) fn doubt(&self, snapshot: &SnapshotHandle, node: u64, why: &str) {
         let SnapshotHandle::Kept(file) = snapshot else {
             return;
@@ -50,7 +49,7 @@ impl Healer {
         let (checkpointer, file) = (self.checkpointer.clone(), file.clone());
         tokio::spawn(async move {
             let path = file.path.display().to_string();
-            match checkpointer.heal(file).await {
+            match checkpointer.scrub(file).await {
                 Ok(true) => {}
                 Ok(false) => tracing::info!(path, "the snapshot is sound, or not kept any more"),
                 Err(error) => tracing::error!(path, %error, "the snapshot could not be replaced"),
@@ -62,8 +61,8 @@ impl Healer {
 }
 
 impl Checkpointer {
-    /// Reads a kept snapshot in full; replaces it if it is bad, and says whether it was.
-    pub(super) async fn heal(&self, file: SnapshotFile) -> io::Result<bool> {
+    /// Reads a kept snapshot in full and replaces a bad one; returns whether it was bad.
+    pub(super) async fn scrub(&self, file: SnapshotFile) -> io::Result<bool> {
         let disk = Arc::clone(&self.disk);
         // Not on the thread: there no checkpoint would be written meanwhile.
         let checked =
@@ -156,10 +155,10 @@ mod tests {
         let bench = Bench::new();
         let checkpointer = started(&bench);
         let file = built(&checkpointer).await;
-        assert!(!checkpointer.heal(file.clone()).await.unwrap());
+        assert!(!checkpointer.scrub(file.clone()).await.unwrap());
         assert_eq!(kept(&bench), ["0-1.snap"]);
         fs::remove_file(&file.path).unwrap();
-        assert!(!checkpointer.heal(file).await.unwrap());
+        assert!(!checkpointer.scrub(file).await.unwrap());
         assert_eq!(checkpointer.set_aside(), 0);
         checkpointer.stop().await.unwrap();
     }
@@ -170,26 +169,13 @@ mod tests {
         let checkpointer = started(&bench);
         let file = built(&checkpointer).await;
         flip_a_bit(&file);
-        assert!(checkpointer.heal(file.clone()).await.unwrap());
+        assert!(checkpointer.scrub(file.clone()).await.unwrap());
         assert_eq!(kept(&bench), ["0-1.snap"]);
         flip_a_bit(&file);
         bench.load.grow(1);
-        assert!(checkpointer.heal(file).await.unwrap());
+        assert!(checkpointer.scrub(file).await.unwrap());
         assert_eq!(kept(&bench), ["0-1.snap.bad", "1-1.snap"]);
         assert_eq!(checkpointer.set_aside(), 2);
-        checkpointer.stop().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_newest_of_two_is_set_aside_and_another_of_the_same_entry_taken() {
-        let bench = Bench::new();
-        let checkpointer = started(&bench);
-        built(&checkpointer).await;
-        bench.load.grow(1);
-        let newest = built(&checkpointer).await;
-        flip_a_bit(&newest);
-        assert!(checkpointer.heal(newest).await.unwrap());
-        assert_eq!(kept(&bench), ["0-1.snap", "1-1.snap", "1-1.snap.bad"]);
         checkpointer.stop().await.unwrap();
     }
 
@@ -199,14 +185,14 @@ mod tests {
         let checkpointer = started(&bench);
         let file = built(&checkpointer).await;
         flip_a_bit(&file);
-        let healer = Healer::new(checkpointer.clone());
+        let scrubber = Scrubber::new(checkpointer.clone());
         let handle = SnapshotHandle::Kept(file.clone());
-        (0..9).for_each(|_| healer.doubt(&handle, 2, "a checksum does not match"));
+        (0..9).for_each(|_| scrubber.doubt(&handle, 2, "a checksum does not match"));
         wait("it is replaced", || async { checkpointer.set_aside() == 1 }).await;
         // Nobody else has a turn before the pause is over.
-        assert_eq!(healer.turn.available_permits(), 0);
+        assert_eq!(scrubber.turn.available_permits(), 0);
         flip_a_bit(&file);
-        healer.doubt(&handle, 2, "a checksum does not match");
+        scrubber.doubt(&handle, 2, "a checksum does not match");
         checkpointer.stop().await.unwrap();
         assert_eq!(checkpointer.set_aside(), 1);
     }
