@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::connect::connector;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, no_endpoint};
 use crate::error::{Attempt, Error};
 
 /// How much longer than the server's deadline the client waits: the server's answer about a missed
@@ -117,7 +117,7 @@ impl Client {
     /// No endpoint, or the HTTP client cannot be made.
     pub fn new(options: Options) -> Result<Self, Error> {
         if options.endpoints.is_empty() {
-            return Err(crate::endpoint::EndpointError::Empty.into());
+            return Err(no_endpoint());
         }
         let whole = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
         let http = connector(whole)?;

@@ -5,25 +5,11 @@ use std::fmt;
 use reqwest::Url;
 use seqd_api::address::{HTTP_PORT, SCHEME, base_url};
 
+use crate::error::Error;
+
 /// The base address of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);
-
-/// Why a text is not an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EndpointError {
-    /// No endpoint at all.
-    #[error("no endpoint is given")]
-    Empty,
-    /// It does not parse as an address.
-    #[error("{text:?} is not an endpoint: {reason}")]
-    Malformed {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
 
 impl Endpoint {
     /// Reads `host`, `host:port`, `[v6]:port` or `http://host:port`.
@@ -32,12 +18,10 @@ impl Endpoint {
     ///
     /// # Errors
     /// Another scheme, a path, a query, or no host.
-    pub fn parse(text: &str) -> Result<Self, EndpointError> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let text = text.trim();
-        let malformed = |reason: &str| EndpointError::Malformed {
-            text: text.to_owned(),
-            reason: reason.to_owned(),
-        };
+        let malformed =
+            |reason: &str| Error::Endpoint(format!("{text:?} is not an endpoint: {reason}"));
         let (scheme, rest) = text.split_once("://").unwrap_or((SCHEME, text));
         if scheme == "https" {
             return Err(malformed("TLS is not supported by this version; use http"));
@@ -94,7 +78,7 @@ impl fmt::Display for Endpoint {
 ///
 /// # Errors
 /// The first that is not one, or that there is none.
-pub fn parse_endpoints(list: &str) -> Result<Vec<Endpoint>, EndpointError> {
+pub fn parse_endpoints(list: &str) -> Result<Vec<Endpoint>, Error> {
     let endpoints: Vec<Endpoint> = list
         .split(',')
         .map(str::trim)
@@ -102,10 +86,14 @@ pub fn parse_endpoints(list: &str) -> Result<Vec<Endpoint>, EndpointError> {
         .map(Endpoint::parse)
         .collect::<Result<_, _>>()?;
     if endpoints.is_empty() {
-        Err(EndpointError::Empty)
+        Err(no_endpoint())
     } else {
         Ok(endpoints)
     }
+}
+
+pub(crate) fn no_endpoint() -> Error {
+    Error::Endpoint("no endpoint is given".to_owned())
 }
 
 #[cfg(test)]
@@ -138,7 +126,8 @@ mod tests {
         ] {
             assert!(Endpoint::parse(text).is_err(), "{text:?}");
         }
-        assert_eq!(parse_endpoints(" , "), Err(EndpointError::Empty));
+        let none = parse_endpoints(" , ").unwrap_err();
+        assert_eq!(none.to_string(), "no endpoint is given");
         assert_eq!(parse_endpoints("a, b:1 ,").unwrap().len(), 2);
     }
 

@@ -4,8 +4,6 @@ use std::fmt;
 
 use seqd_api::{Problem, exit};
 
-use crate::endpoint::EndpointError;
-
 /// One endpoint that was tried and could not be connected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
@@ -18,9 +16,9 @@ pub struct Attempt {
 /// Why a request has no good answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// An endpoint does not parse.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
+    /// An endpoint does not parse, or there is none.
+    #[error("{0}")]
+    Endpoint(String),
     /// The client could not be set up.
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),

@@ -15,7 +15,7 @@ mod operations;
 
 pub use client::{Client, Options};
 pub use download::Download;
-pub use endpoint::{Endpoint, EndpointError, parse_endpoints};
+pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use operations::Created;
 pub use seqd_api as api;

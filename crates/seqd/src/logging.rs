@@ -34,7 +34,7 @@ pub(crate) fn install(log: &LogSection) {
     // It fails only if lines go somewhere already, which is what is wanted.
     let _ = tracing_subscriber::registry()
         .with(lines)
-        .with(targets(&log.level))
+        .with(targets(log.level))
         .try_init();
 }
 
@@ -98,7 +98,8 @@ mod tests {
                     "{level} {target}"
                 );
             }
-            for target in ["openraft", "openraft::core"] {
+            let inner = format!("{NOISY}::core");
+            for target in [NOISY, inner.as_str()] {
                 assert_eq!(most_detailed(level, target), noisy, "{level} {target}");
             }
         }

@@ -74,7 +74,7 @@ pub(crate) struct Session {
 impl Session {
     /// Reads the global options; connects to nothing.
     pub(crate) fn open(global: &Global) -> Result<Self, Failure> {
-        let endpoints = parse_endpoints(&global.endpoints).map_err(seqd_client::Error::from)?;
+        let endpoints = parse_endpoints(&global.endpoints)?;
         let client = Client::new(Options {
             endpoints,
             timeout: global.timeout,

@@ -82,6 +82,38 @@ fn files_that_must_survive_are_touched_through_the_seam_alone() {
     assert_none(&complaints);
 }
 
+/// Where code may write a URL's scheme: nowhere for clients (`seqd_api::address` has it), and where
+/// the peers' connections are made.
+const WRITES_A_SCHEME: [&str; 1] = ["crates/raft/src/wire/http_transport.rs"];
+
+#[test]
+fn the_scheme_of_the_clients_interface_is_not_written_into_strings() {
+    let mut complaints = Vec::new();
+    for source in product() {
+        let is_test = ["/tests.rs", "/testing.rs", "/simulation/"]
+            .iter()
+            .any(|part| source.path.contains(part));
+        if is_test
+            || WRITES_A_SCHEME
+                .iter()
+                .any(|place| source.path.starts_with(place))
+        {
+            continue;
+        }
+        let code = source
+            .code()
+            .take_while(|(_, line)| !line.starts_with("mod tests {"));
+        for (at, line) in code.filter(|(_, line)| line.contains("http://")) {
+            complaints.push(format!(
+                "{}:{at} writes a scheme: `{}`",
+                source.path,
+                line.trim()
+            ));
+        }
+    }
+    assert_none(&complaints);
+}
+
 #[test]
 fn the_check_tells_words_from_parts_of_words() {
     assert!(names("use sled::Db;", "sled::"));

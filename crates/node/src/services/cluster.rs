@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use seqd_api::address::authority;
 use seqd_api::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
     MemberState, Page, Quorum, Role, validate_name,
@@ -82,7 +83,7 @@ impl ClusterService {
             return Err(ClusterError::Invalid(detail));
         }
         if let Some(http) = &http
-            && !(http.starts_with("http://") || http.starts_with("https://"))
+            && authority(http).is_none()
         {
             let detail = format!("http: {http:?} is not a URL");
             return Err(ClusterError::Invalid(detail));

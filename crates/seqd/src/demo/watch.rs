@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use seqd_client::api::Cluster;
-use seqd_client::{Client, Endpoint, Error, Options};
+use seqd_client::{Client, Endpoint, Options};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -156,7 +156,7 @@ async fn leader(addresses: Vec<SocketAddr>) -> Option<(String, u64)> {
 }
 
 fn client(address: SocketAddr) -> Result<Client, Failure> {
-    let endpoint = Endpoint::parse(&address.to_string()).map_err(Error::from)?;
+    let endpoint = Endpoint::parse(&address.to_string())?;
     let options = Options {
         endpoints: vec![endpoint],
         timeout: Some(LOOK_PATIENCE),
