@@ -76,18 +76,6 @@ impl StoredMark {
     pub fn found(last_minted: WallMs, ahead: WallMs) -> Option<Self> {
         (last_minted < ahead).then_some(Self { last_minted, ahead })
     }
-
-    /// As [`StoredMark::found`], of bytes without a checksum. How far `ahead` reaches is believed
-    /// only for as long as a busy process writes it: an idle one writes more, but a reach that is
-    /// wrong would stop a node for years, and one that is given up costs at most the order of the
-    /// IDs of half a second.
-    pub fn found_unchecked(last_minted: WallMs, ahead: WallMs) -> Option<Self> {
-        let most = last_minted.0.saturating_add(MARK_LEAD_MS);
-        Self::found(last_minted, ahead).map(|mark| Self {
-            ahead: mark.ahead.min(WallMs(most)),
-            ..mark
-        })
-    }
 }
 
 /// What a reading is worth.

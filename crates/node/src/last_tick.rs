@@ -23,20 +23,15 @@ pub struct LastTick {
 /// uniqueness is not.
 pub fn look(root: &Path) -> Result<Option<LastTick>, String> {
     let found = mark::look(&ReadOnly(OsDisk), root)?;
-    Ok(found.map(|found| LastTick {
-        minted_ms: Some(found.mark.last_minted.0).filter(|ms| *ms > 0),
-        described: described(found),
+    Ok(found.map(|mark| LastTick {
+        minted_ms: Some(mark.last_minted.0).filter(|ms| *ms > 0),
+        described: described(mark.last_minted),
     }))
 }
 
-fn described(found: mark::Found) -> String {
-    let minted = match found.mark.last_minted {
+fn described(last_minted: WallMs) -> String {
+    match last_minted {
         WallMs(0) => "nothing minted yet".to_owned(),
         last => format!("minted up to {}", crate::times::rfc3339(last)),
-    };
-    if found.is_sealed {
-        minted
-    } else {
-        format!("{minted}; written by an earlier version, without a checksum")
     }
 }

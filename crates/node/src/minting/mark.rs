@@ -40,57 +40,26 @@ impl Versioned for MarkRecord {
     const VERSION: u8 = 2;
 }
 
-/// The mark as earlier versions of this program wrote it: without a checksum.
-#[derive(Serialize, Deserialize)]
-struct UnsealedMarkRecord {
-    last_minted_ms: u64,
-    ahead_ms: u64,
-}
-
-impl Versioned for UnsealedMarkRecord {
-    const KIND: u8 = 128;
-    const VERSION: u8 = 1;
-}
-
-/// A mark that was found in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) mark: StoredMark,
-    /// Whether a checksum says that it is what was written.
-    pub(crate) is_sealed: bool,
-}
-
 /// The mark that the process before this one left; `None` if there is none. One that cannot be
 /// read counts as none and is logged: order across restarts is lost, uniqueness is not.
 pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Option<StoredMark> {
-    let found = look(disk, data_dir).unwrap_or_else(|why| {
+    look(disk, data_dir).unwrap_or_else(|why| {
         let path = data_dir.join(FILE);
         tracing::warn!("{}: {why}; going on without it", path.display());
         None
-    });
-    found.map(|found| found.mark)
+    })
 }
 
-/// The mark in a folder, or why it cannot be believed.
-pub(crate) fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<Found>, String> {
+/// The mark in a folder, or why it cannot be used.
+pub(crate) fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, String> {
     let read = read_file(disk, &data_dir.join(FILE), MAX_FILE_BYTES);
     let Some(bytes) = read.map_err(|error| error.to_string())? else {
         return Ok(None);
     };
-    // Of the bytes of one version no single flip makes those of the other: the lengths differ.
-    let is_sealed = bytes.get(1) != Some(&UnsealedMarkRecord::VERSION);
-    let mark = if is_sealed {
-        codec::unseal::<MarkRecord>(&bytes)
-            .map(|mark| StoredMark::found(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms)))
-    } else {
-        codec::decode::<UnsealedMarkRecord>(&bytes).map(|mark| {
-            StoredMark::found_unchecked(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms))
-        })
-    };
-    let mark = mark
-        .map_err(|error| error.to_string())?
-        .ok_or("it says that more was minted than could be")?;
-    Ok(Some(Found { mark, is_sealed }))
+    let mark: MarkRecord = codec::unseal(&bytes).map_err(|error| error.to_string())?;
+    let mark = StoredMark::found(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms));
+    mark.map(Some)
+        .ok_or_else(|| "its first time is not below its second".to_owned())
 }
 
 /// Replaces the mark: a power cut leaves the old or the new one, whole. The folder is not synced:
@@ -175,7 +144,6 @@ impl MarkWriter {
 #[cfg(test)]
 mod tests {
     use seqd_disk::OsDisk;
-    use seqd_idgen::MARK_LEAD_MS;
 
     use super::*;
 
@@ -206,14 +174,6 @@ mod tests {
         ]
     }
 
-    fn version_1(mark: StoredMark) -> Vec<u8> {
-        let record = UnsealedMarkRecord {
-            last_minted_ms: mark.last_minted.0,
-            ahead_ms: mark.ahead.0,
-        };
-        codec::encode(&record).unwrap()
-    }
-
     /// What is found in a file of these bytes, and of these bytes with each bit of them flipped.
     fn each_flip(bytes: &[u8]) -> Vec<Result<StoredMark, String>> {
         let folder = tempfile::tempdir().unwrap();
@@ -222,7 +182,7 @@ mod tests {
             let mut damaged = bytes.to_vec();
             damaged[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(folder.path().join(FILE), damaged).unwrap();
-            let look = look(&OsDisk, folder.path()).map(|found| found.unwrap().mark);
+            let look = look(&OsDisk, folder.path()).map(Option::unwrap);
             assert_eq!(read(&OsDisk, folder.path()), look.clone().ok());
             found.push(look);
         }
@@ -239,26 +199,8 @@ mod tests {
         let crc = crc32c::crc32c(&bytes).to_le_bytes();
         let sealed = codec::seal(&record).unwrap();
         assert_eq!(sealed, [&bytes[..], &crc].concat());
-        let golden = include_bytes!("../../tests/golden/last-tick-v2");
-        assert_eq!(golden, &sealed[..]);
-    }
-
-    #[test]
-    fn a_mark_of_version_1_is_read_and_replaced_by_one_with_a_checksum() {
         let golden = include_bytes!("../../../raft/tests/golden/data-v1/last-tick");
-        let bytes = [128, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
-        assert_eq!(golden, &bytes);
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(FILE), golden).unwrap();
-        let mark = StoredMark {
-            last_minted: WallMs(1),
-            ahead: WallMs(258),
-        };
-        for is_sealed in [false, true] {
-            let found = Found { mark, is_sealed };
-            assert_eq!(look(&OsDisk, folder.path()), Ok(Some(found)));
-            write(&OsDisk, folder.path(), mark).unwrap();
-        }
+        assert_eq!(golden, &sealed[..]);
     }
 
     #[test]
@@ -274,28 +216,14 @@ mod tests {
         }
     }
 
-    /// Without a checksum a flip may go unseen, but it cannot make a node wait for longer.
+    /// Version 1, without a checksum, was in no release.
     #[test]
-    fn no_flipped_bit_of_a_mark_of_version_1_is_believed_beyond_what_was_written() {
-        for mark in marks() {
-            for (bit, found) in each_flip(&version_1(mark)).into_iter().enumerate() {
-                let Ok(found) = found else { continue };
-                let most = mark.ahead.0.max(mark.last_minted.0 + MARK_LEAD_MS);
-                assert!(found.last_minted < mark.ahead, "bit {bit} of {mark:?}");
-                assert!(found.ahead.0 <= most, "bit {bit} of {mark:?}: {found:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn marks_of_version_1_that_were_written_are_not_taken_for_damage() {
+    fn a_mark_without_a_checksum_counts_as_none() {
         let folder = tempfile::tempdir().unwrap();
-        for mark in marks() {
-            std::fs::write(folder.path().join(FILE), version_1(mark)).unwrap();
-            let found = read(&OsDisk, folder.path()).unwrap();
-            assert_eq!(found.last_minted, mark.last_minted);
-            assert!(found.ahead <= mark.ahead);
-        }
+        let bytes = [128, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+        std::fs::write(folder.path().join(FILE), bytes).unwrap();
+        assert!(look(&OsDisk, folder.path()).is_err());
+        assert_eq!(read(&OsDisk, folder.path()), None);
     }
 
     #[test]
