@@ -1,12 +1,15 @@
 //! A replica for unit tests: the real state machine without a log, a clock that tests set, and a
 //! quorum that tests take away.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::ProposeError;
-use seqd_state::{ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Stamp, State};
+use seqd_state::{
+    ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Restoration, Stamp, State,
+};
 use tokio::time::Instant;
 
 use crate::replica::{Answer, Progress, Replica};
@@ -97,6 +100,18 @@ impl TestReplica {
             .lock()
             .unwrap()
             .apply(&Entry { stamp, commands }, None)
+    }
+
+    /// Makes the state that of another cluster, as after a restore of a backup.
+    pub(crate) fn restore(&self) {
+        let restoration = Restoration {
+            cluster_id: "restored".to_owned(),
+            founder: "n1".to_owned(),
+            ancestors: Vec::new(),
+            floors: BTreeMap::new(),
+            margin: Some(1000),
+        };
+        self.state.lock().unwrap().restore(&restoration).unwrap();
     }
 
     pub(crate) fn set_quorum(&self, has_quorum: bool) {

@@ -15,6 +15,8 @@ mod page;
 mod segments;
 mod sequences;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod uuids;
 mod workers;
 

@@ -1,0 +1,122 @@
+//! IDs, UUIDs, workers and layouts.
+
+use std::sync::Arc;
+
+use seqd_api::{IdPartsQuery, ListQuery, WorkersQuery};
+use seqd_idgen::ClockPolicy;
+
+use super::*;
+use crate::minting::Keeper;
+use crate::replica::layout;
+
+impl Story {
+    fn ids(&self) -> IdService {
+        let policy = ClockPolicy::default();
+        let clock = Arc::new(ClockWatch::new(TestClock::at(NOON), policy, None));
+        let terms = Keeper {
+            replica: self.replica.clone(),
+            clock: Arc::clone(&clock),
+            policy,
+            owner: "n1".to_owned(),
+            datacenter: 0,
+            window_ms: WINDOW_MS,
+            seed: 1,
+        };
+        let default = layout(&*self.replica, "default").unwrap();
+        IdService {
+            minters: Arc::new(Minters::start(terms, default)),
+            clock,
+            replica: self.replica.clone(),
+            max_count: MAX_COUNT,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_are_minted_within_the_count_and_show_their_holder() {
+    let story = Story::begin();
+    let ids = story.ids();
+    let minter = ids.minter(None).unwrap();
+    let too_many = ids.many(&minter, Some(101), soon()).await;
+    assert!(matches!(
+        too_many,
+        Err(IdError::Count(CountError::TooLarge { .. }))
+    ));
+    let minted = ids.many(&minter, Some(3), soon()).await.unwrap();
+    let minted: Vec<u64> = minted.ids().collect();
+    assert_eq!(minted.len(), 3);
+    let parts = ids.parts(&minted[2].to_string(), &IdPartsQuery::default());
+    let parts = parts.unwrap();
+    assert_eq!((parts.id, parts.unix_ms), (minted[2], NOON as i64));
+    assert_eq!(parts.holder.unwrap().owner, "n1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
+    let story = Story::begin();
+    let ids = story.ids();
+    let Err(IdError::Layout(error)) = ids.minter(Some("defalt")) else {
+        panic!("a layout of that name");
+    };
+    assert!(
+        error.known.iter().any(|known| known == "default"),
+        "{error:?}"
+    );
+    let workers = WorkerService {
+        replica: story.replica.clone(),
+    };
+    let query = WorkersQuery {
+        layout: Some("defalt".to_owned()),
+        ..WorkersQuery::default()
+    };
+    assert!(matches!(workers.list(&query), Err(WorkerError::Layout(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_workers_and_layouts_are_those_of_the_state() {
+    let story = Story::begin();
+    let ids = story.ids();
+    ids.one(&ids.minter(None).unwrap(), soon()).await.unwrap();
+    let replica = story.replica.clone();
+    let workers = WorkerService { replica };
+    let page = workers.list(&WorkersQuery::default()).unwrap();
+    let [worker] = &page.items[..] else {
+        panic!("{page:?}");
+    };
+    assert_eq!((&*worker.layout, &*worker.owner), ("default", "n1"));
+    assert!(worker.live);
+    let replica = story.replica.clone();
+    let layouts = LayoutService { replica };
+    let first = ListQuery {
+        limit: Some(1),
+        ..ListQuery::default()
+    };
+    let page = layouts.list(&first).unwrap();
+    assert_eq!((&*page.items[0].name, page.items.len()), ("default", 1));
+    assert!(page.next_cursor.is_some());
+}
+
+#[test]
+fn a_uuid_has_version_7_or_4() {
+    let uuids = UuidService {
+        source: UuidSource::default(),
+        clock: Arc::new(ClockWatch::new(
+            TestClock::at(NOON),
+            ClockPolicy::default(),
+            None,
+        )),
+        max_count: MAX_COUNT,
+    };
+    for (version, expected) in [(None, 7), (Some(7), 7), (Some(4), 4)] {
+        let made = uuids.make(version, Some(2)).unwrap();
+        assert!(made.len() == 2 && made.iter().all(|uuid| uuid.get_version_num() == expected));
+    }
+    assert!(matches!(
+        uuids.make(Some(5), None),
+        Err(UuidError::Version(5))
+    ));
+    assert!(matches!(
+        uuids.make(None, Some(101)),
+        Err(UuidError::Count(_))
+    ));
+}

@@ -1,0 +1,340 @@
+//! The rules of the services over the real state machine, without HTTP.
+
+mod minted;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::{
+    AdvanceRequest, ErrorCode, GrantRequest, Mode, NextRequest, ReturnRequest, SegmentSpec,
+    SequenceSpec,
+};
+use seqd_raft::ProposeError;
+use seqd_state::SequenceName;
+use tokio::time::Instant;
+
+use super::sequences::Created;
+use super::*;
+use crate::codes;
+use crate::config::keys::SegmentSection;
+use crate::replica::OtherMember;
+use crate::test_replica::{NOON, TestClock, TestReplica};
+
+const WINDOW_MS: u64 = 30_000;
+const MAX_COUNT: u32 = 100;
+
+struct Story {
+    replica: Arc<TestReplica>,
+    sequences: Arc<SequenceService>,
+    segments: SegmentService,
+}
+
+impl Story {
+    fn begin() -> Story {
+        let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+        let metrics = Arc::new(Metrics::new());
+        let sequences = Arc::new(SequenceService {
+            replica: replica.clone(),
+            segments: Arc::new(Segments::new(replica.clone(), Arc::clone(&metrics))),
+            metrics,
+            defaults: SegmentSection {
+                target: Duration::from_secs(60),
+                min: 10,
+                max: 50,
+            },
+            max_count: MAX_COUNT,
+        });
+        Story {
+            replica,
+            segments: SegmentService {
+                sequences: Arc::clone(&sequences),
+            },
+            sequences,
+        }
+    }
+
+    async fn create(&self, spec: SequenceSpec) -> Result<Created, SequenceError> {
+        self.sequences.create(&name(), spec, soon()).await
+    }
+
+    async fn next(
+        &self,
+        request: NextRequest,
+        is_listed: bool,
+    ) -> Result<seqd_api::Next, SequenceError> {
+        let name = name();
+        let next = self.sequences.next(&name, &request, is_listed, soon());
+        next.await
+    }
+}
+
+fn name() -> SequenceName {
+    SequenceName::new("order").unwrap()
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(3)
+}
+
+fn strict() -> SequenceSpec {
+    SequenceSpec {
+        mode: Some(Mode::Strict),
+        ..SequenceSpec::default()
+    }
+}
+
+fn sizes(min: Option<u64>, max: Option<u64>) -> SequenceSpec {
+    SequenceSpec {
+        segment: Some(SegmentSpec {
+            target: None,
+            min,
+            max,
+        }),
+        ..SequenceSpec::default()
+    }
+}
+
+fn of(count: u64) -> NextRequest {
+    NextRequest {
+        count: Some(count),
+        ..NextRequest::default()
+    }
+}
+
+fn refusal(error: &SequenceError) -> Option<ErrorCode> {
+    match error {
+        SequenceError::Refused(refusal) => Some(codes::of_refusal(refusal)),
+        _ => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequence_that_is_made_again_is_the_same_and_another_definition_is_refused() {
+    let story = Story::begin();
+    let first = story.create(strict()).await.unwrap();
+    let again = story.create(strict()).await.unwrap();
+    assert!(first.is_new && !again.is_new);
+    assert_eq!(first.revision, again.revision);
+    let other = story.create(SequenceSpec::default()).await.unwrap_err();
+    assert_eq!(refusal(&other), Some(ErrorCode::AlreadyExists));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bound_of_a_segment_moves_the_default_of_the_other() {
+    for (min, max, expected) in [
+        (None, None, (10, 50)),
+        (Some(80), None, (80, 80)),
+        (None, Some(4), (4, 4)),
+        (Some(20), Some(30), (20, 30)),
+    ] {
+        let story = Story::begin();
+        let made = story.create(sizes(min, max)).await.unwrap();
+        let segment = made.sequence.segment.unwrap();
+        assert_eq!((segment.min, segment.max), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_contradicts_itself_is_refused_and_nothing_is_proposed() {
+    let story = Story::begin();
+    let proposals = || {
+        story
+            .replica
+            .proposals
+            .load(std::sync::atomic::Ordering::SeqCst)
+    };
+    let before = proposals();
+    let strict_with_segments = SequenceSpec {
+        mode: Some(Mode::Strict),
+        ..sizes(Some(1), None)
+    };
+    let no_target = SequenceSpec {
+        segment: Some(SegmentSpec {
+            target: Some("soon".to_owned()),
+            min: None,
+            max: None,
+        }),
+        ..SequenceSpec::default()
+    };
+    let no_step = SequenceSpec {
+        increment: Some(0),
+        ..SequenceSpec::default()
+    };
+    for spec in [strict_with_segments, no_target, no_step] {
+        let error = story.create(spec).await.unwrap_err();
+        assert!(matches!(error, SequenceError::Invalid(_)), "{error}");
+    }
+    assert_eq!(proposals(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_restored_cluster_a_new_name_needs_a_start() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    story.replica.restore();
+    let known = story.create(strict()).await;
+    assert!(!matches!(known, Err(SequenceError::StartMissing { .. })));
+    let other = SequenceName::new("other").unwrap();
+    let made = story.sequences.create(&other, strict(), soon()).await;
+    assert!(matches!(made, Err(SequenceError::StartMissing { .. })));
+    let begun = SequenceSpec {
+        start: Some(7),
+        ..strict()
+    };
+    let made = story.sequences.create(&other, begun, soon()).await;
+    assert!(!matches!(made, Err(SequenceError::StartMissing { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_a_read_fails_and_a_stale_one_does_not() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    story.replica.set_quorum(false);
+    let (sequences, name) = (&story.sequences, name());
+    let read = sequences.get(&name, false, soon()).await;
+    assert!(matches!(read, Err(SequenceError::Unread(_))), "{read:?}");
+    assert_eq!(
+        sequences.get(&name, true, soon()).await.unwrap().name,
+        "order"
+    );
+    let advanced = sequences.advance(&name, &AdvanceRequest { to: 9 }, soon());
+    let error = advanced.await.unwrap_err();
+    assert!(matches!(
+        error,
+        SequenceError::Propose(ProposeError::NoQuorum { .. })
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_advance_names_the_members_that_have_not_confirmed_it() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    let other = |name: &str, applied, reachable| OtherMember {
+        name: name.to_owned(),
+        applied,
+        reachable,
+    };
+    let mut progress = story.replica.progress.lock().unwrap();
+    progress.applied = 8;
+    progress.others = vec![
+        other("n4", Some(7), true),
+        other("n3", None, false),
+        other("n2", Some(8), true),
+    ];
+    drop(progress);
+    let (sequences, name, to) = (&story.sequences, name(), AdvanceRequest { to: 9 });
+    let started = Instant::now();
+    let advanced = sequences.advance(&name, &to, soon()).await.unwrap();
+    assert_eq!(advanced.unconfirmed, ["n3", "n4"]);
+    assert_eq!(advanced.next, Some(9));
+    // One that answers is waited for, longer than the second in which it reports.
+    assert!(started.elapsed() > Duration::from_secs(1));
+
+    story.replica.progress.lock().unwrap().others[0].applied = Some(8);
+    let started = Instant::now();
+    let deleted = sequences.delete(&name, None, soon()).await.unwrap();
+    assert_eq!(deleted.unconfirmed, ["n3"]);
+    assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_lists_its_values_takes_fewer() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    let many = u64::from(MAX_COUNT) + 1;
+    let (listed, ranges) = (
+        story.next(of(many), true).await,
+        story.next(of(many), false).await,
+    );
+    assert!(matches!(
+        listed,
+        Err(SequenceError::Count(CountError::TooLarge {
+            limit: 100,
+            ..
+        }))
+    ));
+    let ranges = ranges.unwrap();
+    assert_eq!((ranges.first, ranges.count), (Some(1), many));
+    let none = story.next(of(0), false).await;
+    let zero = SequenceError::Count(CountError::Zero { limit: 1_000_000 });
+    assert_eq!(none.unwrap_err().to_string(), zero.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_in_one_range_come_from_one_segment_or_one_pass() {
+    let contiguous = |count| NextRequest {
+        contiguous: Some(true),
+        ..of(count)
+    };
+    let story = Story::begin();
+    story.create(SequenceSpec::default()).await.unwrap();
+    let beyond = story.next(contiguous(51), false).await;
+    assert!(matches!(
+        beyond,
+        Err(SequenceError::Count(CountError::TooLarge { limit: 50, .. }))
+    ));
+
+    let story = Story::begin();
+    let cycling = SequenceSpec {
+        max: Some(10),
+        cycle: Some(true),
+        ..strict()
+    };
+    story.create(cycling).await.unwrap();
+    story.next(of(8), false).await.unwrap();
+    let torn = story.next(contiguous(4), false).await;
+    assert!(matches!(torn, Err(SequenceError::NotTogether)), "{torn:?}");
+    let whole = story.next(contiguous(4), false).await.unwrap();
+    assert_eq!((whole.first, whole.last), (Some(3), Some(6)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sequences_are_never_created_by_use() {
+    let story = Story::begin();
+    let next = story.next(of(1), false).await;
+    assert!(
+        matches!(next, Err(SequenceError::NotFound { .. })),
+        "{next:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_unused_end_of_the_latest_grant_is_granted_again() {
+    let story = Story::begin();
+    story.create(SequenceSpec::default()).await.unwrap();
+    let wanted = GrantRequest {
+        size: Some(20),
+        after: None,
+    };
+    let grant = story.segments.grant(name(), &wanted, soon()).await.unwrap();
+    assert_eq!((grant.first, grant.last, grant.count), (1, 20, 20));
+    let back = |unused| {
+        let request = ReturnRequest { unused };
+        let segments = &story.segments;
+        async move {
+            segments
+                .give_back(name(), grant.grant, &request, soon())
+                .await
+        }
+    };
+    for unused in [None, Some(0)] {
+        assert!(matches!(
+            back(unused).await,
+            Err(SegmentError::NothingUnused)
+        ));
+    }
+    let too_many = back(Some(21)).await;
+    assert!(matches!(
+        too_many,
+        Err(SegmentError::MoreThanGranted { unused: 21, .. })
+    ));
+    assert_eq!(back(Some(5)).await.unwrap().returned, 5);
+    let grant = story.segments.grant(name(), &wanted, soon()).await.unwrap();
+    assert_eq!(grant.first, 16);
+    let size = Some(GrantRequest::MAX_SIZE + 1);
+    let huge = GrantRequest { size, after: None };
+    assert!(matches!(
+        story.segments.grant(name(), &huge, soon()).await,
+        Err(SegmentError::Sequence(SequenceError::Count(_)))
+    ));
+}
