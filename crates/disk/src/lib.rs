@@ -45,9 +45,7 @@ pub trait DiskFile: Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// `fsync`: data and metadata.
     fn sync_all(&self) -> io::Result<()>;
-    /// The size in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether nothing is in it.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -56,9 +54,7 @@ pub trait DiskFile: Send + Sync {
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A file.
     File,
-    /// A folder.
     Folder,
 }
 
@@ -79,7 +75,6 @@ pub trait Disk: Send + Sync {
     /// Renames a file or a folder, inside one folder or into another of the same file system. A file
     /// that has the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes a folder and all that is in it.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;

@@ -12,13 +12,11 @@ pub struct FileWriter {
 }
 
 impl FileWriter {
-    /// Begins at the file's start.
     #[must_use]
     pub fn new(file: Arc<dyn DiskFile>) -> Self {
         Self { file, at: 0 }
     }
 
-    /// The file.
     #[must_use]
     pub fn file(&self) -> &Arc<dyn DiskFile> {
         &self.file
@@ -45,19 +43,16 @@ pub struct FileReader {
 }
 
 impl FileReader {
-    /// Begins at the file's start.
     pub fn new(file: Arc<dyn DiskFile>) -> io::Result<Self> {
         let len = file.len()?;
         Ok(Self { file, at: 0, len })
     }
 
-    /// The file's length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the file is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -18,7 +18,6 @@ pub trait Tap: Send + Sync + 'static {
     fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
         below.list(path)
     }
-    /// A write to a file.
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
         below.write_at(buf, offset)
     }
@@ -27,15 +26,12 @@ pub trait Tap: Send + Sync + 'static {
     fn sync(&self, _path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         below()
     }
-    /// A sync of a folder.
     fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
         below.sync_dir(path)
     }
-    /// A rename.
     fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
         below.rename(from, to)
     }
-    /// A file's removal.
     fn remove(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
         below.remove(path)
     }
@@ -47,9 +43,7 @@ pub trait Tap: Send + Sync + 'static {
 
 /// A disk with a tap on it.
 pub struct Tapped<T> {
-    /// The disk below.
     pub disk: Arc<dyn Disk>,
-    /// What is done with its calls.
     pub tap: Arc<T>,
 }
 

@@ -63,14 +63,11 @@ impl Unseen {
 
 /// A checkpoint that a start would believe.
 pub(super) struct Seen<R> {
-    /// The folder below the node's.
     folder: String,
     /// The last entry that is in it.
     pub(super) applied: Option<LogIdRecord>,
-    /// The members at that entry.
     pub(super) membership: StoredMembershipRecord,
     digest: u128,
-    /// What took in its rows.
     pub(super) rows: R,
 }
 

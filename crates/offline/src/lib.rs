@@ -47,14 +47,12 @@ use seqd_store::faults::is_newer;
 pub struct OfflineError {
     /// A word for programs, such as `folder-in-use` or `corrupt`.
     pub code: &'static str,
-    /// What happened, and to which file.
     pub message: String,
     /// What to do, where there is more to say.
     pub hint: Option<String>,
 }
 
 impl OfflineError {
-    /// An error of this code.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {

@@ -24,24 +24,13 @@ pub struct FolderLock {
 pub enum LockError {
     /// A node, or a tool that changes something, has it.
     #[error("{} is in use by another process", path.display())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// There is no such folder.
     #[error("{} is not a folder", path.display())]
-    Missing {
-        /// The path that was given.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The system refused.
     #[error("cannot lock {}: {source}", path.display())]
-    Io {
-        /// The folder.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl FolderLock {
@@ -142,7 +131,6 @@ impl FolderLock {
         self.why_not.as_deref()
     }
 
-    /// Whether the folder is locked.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.is_some()

@@ -42,15 +42,11 @@ const SMALL_FILE_BYTES: usize = 64 << 10;
 /// What is recovered.
 #[derive(Clone, Debug)]
 pub struct RecoveryOptions {
-    /// The folder of a stopped node.
     pub data_dir: PathBuf,
-    /// Another name for the node.
     pub name: Option<String>,
     /// Another peer address, `HOST:PORT`.
     pub peer: Option<String>,
-    /// Another client address.
     pub http: Option<String>,
-    /// What else the operator says.
     pub wishes: Wishes,
 }
 
@@ -69,7 +65,6 @@ pub struct Recovering {
     root: PathBuf,
     /// Nothing where the folder has no lock file: then nobody uses it.
     lock: Option<FolderLock>,
-    /// What it is carried out on.
     pub(super) disk: Arc<dyn Disk>,
 }
 
@@ -137,7 +132,6 @@ impl Recovery {
 }
 
 impl Recovering {
-    /// What will be done.
     #[must_use]
     pub fn takeover(&self) -> &Takeover {
         &self.takeover

@@ -1,147 +1,100 @@
-//! The state, applied once more from the oldest kept snapshot and the log, and its digest compared
-//! wherever something else recorded one.
+//! The state, applied once more from a kept snapshot and the log, and its digest compared wherever
+//! something else recorded one. It is the only check that finds a checkpoint or a snapshot which is
+//! whole in itself and is not what the log leads to.
 
 use seqd_state::{LogPosition, State, StateLoader};
-use seqd_wal::Inspection;
-
-use super::inspect::DISK;
-use super::reports::{CheckpointReport, LogReport};
-use super::snapshot::SnapshotReport;
-use super::verify::Check;
 use seqd_store::checkpoint::TakeRows;
 use seqd_store::records::{self, EntryPayload, restore_position};
 use seqd_store::snapshot_file::SnapshotReader;
+use seqd_wal::Inspection;
 
-/// A state and where its membership was set.
-type Position = (State, Option<LogPosition>);
+use super::inspect::DISK;
+use super::reports::CheckpointReport;
+use super::snapshot::SnapshotReport;
+use super::verify::Check;
 
-/// A recorded digest to compare with.
-struct Milestone {
-    index: u64,
-    digest: String,
-    what: String,
+/// A state, where its membership was set, and the index of the next entry.
+struct Replayed {
+    state: State,
+    membership: Option<LogPosition>,
+    next: u64,
 }
 
-/// Applies and compares; what was found, in order.
+/// Applies and compares; what was found, in order. The snapshots are in order of their indexes.
 pub(super) fn replay(
     log: &Inspection,
-    report: &LogReport,
     snapshots: &[SnapshotReport],
     checkpoint: Option<&CheckpointReport>,
 ) -> Vec<Check> {
-    let mut ahead = milestones(snapshots, checkpoint);
-    let Some(last) = ahead.last().map(|milestone| milestone.index) else {
-        return vec![Check::note(
-            "state",
-            "nothing recorded a digest to compare with",
-        )];
-    };
-    let started = start(log, report, snapshots);
-    let (mut position, mut next) = match started {
-        Ok(Some(started)) => started,
+    let checkpoint = checkpoint.and_then(|found| {
+        let index = found.applied?.index;
+        Some((index, found.digest.as_str(), found.folder.clone()))
+    });
+    let mut recorded: Vec<(u64, &str, String)> = (snapshots.iter())
+        .map(|found| {
+            let name = format!("snap/{}-{}.snap", found.index, found.term);
+            (found.index, found.digest.as_str(), name)
+        })
+        .chain(checkpoint)
+        .collect();
+    recorded.sort_by_key(|(index, ..)| *index);
+    if recorded.is_empty() {
+        let nothing = "nothing recorded a digest to compare with";
+        return vec![Check::note("state", nothing)];
+    }
+    let mut replayed = match start(log, snapshots) {
+        Ok(Some(start)) => start,
         Ok(None) => {
             let what = "the log does not reach back to a snapshot: the digests stand alone";
             return vec![Check::note("state", what)];
         }
         Err(why) => return vec![Check::bad("state", why)],
     };
+    let from = replayed.next;
     let mut checks = Vec::new();
-    let from = next;
-    loop {
-        while ahead
-            .first()
-            .is_some_and(|milestone| milestone.index < next)
-        {
-            let Milestone {
-                index,
-                digest,
-                what,
-            } = ahead.remove(0);
-            // What it began with is compared too: the rows were read twice then.
-            let found = position.0.digest().to_string();
-            checks.push(if index + 1 != next {
-                Check::note(
-                    "state",
-                    format!("{what} is older than what was applied from"),
-                )
-            } else if found == digest {
-                let applied = next - from;
-                Check::ok(
-                    "state",
-                    format!("{applied} entries applied again up to {index}: the digest of {what}"),
-                )
-            } else {
-                Check::bad(
-                    "state",
-                    format!("at entry {index} {what} has digest {digest}, applied is {found}"),
-                )
-            });
-        }
-        if next > last {
-            return checks;
-        }
-        match apply(log, next, &mut position) {
-            Ok(true) => next += 1,
-            Ok(false) => {
-                let what = format!("the log ends before entry {next}, the rest is not compared");
-                checks.push(Check::note("state", what));
-                return checks;
-            }
-            Err(why) => {
-                checks.push(Check::bad("state", format!("entry {next}: {why}")));
-                return checks;
+    for (index, digest, what) in recorded {
+        match replayed.apply_up_to(log, index) {
+            Ok(()) => {}
+            Err(stopped) => {
+                checks.push(stopped);
+                break;
             }
         }
-    }
-}
-
-fn milestones(
-    snapshots: &[SnapshotReport],
-    checkpoint: Option<&CheckpointReport>,
-) -> Vec<Milestone> {
-    let mut milestones: Vec<Milestone> = snapshots
-        .iter()
-        .map(|found| Milestone {
-            index: found.index,
-            digest: found.digest.clone(),
-            what: format!("snap/{}-{}.snap", found.index, found.term),
-        })
-        .collect();
-    if let Some(found) = checkpoint
-        && let Some(applied) = found.applied
-    {
-        milestones.push(Milestone {
-            index: applied.index,
-            digest: found.digest.clone(),
-            what: found.folder.clone(),
+        let found = replayed.state.digest().to_string();
+        let applied = replayed.next - from;
+        checks.push(if replayed.next > index + 1 {
+            let older = format!("{what} is older than what was applied from");
+            Check::note("state", older)
+        } else if found == digest {
+            let same =
+                format!("{applied} entries applied again up to {index}: the digest of {what}");
+            Check::ok("state", same)
+        } else {
+            let other = format!("at entry {index} {what} has digest {digest}, applied is {found}");
+            Check::bad("state", other)
         });
     }
-    milestones.sort_by_key(|milestone| milestone.index);
-    milestones
+    checks
 }
 
-/// Where applying begins: the oldest snapshot that the log reaches back to, else the first entry.
-/// The state and the index of the next entry.
-fn start(
-    log: &Inspection,
-    report: &LogReport,
-    snapshots: &[SnapshotReport],
-) -> Result<Option<(Position, u64)>, String> {
-    if let Some(found) = snapshots.iter().rfind(|found| !continues(log, found)) {
-        return load(found).map(|position| Some((position, found.index + 1)));
-    }
-    let reaches = |index: u64| log.first_index() <= index + 1;
-    if report.purged.is_none() && report.first.is_some_and(|first| first.index == 0) {
-        return Ok(Some(((State::new(), None), 0)));
-    }
-    let Some(found) = snapshots.iter().find(|found| reaches(found.index)) else {
-        // A snapshot alone still says that its rows are a state.
-        return match snapshots.last() {
-            Some(found) => load(found).map(|position| Some((position, found.index + 1))),
-            None => Ok(None),
-        };
+/// Where applying begins: the newest snapshot that the log's entries did not lead to (a leader sent
+/// it), else the first entry of all, else the oldest snapshot that the log reaches back to.
+fn start(log: &Inspection, snapshots: &[SnapshotReport]) -> Result<Option<Replayed>, String> {
+    let is_whole = log.purged.is_none() && log.first_index() == 0 && log.next_index() > 0;
+    let reached = |found: &&SnapshotReport| log.first_index() <= found.index + 1;
+    let sent = snapshots.iter().rfind(|found| !continues(log, found));
+    let begin = match sent {
+        None if is_whole => {
+            return Ok(Some(Replayed {
+                state: State::new(),
+                membership: None,
+                next: 0,
+            }));
+        }
+        None => snapshots.iter().find(reached).or(snapshots.last()),
+        sent => sent,
     };
-    load(found).map(|position| Some((position, found.index + 1)))
+    begin.map(load).transpose()
 }
 
 /// Whether the log's entries are those that led to the snapshot. A snapshot that a leader sent voids
@@ -155,7 +108,7 @@ fn continues(log: &Inspection, found: &SnapshotReport) -> bool {
     entry.is_some_and(|entry| entry.id.term == found.term)
 }
 
-fn load(found: &SnapshotReport) -> Result<Position, String> {
+fn load(found: &SnapshotReport) -> Result<Replayed, String> {
     let reader = SnapshotReader::open(&DISK, &found.file).map_err(|e| e.to_string())?;
     let header = reader.header();
     let (_, membership) =
@@ -165,28 +118,36 @@ fn load(found: &SnapshotReport) -> Result<Position, String> {
         .rows()
         .visit(&mut |key, value| TakeRows::row(&mut loader, key, value));
     rows.map_err(|e| e.to_string())?;
-    Ok((loader.finish(), membership.log_id.map(Into::into)))
+    Ok(Replayed {
+        state: loader.finish(),
+        membership: membership.log_id.map(Into::into),
+        next: found.index + 1,
+    })
 }
 
-/// Applies an entry as the node does; `false` if the log does not hold it.
-fn apply(log: &Inspection, index: u64, position: &mut Position) -> Result<bool, String> {
-    let bytes = log.entry(index).map_err(|e| e.to_string())?;
-    let Some(bytes) = bytes else {
-        return Ok(false);
-    };
-    let entry = records::decode_entry(&bytes).map_err(|e| e.to_string())?;
-    if entry.id.index != index {
-        return Err(format!("it is entry {}", entry.id.index));
-    }
-    let (state, membership) = position;
-    match &entry.payload {
-        EntryPayload::Blank => {}
-        EntryPayload::Normal(entry) => {
-            state.apply(entry, *membership);
+impl Replayed {
+    /// Applies entries as the node does, up to this one; else what keeps it from that.
+    fn apply_up_to(&mut self, log: &Inspection, index: u64) -> Result<(), Check> {
+        while self.next <= index {
+            let next = self.next;
+            let bad = |why: String| Check::bad("state", format!("entry {next}: {why}"));
+            let Some(bytes) = log.entry(next).map_err(|e| bad(e.to_string()))? else {
+                let what = format!("the log ends before entry {next}, the rest is not compared");
+                return Err(Check::note("state", what));
+            };
+            let entry = records::decode_entry(&bytes).map_err(|e| bad(e.to_string()))?;
+            if entry.id.index != next {
+                return Err(bad(format!("it is entry {}", entry.id.index)));
+            }
+            match &entry.payload {
+                EntryPayload::Blank => {}
+                EntryPayload::Normal(commands) => {
+                    self.state.apply(commands, self.membership);
+                }
+                EntryPayload::Membership(_) => self.membership = Some(entry.id.into()),
+            }
+            self.next += 1;
         }
-        EntryPayload::Membership(_) => {
-            *membership = Some(entry.id.into());
-        }
+        Ok(())
     }
-    Ok(true)
 }

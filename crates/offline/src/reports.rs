@@ -9,7 +9,6 @@ use seqd_store::records::{LogIdRecord, StoredMembershipRecord, VoteRecord};
 /// A data folder as it lies there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FolderReport {
-    /// The folder.
     pub path: PathBuf,
     /// Why the folder was not locked while it was looked at; none if it was.
     pub unlocked: Option<String>,
@@ -17,11 +16,9 @@ pub struct FolderReport {
     pub format: Option<String>,
     /// Who the node is; none before it took part in a founding or was added.
     pub identity: Option<IdentityReport>,
-    /// How often the folder was started.
     pub boot: Option<u64>,
     /// Why the folder must never be started again, if so.
     pub refused: Option<RefusedReport>,
-    /// The log.
     pub log: LogReport,
     /// The snapshots, newest first, as their headers and footers say.
     pub snapshots: Vec<SnapshotSummary>,
@@ -35,7 +32,6 @@ pub struct FolderReport {
     pub set_aside: Vec<String>,
     /// What an interrupted write left; the next start removes it.
     pub leftovers: Vec<String>,
-    /// Bytes on the disk.
     pub sizes: Sizes,
     /// What could not be read. Empty for a sound folder; what `data verify` checks beyond is not
     /// looked at.
@@ -47,19 +43,16 @@ pub struct FolderReport {
 pub struct Problem {
     /// The file or folder, below the data folder.
     pub file: String,
-    /// What is wrong with it.
     pub detail: String,
 }
 
 /// Who a node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdentityReport {
-    /// The cluster.
     pub cluster_id: String,
     /// The node's ID.
     #[serde(serialize_with = "text")]
     pub node: u64,
-    /// The node's name.
     pub name: String,
     /// Whether it was added to a cluster that existed.
     pub joined: bool,
@@ -76,25 +69,19 @@ pub struct IdentityReport {
 pub struct RefusedReport {
     /// The word after `code=` of the node's last line.
     pub code: String,
-    /// What it said.
     pub message: String,
 }
 
 /// The log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogReport {
-    /// Its segments, ascending.
     pub segments: Vec<SegmentSummary>,
-    /// The first entry.
     pub first: Option<EntryId>,
-    /// The last entry.
     pub last: Option<EntryId>,
-    /// The vote.
     pub vote: Option<VoteReport>,
     /// The last entry that was known to be committed when that was last written; it may be older
     /// than what was.
     pub committed: Option<EntryId>,
-    /// The last entry that was purged.
     pub purged: Option<EntryId>,
     /// The remains of an interrupted write: acknowledged to nobody, cut off by the next start.
     pub torn: Option<Torn>,
@@ -105,7 +92,6 @@ pub struct LogReport {
 /// A place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct EntryId {
-    /// The index.
     pub index: u64,
     /// The term of the leader that wrote it.
     pub term: u64,
@@ -120,7 +106,6 @@ impl From<LogIdRecord> for EntryId {
 /// A vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VoteReport {
-    /// The term.
     pub term: u64,
     /// The ID of the node that was voted for.
     #[serde(serialize_with = "text")]
@@ -142,24 +127,18 @@ impl From<VoteRecord> for VoteReport {
 /// One segment of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentSummary {
-    /// The file, below the data folder.
     pub file: String,
-    /// Its size.
     pub bytes: u64,
-    /// Bytes that hold something.
     pub used: u64,
-    /// Intact batches.
     pub batches: u64,
     /// The first entry in it that is still of use.
     pub first: Option<u64>,
-    /// The last one.
     pub last: Option<u64>,
 }
 
 /// The remains of an interrupted write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Torn {
-    /// The file, below the data folder.
     pub file: String,
     /// Where the log ends.
     pub offset: u64,
@@ -170,32 +149,23 @@ pub struct Torn {
 /// A kept snapshot, by its header and footer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotSummary {
-    /// The file, below the data folder.
     pub file: String,
     /// Index of the last entry that is in it.
     pub index: u64,
-    /// Term of that entry.
     pub term: u64,
-    /// Its rows.
     pub rows: u64,
-    /// Its size.
     pub bytes: u64,
-    /// The digest of its rows.
     pub digest: String,
 }
 
 /// The checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckpointReport {
-    /// The folder, below the data folder.
     pub folder: String,
-    /// The last applied entry.
     pub applied: Option<EntryId>,
-    /// Its rows.
     pub rows: u64,
     /// The digest of its rows, compared with what it recorded.
     pub digest: String,
-    /// The members at that entry.
     pub members: Vec<MemberReport>,
 }
 
@@ -205,13 +175,9 @@ pub struct MemberReport {
     /// Its ID.
     #[serde(serialize_with = "text")]
     pub id: u64,
-    /// Its name.
     pub name: String,
-    /// Its peer address.
     pub peer: String,
-    /// Its client address.
     pub http: String,
-    /// Whether it votes.
     pub voter: bool,
 }
 
@@ -221,7 +187,6 @@ pub struct PeerReport {
     /// The peer's ID.
     #[serde(serialize_with = "text")]
     pub id: u64,
-    /// Its latest start that was seen.
     pub boot: u64,
     /// What it is known to have on its disk, in words.
     pub synced: String,
@@ -230,15 +195,11 @@ pub struct PeerReport {
 /// Bytes that a folder takes on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// The log.
     pub log: u64,
-    /// The snapshots.
     pub snapshots: u64,
-    /// The checkpoint.
     pub checkpoint: u64,
     /// What was set aside, and the small files.
     pub other: u64,
-    /// All of it.
     pub total: u64,
 }
 

@@ -24,13 +24,11 @@ const UNFINISHED: &str = "restore-unfinished";
 /// What is restored, and where to.
 #[derive(Clone, Debug)]
 pub struct RestoreOptions {
-    /// The snapshot.
     pub file: PathBuf,
     /// A folder that is empty or not there yet.
     pub data_dir: PathBuf,
     /// The only member of the new cluster.
     pub member: Member,
-    /// What else the operator says.
     pub wishes: Wishes,
 }
 
@@ -63,7 +61,6 @@ impl Restore {
         })
     }
 
-    /// What will be done.
     #[must_use]
     pub fn takeover(&self) -> &Takeover {
         &self.takeover

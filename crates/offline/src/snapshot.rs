@@ -17,23 +17,17 @@ use seqd_store::snapshot_file::SnapshotReader;
 /// What a snapshot file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotReport {
-    /// The file.
     pub file: PathBuf,
-    /// The cluster.
     pub cluster_id: String,
     /// Index of the last entry that is in it.
     pub index: u64,
-    /// Term of that entry.
     pub term: u64,
-    /// Rows, all of them read.
     pub rows: u64,
-    /// Size of the file.
     pub bytes: u64,
     /// The digest of the rows, as a node shows it that has applied `index`.
     pub digest: String,
     /// The highest wall clock of any entry in it, in Unix milliseconds.
     pub wall_ms: u64,
-    /// The members at that entry.
     pub members: Vec<MemberReport>,
     /// How many records there are of each kind.
     pub records: Records,
@@ -48,15 +42,11 @@ pub struct SnapshotReport {
 /// How many records there are of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Records {
-    /// Sequences that can be used.
     pub sequences: u64,
-    /// Sequences that were deleted.
     pub deleted_sequences: u64,
-    /// Workers that were ever leased.
     pub workers: u64,
     /// Members and nodes that were given an ID.
     pub nodes: u64,
-    /// Members that were removed.
     pub removed_nodes: u64,
 }
 

@@ -45,11 +45,8 @@ pub struct Wishes {
 pub struct Takeover {
     /// Where the state was read.
     pub source: PathBuf,
-    /// The cluster whose state it is.
     pub from_cluster: String,
-    /// Its members, by name.
     pub former_members: Vec<String>,
-    /// The new cluster.
     pub cluster_id: String,
     /// Its only member.
     pub member: Member,
@@ -57,7 +54,6 @@ pub struct Takeover {
     pub ancestors: Vec<String>,
     /// The last entry that is in the state.
     pub index: u64,
-    /// Its term.
     pub term: u64,
     /// The latest time that any of its entries carries, Unix milliseconds.
     pub wall_ms: u64,
@@ -67,22 +63,17 @@ pub struct Takeover {
     pub unproven_entries: u64,
     /// What could not be read or checked, a sentence each.
     pub notes: Vec<String>,
-    /// The agreed window.
     pub window_ms: u64,
-    /// The agreed skew.
     pub max_peer_skew_ms: u64,
     /// How long after its first leader has begun the new cluster mints its first ID.
     pub ids_after_ms: u64,
-    /// Each sequence before and after.
     pub sequences: Vec<SequenceTakeover>,
 }
 
 /// A sequence before and after. Values are texts: they may pass 2^53.
 #[derive(Clone, Debug, Serialize)]
 pub struct SequenceTakeover {
-    /// Its name.
     pub name: String,
-    /// How it is served.
     pub mode: String,
     /// Whether it was deleted; its mark is kept.
     pub deleted: bool,
@@ -90,7 +81,6 @@ pub struct SequenceTakeover {
     pub next_before: Option<String>,
     /// The value that is granted next; nothing if none is left.
     pub next_after: Option<String>,
-    /// How many values are passed over.
     pub passed_over: u64,
     /// The floor, if one was given.
     pub floor: Option<String>,

@@ -24,7 +24,6 @@ use seqd_store::records::PeersRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is as it should be.
     Ok,
     /// It is worth knowing and nothing is wrong: the next start deals with it.
     Note,
@@ -33,7 +32,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,11 +45,9 @@ impl Verdict {
 /// One file, or one thing that several files must agree on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What came of it.
     pub verdict: Verdict,
     /// The file, below the data folder, or what was compared.
     pub what: String,
-    /// What was found.
     pub detail: String,
 }
 
@@ -61,12 +57,10 @@ impl Check {
         Self::of(Verdict::Ok, what, detail)
     }
 
-    /// It is worth knowing.
     pub fn note(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::of(Verdict::Note, what, detail)
     }
 
-    /// It is damaged.
     pub fn bad(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::of(Verdict::Bad, what, detail)
     }
@@ -100,7 +94,9 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
     let checkpoint = checks.checkpoint(identity.as_ref(), log.as_ref())?;
     if let Some((log, report)) = &log {
         checks.cover(report, &snapshots, checkpoint.as_ref());
-        checks.replay(log, report, &snapshots, checkpoint.as_ref());
+        for check in replay::replay(log, &snapshots, checkpoint.as_ref()) {
+            checks.tell(&check);
+        }
     }
     Ok(())
 }
@@ -395,18 +391,6 @@ impl Checks<'_> {
                 purged.index
             );
             self.tell(&Check::bad("log and snapshots", detail));
-        }
-    }
-
-    fn replay(
-        &mut self,
-        log: &Inspection,
-        report: &LogReport,
-        snapshots: &[SnapshotReport],
-        checkpoint: Option<&CheckpointReport>,
-    ) {
-        for check in replay::replay(log, report, snapshots, checkpoint) {
-            self.tell(&check);
         }
     }
 }

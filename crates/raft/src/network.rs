@@ -24,8 +24,8 @@ use seqd_state::codec;
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::records::{self, Restore, ToRecord};
+use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::storage::checkpointer::Scrubber;
-use crate::storage::machine::{Snapshot, SnapshotHandle};
 use crate::storage::synced::Synced;
 use crate::types::{LogId, Member, TypeConfig, Vote};
 use crate::wire::messages::{

@@ -164,3 +164,12 @@ pub(crate) fn shown(vote: Option<&Vote>, last: Option<&LogId>) -> Shown {
 pub(crate) fn decode_entry(bytes: &[u8]) -> io::Result<Entry> {
     seqd_store::records::decode_entry(bytes)?.restore()
 }
+
+/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot.
+pub(crate) fn restore_position(
+    log_id: &[u8],
+    membership: &[u8],
+) -> io::Result<(Option<LogId>, StoredMembership)> {
+    let (id, membership) = seqd_store::records::restore_position(log_id, membership)?;
+    Ok((id.restore(), membership.restore()?))
+}

@@ -17,9 +17,12 @@ use crate::handle::Stop;
 use crate::latency::Latency;
 use crate::network::Network;
 use crate::openraft_config;
-use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, Workshop, every_50_ms};
+use crate::storage::applied::Applied;
+use crate::storage::checkpointer::{
+    CheckpointWorker, Checkpointer, Exported, Scrubber, every_50_ms,
+};
 use crate::storage::failure::StorageFailure;
-use crate::storage::machine::{Applied, Machine};
+use crate::storage::machine::Machine;
 use crate::storage::opening::{Healed, Storage};
 use crate::types::{Member, TypeConfig};
 use seqd_store::first_error::FirstError;
@@ -63,7 +66,7 @@ impl Replica {
         let position = loaded.position;
         let applied = Arc::new(Applied::new(loaded.state, position, loaded.membership));
         let failed = Arc::downgrade(context);
-        let checkpointer = Checkpointer::start(Workshop {
+        let checkpointer = Checkpointer::start(CheckpointWorker {
             applied: Arc::clone(&applied),
             store: loaded.store,
             log: Box::new(wal.clone()),

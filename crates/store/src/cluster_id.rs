@@ -10,7 +10,6 @@ pub fn time_of_id(id: &str) -> Option<u64> {
     Ulid::from_string(id).ok().map(|id| id.timestamp_ms())
 }
 
-/// A new cluster's ID.
 pub fn cluster_id_at(wall: WallMs) -> Result<String, Stop> {
     let mut random = [0; 16];
     fill_random(&mut random)?;

@@ -21,7 +21,6 @@ struct Named {
 #[error("{0}")]
 struct Newer(String);
 
-/// The error for it.
 pub fn newer(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, Newer(what.into()))
 }

@@ -36,7 +36,6 @@ impl FirstError {
         })
     }
 
-    /// Returns it, every time.
     pub fn check(&self) -> io::Result<()> {
         match &self.0 {
             Some(error) => Err(io::Error::new(error.kind(), Again(Arc::clone(error)))),

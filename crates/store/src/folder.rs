@@ -271,7 +271,6 @@ impl Folder {
         self.read_checked(&self.root.join("peers"))
     }
 
-    /// Stores that table.
     pub fn write_peers(&self, record: &PeersRecord) -> io::Result<()> {
         self.write_checked(&self.root.join("peers"), record)
     }
@@ -291,7 +290,6 @@ impl Folder {
         &self.disk
     }
 
-    /// The folder itself.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -74,7 +74,6 @@ pub struct MembershipRecord {
 }
 
 impl MembershipRecord {
-    /// One member, which votes.
     pub fn of_one(node: u64, member: Member) -> Self {
         Self {
             configs: vec![[node].into()],
@@ -299,7 +298,6 @@ pub fn restore_position(
     Ok((id.transpose()?, stored))
 }
 
-/// Reads one log entry.
 pub fn decode_entry(bytes: &[u8]) -> io::Result<LogEntry> {
     decode::<EntryRecord>(bytes)?.restore()
 }

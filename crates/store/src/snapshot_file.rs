@@ -87,11 +87,9 @@ enum FrameKind {
 /// What a snapshot is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotHeader {
-    /// The cluster.
     pub cluster_id: String,
     /// Index of the last entry that is in it.
     pub index: u64,
-    /// Term of that entry.
     pub term: u64,
     /// The log ID of that entry, as the caller encodes it.
     pub log_id: Vec<u8>,
@@ -123,21 +121,17 @@ impl Versioned for Footer {
 pub struct SnapshotFile {
     /// Where it is.
     pub path: PathBuf,
-    /// The cluster.
     pub cluster_id: String,
     /// Index of the last entry that is in it.
     pub index: u64,
-    /// Term of that entry.
     pub term: u64,
     /// The log ID of that entry, as the caller encodes it.
     pub log_id: Vec<u8>,
     /// The membership at that entry, as the caller encodes it.
     pub membership: Vec<u8>,
-    /// How many rows it has.
     pub rows: u64,
     /// The digest of its rows, as in [`crate::checkpoint::Checkpoint`].
     pub digest: u128,
-    /// Its size in bytes.
     pub len: u64,
 }
 

@@ -14,7 +14,6 @@ use crate::faults::{is_newer, is_of_the_kernel, is_out_of_handles};
 /// Why a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// It was asked to.
     Stopped,
     /// The folder of a member lost its log or its identity.
     WipedVoter,
@@ -26,13 +25,10 @@ pub enum StopReason {
     NodeRemoved,
     /// A newer version of seqd wrote what was met.
     NewerFormat,
-    /// Another process uses the folder.
     FolderInUse,
     /// The cluster was restored elsewhere under another identity.
     Superseded,
-    /// The disk failed.
     FsyncFailed,
-    /// The disk is full.
     DiskFull,
     /// What is on the disk is not what was written.
     Corrupt,
@@ -95,7 +91,6 @@ impl StopReason {
         )
     }
 
-    /// The reason with this code.
     pub fn of_code(code: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.code() == code)
     }
@@ -105,7 +100,6 @@ impl StopReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     pub reason: StopReason,
-    /// What happened and what to do.
     pub message: String,
 }
 

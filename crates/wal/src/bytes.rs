@@ -35,7 +35,6 @@ impl SegmentBytes {
         }
     }
 
-    /// Length of the segment.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

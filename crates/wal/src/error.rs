@@ -30,9 +30,7 @@ pub enum WalError {
         path.display()
     )]
     NewerFormat {
-        /// The file that says so.
         path: PathBuf,
-        /// The version in the file.
         found: u32,
         /// The highest version that this program reads.
         known: u32,
@@ -40,9 +38,7 @@ pub enum WalError {
     /// The operating system refused; the bytes themselves were not judged.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// The file or folder.
         path: PathBuf,
-        /// The attempted action, as a verb.
         doing: &'static str,
         /// What the system said; [`io::ErrorKind::StorageFull`] is a full disk.
         source: io::Error,
@@ -52,7 +48,6 @@ pub enum WalError {
     Option {
         /// The field of `WalOptions`.
         name: &'static str,
-        /// What is wrong with its value.
         why: String,
     },
 }
@@ -113,7 +108,6 @@ pub enum FailedStep {
     /// `fdatasync` or `fsync`. It is never retried: the kernel may have dropped the pages, and
     /// a second call would answer `Ok` for bytes that are gone.
     Sync,
-    /// Making the next segment.
     NewSegment,
     /// The writer thread panicked, in its own code or in a callback.
     Panic,
@@ -124,15 +118,11 @@ pub enum FailedStep {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the log stopped: {} of {} failed: {message}", self.step_name(), path.display())]
 pub struct WalFailure {
-    /// What was being done.
     pub step: FailedStep,
-    /// To which file.
     pub path: PathBuf,
-    /// What the system said.
     pub kind: io::ErrorKind,
     /// The number of the system's error, where it is one: not every number has a kind.
     pub errno: Option<i32>,
-    /// The system's own words.
     pub message: String,
 }
 

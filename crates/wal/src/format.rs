@@ -69,7 +69,6 @@ const HEADER_CRC_AT: usize = HEADER_BYTES - CRC_BYTES;
 pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
     pub(crate) seed: u32,
-    /// Length of the file in bytes.
     pub(crate) len: u64,
 }
 
@@ -168,7 +167,6 @@ impl BatchBuffer {
     /// A buffer that grew beyond this is given back after its batch.
     const KEEP_BYTES: usize = 4 << 20;
 
-    /// Forgets the last batch.
     pub(crate) fn clear(&mut self) {
         if self.bytes.capacity() > Self::KEEP_BYTES {
             self.bytes = Vec::new();
@@ -186,7 +184,6 @@ impl BatchBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Length of the finished batch.
     pub(crate) fn finished_len(&self) -> usize {
         (self.bytes.len() + CRC_BYTES).next_multiple_of(ALIGN)
     }
@@ -220,7 +217,6 @@ impl BatchBuffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BatchView<'a> {
     pub(crate) sequence: u64,
-    /// All bytes of it.
     pub(crate) bytes: &'a [u8],
 }
 

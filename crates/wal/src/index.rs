@@ -12,7 +12,6 @@ use crate::segment::SegmentNumber;
 pub(crate) struct Slot {
     /// `None` while the entry is only queued.
     pub(crate) segment: Option<SegmentNumber>,
-    /// From the file's start.
     pub(crate) offset: u32,
     pub(crate) len: u32,
     /// CRC-32C of the bytes: a read can check one entry without its whole batch.
@@ -126,7 +125,6 @@ pub(crate) struct Marks {
     pub(crate) purged: Option<(u64, Vec<u8>)>,
     /// Index of the first entry; of the next one if there is none.
     pub(crate) first: u64,
-    /// One more than the last entry.
     pub(crate) next: u64,
 }
 

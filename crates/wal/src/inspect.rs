@@ -20,7 +20,6 @@ use crate::wal::TornTail;
 
 /// What a log holds.
 pub struct Inspection {
-    /// The segments that were read, ascending.
     pub segments: Vec<SegmentReport>,
     /// Files that were never named, or were purged and not removed: the next open removes them.
     pub leftovers: Vec<PathBuf>,
@@ -28,7 +27,6 @@ pub struct Inspection {
     pub damage: Option<WalError>,
     /// What the next open would cut off: the remains of a write that nobody was told of.
     pub torn: Option<TornTail>,
-    /// The last saved vote.
     pub vote: Option<Vec<u8>>,
     /// The last saved committed mark that reached the disk.
     pub committed: Option<Vec<u8>>,
@@ -41,13 +39,10 @@ pub struct Inspection {
 /// One segment of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// The file.
     pub path: PathBuf,
-    /// Its size in bytes.
     pub bytes: u64,
     /// Bytes up to the end of the last intact batch.
     pub used: u64,
-    /// Intact batches.
     pub batches: u64,
     /// First and last of the live entries that are in it.
     pub entries: Option<(u64, u64)>,

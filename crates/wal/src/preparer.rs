@@ -140,7 +140,6 @@ impl Preparer {
         }
     }
 
-    /// Has segments removed, oldest first.
     pub(crate) fn remove(&mut self, numbers: Vec<SegmentNumber>) {
         match &mut self.worker {
             Worker::Thread(helper) => drop(helper.send(Job::Remove(numbers))),

@@ -92,7 +92,6 @@ pub(crate) struct State {
 /// The shared part of a log.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Something to do for the writer.
     wake_writer: Condvar,
     /// Room in the queue, a higher synced index, or a failure.
     progress: Condvar,

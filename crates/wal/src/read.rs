@@ -117,7 +117,6 @@ fn fetch(file: &dyn DiskFile, run: &[(u64, Source)], records: &mut Vec<Record>) 
     Ok(())
 }
 
-/// The bytes of one entry.
 pub(crate) fn read_slot(file: &dyn DiskFile, slot: &Slot) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; slot.len as usize];
     file.read_at(&mut bytes, slot.offset.into())?;

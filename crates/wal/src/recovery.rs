@@ -31,7 +31,6 @@ pub(crate) struct Opened {
     pub(crate) index: LogIndex,
     pub(crate) holdings: Holdings,
     pub(crate) files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
-    /// The last batch has no witness.
     pub(crate) unwitnessed: bool,
     pub(crate) recovered: Recovered,
 }

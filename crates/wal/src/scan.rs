@@ -25,7 +25,6 @@ pub(crate) struct Loaded {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) seed: u32,
-    /// As long as the header says.
     pub(crate) bytes: SegmentBytes,
     /// The file itself is shorter than that.
     pub(crate) short: bool,
@@ -82,7 +81,6 @@ pub(crate) struct End {
     /// Where the last batch begins, and whether it needs no witness.
     pub(crate) last_batch_at: usize,
     pub(crate) witnessed: bool,
-    /// How many there are.
     pub(crate) batches: u64,
 }
 
@@ -105,7 +103,6 @@ impl End {
         }))
     }
 
-    /// The last intact batch.
     pub(crate) fn last_batch(&mut self) -> Result<&[u8], WalError> {
         let failed = self.loaded.failed();
         let bytes = &mut self.loaded.bytes;

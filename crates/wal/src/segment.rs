@@ -60,7 +60,6 @@ pub(crate) struct Segment {
     pub(crate) seed: u32,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn DiskFile>,
-    /// Length of the file.
     pub(crate) len: u64,
     /// Where the next batch goes.
     pub(crate) tail: u64,

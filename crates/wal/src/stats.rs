@@ -13,23 +13,18 @@ pub const SYNC_BUCKETS_US: [u64; 13] = [
 pub struct WalStats {
     /// `fdatasync` calls of the writer, one per batch and one per new segment.
     pub fsyncs: u64,
-    /// Batches written, witnesses included.
     pub batches: u64,
     /// Witness batches: written when idle, carrying nothing that anybody waits for.
     pub witnesses: u64,
-    /// Records in those batches.
     pub records: u64,
-    /// Bytes of those batches.
     pub bytes: u64,
     /// Segment files that belong to the log.
     pub segments: u64,
     /// Their size on disk in bytes, the prepared one not counted.
     pub disk_bytes: u64,
-    /// Bytes that wait in the queue.
     pub queued_bytes: u64,
     /// Syncs by duration: `sync_buckets[i]` took at most `SYNC_BUCKETS_US[i]`; the last, longer.
     pub sync_buckets: [u64; SYNC_BUCKETS_US.len() + 1],
-    /// The sum of all sync durations.
     pub sync_total: Duration,
 }
 

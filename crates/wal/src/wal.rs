@@ -27,7 +27,6 @@ pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its place in the log.
     pub index: u64,
     /// Its bytes, which the log does not look into.
     pub bytes: Vec<u8>,
@@ -59,7 +58,6 @@ pub struct WalOptions {
 }
 
 impl WalOptions {
-    /// The defaults, for a folder.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -99,7 +97,6 @@ impl WalOptions {
 pub struct Recovered {
     /// The folder held no segment: this log was founded by this open.
     pub created: bool,
-    /// The last saved vote.
     pub vote: Option<Vec<u8>>,
     /// The last saved committed mark that reached the disk; it may be older than the last saved.
     pub committed: Option<Vec<u8>>,
@@ -107,7 +104,6 @@ pub struct Recovered {
     pub purged: Option<(u64, Vec<u8>)>,
     /// Index of the first entry; of the next one to come if there is none.
     pub first_index: u64,
-    /// The last entry.
     pub last: Option<(u64, Vec<u8>)>,
     /// What was cut off, if the last write before was interrupted.
     pub torn: Option<TornTail>,
@@ -116,7 +112,6 @@ pub struct Recovered {
 /// The remains of an interrupted write, cut off and zeroed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
-    /// The segment.
     pub path: PathBuf,
     /// Where the log ends, in bytes from the file's start.
     pub offset: u64,
@@ -273,7 +268,6 @@ impl Wal {
         self.inner.shared.lock().failure.clone()
     }
 
-    /// Counters since the open.
     pub fn stats(&self) -> WalStats {
         self.inner.shared.stats()
     }

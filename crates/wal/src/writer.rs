@@ -28,11 +28,9 @@ pub(crate) struct Writer {
     pub(crate) witness_after: Duration,
     pub(crate) shared: Arc<Shared>,
     pub(crate) preparer: Preparer,
-    /// The segment that is written.
     pub(crate) segment: Segment,
     /// The older ones that are still there, ascending, each with its length.
     pub(crate) older: Vec<(SegmentNumber, u64)>,
-    /// Of the last batch.
     pub(crate) sequence: u64,
     pub(crate) marks: Marks,
     pub(crate) holdings: Holdings,

@@ -18,7 +18,6 @@ impl Default for SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    /// An empty disk.
     #[must_use]
     pub fn new() -> Self {
         Self::from_tree(Tree::new(), None)
@@ -90,7 +89,6 @@ impl SimulatedDisk {
         self.lock().power_is_off = true;
     }
 
-    /// Whether the power has failed.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.lock().power_is_off
@@ -102,7 +100,6 @@ impl SimulatedDisk {
         self.lock().read_only
     }
 
-    /// Plants an error.
     pub fn plant(&self, fault: Fault) {
         self.lock().faults.push(fault);
     }
@@ -123,13 +120,11 @@ impl SimulatedDisk {
         self.lock().lie = Some(Arc::new(lie));
     }
 
-    /// The operations so far.
     #[must_use]
     pub fn operations(&self) -> Vec<Operation> {
         self.lock().operations.clone()
     }
 
-    /// How many operations there were.
     #[must_use]
     pub fn operation_count(&self) -> u64 {
         self.lock().numbered
@@ -167,7 +162,6 @@ impl SimulatedDisk {
         self.lock().syncs_held = true;
     }
 
-    /// Lets all syncs end.
     pub fn release_syncs(&self) {
         self.lock().syncs_held = false;
         self.shared.changed.notify_all();

@@ -136,7 +136,6 @@ impl SimulatedDisk {
         })
     }
 
-    /// Waits while syncs are held.
     fn hold<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         if !state.syncs_held {
             return state;
@@ -278,7 +277,6 @@ impl State {
         Ok(())
     }
 
-    /// A sync that was recorded.
     fn sync(&mut self, node: NodeId) -> io::Result<()> {
         let verdict = if self.power_is_off {
             Verdict::PowerFails

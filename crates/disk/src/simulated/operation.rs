@@ -8,21 +8,16 @@ use std::sync::Arc;
 /// A kind of call. All but the last three change the disk, are recorded and numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// A folder is made.
     CreateDir,
-    /// A file is made.
     Create,
     /// A file or folder gets another name.
     Rename,
-    /// A file is removed.
     Remove,
     /// A folder is removed with all that is in it.
     RemoveDir,
     /// `fsync` of a folder.
     SyncDir,
-    /// Bytes are written.
     Write,
-    /// Room is reserved.
     Reserve,
     /// A file is cut off or extended.
     SetLen,
@@ -30,9 +25,7 @@ pub enum Call {
     SyncData,
     /// `fsync` of a file.
     SyncAll,
-    /// A file is opened.
     Open,
-    /// Bytes are read.
     Read,
     /// A folder is listed, or a name or a length is looked up.
     Look,
@@ -49,13 +42,10 @@ impl Call {
 /// One recorded call.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Counted from 1.
     pub number: u64,
-    /// What was asked.
     pub call: Call,
     /// Of what, by the name that it had then.
     pub path: PathBuf,
-    /// The new name of a rename.
     pub to: Option<PathBuf>,
     /// Where a write begins.
     pub offset: u64,
@@ -63,9 +53,7 @@ pub struct Operation {
     pub len: u64,
     /// A hash of the bytes that are written.
     pub digest: u64,
-    /// Whether they are zeroes alone.
     pub zeroes: bool,
-    /// How it ended.
     pub outcome: Outcome,
 }
 
@@ -104,15 +92,12 @@ impl Operation {
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
     Done,
-    /// It failed as planted.
     Failed,
     /// It was not possible: nothing of that name, something of that name, no room.
     Refused,
     /// Its caller was told that it was done, and it was not.
     Lied,
-    /// The power failed under it.
     PowerFailed,
 }
 
@@ -222,14 +207,12 @@ impl Fault {
         self
     }
 
-    /// So many such calls fail.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
     }
 
-    /// Whether it strikes this call.
     pub(super) fn strikes(&mut self, call: Call, path: &Path) -> Option<Failure> {
         let meant = call == self.call && path.to_string_lossy().contains(&self.part);
         if !meant || self.times == 0 {

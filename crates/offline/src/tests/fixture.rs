@@ -33,18 +33,15 @@ pub(super) const APPLIED: u64 = 80;
 pub(super) struct Plan {
     /// The log is purged up to this entry.
     pub(super) purged: Option<u64>,
-    /// The log ends behind this entry.
     pub(super) last: Option<u64>,
     /// The checkpoint holds the state of the entry before the one that it names.
     pub(super) behind: bool,
-    /// The cluster of the snapshots.
     pub(super) foreign: bool,
 }
 
 /// The folder and what it holds.
 pub(super) struct Fixture {
     dir: TempDir,
-    /// The state's digest at the checkpoint.
     pub(super) digest: String,
 }
 

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use super::service::{Service, malformed, not_running, replica, seal};
 use crate::conversation;
 use crate::records::{Restore, ToRecord};
-use crate::storage::machine::{Snapshot, SnapshotHandle};
+use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
 use crate::wire::messages::{SnapshotHead, SnapshotReply};
 use crate::wire::sealed;

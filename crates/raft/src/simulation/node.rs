@@ -17,9 +17,10 @@ use seqd_wal::{Pump, Wal, WalOptions};
 use super::Plant;
 use super::log_model::{Content, encode};
 use crate::handle::Stop;
-use crate::storage::checkpointer::{Checkpointer, SyncedLog, Workshop};
+use crate::storage::applied::Applied;
+use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, SyncedLog};
 use crate::storage::log_store::LogStore;
-use crate::storage::machine::{Applied, Machine};
+use crate::storage::machine::Machine;
 use crate::storage::opening::{Storage, open_storage};
 use crate::types::{Entry, LogId, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
@@ -111,7 +112,7 @@ impl Node {
             Plant::CheckpointAheadOfLog => Box::new(NeverWaits),
             _ => Box::new(wal.clone()),
         };
-        let checkpointer = Checkpointer::inline(Workshop {
+        let checkpointer = Checkpointer::inline(CheckpointWorker {
             applied: Arc::clone(&applied),
             store: loaded.store,
             log: waits,

@@ -10,7 +10,7 @@ use super::Plant;
 use super::history::{Halt, Life, Step};
 use super::log_model::{LogChange, decode};
 use super::node::{CLUSTER, Node};
-use crate::storage::machine::SnapshotHandle;
+use crate::storage::applied::SnapshotHandle;
 use crate::types::{LogId, TypeConfig, vote};
 use seqd_store::folder::Identity;
 use seqd_store::snapshot_file::Receiver;

@@ -25,10 +25,10 @@ use seqd_disk::{Disk, DiskFile, FileReader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
-use crate::records::Restore;
-use crate::storage::machine::{Applied, Snapshot, SnapshotHandle};
+use crate::records::restore_position;
+use crate::storage::applied::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::staging::Staging;
-use crate::types::{LogId, SnapshotMeta, StoredMembership};
+use crate::types::{LogId, SnapshotMeta};
 use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile};
@@ -104,7 +104,7 @@ enum Jobs {
     Thread(mpsc::SyncSender<Job>),
     /// The caller, at once: so that a simulation repeats itself.
     #[cfg(any(test, feature = "simulation"))]
-    Inline(Arc<Mutex<Option<Workshop>>>),
+    Inline(Arc<Mutex<Option<CheckpointWorker>>>),
 }
 
 /// A handle on the thread.
@@ -119,7 +119,7 @@ pub(crate) struct Checkpointer {
 }
 
 /// What the thread works with.
-pub(crate) struct Workshop {
+pub(crate) struct CheckpointWorker {
     pub(crate) applied: Arc<Applied>,
     pub(crate) store: Box<dyn StateStore>,
     pub(crate) log: Box<dyn SyncedLog>,
@@ -137,17 +137,17 @@ pub(crate) struct Workshop {
 
 impl Checkpointer {
     /// Starts the thread.
-    pub(crate) fn start(workshop: Workshop) -> io::Result<Self> {
+    pub(crate) fn start(worker: CheckpointWorker) -> io::Result<Self> {
         // Snapshots are built one at a time, installs wait for openraft, few are exported at once:
         // eight is never reached.
         let (jobs, inbox) = mpsc::sync_channel(8);
-        let snapshots = workshop.snapshots.clone();
-        let disk = Arc::clone(&workshop.place.disk);
-        let disk_bytes = Arc::new(AtomicU64::new(workshop.store.disk_bytes()));
+        let snapshots = worker.snapshots.clone();
+        let disk = Arc::clone(&worker.place.disk);
+        let disk_bytes = Arc::new(AtomicU64::new(worker.store.disk_bytes()));
         let size = Arc::clone(&disk_bytes);
         let thread = std::thread::Builder::new()
             .name("checkpoint".to_owned())
-            .spawn(move || workshop.run(&inbox, &size))?;
+            .spawn(move || worker.run(&inbox, &size))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         Ok(Self {
             jobs: Jobs::Thread(jobs),
@@ -161,11 +161,11 @@ impl Checkpointer {
 
     /// Starts no thread: jobs are done by whoever asks, checkpoints by [`Checkpointer::tick`].
     #[cfg(any(test, feature = "simulation"))]
-    pub(crate) fn inline(workshop: Workshop) -> Self {
+    pub(crate) fn inline(worker: CheckpointWorker) -> Self {
         Self {
-            disk: Arc::clone(&workshop.place.disk),
-            snapshots: workshop.snapshots.clone(),
-            jobs: Jobs::Inline(Arc::new(Mutex::new(Some(workshop)))),
+            disk: Arc::clone(&worker.place.disk),
+            snapshots: worker.snapshots.clone(),
+            jobs: Jobs::Inline(Arc::new(Mutex::new(Some(worker)))),
             disk_bytes: Arc::default(),
             set_aside: Arc::default(),
             thread: Arc::default(),
@@ -175,13 +175,13 @@ impl Checkpointer {
     /// What the thread does every 50 ms; says up to where the store has the state.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn tick(&self) -> io::Result<Option<LogId>> {
-        let Jobs::Inline(workshop) = &self.jobs else {
+        let Jobs::Inline(worker) = &self.jobs else {
             return Err(ended());
         };
-        let mut workshop = workshop.lock().unwrap_or_else(PoisonError::into_inner);
-        let workshop = workshop.as_mut().ok_or_else(ended)?;
-        workshop.checkpoint()?;
-        Ok(workshop.written)
+        let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = worker.as_mut().ok_or_else(ended)?;
+        worker.checkpoint()?;
+        Ok(worker.written)
     }
 
     async fn ask<T>(
@@ -192,13 +192,13 @@ impl Checkpointer {
         match &self.jobs {
             Jobs::Thread(jobs) => jobs.try_send(job(answer)).map_err(|_| ended())?,
             #[cfg(any(test, feature = "simulation"))]
-            Jobs::Inline(workshop) => {
-                let mut held = workshop.lock().unwrap_or_else(PoisonError::into_inner);
+            Jobs::Inline(worker) => {
+                let mut held = worker.lock().unwrap_or_else(PoisonError::into_inner);
                 let stop = held.as_mut().ok_or_else(ended)?.perform(job(answer));
                 if let Some(answer) = stop
-                    && let Some(workshop) = held.take()
+                    && let Some(worker) = held.take()
                 {
-                    let _ = answer.send(workshop.stop());
+                    let _ = answer.send(worker.stop());
                 }
             }
         }
@@ -266,15 +266,6 @@ fn openraft_snapshot(file: SnapshotFile) -> io::Result<Snapshot> {
     })
 }
 
-/// Reads a log ID and a membership from the bytes in a checkpoint or a snapshot.
-pub(crate) fn restore_position(
-    log_id: &[u8],
-    membership: &[u8],
-) -> io::Result<(Option<LogId>, StoredMembership)> {
-    let (id, membership) = seqd_store::records::restore_position(log_id, membership)?;
-    Ok((id.restore(), membership.restore()?))
-}
-
 /// The index of the older of the kept snapshots; 0 if there is only one.
 pub(crate) fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
     Ok(snapshot_file::list(disk, snapshots)?
@@ -282,7 +273,7 @@ pub(crate) fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
         .map_or(0, |file| file.index))
 }
 
-impl Workshop {
+impl CheckpointWorker {
     fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
         let mut measured = Instant::now();
         loop {

@@ -5,176 +5,18 @@
 //! it replaces the state, and openraft waits for it).
 
 use std::io;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures_util::{Stream, StreamExt};
 use openraft::OptionalSend;
 use openraft::entry::RaftEntry;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
-use seqd_state::{ClusterMs, State};
-use tokio::sync::watch;
-use tokio::time::Instant;
 
-use crate::records::{self, ToRecord};
+use crate::storage::applied::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::checkpointer::Checkpointer;
 use crate::storage::failure::StorageFailure;
-use crate::types::{self, Answer, LogId, Payload, SnapshotMeta, StoredMembership, TypeConfig};
-use seqd_store::checkpoint::{Change, Checkpoint};
-use seqd_store::snapshot_file::{Received, SnapshotFile};
-
-/// openraft's snapshot over our handle.
-pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
-
-/// A snapshot's file: one of the kept ones, or one that a leader sent and that is not in place.
-pub(crate) enum SnapshotHandle {
-    /// Built here, or installed.
-    Kept(SnapshotFile),
-    /// Received and verified; it gets its name inside install.
-    Received(Box<Received>),
-}
-
-impl SnapshotHandle {
-    /// The file.
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::Kept(file) => &file.path,
-            Self::Received(file) => file.path(),
-        }
-    }
-
-    /// Index and term of the last entry that is in it.
-    pub(crate) fn position(&self) -> (u64, u64) {
-        match self {
-            Self::Kept(file) => (file.index, file.term),
-            Self::Received(file) => file.position(),
-        }
-    }
-
-    /// Its length, bytes.
-    pub(crate) fn len(&self) -> u64 {
-        match self {
-            Self::Kept(file) => file.len,
-            Self::Received(file) => file.len(),
-        }
-    }
-}
-
-/// The replicated state and how far it has come.
-pub(crate) struct Core {
-    pub(crate) state: State,
-    pub(crate) applied: Option<LogId>,
-    pub(crate) membership: StoredMembership,
-    /// The last leader's blank entry: from here on its cluster clock runs.
-    pub(crate) blank: Option<Blank>,
-}
-
-/// A leader's first entry of its term, as applied here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Blank {
-    pub(crate) term: u64,
-    pub(crate) cluster_ms: ClusterMs,
-    pub(crate) at: Instant,
-}
-
-/// What the state machine shares with readers and with the checkpointer.
-pub(crate) struct Applied {
-    core: RwLock<Core>,
-    index: watch::Sender<u64>,
-    membership_changed: tokio::sync::Notify,
-}
-
-impl Applied {
-    pub(crate) fn new(state: State, applied: Option<LogId>, membership: StoredMembership) -> Self {
-        let (index, _) = watch::channel(applied.map_or(0, |id| id.index()));
-        let core = Core {
-            state,
-            applied,
-            membership,
-            blank: None,
-        };
-        Self {
-            core: RwLock::new(core),
-            index,
-            membership_changed: tokio::sync::Notify::new(),
-        }
-    }
-
-    /// The state, for reading; hold it briefly, for `apply` waits meanwhile.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Core> {
-        self.core.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The state, for applying and for draining what changed.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Core> {
-        self.core.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Follows the applied index.
-    pub(crate) fn index(&self) -> watch::Receiver<u64> {
-        self.index.subscribe()
-    }
-
-    /// Says that the state is at another index.
-    pub(crate) fn publish(&self) {
-        let index = self.read().applied.map_or(0, |id| id.index());
-        self.index.send_replace(index);
-    }
-
-    /// Waits for the next applied membership.
-    pub(crate) async fn membership_changed(&self) {
-        self.membership_changed.notified().await;
-    }
-
-    /// Takes what changed since this was last called, and the position that it leads to.
-    pub(crate) fn take_changes(&self) -> io::Result<(Vec<Change>, Checkpoint)> {
-        let (id, membership, changes) = {
-            let mut core = self.write();
-            (
-                core.applied,
-                core.membership.clone(),
-                core.state.drain_changes(),
-            )
-        };
-        let log_id = id.map(|id| records::encode(&id.record())).transpose()?;
-        let position = Checkpoint {
-            index: id.map_or(0, |id| id.index()),
-            log_id: log_id.unwrap_or_default(),
-            membership: records::encode(&membership.record())?,
-            digest: changes.digest.0,
-        };
-        Ok((changes.rows, position))
-    }
-
-    /// Applies one entry.
-    pub(crate) fn apply(&self, entry: &crate::types::Entry) -> Answer {
-        let mut core = self.write();
-        let answer = match &entry.payload {
-            Payload::Blank => {
-                let term = **entry.log_id().committed_leader_id();
-                let cluster_ms = core.state.cluster_ms();
-                core.blank = Some(Blank {
-                    term,
-                    cluster_ms,
-                    at: Instant::now(),
-                });
-                Answer::default()
-            }
-            Payload::Normal(proposal) => {
-                let membership = types::position_of(&core.membership);
-                Answer(core.state.apply(&proposal.0, membership))
-            }
-            Payload::Membership(membership) => {
-                core.membership = StoredMembership::new(Some(entry.log_id()), membership.clone());
-                self.membership_changed.notify_waiters();
-                Answer::default()
-            }
-        };
-        core.applied = Some(entry.log_id());
-        answer
-    }
-}
+use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// openraft's state machine.
 pub(crate) struct Machine {
@@ -201,7 +43,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some(item) = entries.next().await {
             let (entry, responder) = item?;
             let answer = self.applied.apply(&entry);
-            self.applied.index.send_replace(entry.index());
+            self.applied.reached(entry.index());
             if let Some(responder) = responder {
                 responder.send(answer);
             }
@@ -226,7 +68,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         let floor = (self.failure).keep("a snapshot could not be installed", installed)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         self.applied.publish();
-        self.applied.membership_changed.notify_waiters();
+        self.applied.membership_replaced();
         Ok(())
     }
 

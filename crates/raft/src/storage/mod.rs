@@ -4,10 +4,11 @@
 //!
 //! - the folder as a whole: [`opening`]
 //! - the log: [`log_store`], and how much of it is on the disk, [`synced`]
-//! - the state: [`machine`] in memory, [`checkpointer`] beneath it, [`staging`] while a snapshot is
-//!   read
-//! - what openraft was told of a failure: [`failure`]
+//! - the state: [`applied`] in memory, openraft's [`machine`] over it, [`checkpointer`] beneath it,
+//!   [`staging`] while a snapshot is read
+//! - the cause of a failure, of which openraft hands on the text alone: [`failure`]
 
+pub(crate) mod applied;
 pub(crate) mod checkpointer;
 pub(crate) mod failure;
 pub(crate) mod log_store;

@@ -18,7 +18,7 @@ use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
 use crate::handle::{Stop, StopReason};
 use crate::peers::table::Shown;
-use crate::storage::checkpointer;
+use crate::records;
 use crate::storage::log_store::LogStore;
 use crate::types::{self, LogId, StoredMembership};
 use seqd_store::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
@@ -77,7 +77,7 @@ impl Storage {
     pub(crate) fn began(&self) -> Began {
         let last = self.log.last().max(self.snapshot);
         Began {
-            shown: crate::records::shown(self.log.vote().as_ref(), last.as_ref()),
+            shown: records::shown(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
             level: self.loaded.state.level().0,
         }
@@ -257,7 +257,7 @@ fn load(
             applied,
         } => {
             let (position, membership) =
-                checkpointer::restore_position(&applied.log_id, &applied.membership)
+                records::restore_position(&applied.log_id, &applied.membership)
                     .map_err(state_failed)?;
             return Ok(Loaded {
                 state: rows.finish(),
@@ -282,7 +282,7 @@ fn load(
     if let Some(file) = kept.valid.first() {
         let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
         let (position, membership) =
-            checkpointer::restore_position(&file.log_id, &file.membership).map_err(state_failed)?;
+            records::restore_position(&file.log_id, &file.membership).map_err(state_failed)?;
         return Ok(Loaded {
             state,
             position,

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, DiskFile};
 
-use crate::storage::checkpointer::restore_position;
-use crate::storage::machine::Applied;
+use crate::records::restore_position;
+use crate::storage::applied::Applied;
 use crate::types::LogId;
 use seqd_store::checkpoint::{Change, Checkpoint, batch};
 use seqd_store::first_error::FirstError;

@@ -11,6 +11,7 @@ mod hung_disk;
 mod levels;
 mod peers_file;
 mod refused_openings;
+mod stop_reasons;
 mod storage_suite;
 mod superseded;
 mod transfer;

@@ -10,9 +10,10 @@ use seqd_state::State;
 use seqd_wal::{Wal, WalOptions};
 use tempfile::TempDir;
 
-use crate::storage::checkpointer::{Checkpointer, Workshop, every_50_ms};
+use crate::storage::applied::Applied;
+use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, every_50_ms};
 use crate::storage::log_store::LogStore;
-use crate::storage::machine::{Applied, Machine};
+use crate::storage::machine::Machine;
 use crate::types::{StoredMembership, TypeConfig};
 use seqd_store::checkpoint::{self, Place, SledStores};
 use seqd_store::first_error::FirstError;
@@ -43,7 +44,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
             cluster_id: "TEST".to_owned(),
             stores: Arc::new(SledStores),
         };
-        let checkpointer = Checkpointer::start(Workshop {
+        let checkpointer = Checkpointer::start(CheckpointWorker {
             applied: Arc::clone(&applied),
             store: checkpoint::create_empty(&place).unwrap(),
             log: Box::new(wal),

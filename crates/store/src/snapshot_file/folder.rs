@@ -46,7 +46,6 @@ pub struct Bad {
     pub of: (u64, u64),
     /// Where it is.
     pub path: PathBuf,
-    /// What is wrong with it.
     pub why: String,
 }
 

@@ -117,12 +117,10 @@ impl SnapshotReader {
         Ok(reader)
     }
 
-    /// What the snapshot is of.
     pub fn header(&self) -> &SnapshotHeader {
         &self.header
     }
 
-    /// The size of the file.
     pub fn len(&self) -> u64 {
         self.len
     }

@@ -43,7 +43,6 @@ impl Receiver {
         }
     }
 
-    /// Writes the next bytes.
     pub fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
         self.out.write_all(chunk)
     }
@@ -74,7 +73,6 @@ impl Received {
         (self.file.index, self.file.term)
     }
 
-    /// Its size in bytes.
     pub fn len(&self) -> u64 {
         self.file.len
     }

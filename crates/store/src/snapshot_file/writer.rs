@@ -152,7 +152,6 @@ impl SnapshotWriter {
         }
     }
 
-    /// What was written so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Checkpointer, Job, Workshop};
-use crate::storage::machine::SnapshotHandle;
+use super::{CheckpointWorker, Checkpointer, Job};
+use crate::storage::applied::SnapshotHandle;
 use seqd_store::snapshot_file::{self, Bad, SnapshotFile};
 
 /// Time between two reads. It also bounds how often it is logged that a snapshot cannot be sent.
@@ -81,7 +81,7 @@ impl Checkpointer {
     }
 }
 
-impl Workshop {
+impl CheckpointWorker {
     /// Sets a bad snapshot aside and takes another. The only one keeps its name until there is one
     /// that can be sent, for openraft ends when it asks for a snapshot and there is none; of the same
     /// entry the other takes its place.
@@ -118,7 +118,7 @@ mod tests {
 
     fn started(bench: &Bench) -> Checkpointer {
         let store = checkpoint::create_empty(&bench.place()).unwrap();
-        Checkpointer::start(bench.workshop(store, Vec::new())).unwrap()
+        Checkpointer::start(bench.worker(store, Vec::new())).unwrap()
     }
 
     async fn built(checkpointer: &Checkpointer) -> SnapshotFile {

@@ -19,7 +19,7 @@ use super::*;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::tests::harness::create;
-use crate::types::{self, Answer, Entry, Proposal};
+use crate::types::{self, Answer, Entry, Proposal, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
 use seqd_store::checkpoint::{self, RowSource, VisitRow};
 use seqd_store::snapshot_file::InstalledMark;
@@ -123,15 +123,15 @@ impl Bench {
         }
     }
 
-    /// Its workshop, where as many entries are applied while a snapshot is read.
-    pub(super) fn workshop(
+    /// Its worker, where as many entries are applied while a snapshot is read.
+    pub(super) fn worker(
         &self,
         store: Box<dyn StateStore>,
         mut meanwhile: Vec<usize>,
-    ) -> Workshop {
+    ) -> CheckpointWorker {
         let load = self.load.clone();
         let snapshots = self.dir.path().join("snap");
-        Workshop {
+        CheckpointWorker {
             applied: Arc::clone(&self.load.applied),
             store,
             log: Box::new(Synced),
@@ -192,19 +192,16 @@ fn catching_up_with_a_load_that_outpaces_the_store_has_an_end() {
         load: bench.load.clone(),
         writes: Arc::clone(&writes),
     };
-    let mut workshop = bench.workshop(Box::new(store), vec![LARGE; 2]);
-    workshop.build().unwrap();
+    let mut worker = bench.worker(Box::new(store), vec![LARGE; 2]);
+    worker.build().unwrap();
     assert!(writes.load(Ordering::Relaxed) > 3, "it began to catch up");
-    let written = workshop.written.map(|id| id.index());
+    let written = worker.written.map(|id| id.index());
     assert!(
         written < bench.load.index(),
         "the rest is the next checkpoint's"
     );
-    workshop.checkpoint().unwrap();
-    assert_eq!(
-        workshop.written.map(|id| id.index() + 1),
-        bench.load.index()
-    );
+    worker.checkpoint().unwrap();
+    assert_eq!(worker.written.map(|id| id.index() + 1), bench.load.index());
 }
 
 /// A disk that has no room for what is staged.
@@ -226,12 +223,12 @@ fn the_error_that_lost_changes_is_told_ever_after() {
     let bench = Bench::on(Arc::new(Tapped { disk, tap }));
     let healthy = Bench::new();
     let store = checkpoint::create_empty(&healthy.place()).unwrap();
-    let mut workshop = bench.workshop(store, vec![1]);
-    let built = workshop.build().unwrap_err();
+    let mut worker = bench.worker(store, vec![1]);
+    let built = worker.build().unwrap_err();
     assert_eq!(built.kind(), io::ErrorKind::StorageFull, "{built}");
     // This is what ends the node, and what it says then.
     for _ in 0..2 {
-        let later = workshop.checkpoint().unwrap_err();
+        let later = worker.checkpoint().unwrap_err();
         assert_eq!(later.kind(), io::ErrorKind::StorageFull, "{later}");
     }
 }
@@ -241,12 +238,12 @@ async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
     let leader = Bench::new();
     (0..9).for_each(|_| leader.load.grow(1));
     let store = checkpoint::create_empty(&leader.place()).unwrap();
-    let (sent, _) = leader.workshop(store, Vec::new()).build().unwrap();
+    let (sent, _) = leader.worker(store, Vec::new()).build().unwrap();
     let later = sent.index;
 
     let bench = Bench::new();
     let store = checkpoint::create_empty(&bench.place()).unwrap();
-    let checkpointer = Checkpointer::start(bench.workshop(store, Vec::new())).unwrap();
+    let checkpointer = Checkpointer::start(bench.worker(store, Vec::new())).unwrap();
     let floor = Arc::<AtomicU64>::default();
     let mut machine = Machine {
         applied: Arc::clone(&bench.load.applied),
