@@ -63,6 +63,8 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
         Refusal::Cluster(refusal) => of_cluster(refusal),
         Refusal::Workers(refusal) => of_workers(refusal),
         Refusal::Sequences(refusal) => of_sequences(refusal),
+        #[cfg(feature = "test-next-level")]
+        Refusal::Notes(_) => ErrorCode::Internal,
     }
 }
 

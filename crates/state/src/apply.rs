@@ -73,6 +73,8 @@ impl State {
                 workers.apply(counter, deadlines, &given, command)?.into()
             }
             Command::Sequences(command) => tables.sequences.apply(counter, command)?.into(),
+            #[cfg(any(test, feature = "test-next-level"))]
+            Command::Notes(command) => tables.notes.apply(deadlines, &given, command)?.into(),
         })
     }
 

@@ -26,8 +26,10 @@ pub(crate) trait Expiring: Record {
     /// When; `None` if it has no end, or has ended and stays.
     fn deadline(&self, key: &Self::Key, given: &ApplyContext<'_>) -> Option<ClusterMs>;
 
-    /// What becomes of the record then. Nothing, unless the table drops what has expired.
-    fn expire(_: &mut Table<Self>, _: &Self::Key) {}
+    /// What becomes of the record then: it is dropped, unless its table keeps it.
+    fn expire(table: &mut Table<Self>, key: &Self::Key) {
+        table.remove(key);
+    }
 }
 
 impl<R: Expiring> Table<R> {
@@ -55,9 +57,13 @@ impl Deadlines {
         table.insert((at, row_key::<R>(key)));
     }
 
-    /// As [`Deadlines::insert`], of the records of this table.
-    pub(crate) fn insert_of<R: Expiring>(&mut self, _: &Table<R>, at: ClusterMs, key: &R::Key) {
-        self.insert::<R>(at, key);
+    /// The deadlines of all records of this table.
+    pub(crate) fn insert_all<R: Expiring>(&mut self, table: &Table<R>, given: &ApplyContext<'_>) {
+        for (key, record) in table.iter() {
+            if let Some(at) = record.deadline(key, given) {
+                self.insert::<R>(at, key);
+            }
+        }
     }
 
     pub(crate) fn remove<R: Expiring>(&mut self, at: ClusterMs, key: &R::Key) {

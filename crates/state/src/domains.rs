@@ -15,12 +15,16 @@ use crate::workers::commands::{WorkerCommand, WorkerOutcome, WorkerRefusal};
 
 /// Makes the three enums of the domains.
 macro_rules! domains {
-    ($($(#[$about:meta])* $domain:ident: $command:ident, $outcome:ident, $refusal:ident;)*) => {
+    ($(
+        $(#[doc = $about:literal])*
+        $(#[cfg($($when:tt)*)])?
+        $domain:ident: $command:ty, $outcome:ty, $refusal:ty;
+    )*) => {
         framed_enum! {
             /// One change of the replicated state.
             #[derive(Debug, Clone, PartialEq)]
             pub enum Command {
-                $($(#[$about])* $domain($command),)*
+                $($(#[doc = $about])* $(#[cfg($($when)*)])? $domain($command),)*
             }
         }
 
@@ -30,7 +34,7 @@ macro_rules! domains {
             pub enum Outcome {
                 /// Nothing changed.
                 Refused(Refusal),
-                $($(#[$about])* $domain($outcome),)*
+                $($(#[doc = $about])* $(#[cfg($($when)*)])? $domain($outcome),)*
             }
         }
 
@@ -41,7 +45,7 @@ macro_rules! domains {
             pub enum Refusal {
                 /// A text breaks its rule.
                 Text(TextRefusal),
-                $($(#[$about])* $domain($refusal),)*
+                $($(#[doc = $about])* $(#[cfg($($when)*)])? $domain($refusal),)*
             }
         }
     };
@@ -54,4 +58,7 @@ domains! {
     Workers: WorkerCommand, WorkerOutcome, WorkerRefusal;
     /// Sequences.
     Sequences: SequenceCommand, SequenceOutcome, SequenceRefusal;
+    /// The table of `docs/EXTENDING.md`.
+    #[cfg(any(test, feature = "test-next-level"))]
+    Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;
 }

@@ -65,6 +65,21 @@ fn brought_by(level: Level) -> Vec<Layout> {
             .iter()
             .filter_map(|name| Layout::preset(name))
             .collect(),
+        #[cfg(any(test, feature = "test-next-level"))]
+        Level::NEXT => Layout::new(seqd_idgen::LayoutSpec {
+            name: "next".to_owned(),
+            // 2026-01-01T00:00:00Z.
+            epoch_ms: 1_767_225_600_000,
+            tick_ms: 1,
+            time_bits: 41,
+            datacenter_bits: 0,
+            worker_bits: 8,
+            sequence_bits: 14,
+            order: seqd_idgen::FieldOrder::TickWorkerSequence,
+            first_sequence: seqd_idgen::FirstSequence::Zero,
+        })
+        .into_iter()
+        .collect(),
         _ => Vec::new(),
     }
 }

@@ -22,10 +22,18 @@ impl Level {
     /// Entries are lists of frames, and layouts are rows.
     pub const FRAMES: Self = Self(2);
 
+    /// Of no released program: what the tests of clusters of two versions bring.
+    #[cfg(any(test, feature = "test-next-level"))]
+    pub const NEXT: Self = Self::FRAMES.next();
+
     /// The levels that this program can be part of.
     pub const SUPPORTED: RangeInclusive<Self> = Self::FIRST..=Self::NEWEST;
     /// The highest level that this program can be part of.
+    #[cfg(not(any(test, feature = "test-next-level")))]
     pub const NEWEST: Self = Self::FRAMES;
+    /// The highest level that this program can be part of.
+    #[cfg(any(test, feature = "test-next-level"))]
+    pub const NEWEST: Self = Self::NEXT;
 
     /// The one after this.
     #[must_use]

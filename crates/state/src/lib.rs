@@ -23,6 +23,8 @@ mod foreign;
 mod layouts;
 mod level;
 mod newtypes;
+#[cfg(any(test, feature = "test-next-level"))]
+pub mod notes;
 mod restore;
 mod row;
 mod rows;

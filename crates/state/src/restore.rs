@@ -142,12 +142,7 @@ impl State {
         self.deadlines.clear::<WorkerRecord>();
         self.tables.nodes.remove_all();
         let node = NodeId(draw(&mut self.tables.counter));
-        let record = NodeRecord {
-            name: founder.clone(),
-            added: None,
-            start: None,
-            removed: false,
-        };
+        let record = NodeRecord::new(founder.clone(), None);
         self.tables.nodes.put(node, record);
         // An earlier stamp holds until there is a new one, which is not below it.
         let stamped_wall_ms = self

@@ -158,10 +158,6 @@ impl<R: Record> Table<R> {
     }
 
     /// Takes the record out.
-    #[cfg_attr(
-        not(any(test, feature = "test-next-level")),
-        expect(dead_code, reason = "no table of this level drops its records")
-    )]
     pub(crate) fn remove(&mut self, key: &R::Key) -> Option<R> {
         self.get_mut(key)?;
         self.slots.remove(key).map(|slot| slot.record)
@@ -297,12 +293,7 @@ mod tests {
     use crate::newtypes::NodeId;
 
     fn node(name: &str) -> NodeRecord {
-        NodeRecord {
-            name: name.to_owned(),
-            added: None,
-            start: None,
-            removed: false,
-        }
+        NodeRecord::new(name.to_owned(), None)
     }
 
     fn sum_of_rows(table: &Table<NodeRecord>) -> u128 {

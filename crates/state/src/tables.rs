@@ -8,7 +8,7 @@ use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::settings::{Clock, Counter, Settings};
 use crate::context::ApplyContext;
-use crate::deadlines::{Deadlines, Expiring};
+use crate::deadlines::Deadlines;
 use crate::layouts::LayoutRecord;
 use crate::level::Level;
 use crate::row::{Row, RowChange, RowError};
@@ -17,32 +17,37 @@ use crate::table::{Count, Record, Table};
 use crate::workers::leases::WorkerRecord;
 
 /// Makes the registry. The prefixes of the records rise from line to line, so that all rows come in
-/// the order of their keys.
+/// the order of their keys. `as expiring` stands behind a record that is [`crate::deadlines::Expiring`].
 macro_rules! tables {
-    (
-        expiring [$($expiring:ident),*]
-        $($(#[$about:meta])* $table:ident: $record:ty,)*
-    ) => {
+    ($(
+        $(#[doc = $about:literal])*
+        $(#[cfg($($when:tt)*)])?
+        $table:ident: $record:ty $(as $expiring:ident)?,
+    )*) => {
         /// All replicated tables.
         #[derive(Debug, Clone, Default)]
         pub(crate) struct Tables {
-            $($(#[$about])* pub(crate) $table: Table<$record>,)*
+            $($(#[doc = $about])* $(#[cfg($($when)*)])? pub(crate) $table: Table<$record>,)*
         }
 
         impl Tables {
             /// All rows, in the order of their keys.
             pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-                std::iter::empty()$(.chain(self.$table.rows()))*
+                let rows = std::iter::empty();
+                $($(#[cfg($($when)*)])? let rows = rows.chain(self.$table.rows());)*
+                rows
             }
 
             /// Appends the rows that changed since this was last called.
             pub(crate) fn drain(&mut self, changes: &mut Vec<RowChange>) {
-                $(self.$table.drain(changes);)*
+                $($(#[cfg($($when)*)])? self.$table.drain(changes);)*
             }
 
             /// The sum of the hashes of all rows.
             pub(crate) fn hash_sum(&self) -> u128 {
-                0u128$(.wrapping_add(self.$table.hash_sum()))*
+                let sum = 0u128;
+                $($(#[cfg($($when)*)])? let sum = sum.wrapping_add(self.$table.hash_sum());)*
+                sum
             }
 
             /// Puts back a row, whose hash the caller has.
@@ -53,7 +58,10 @@ macro_rules! tables {
                 hash: u128,
             ) -> Result<(), RowError> {
                 match key.first().copied() {
-                    $(Some(<$record>::PREFIX) => self.$table.restore(key, value, hash),)*
+                    $(
+                        $(#[cfg($($when)*)])?
+                        Some(<$record>::PREFIX) => self.$table.restore(key, value, hash),
+                    )*
                     _ => Err(RowError::UnknownKey { key: key.to_vec() }),
                 }
             }
@@ -61,7 +69,7 @@ macro_rules! tables {
             /// Whether rows with this prefix are of a table that has at most one.
             pub(crate) fn is_single(prefix: u8) -> bool {
                 match prefix {
-                    $(<$record>::PREFIX => <$record>::IS_SINGLE,)*
+                    $($(#[cfg($($when)*)])? <$record>::PREFIX => <$record>::IS_SINGLE,)*
                     _ => false,
                 }
             }
@@ -69,29 +77,35 @@ macro_rules! tables {
             /// Each table's name, with how many records it has that are there, and that are kept
             /// of what is gone.
             pub(crate) fn counts(&self) -> Vec<(&'static str, Count)> {
-                vec![$((stringify!($table), Count::of(&self.$table)),)*]
+                vec![$($(#[cfg($($when)*)])? (stringify!($table), Count::of(&self.$table)),)*]
             }
 
             /// Writes the rows that are touched from here on as this level does.
             pub(crate) fn set_level(&mut self, level: Level) {
-                $(self.$table.set_level(level);)*
+                $($(#[cfg($($when)*)])? self.$table.set_level(level);)*
             }
 
             /// Works the deadlines out from the records.
             pub(crate) fn deadlines(&self, given: &ApplyContext<'_>) -> Deadlines {
                 let mut deadlines = Deadlines::default();
-                $(for (key, record) in self.$expiring.iter() {
-                    if let Some(at) = record.deadline(key, given) {
-                        deadlines.insert_of(&self.$expiring, at, key);
-                    }
+                $($(#[cfg($($when)*)])? {
+                    $(
+                        let $expiring = &self.$table;
+                        deadlines.insert_all($expiring, given);
+                    )?
                 })*
                 deadlines
             }
 
             /// Hands the key of a row whose deadline has passed to its table.
             pub(crate) fn expire(&mut self, row_key: &[u8]) {
-                $(if self.$expiring.expire(row_key) {
-                    return;
+                $($(#[cfg($($when)*)])? {
+                    $(
+                        let $expiring = &mut self.$table;
+                        if $expiring.expire(row_key) {
+                            return;
+                        }
+                    )?
                 })*
             }
         }
@@ -99,7 +113,6 @@ macro_rules! tables {
 }
 
 tables! {
-    expiring [workers]
     /// What was agreed when the cluster began.
     settings: Settings,
     /// The latest times.
@@ -117,5 +130,8 @@ tables! {
     /// The sequences.
     sequences: SequenceRecord,
     /// The workers.
-    workers: WorkerRecord,
+    workers: WorkerRecord as expiring,
+    /// The table of `docs/EXTENDING.md`.
+    #[cfg(any(test, feature = "test-next-level"))]
+    notes: crate::notes::NoteRecord as expiring,
 }

@@ -166,6 +166,8 @@ impl Command {
             domains::Command::Cluster(command) => Self::of_cluster(command),
             domains::Command::Workers(command) => Some(Self::of_workers(command)),
             domains::Command::Sequences(command) => Some(Self::of_sequences(command)),
+            #[cfg(any(test, feature = "test-next-level"))]
+            domains::Command::Notes(_) => None,
         }
     }
 
@@ -178,7 +180,7 @@ impl Command {
             }
             ClusterCommand::MarkRemoved { node } => Self::MarkRemoved { node },
             ClusterCommand::StampRestoration { wall_ms } => Self::StampRestoration { wall_ms },
-            ClusterCommand::RaiseLevel { .. } => return None,
+            _ => return None,
         })
     }
 

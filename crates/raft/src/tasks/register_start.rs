@@ -17,6 +17,22 @@ use crate::stops;
 /// Pause before a start that could not be registered is registered again.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);
 
+/// The command in the version that the cluster's level has.
+fn command(context: &NodeContext, replica: &Replica) -> ClusterCommand {
+    let node = NodeId(replica.node);
+    let (boot, nonce) = (context.start.boot, context.start.nonce);
+    #[cfg(feature = "test-next-level")]
+    if replica.applied.read().state.level() >= seqd_state::Level::NEXT {
+        return ClusterCommand::RegisterStartV2 {
+            node,
+            boot,
+            nonce,
+            started: context.settings.clock.wall().0,
+        };
+    }
+    ClusterCommand::RegisterStart { node, boot, nonce }
+}
+
 /// Registers this start, so that it may take leases; `started` turns true once that is applied.
 pub(crate) async fn run(
     context: Arc<NodeContext>,
@@ -26,12 +42,7 @@ pub(crate) async fn run(
 ) {
     while !context.is_stopped() {
         if replica.member(replica.node).is_some() {
-            let node = NodeId(replica.node);
-            let command = Command::Cluster(ClusterCommand::RegisterStart {
-                node,
-                boot: context.start.boot,
-                nonce: context.start.nonce,
-            });
+            let command = Command::Cluster(command(&context, &replica));
             let deadline = Instant::now() + Duration::from_secs(3);
             match batcher.propose(vec![command], deadline).await.as_deref() {
                 Ok([Outcome::Cluster(ClusterOutcome::StartRegistered { .. })]) => {

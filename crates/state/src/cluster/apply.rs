@@ -22,6 +22,17 @@ impl Tables {
                 self.nodes
                     .register_start(*node, RegisteredStart { boot, nonce })
             }
+            #[cfg(any(test, feature = "test-next-level"))]
+            ClusterCommand::RegisterStartV2 {
+                node,
+                boot,
+                nonce,
+                started,
+            } => {
+                let (boot, nonce) = (*boot, *nonce);
+                let start = RegisteredStart { boot, nonce };
+                self.nodes.register_start_v2(*node, start, *started)
+            }
             ClusterCommand::MarkRemoved { node } => self.nodes.mark_removed(*node),
             ClusterCommand::StampRestoration { wall_ms } => {
                 let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);

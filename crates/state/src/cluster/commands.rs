@@ -56,6 +56,18 @@ pub enum ClusterCommand {
         /// The membership whose members were asked.
         membership: LogPosition,
     },
+    /// [`ClusterCommand::RegisterStart`] in version 2.
+    #[cfg(any(test, feature = "test-next-level"))]
+    RegisterStartV2 {
+        /// The member.
+        node: NodeId,
+        /// Its boot number, which each start raises.
+        boot: u64,
+        /// Drawn at the start, so that two processes with one boot number are told apart.
+        nonce: u64,
+        /// The wall clock of the start, in Unix milliseconds.
+        started: u64,
+    },
 }
 
 impl FrameTable for ClusterCommand {
@@ -66,6 +78,8 @@ impl FrameTable for ClusterCommand {
         row(0x0104), // MarkRemoved
         row(0x0105), // StampRestoration
         row(0x0106), // RaiseLevel
+        #[cfg(any(test, feature = "test-next-level"))]
+        row(0x0103).version(2).since(Level::NEXT), // RegisterStartV2
     ];
 }
 

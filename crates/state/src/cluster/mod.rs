@@ -3,6 +3,8 @@
 pub(crate) mod apply;
 pub(crate) mod commands;
 pub(crate) mod level;
+#[cfg(any(test, feature = "test-next-level"))]
+mod next_level;
 pub(crate) mod nodes;
 pub(crate) mod restoration;
 pub(crate) mod settings;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{AllocateNodeId, ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, draw};
+#[cfg(not(any(test, feature = "test-next-level")))]
 use crate::codec::Versioned;
 use crate::domains::Refusal;
 use crate::newtypes::NodeId;
@@ -24,6 +25,24 @@ pub struct NodeRecord {
     pub start: Option<RegisteredStart>,
     /// Whether it was removed. Never undone.
     pub removed: bool,
+    /// The wall clock of its latest start, which version 1 does not have.
+    #[cfg(any(test, feature = "test-next-level"))]
+    pub started: Option<u64>,
+}
+
+impl NodeRecord {
+    /// A member that never started.
+    #[must_use]
+    pub fn new(name: String, added: Option<AddedNode>) -> Self {
+        Self {
+            name,
+            added,
+            start: None,
+            removed: false,
+            #[cfg(any(test, feature = "test-next-level"))]
+            started: None,
+        }
+    }
 }
 
 /// What came with the request that gave an added node its ID.
@@ -46,6 +65,7 @@ pub struct RegisteredStart {
     pub nonce: u64,
 }
 
+#[cfg(not(any(test, feature = "test-next-level")))]
 impl Versioned for NodeRecord {
     const KIND: u8 = 13;
     const VERSION: u8 = 1;
@@ -72,13 +92,7 @@ impl Record for NodeRecord {
 impl Table<NodeRecord> {
     pub(crate) fn found(&mut self, founders: &[(NodeId, String)]) {
         for (id, name) in founders {
-            let founder = NodeRecord {
-                name: name.clone(),
-                added: None,
-                start: None,
-                removed: false,
-            };
-            self.put(*id, founder);
+            self.put(*id, NodeRecord::new(name.clone(), None));
         }
     }
 
@@ -111,15 +125,7 @@ impl Table<NodeRecord> {
             }
         }
         let node = NodeId(draw(counter));
-        self.put(
-            node,
-            NodeRecord {
-                name,
-                added,
-                start: None,
-                removed: false,
-            },
-        );
+        self.put(node, NodeRecord::new(name, added));
         Ok(ClusterOutcome::NodeIdAllocated { node })
     }
 

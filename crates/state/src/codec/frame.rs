@@ -48,6 +48,20 @@ pub const fn row(kind: u16) -> FrameRow {
     }
 }
 
+impl FrameRow {
+    /// The row of a later version of the same kind.
+    #[must_use]
+    pub const fn version(self, version: u8) -> Self {
+        Self { version, ..self }
+    }
+
+    /// The row of what this level brings.
+    #[must_use]
+    pub const fn since(self, since: Level) -> Self {
+        Self { since, ..self }
+    }
+}
+
 /// An enum whose variants are frames.
 pub trait FrameTable: Serialize + DeserializeOwned {
     /// One row for each variant, in the order of the variants.
@@ -174,20 +188,24 @@ fn join<T: FrameTable>(frame: &Frame, newest: u8) -> Result<T, CodecError> {
     from_body(*kind, &bytes, LIMIT_BYTES)
 }
 
-/// Defines an enum of enums whose frames are those of them all.
+/// Defines an enum of enums whose frames are those of them all. `#[cfg]` may stand before a variant.
 macro_rules! framed_enum {
     (
         $(#[$meta:meta])*
         pub enum $name:ident {
-            $($(#[$about:meta])* $domain:ident($inner:ty),)*
+            $(
+                $(#[doc = $about:literal])*
+                $(#[cfg($($when:tt)*)])?
+                $domain:ident($inner:ty),
+            )*
         }
     ) => {
         $(#[$meta])*
         pub enum $name {
-            $($(#[$about])* $domain($inner),)*
+            $($(#[doc = $about])* $(#[cfg($($when)*)])? $domain($inner),)*
         }
 
-        $(impl From<$inner> for $name {
+        $($(#[cfg($($when)*)])? impl From<$inner> for $name {
             fn from(value: $inner) -> Self {
                 Self::$domain(value)
             }
@@ -198,7 +216,7 @@ macro_rules! framed_enum {
                 &self,
             ) -> Result<$crate::codec::frame::FrameRow, $crate::codec::CodecError> {
                 match self {
-                    $(Self::$domain(value) => value.frame_row(),)*
+                    $($(#[cfg($($when)*)])? Self::$domain(value) => value.frame_row(),)*
                 }
             }
 
@@ -206,21 +224,22 @@ macro_rules! framed_enum {
                 &self,
             ) -> Result<$crate::codec::frame::Frame, $crate::codec::CodecError> {
                 match self {
-                    $(Self::$domain(value) => value.to_frame(),)*
+                    $($(#[cfg($($when)*)])? Self::$domain(value) => value.to_frame(),)*
                 }
             }
 
             fn from_frame(
                 frame: &$crate::codec::frame::Frame,
             ) -> Option<Result<Self, $crate::codec::CodecError>> {
-                $(if let Some(value) = <$inner>::from_frame(frame) {
+                $($(#[cfg($($when)*)])?
+                if let Some(value) = <$inner>::from_frame(frame) {
                     return Some(value.map(Self::$domain));
                 })*
                 None
             }
 
             fn frame_rows() -> Vec<$crate::codec::frame::FrameRow> {
-                [$(<$inner>::frame_rows(),)*].concat()
+                [$($(#[cfg($($when)*)])? <$inner>::frame_rows(),)*].concat()
             }
         }
 

@@ -122,6 +122,9 @@ impl Expiring for WorkerRecord {
         let layout = given.layouts.named(&key.layout)?;
         is_live(given, layout, self).then(|| given.expiry(layout, self.used_ms))
     }
+
+    /// The worker's fence is kept.
+    fn expire(_: &mut Table<Self>, _: &WorkerKey) {}
 }
 
 /// All workers that were ever leased.
