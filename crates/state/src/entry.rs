@@ -238,3 +238,21 @@ pub fn check_command(command: &Command, level: Level) -> Result<(), EntryError> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::newtypes::NodeId;
+
+    #[test]
+    fn an_entry_of_more_commands_than_allowed_is_not_encoded() {
+        let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(1) });
+        let encoded = |count| {
+            let (stamp, commands) = (Stamp::default(), vec![command.clone(); count]);
+            EncodedEntry::new(Entry { stamp, commands }, Level::FRAMES)
+        };
+        assert!(encoded(MAX_COMMANDS_PER_ENTRY).is_ok());
+        let count = MAX_COMMANDS_PER_ENTRY + 1;
+        assert_eq!(encoded(count), Err(EntryError::TooManyCommands { count }));
+    }
+}

@@ -2,7 +2,9 @@
 
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
-use seqd_state::{Command, Entry as StateEntry, Outcome, Stamp};
+use seqd_state::{
+    Command, Entry as StateEntry, EntryError, MAX_COMMANDS_PER_ENTRY, Outcome, Stamp,
+};
 use tokio::time::Instant;
 
 use crate::context::NodeContext;
@@ -36,9 +38,18 @@ pub(super) fn encode(
     };
     let level = replica.applied.read().state.level();
     let proposal = Proposal::new(StateEntry { stamp, commands }, level);
-    proposal.map_err(|error| ProposeError::NoQuorum {
-        detail: error.to_string(),
-    })
+    proposal.map_err(|error| not_encoded(&error))
+}
+
+fn not_encoded(error: &EntryError) -> ProposeError {
+    match error {
+        EntryError::TooManyCommands { .. } => ProposeError::Overloaded {
+            limit: MAX_COMMANDS_PER_ENTRY,
+        },
+        EntryError::AboveLevel { .. } | EntryError::Codec(_) => ProposeError::NoQuorum {
+            detail: error.to_string(),
+        },
+    }
 }
 
 /// Proposes one entry under this leadership and waits for its outcomes.
@@ -85,4 +96,25 @@ pub(crate) async fn propose_as(
 ) -> Option<Vec<Outcome>> {
     let proposal = encode(context, replica, leading, commands).ok()?;
     propose_entry(replica, leading, proposal).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_state::{ClusterCommand, Level, NodeId};
+
+    use super::*;
+
+    #[test]
+    fn more_commands_than_an_entry_has_are_too_many_and_not_a_lack_of_voters() {
+        let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(1) });
+        let entry = |count| StateEntry {
+            stamp: Stamp::default(),
+            commands: vec![command.clone(); count],
+        };
+        assert!(Proposal::new(entry(MAX_COMMANDS_PER_ENTRY), Level::NEWEST).is_ok());
+        let refused = Proposal::new(entry(MAX_COMMANDS_PER_ENTRY + 1), Level::NEWEST);
+        let refused = refused.map_err(|error| not_encoded(&error));
+        let limit = MAX_COMMANDS_PER_ENTRY;
+        assert_eq!(refused.err(), Some(ProposeError::Overloaded { limit }));
+    }
 }

@@ -112,7 +112,8 @@ impl ProposalBatcher {
         let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
         let commands = frame::read_all(&group.commands);
         let commands = commands.map_err(|error| ForwardRefusal::Propose(not_proposed(&error)))?;
-        self.submit(commands, deadline, true).await
+        let outcomes = self.submit(commands, deadline, true).await?;
+        frame::write_all(&outcomes).map_err(|error| ForwardRefusal::Propose(unread(&error)))
     }
 
     async fn submit(
@@ -306,7 +307,9 @@ async fn forward(
         }
     };
     match answer {
-        Ok(ForwardReply::Ok(outcomes)) => Ok(Ok(outcomes)),
+        Ok(ForwardReply::Ok(outcomes)) => {
+            Ok(frame::read_all(&outcomes).map_err(|error| unread(&error)))
+        }
         Ok(ForwardReply::Err(ForwardRefusal::NotLeader)) => Err(Sent::NotAtAll),
         Ok(ForwardReply::Err(ForwardRefusal::Propose(error))) => Err(Sent::Answered(Err(error))),
         Err(error) if error.is_unsent() => Err(Sent::NotAtAll),
@@ -321,6 +324,11 @@ fn not_proposed(error: &CodecError) -> ProposeError {
     ProposeError::NoQuorum {
         detail: error.to_string(),
     }
+}
+
+/// The commands were applied, and their outcomes cannot be written, or not be read here.
+fn unread(error: &CodecError) -> ProposeError {
+    ProposeError::unknown(format!("the outcomes cannot be read: {error}"))
 }
 
 fn answer_all(group: Vec<Item>, refused: &ForwardRefusal) {

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use seqd_state::Outcome;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
 use serde::de::DeserializeOwned;
@@ -164,8 +163,9 @@ pub(crate) struct Forward {
     pub(crate) timeout_ms: u64,
 }
 
-/// Outcomes, one for each command; or why not.
-pub(crate) type ForwardReply = Result<Vec<Outcome>, ForwardRefusal>;
+/// Outcomes, one for each command; or why not. They are frames, so that one that only a newer program
+/// knows is told apart from a damaged reply.
+pub(crate) type ForwardReply = Result<Vec<Frame>, ForwardRefusal>;
 
 /// Why the leader did not answer a forwarded group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
