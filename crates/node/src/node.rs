@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::net::Listen;
-use seqd_raft::{Options, Peer, Phase, Raft, Stop};
+use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Stop};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -225,6 +225,7 @@ fn options(
         snapshot_every: config.raft.snapshot_every,
         window_ms: ms(config.clock.window),
         max_peer_skew_ms: ms(config.clock.max_peer_skew),
+        levels: LevelRange::OWN,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Arc::clone(clock),
         disk: Arc::clone(disk),

@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use seqd_state::Level;
 use seqd_state::idgen::WallClock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::handle::{Peer, Phase, Report, Stop};
+use crate::levels::LevelRange;
 use crate::peers::clock_offset::ClockOffset;
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
@@ -38,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) window_ms: u64,
     pub(crate) max_peer_skew_ms: u64,
     pub(crate) version: String,
+    pub(crate) levels: LevelRange,
     pub(crate) clock: Arc<dyn WallClock>,
 }
 
@@ -54,7 +57,7 @@ pub(crate) trait ClusterView: Send + Sync {
     /// Whether a node votes; `None` before the first membership is applied.
     fn votes(&self, node: u64) -> Option<bool>;
     /// The cluster's level.
-    fn level(&self) -> u32;
+    fn level(&self) -> Level;
 }
 
 /// The state of the log's disk.
@@ -128,6 +131,12 @@ impl Known {
     pub(crate) fn clock_offset(&self) -> Option<ClockOffset> {
         self.clock
             .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
+    }
+
+    /// The levels that its program speaks, while it answers.
+    pub(crate) fn levels(&self) -> Option<LevelRange> {
+        let ping = self.ping.as_ref().filter(|_| self.is_reachable());
+        ping.map(|ping| ping.levels)
     }
 
     /// Whether it could take over: it answers, and so does its disk.
@@ -278,9 +287,9 @@ impl NodeContext {
         self.view().is_some_and(|view| view.is_removed(node))
     }
 
-    /// The cluster's level, as far as this node knows; 1, the first, before its log is open.
-    pub(crate) fn level(&self) -> u32 {
-        let began = || self.began.get().map_or(1, |began| began.level);
+    /// The cluster's level, as far as this node knows; the first before its log is open.
+    pub(crate) fn level(&self) -> Level {
+        let began = || self.began.get().map_or(Level::FIRST, |began| began.level);
         self.view().map_or_else(began, ClusterView::level)
     }
 

@@ -9,12 +9,13 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
 use crate::handshake::introduce::introduce;
 use crate::peers::starts::Unheard;
 use crate::stops;
-use crate::wire::messages::{Envelope, Message};
+use crate::wire::messages::Envelope;
 use crate::wire::sealed::{self, Sealed};
 use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 
@@ -66,8 +67,8 @@ pub(crate) async fn call<M, R>(
     timeout: Duration,
 ) -> Result<R, CallError>
 where
-    M: Message,
-    R: Message,
+    M: Versioned,
+    R: Versioned,
 {
     let sealed = call_sealed(context, link, to, path, message, timeout).await?;
     Ok(sealed.message)
@@ -84,15 +85,16 @@ pub(crate) async fn call_sealed<M, R>(
     timeout: Duration,
 ) -> Result<Sealed<R>, CallError>
 where
-    M: Message,
-    R: Message,
+    M: Versioned,
+    R: Versioned,
 {
     let Some(envelope) = context.envelope(to) else {
         return Err(CallError::Unsent(
             "this node has no identity yet".to_owned(),
         ));
     };
-    let body = sealed::seal(&envelope, message).map_err(|e| CallError::Unsent(e.to_string()))?;
+    let body = sealed::seal(&envelope, &message, context.level())
+        .map_err(|e| CallError::Unsent(e.to_string()))?;
     let body = Bytes::from(body);
     let post = || {
         let payload = Payload::Bytes(body.clone());
@@ -110,7 +112,7 @@ where
 }
 
 /// Opens an answer, and draws the consequences of a rejection.
-pub(crate) async fn open<R: Message>(
+pub(crate) async fn open<R: Versioned>(
     context: &NodeContext,
     (to, addr): (u64, &str),
     answer: Result<Bytes, CallError>,

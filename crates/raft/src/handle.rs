@@ -43,6 +43,8 @@ pub struct Options {
     pub max_peer_skew_ms: u64,
     /// The version of this binary, told to peers.
     pub version: String,
+    /// The levels that the program speaks: [`LevelRange::OWN`], except in tests.
+    pub levels: LevelRange,
     /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The disk that `data_dir` is on.

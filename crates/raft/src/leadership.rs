@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use openraft::Instant as RaftInstant;
 use openraft::async_runtime::WatchReceiver;
-use seqd_state::ClusterMs;
+use seqd_state::{ClusterMs, Level};
 use tokio::time::Instant;
 
 use crate::context::ClusterView;
@@ -194,7 +194,7 @@ impl ClusterView for Replica {
         Some(voters.any(|id| id == node))
     }
 
-    fn level(&self) -> u32 {
-        self.applied.read().state.level().0
+    fn level(&self) -> Level {
+        self.applied.read().state.level()
     }
 }

@@ -17,17 +17,17 @@ pub struct LevelRange {
     pub newest: u32,
 }
 
-/// What this program speaks.
-pub(crate) const OWN: LevelRange = LevelRange {
-    oldest: Level::FIRST.0,
-    newest: Level::NEWEST.0,
-};
-
 impl LevelRange {
+    /// What this program speaks.
+    pub const OWN: Self = Self {
+        oldest: Level::FIRST.0,
+        newest: Level::NEWEST.0,
+    };
+
     /// Whether a program with this range can be part of a cluster at `level`.
     #[must_use]
-    pub fn contains(self, level: u32) -> bool {
-        (self.oldest..=self.newest).contains(&level)
+    pub fn contains(self, level: Level) -> bool {
+        (self.oldest..=self.newest).contains(&level.0)
     }
 }
 
@@ -47,7 +47,9 @@ mod tests {
             oldest: 2,
             newest: 3,
         };
-        let held: Vec<u32> = (0..6).filter(|level| range.contains(*level)).collect();
+        let held: Vec<u32> = (0..6)
+            .filter(|level| range.contains(Level(*level)))
+            .collect();
         assert_eq!(held, [2, 3]);
         assert_eq!(range.to_string(), "2..3");
     }

@@ -19,7 +19,7 @@ use openraft::raft::{
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use seqd_disk::{Disk, FileReader};
-use seqd_state::codec;
+use seqd_state::codec::{self, Versioned};
 
 use crate::context::NodeContext;
 use crate::conversation;
@@ -29,8 +29,8 @@ use crate::storage::checkpointer::Scrubber;
 use crate::storage::synced::Synced;
 use crate::types::{LogId, Member, TypeConfig, Vote};
 use crate::wire::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, Message, SnapshotHead,
-    SnapshotReply, TransferReply, TransferRequest,
+    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, SnapshotHead, SnapshotReply,
+    TransferReply, TransferRequest,
 };
 use crate::wire::paths;
 use crate::wire::sealed::{self, Sealed};
@@ -100,8 +100,8 @@ impl PeerClient {
         action: RPCTypes,
     ) -> Result<Sealed<R>, RPCError<TypeConfig>>
     where
-        M: Message,
-        R: Message,
+        M: Versioned,
+        R: Versioned,
     {
         let limit = option.soft_ttl();
         let to = (self.target, self.addr.as_str());
@@ -179,7 +179,7 @@ impl PeerClient {
             ));
         };
         let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
-        let sealed = sealed::seal(&envelope, head).map_err(unsent)?;
+        let sealed = sealed::seal(&envelope, &head, self.context.level()).map_err(unsent)?;
         let doubt = |why: &str| self.scrubber.doubt(&snapshot.snapshot, self.target, why);
         let unread = Arc::<OnceLock<String>>::default();
         let disk = Arc::clone(self.context.folder.disk());

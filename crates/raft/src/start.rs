@@ -177,6 +177,7 @@ impl FolderOpen {
             window_ms: options.window_ms,
             max_peer_skew_ms: options.max_peer_skew_ms,
             version: options.version,
+            levels: options.levels,
             clock: options.clock,
         };
         let nonce = u64::from_be_bytes(nonce);

@@ -7,7 +7,6 @@ use seqd_state::NodeId;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberStatus, Role, Status, StorageStats};
-use crate::levels;
 use crate::node::Node;
 use crate::replica::Replica;
 use seqd_store::snapshot_file;
@@ -36,7 +35,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         members: Vec::new(),
         leader_changes,
         proposals_pending,
-        level: context.level(),
+        level: context.level().0,
     };
     let Some(replica) = node.replica() else {
         return status;
@@ -82,7 +81,11 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
                 .clone();
             let applied = replica.applied.read().applied.map_or(0, |id| id.index());
             let heard = known.ping.as_ref().map(|ping| ping.levels);
-            let levels = if own { Some(levels::OWN) } else { heard };
+            let levels = if own {
+                Some(context.settings.levels)
+            } else {
+                heard
+            };
             let clock_offset_ms = known.clock_offset().map(|offset| offset.ms);
             MemberStatus {
                 name: member.name,

@@ -1,7 +1,9 @@
 //! Why a node ends by what its peers answer or send.
 
+use seqd_state::Level;
+
 use crate::handle::{Stop, StopReason};
-use crate::levels;
+use crate::levels::LevelRange;
 
 /// The end of a node that was removed.
 pub(crate) fn removed(name: &str) -> Stop {
@@ -41,9 +43,8 @@ pub(crate) fn superseded(by: &str) -> Stop {
 }
 
 /// The end of a node whose program does not speak the cluster's level.
-pub(crate) fn left_behind(level: u32) -> Stop {
-    let own = levels::OWN;
-    let advice = if level > own.newest {
+pub(crate) fn left_behind(own: LevelRange, level: Level) -> Stop {
+    let advice = if level.0 > own.newest {
         "put the newer program back"
     } else {
         "start an older program that speaks it, have the level raised, then come back to this one"
@@ -55,8 +56,7 @@ pub(crate) fn left_behind(level: u32) -> Stop {
 }
 
 /// The end of a node to which its cluster sends what its program cannot read.
-pub(crate) fn unreadable(what: &str) -> Stop {
-    let own = levels::OWN;
+pub(crate) fn unreadable(own: LevelRange, what: &str) -> Stop {
     Stop::new(
         StopReason::NewerFormat,
         format!(
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_left_behind_is_told_to_put_the_newer_one_back() {
-        let stop = left_behind(levels::OWN.newest + 1);
+        let stop = left_behind(LevelRange::OWN, Level(LevelRange::OWN.newest + 1));
         assert_eq!((stop.exit(), stop.code()), (9, "newer-format"));
         assert!(
             stop.message.contains("put the newer program back"),

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use seqd_state::codec::Versioned;
+
 use crate::context::NodeContext;
-use crate::levels;
-use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Message};
+use crate::wire::messages::{Hello, HelloIdentity, HelloReply};
 use crate::wire::paths;
 use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload};
@@ -28,7 +29,7 @@ pub(crate) fn own_hello(context: &NodeContext) -> Hello {
         name: context.settings.name.clone(),
         peers: peer_list(context),
         http: context.settings.http_advertise.clone(),
-        levels: levels::OWN,
+        levels: context.settings.levels,
         identity: own_identity(context),
     }
 }
@@ -87,10 +88,10 @@ pub(crate) async fn ask<M, R>(
     limit: Duration,
 ) -> Result<R, CallError>
 where
-    M: Message,
-    R: Message,
+    M: Versioned,
+    R: Versioned,
 {
-    let body = sealed::encode(message).map_err(|e| CallError::Unsent(e.to_string()))?;
+    let body = sealed::encode(&message).map_err(|e| CallError::Unsent(e.to_string()))?;
     let bytes = context
         .transport
         .post(Link::Calls, addr, path, Payload::Bytes(body.into()), limit)
@@ -104,7 +105,7 @@ pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloR
         name: context.settings.name.clone(),
         peers: peer_list(context),
         http: context.settings.http_advertise.clone(),
-        levels: levels::OWN,
+        levels: context.settings.levels,
         identity: None,
     };
     ask(context, addr, paths::HELLO, hello, HELLO_LIMIT).await

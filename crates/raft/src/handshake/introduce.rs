@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::hello;
 use crate::context::NodeContext;
 use crate::handle::Stop;
-use crate::levels::{self, LevelRange};
+use crate::levels::LevelRange;
 use crate::stops;
 use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
 use crate::wire::paths;
@@ -42,7 +42,9 @@ pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Opti
         Verdict::Removed => return Err(stops::removed(name)),
         Verdict::Stale { why } => return Err(stops::stale(name, why)),
         Verdict::Superseded { by } => return Err(stops::superseded(by)),
-        Verdict::LeftBehind { level } => return Err(stops::left_behind(*level)),
+        Verdict::LeftBehind { level } => {
+            return Err(stops::left_behind(context.settings.levels, *level));
+        }
         Verdict::Foreign | Verdict::Welcome => {}
     }
     let Some(theirs) = &reply.identity else {
@@ -89,7 +91,7 @@ pub(crate) fn meet(
     if !speaks.contains(level) {
         tracing::warn!(
             node = theirs.node,
-            level,
+            %level,
             %speaks,
             "a node whose program does not speak the cluster's level is refused"
         );
@@ -158,7 +160,7 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
         name: context.settings.name.clone(),
         peers: hello::peer_list(context),
         http: context.settings.http_advertise.clone(),
-        levels: levels::OWN,
+        levels: context.settings.levels,
         standing,
         votes: votes(context),
         identity: hello::own_identity(context),

@@ -9,14 +9,15 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::change::{change_membership, refused, show};
+use super::change::{Changing, change_membership, refused, show};
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
+use crate::levels::LevelRange;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{Adopt, ChangeRefusal, ChangeReply, Founder, Standing, Taken};
+use crate::wire::messages::{Adopt, ChangeRefusal, Founder, Standing, Taken};
 use crate::wire::paths;
 use seqd_store::cluster_id;
 
@@ -40,7 +41,7 @@ pub(super) async fn add(
     replica: &Replica,
     new: NewMember<'_>,
     deadline: Instant,
-) -> ChangeReply {
+) -> Changing {
     let NewMember { name, peer, http } = new;
     let members = replica.members();
     if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
@@ -63,14 +64,7 @@ pub(super) async fn add(
             hello.name
         )));
     }
-    let level = context.level();
-    if !hello.levels.contains(level) {
-        return Err(unfit(format!(
-            "the program of {name} speaks levels {}, and the cluster is at {level}; start the \
-             cluster's version of seqd there",
-            hello.levels
-        )));
-    }
+    check_levels(context, name, hello.levels)?;
     let own = context
         .identity()
         .map(|identity| identity.cluster_id)
@@ -122,8 +116,27 @@ pub(super) async fn add(
         http,
     };
     let nodes = BTreeMap::from([(node, member)]);
+    // The level may have been raised since.
+    check_levels(context, name, hello.levels)?;
     change_membership(replica, ChangeMembers::AddNodes(nodes), true).await?;
     show(context, replica, name)
+}
+
+/// Refuses a node whose program does not speak the cluster's level.
+fn check_levels(
+    context: &NodeContext,
+    name: &str,
+    speaks: LevelRange,
+) -> Result<(), ChangeRefusal> {
+    let level = context.level();
+    if speaks.contains(level) {
+        return Ok(());
+    }
+    let detail = format!(
+        "the program of {name} speaks levels {speaks}, and the cluster is at {level}; start the \
+         cluster's version of seqd there"
+    );
+    Err(refused(MemberError::Unfit { detail }))
 }
 
 async fn allocate(

@@ -13,6 +13,9 @@ use crate::status;
 use crate::types::{Member, TypeConfig};
 use crate::wire::messages::{ChangeRefusal, Changed};
 
+/// What a change left behind, or why it was not made.
+pub(super) type Changing = Result<Changed, ChangeRefusal>;
+
 pub(super) fn refused(error: MemberError) -> ChangeRefusal {
     ChangeRefusal::Member(error)
 }

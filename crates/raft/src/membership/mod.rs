@@ -19,7 +19,7 @@ use openraft::ChangeMembers;
 use seqd_state::{ClusterCommand, Command, NodeId};
 use tokio::time::{Instant, timeout_at};
 
-use self::change::{change_membership, find, refused, show};
+use self::change::{Changing, change_membership, find, refused, show};
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::handle::{MemberError, ProposeError};
@@ -61,8 +61,8 @@ pub(crate) async fn carry_out(
             let to = (leader, member.peer.as_str());
             let (link, path) = (Link::Calls, paths::MEMBERS);
             match conversation::call(&node.context, link, to, path, message, left).await {
-                Ok(ChangeReply::Ok(changed)) => return Ok(changed),
-                Ok(ChangeReply::Err(refusal)) => refusal,
+                Ok(ChangeReply(Ok(changed))) => return Ok(changed),
+                Ok(ChangeReply(Err(refusal))) => refusal,
                 Err(error) if error.is_unsent() => ChangeRefusal::NotLeader,
                 Err(error) => return Err(ProposeError::unknown(error.to_string()).into()),
             }
@@ -86,7 +86,7 @@ pub(crate) async fn carry_out_here(
     request: ChangeRequest,
 ) -> ChangeReply {
     let deadline = Instant::now() + Duration::from_millis(request.timeout_ms);
-    here(node, batcher, request.change, deadline).await
+    ChangeReply(here(node, batcher, request.change, deadline).await)
 }
 
 /// Carries out a change as the leader. It goes on to its end also when nobody waits any longer:
@@ -96,7 +96,7 @@ async fn here(
     batcher: &Arc<ProposalBatcher>,
     change: MemberChange,
     deadline: Instant,
-) -> ChangeReply {
+) -> Changing {
     let (node, batcher) = (Arc::clone(node), Arc::clone(batcher));
     let task = tokio::spawn(async move {
         let context = &node.context;
@@ -128,7 +128,7 @@ async fn here(
     }
 }
 
-async fn promote(context: &NodeContext, replica: &Replica, name: &str) -> ChangeReply {
+async fn promote(context: &NodeContext, replica: &Replica, name: &str) -> Changing {
     let (node, _) = find(replica, name)?;
     if replica.is_voter(node) {
         return show(context, replica, name);
@@ -152,7 +152,7 @@ async fn remove(
     replica: &Replica,
     leading: Leading,
     name: &str,
-) -> ChangeReply {
+) -> Changing {
     let (node, _) = find(replica, name)?;
     let voters: BTreeSet<u64> = replica.applied.read().membership.voter_ids().collect();
     if voters.contains(&node) {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use seqd_state::codec::frame;
+use seqd_state::codec::frame::{self, Frame};
 use seqd_state::{CodecError, Command, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -110,7 +110,15 @@ impl ProposalBatcher {
     /// Proposes a group that a peer forwarded.
     pub(crate) async fn forwarded(&self, group: Forward) -> ForwardReply {
         let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
-        let commands = frame::read_all(&group.commands);
+        ForwardReply(self.take_forwarded(&group.commands, deadline).await)
+    }
+
+    async fn take_forwarded(
+        &self,
+        commands: &[Frame],
+        deadline: Instant,
+    ) -> Result<Vec<Frame>, ForwardRefusal> {
+        let commands = frame::read_all(commands);
         let commands = commands.map_err(|error| ForwardRefusal::Propose(not_proposed(&error)))?;
         let outcomes = self.submit(commands, deadline, true).await?;
         frame::write_all(&outcomes).map_err(|error| ForwardRefusal::Propose(unread(&error)))
@@ -307,11 +315,11 @@ async fn forward(
         }
     };
     match answer {
-        Ok(ForwardReply::Ok(outcomes)) => {
+        Ok(ForwardReply(Ok(outcomes))) => {
             Ok(frame::read_all(&outcomes).map_err(|error| unread(&error)))
         }
-        Ok(ForwardReply::Err(ForwardRefusal::NotLeader)) => Err(Sent::NotAtAll),
-        Ok(ForwardReply::Err(ForwardRefusal::Propose(error))) => Err(Sent::Answered(Err(error))),
+        Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => Err(Sent::NotAtAll),
+        Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Err(Sent::Answered(Err(error))),
         Err(error) if error.is_unsent() => Err(Sent::NotAtAll),
         Err(error) => Err(Sent::Answered(Err(ProposeError::unknown(format!(
             "the leader's answer was lost: {error}"

@@ -40,7 +40,7 @@ pub(super) async fn index(node: &Node, deadline: Instant) -> Result<u64, Propose
                 let to = (leader, addr.as_str());
                 let path = paths::READ_INDEX;
                 let asked = conversation::call(context, Link::Calls, to, path, ask, left).await;
-                if let Ok(ReadIndexReply::Ok(index)) = asked {
+                if let Ok(ReadIndexReply(Ok(index))) = asked {
                     return Ok(index);
                 }
             }

@@ -11,7 +11,7 @@ use crate::handle::Phase;
 use crate::handshake::introduce;
 use crate::membership;
 use crate::tasks::ping as pings;
-use crate::wire::messages::{ChangeReply, ChangeRequest, Forward, Ping, ReadIndex, Watch};
+use crate::wire::messages::{ChangeRequest, Forward, Ping, ReadIndex, ReadIndexReply, Watch};
 use crate::wire::transport::Rejection;
 
 /// The longest time that a watching peer is kept waiting before it asks again.
@@ -28,7 +28,8 @@ pub(super) async fn read_index(service: &Service, body: &[u8]) -> Result<Bytes, 
     sealed(service, body, |_, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
         let read = tokio::time::timeout(limit, service.batcher.read_index_here()).await;
-        read.map_err(|_| not_running("no quorum answered in time"))
+        let read = read.map_err(|_| not_running("no quorum answered in time"))?;
+        Ok(ReadIndexReply(read))
     })
     .await
 }
@@ -36,8 +37,7 @@ pub(super) async fn read_index(service: &Service, body: &[u8]) -> Result<Bytes, 
 pub(super) async fn change_members(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: ChangeRequest| async move {
         let (node, batcher) = (&service.node, &service.batcher);
-        let reply: ChangeReply = membership::carry_out_here(node, batcher, message).await;
-        Ok(reply)
+        Ok(membership::carry_out_here(node, batcher, message).await)
     })
     .await
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use seqd_state::codec::Versioned;
 use seqd_store::faults::is_newer;
 
 use crate::conversation;
@@ -12,7 +13,7 @@ use crate::node::Node;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::stops;
-use crate::wire::messages::{Envelope, Message};
+use crate::wire::messages::{self, Envelope};
 use crate::wire::sealed;
 use crate::wire::transport::{Rejection, RejectionCode};
 
@@ -36,9 +37,9 @@ impl Service {
 
     /// The rejection of what cannot be read. A node that cannot read what every replica must take
     /// is behind its cluster for good: it stops instead of looking unreachable.
-    pub(super) fn unread<M: Message>(&self, error: &io::Error) -> Rejection {
-        if M::replicates() && is_newer(error) {
-            let stop = stops::unreadable(&error.to_string());
+    pub(super) fn unread<M: Versioned>(&self, error: &io::Error) -> Rejection {
+        if messages::replicates::<M>() && is_newer(error) {
+            let stop = stops::unreadable(self.node.context.settings.levels, &error.to_string());
             self.node.context.stop(stop);
         }
         unreadable(error)
@@ -70,8 +71,8 @@ pub(super) async fn sealed<M, R, F>(
     answer: impl FnOnce(Envelope, M) -> F,
 ) -> Result<Bytes, Rejection>
 where
-    M: Message,
-    R: Message,
+    M: Versioned,
+    R: Versioned,
     F: Future<Output = Result<R, Rejection>>,
 {
     let (envelope, message) = sealed::unseal(body).map_err(|e| unreadable(&e))?;
@@ -82,13 +83,16 @@ where
     seal(service, from, reply)
 }
 
-pub(super) fn seal<R: Message>(service: &Service, to: u64, message: R) -> Result<Bytes, Rejection> {
-    let envelope = service
-        .node
-        .context
+pub(super) fn seal<R: Versioned>(
+    service: &Service,
+    to: u64,
+    message: R,
+) -> Result<Bytes, Rejection> {
+    let context = &service.node.context;
+    let envelope = context
         .envelope(to)
         .ok_or_else(|| not_running("this node has no identity yet"))?;
-    sealed::seal(&envelope, message)
+    sealed::seal(&envelope, &message, context.level())
         .map(Bytes::from)
         .map_err(malformed)
 }
@@ -100,10 +104,10 @@ pub(super) fn replica(service: &Service) -> Result<&Arc<Replica>, Rejection> {
         .ok_or_else(|| not_running("this node's Raft does not run yet"))
 }
 
-pub(super) fn open<M: Message>(body: &[u8]) -> Result<M, Rejection> {
+pub(super) fn open<M: Versioned>(body: &[u8]) -> Result<M, Rejection> {
     sealed::decode(body).map_err(|e| unreadable(&e))
 }
 
-pub(super) fn answer_open<R: Message>(reply: R) -> Result<Bytes, Rejection> {
-    sealed::encode(reply).map(Bytes::from).map_err(malformed)
+pub(super) fn answer_open<R: Versioned>(reply: R) -> Result<Bytes, Rejection> {
+    sealed::encode(&reply).map(Bytes::from).map_err(malformed)
 }

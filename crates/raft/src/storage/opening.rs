@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use seqd_disk::create_dir_durable;
-use seqd_state::{State, StateLoader};
+use seqd_state::{Level, State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
 use crate::handle::{Stop, StopReason};
@@ -49,7 +49,7 @@ pub(crate) struct Began {
     /// The voters, as far as its checkpoint knows.
     pub(crate) voters: BTreeSet<u64>,
     /// The cluster's level, as far as its checkpoint knows.
-    pub(crate) level: u32,
+    pub(crate) level: Level,
 }
 
 /// What was wrong with the folder and could be made good.
@@ -79,7 +79,7 @@ impl Storage {
         Began {
             shown: records::shown(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
-            level: self.loaded.state.level().0,
+            level: self.loaded.state.level(),
         }
     }
 

@@ -1,4 +1,5 @@
-//! What a leader does by itself: begins the state, marks removed members, proposes the time.
+//! What a leader does by itself: begins the state, marks removed members, raises the
+//! level, proposes the time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use seqd_state::{ClusterCommand, Command, Found, NodeId};
 use tokio::time::Instant;
 
+use super::raise_level;
 use super::stamp_restoration::RestorationStamp;
 use crate::context::NodeContext;
 use crate::membership::change;
@@ -37,6 +39,7 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
         };
         let mut commands = due(&context, &replica);
         commands.extend(stamp.due(&context, &replica));
+        commands.extend(raise_level::due(&context, &replica));
         let time_is_due = timed.elapsed() >= TIME_ENTRY_EVERY
             && replica.applied.read().state.next_deadline().is_some();
         if !commands.is_empty() || time_is_due {

@@ -1,7 +1,8 @@
 //! What a running node does by itself, each in a task of its own.
 //!
 //! - to its peers: [`ping`], [`greet_strangers`]
-//! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`]
+//! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
+//!   [`raise_level`]
 //! - against a leader or a disk that fails: [`fast_failover`], [`disk_watch`]
 //! - for this process: [`peers_file`], [`leader_changes`]
 
@@ -12,6 +13,7 @@ pub(crate) mod lead;
 pub(crate) mod leader_changes;
 pub(crate) mod peers_file;
 pub(crate) mod ping;
+mod raise_level;
 pub(crate) mod register_start;
 pub(crate) mod stamp_restoration;
 

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
-use crate::levels;
 use crate::peers::clock_offset::ClockOffset;
 use crate::replica::Replica;
 use crate::stops;
@@ -37,7 +36,7 @@ pub(crate) fn own_ping(context: &NodeContext, applied: u64) -> Ping {
         wall_ms: context.settings.clock.wall().0,
         acknowledged: context.peers.rows().0,
         disk_hangs: context.disk.hangs(),
-        levels: levels::OWN,
+        levels: context.settings.levels,
     }
 }
 

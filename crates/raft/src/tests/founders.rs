@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use seqd_disk::OsDisk;
+use seqd_state::Level;
 use tokio::sync::oneshot;
 
 use super::harness::{Cluster, next, options, wait};
@@ -29,7 +30,7 @@ async fn a_founder_that_was_slower_believes_one_that_has_begun() {
     let nothing = Began {
         shown: Shown::default(),
         voters: BTreeSet::new(),
-        level: 1,
+        level: Level::FIRST,
     };
     context.found_history(false, nothing);
     let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));

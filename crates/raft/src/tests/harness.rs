@@ -14,7 +14,7 @@ use seqd_state::{
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{Options, Peer, Phase, Raft, Role, Stop};
+use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Stop};
 
 struct TestClock;
 
@@ -31,6 +31,8 @@ pub(super) struct Spot {
     pub(super) folder: PathBuf,
     pub(super) addr: String,
     pub(super) disk: Arc<dyn Disk>,
+    /// What its program speaks.
+    pub(super) levels: LevelRange,
     pub(super) raft: Option<Raft>,
 }
 
@@ -78,6 +80,7 @@ impl Cluster {
                 folder: dir.path().join(&peer.name),
                 addr: peer.addr.clone(),
                 disk: Arc::new(OsDisk),
+                levels: LevelRange::OWN,
                 raft: None,
             })
             .collect();
@@ -86,16 +89,10 @@ impl Cluster {
 
     pub(super) async fn start(&mut self, at: usize) -> Result<(), Stop> {
         let spot = &mut self.spots[at];
-        spot.raft = Some(
-            start_on(
-                Arc::clone(&spot.disk),
-                &spot.name,
-                &spot.folder,
-                &spot.addr,
-                &self.peers,
-            )
-            .await?,
-        );
+        let disk = Arc::clone(&spot.disk);
+        let mut options = options(disk, &spot.name, &spot.folder, &spot.addr, &self.peers).await;
+        options.levels = spot.levels;
+        spot.raft = Some(Raft::start(options).await?);
         Ok(())
     }
 
@@ -148,18 +145,7 @@ pub(super) async fn start(
     addr: &str,
     peers: &[Peer],
 ) -> Result<Raft, Stop> {
-    start_on(Arc::new(OsDisk), name, folder, addr, peers).await
-}
-
-/// Starts a node on a disk.
-pub(super) async fn start_on(
-    disk: Arc<dyn Disk>,
-    name: &str,
-    folder: &Path,
-    addr: &str,
-    peers: &[Peer],
-) -> Result<Raft, Stop> {
-    Raft::start(options(disk, name, folder, addr, peers).await).await
+    Raft::start(options(Arc::new(OsDisk), name, folder, addr, peers).await).await
 }
 
 /// What a node is started with; it listens already.
@@ -189,6 +175,7 @@ pub(super) async fn options(
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         version: "test".to_owned(),
+        levels: LevelRange::OWN,
         clock: Arc::new(TestClock),
         disk,
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use seqd_state::Level;
 use seqd_state::State;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -178,7 +179,7 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
         len,
     };
     let envelope = cluster.raft(from).node().context.envelope(target).unwrap();
-    let head = sealed::seal(&envelope, message).unwrap();
+    let head = sealed::seal(&envelope, &message, Level::FIRST).unwrap();
     [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &head].concat()
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
-use serde::de::DeserializeOwned;
+use seqd_state::{Level, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
@@ -37,25 +37,13 @@ impl Versioned for Envelope {
     const VERSION: u8 = 2;
 }
 
-/// What a node sends to another: each has its own kind and version.
-pub(crate) trait Message: Serialize + DeserializeOwned + Send {
-    /// What it is. Never given to another message.
-    const KIND: u8;
-    /// The newest shape.
-    const VERSION: u8 = 1;
-
-    /// Whether it carries what every replica must take: a node that cannot read it must not go on.
-    #[must_use]
-    fn replicates() -> bool {
-        matches!(Self::KIND, AppendRequest::KIND | SnapshotHead::KIND)
-    }
-}
-
-/// The kinds of peers' messages, 70 to 95.
+/// Gives each message its kind, 70 to 95. A message that changes its shape takes its line out of the
+/// table and implements [`Versioned`] by hand, with the versions that it had.
 macro_rules! messages {
     ($($message:ty = $kind:literal),+ $(,)?) => {
-        $(impl Message for $message {
+        $(impl Versioned for $message {
             const KIND: u8 = $kind;
+            const VERSION: u8 = 1;
         })+
 
         /// All kinds that are given.
@@ -86,6 +74,12 @@ messages! {
     Prepare = 88,
     Adopt = 89,
     Taken = 90,
+}
+
+/// Whether a message carries what every replica must take: a node that cannot read it must not go
+/// on.
+pub(crate) fn replicates<M: Versioned>() -> bool {
+    matches!(M::KIND, AppendRequest::KIND | SnapshotHead::KIND)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -165,7 +159,8 @@ pub(crate) struct Forward {
 
 /// Outcomes, one for each command; or why not. They are frames, so that one that only a newer program
 /// knows is told apart from a damaged reply.
-pub(crate) type ForwardReply = Result<Vec<Frame>, ForwardRefusal>;
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ForwardReply(pub(crate) Result<Vec<Frame>, ForwardRefusal>);
 
 /// Why the leader did not answer a forwarded group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -182,7 +177,8 @@ pub(crate) struct ReadIndex {
     pub(crate) timeout_ms: u64,
 }
 
-pub(crate) type ReadIndexReply = Result<u64, ForwardRefusal>;
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ReadIndexReply(pub(crate) Result<u64, ForwardRefusal>);
 
 /// A change of membership, for the leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -223,7 +219,8 @@ pub(crate) enum ChangeRefusal {
     Member(MemberError),
 }
 
-pub(crate) type ChangeReply = Result<Changed, ChangeRefusal>;
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ChangeReply(pub(crate) Result<Changed, ChangeRefusal>);
 
 /// Asks the leader to keep the answer back for as long as it serves; answered with the same.
 #[derive(Serialize, Deserialize)]
@@ -247,6 +244,8 @@ pub(crate) struct Ping {
 }
 
 /// Asks a peer who it is; sent by every start to every configured peer.
+///
+/// It is sent before it is known what the peer's program can read: this shape stays for ever.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) name: String,
@@ -317,7 +316,7 @@ pub(crate) enum Verdict {
     /// Its cluster was restored into this one, whose ID this is.
     Superseded { by: String },
     /// Its program does not speak the cluster's level.
-    LeftBehind { level: u32 },
+    LeftBehind { level: Level },
 }
 
 /// The founder's first phase: take this identity, sync it, answer.

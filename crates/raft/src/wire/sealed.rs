@@ -9,10 +9,10 @@
 
 use std::io;
 
+use seqd_state::Level;
 use seqd_state::codec::Versioned;
-use serde::{Deserialize, Serialize};
 
-use super::messages::{Envelope, Message};
+use super::messages::Envelope;
 use crate::records;
 
 /// A message in its envelope.
@@ -21,22 +21,41 @@ pub(crate) struct Sealed<M> {
     pub(crate) message: M,
 }
 
-/// A message as a value of the codec.
-#[derive(Serialize, Deserialize)]
-#[serde(bound = "M: Message")]
-struct Body<M>(M);
-
-impl<M: Message> Versioned for Body<M> {
-    const KIND: u8 = M::KIND;
-    const VERSION: u8 = M::VERSION;
-}
-
-/// The bytes of a message behind its envelope.
-pub(crate) fn seal<M: Message>(envelope: &Envelope, message: M) -> io::Result<Vec<u8>> {
+/// The bytes of a message behind its envelope, in the version that a cluster at `level` reads.
+pub(crate) fn seal<M: Versioned>(
+    envelope: &Envelope,
+    message: &M,
+    level: Level,
+) -> io::Result<Vec<u8>> {
     let envelope = records::encode(envelope)?;
     let length = u32::try_from(envelope.len()).map_err(io::Error::other)?;
-    let message = records::encode(&Body(message))?;
-    Ok([&length.to_le_bytes()[..], &envelope, &message].concat())
+    let mut bytes = [&length.to_le_bytes()[..], &envelope].concat();
+    append(message, level, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bytes of a message that has no envelope: in its first version, whatever the cluster's level,
+/// since nothing is known of the receiver yet.
+pub(crate) fn encode<M: Versioned>(message: &M) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    append(message, Level::FIRST, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn append<M: Versioned>(message: &M, level: Level, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let start = bytes.len();
+    let version = M::version_at(level);
+    bytes.extend_from_slice(&[M::KIND, version]);
+    message
+        .encode_body(version, bytes)
+        .map_err(io::Error::other)?;
+    if bytes.len() - start > M::MAX_BYTES {
+        return Err(io::Error::other(format!(
+            "the message has more than {} bytes",
+            M::MAX_BYTES
+        )));
+    }
+    Ok(())
 }
 
 /// The envelope, and the bytes of the message behind it.
@@ -53,14 +72,9 @@ pub(crate) fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
     Ok((records::decode(envelope)?, message))
 }
 
-/// The bytes of a message that has no envelope.
-pub(crate) fn encode<M: Message>(message: M) -> io::Result<Vec<u8>> {
-    records::encode(&Body(message))
-}
-
 /// The message that the bytes hold.
-pub(crate) fn decode<M: Message>(bytes: &[u8]) -> io::Result<M> {
-    records::decode::<Body<M>>(bytes).map(|body| body.0)
+pub(crate) fn decode<M: Versioned>(bytes: &[u8]) -> io::Result<M> {
+    records::decode(bytes)
 }
 
 #[cfg(test)]
@@ -80,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_sealed_message_comes_back() {
-        let bytes = seal(&envelope(), ReadIndex { timeout_ms: 7 }).unwrap();
+        let bytes = seal(&envelope(), &ReadIndex { timeout_ms: 7 }, Level::FIRST).unwrap();
         let (found, message) = unseal(&bytes).unwrap();
         assert_eq!(found, envelope());
         assert_eq!(decode::<ReadIndex>(message).unwrap().timeout_ms, 7);
@@ -88,8 +102,8 @@ mod tests {
 
     #[test]
     fn the_envelope_is_read_also_before_a_message_of_a_newer_version() {
-        let mut bytes = seal(&envelope(), ReadIndex { timeout_ms: 7 }).unwrap();
-        let message = bytes.len() - encode(ReadIndex { timeout_ms: 7 }).unwrap().len();
+        let mut bytes = seal(&envelope(), &ReadIndex { timeout_ms: 7 }, Level::FIRST).unwrap();
+        let message = bytes.len() - encode(&ReadIndex { timeout_ms: 7 }).unwrap().len();
         bytes[message + 1] += 1;
         let (found, message) = unseal(&bytes).unwrap();
         assert_eq!(found, envelope());
@@ -99,7 +113,7 @@ mod tests {
 
     #[test]
     fn cut_messages_are_malformed() {
-        let bytes = seal(&envelope(), ReadIndex { timeout_ms: 7 }).unwrap();
+        let bytes = seal(&envelope(), &ReadIndex { timeout_ms: 7 }, Level::FIRST).unwrap();
         for end in 0..bytes.len() {
             let whole = unseal(&bytes[..end]).and_then(|(_, rest)| decode::<ReadIndex>(rest));
             assert!(whole.is_err(), "cut at {end}");
