@@ -87,6 +87,9 @@ pub struct Cluster {
     pub leader: Option<String>,
     /// The term of the answering node.
     pub term: u64,
+    /// The level: up to where the formats of the cluster have come. 0 if the node does not tell.
+    #[serde(default)]
+    pub level: u32,
     /// Who is needed and who is there.
     pub quorum: Quorum,
     /// Every member, ordered by name.
@@ -151,6 +154,9 @@ pub struct Member {
     /// Its version, where known.
     #[serde(default)]
     pub version: Option<String>,
+    /// The lowest and the highest level that its program can be part of, where known.
+    #[serde(default)]
+    pub levels: Option<(u32, u32)>,
     /// IDs that it minted a second, lately; only the answering node knows its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_per_second: Option<f64>,

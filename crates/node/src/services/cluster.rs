@@ -51,6 +51,7 @@ impl ClusterService {
             digest: status.digest.to_string(),
             leader: leader.map(|member| member.name.clone()),
             term: status.term,
+            level: status.level,
             quorum: quorum(&status),
             members: self.members_of(&status),
             layouts: self.layouts(),
@@ -192,6 +193,7 @@ impl ClusterService {
             } else {
                 member.version.clone()
             },
+            levels: member.levels.map(|levels| (levels.oldest, levels.newest)),
             ids_per_second: is_self.then(|| self.minters.ids_per_second() as f64),
         }
     }

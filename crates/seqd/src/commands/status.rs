@@ -208,6 +208,9 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
     if cluster.leader.is_none() {
         text.push_str("  no leader.");
     }
+    if cluster.level > 0 {
+        text.push_str(&format!("  level {}.", cluster.level));
+    }
     for layout in &cluster.layouts {
         text.push_str(&format!("  {}.", life(layout, now)));
     }
