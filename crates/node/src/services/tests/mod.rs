@@ -17,7 +17,7 @@ use super::sequences::Created;
 use super::*;
 use crate::codes;
 use crate::config::keys::SegmentSection;
-use crate::replica::OtherMember;
+use crate::replica::{OtherMember, Progress};
 use crate::test_replica::{NOON, TestClock, TestReplica};
 
 const WINDOW_MS: u64 = 30_000;
@@ -214,14 +214,14 @@ async fn an_advance_names_the_members_that_have_not_confirmed_it() {
         applied,
         reachable,
     };
-    let mut progress = story.replica.progress.lock().unwrap();
-    progress.applied = 8;
-    progress.others = vec![
-        other("n4", Some(7), true),
-        other("n3", None, false),
-        other("n2", Some(8), true),
-    ];
-    drop(progress);
+    *story.replica.progress.lock().unwrap() = Progress {
+        applied: 8,
+        others: vec![
+            other("n4", Some(7), true),
+            other("n3", None, false),
+            other("n2", Some(8), true),
+        ],
+    };
     let (sequences, name, to) = (&story.sequences, name(), AdvanceRequest { to: 9 });
     let started = Instant::now();
     let advanced = sequences.advance(&name, &to, soon()).await.unwrap();
