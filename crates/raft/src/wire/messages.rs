@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
-use seqd_state::{Level, Outcome};
+use seqd_state::Level;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
