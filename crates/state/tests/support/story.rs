@@ -267,6 +267,8 @@ fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {
 
 fn tell(outcome: &Outcome) -> String {
     match outcome {
+        #[cfg(feature = "test-next-level")]
+        Outcome::Notes(outcome) => format!("{outcome:?}"),
         Outcome::Refused(refusal) => refused(refusal),
         Outcome::Cluster(ClusterOutcome::Founded) => "founded".to_owned(),
         Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node }) => format!("node {node}"),
