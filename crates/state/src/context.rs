@@ -24,12 +24,11 @@ pub(crate) struct ApplyContext<'a> {
 
 impl<'a> ApplyContext<'a> {
     pub(crate) fn layout(&self, name: &str) -> Result<&'a Layout, WorkerRefusal> {
-        self.layouts.named(name).ok_or_else(|| {
-            WorkerRefusal::UnknownLayout {
+        self.layouts
+            .named(name)
+            .ok_or_else(|| WorkerRefusal::UnknownLayout {
                 layout: name.to_owned(),
-            }
-            .into()
-        })
+            })
     }
 
     /// The tick of the entry's wall clock.
@@ -39,13 +38,11 @@ impl<'a> ApplyContext<'a> {
                 layout: layout.name().to_owned(),
                 epoch_ms: layout.spec().epoch_ms,
                 wall_ms: self.wall_ms,
-            }
-            .into(),
+            },
             TickError::TimeFull => WorkerRefusal::LayoutExhausted {
                 layout: layout.name().to_owned(),
                 since: layout.exhausted_at(),
-            }
-            .into(),
+            },
         })
     }
 
@@ -54,7 +51,7 @@ impl<'a> ApplyContext<'a> {
         let reach_ms = self.settings.fence_reach_ms(layout);
         let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
         if asked > limit {
-            return Err(WorkerRefusal::FenceTooFar { asked, limit }.into());
+            return Err(WorkerRefusal::FenceTooFar { asked, limit });
         }
         Ok(())
     }

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
+use seqd_state::Level;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
-use seqd_state::Level;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};

@@ -149,8 +149,7 @@ impl Table<NodeRecord> {
         Ok(ClusterOutcome::StartRegistered {
             node,
             boot: start.boot,
-        }
-        .into())
+        })
     }
 
     /// Leases of the member are left alone: its processes may go on minting up to their fences.
@@ -159,7 +158,7 @@ impl Table<NodeRecord> {
             .get_mut(&node)
             .ok_or(ClusterRefusal::UnknownNode { node })?;
         record.removed = true;
-        Ok(ClusterOutcome::MarkedRemoved { node }.into())
+        Ok(ClusterOutcome::MarkedRemoved { node })
     }
 
     /// Ends the membership of all.

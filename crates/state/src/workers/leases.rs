@@ -277,8 +277,8 @@ impl Table<WorkerRecord> {
             record.fence = fence;
             record.used_ms = given.cluster_ms;
         }
-        deadlines.remove::<WorkerRecord>(given.expiry(layout, used_before), &key);
-        deadlines.insert::<WorkerRecord>(given.expiry(layout, given.cluster_ms), &key);
+        deadlines.remove::<WorkerRecord>(given.expiry(layout, used_before), key);
+        deadlines.insert::<WorkerRecord>(given.expiry(layout, given.cluster_ms), key);
         Ok(WorkerOutcome::LeaseExtended { fence })
     }
 
@@ -307,7 +307,7 @@ impl Table<WorkerRecord> {
                 after
             }
         };
-        deadlines.remove::<WorkerRecord>(given.expiry(layout, record.used_ms), &key);
+        deadlines.remove::<WorkerRecord>(given.expiry(layout, record.used_ms), key);
         if let Some(record) = self.get_mut(key) {
             record.fence = new_fence;
             record.used_ms = given.cluster_ms;
