@@ -29,3 +29,4 @@ mod quorum;
 mod segments;
 mod strict;
 mod takeover;
+mod upgrade;
