@@ -214,9 +214,9 @@ mod tests {
 
     #[test]
     fn words_are_found_in_their_order_around_what_differs() {
-        let line =
-            "| x | refuses | `log: …/a at byte …: bad` | 10 | `corrupt` | y | [`t_t`](f.rs) |";
-        let row = parse(line);
+        let entry = "x\n\n- node: refuses\n- words: `log: …/a at byte …:\n  bad`\n- exit: 10, \
+                     `corrupt`\n- do: y\n- test: [`t_t`](f.rs)\n";
+        let row = parse(entry);
         assert_eq!((row.exit, row.code.as_deref()), (Some(10), Some("corrupt")));
         assert_eq!((row.test.as_str(), row.file.as_str()), ("t_t", "f.rs"));
         assert!(row.is_said_in("seqd stopped: log: /data/a at byte 7: bad code=corrupt"));

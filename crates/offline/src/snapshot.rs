@@ -81,7 +81,7 @@ pub fn read_snapshot(
     let failed = |error: std::io::Error| OfflineError::io(path, &error);
     let corrupt = |why: String| OfflineError::new("corrupt", format!("{}: {why}", path.display()));
     let reader = SnapshotReader::open(&DISK, path).map_err(failed)?;
-    let (header, bytes) = (reader.header().clone(), reader.len());
+    let (header, bytes) = (reader.header().clone(), reader.len_bytes());
     let (id, membership) = restore_position(&header.log_id, &header.membership)
         .map_err(|e| corrupt(format!("its header: {e}")))?;
     let named = id.map(|id| (id.index, id.term));

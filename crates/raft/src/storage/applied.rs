@@ -47,7 +47,7 @@ impl SnapshotHandle {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Kept(file) => file.len,
-            Self::Received(file) => file.len(),
+            Self::Received(file) => file.len_bytes(),
         }
     }
 }

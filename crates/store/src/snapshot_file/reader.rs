@@ -121,7 +121,7 @@ impl SnapshotReader {
         &self.header
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn len_bytes(&self) -> u64 {
         self.len
     }
 

@@ -73,7 +73,7 @@ impl Received {
         (self.file.index, self.file.term)
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn len_bytes(&self) -> u64 {
         self.file.len
     }
 

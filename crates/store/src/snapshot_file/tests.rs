@@ -390,7 +390,7 @@ fn a_received_snapshot_has_its_name_only_once_adopted() {
     };
 
     let received = transfer();
-    assert_eq!(received.len(), sent.len);
+    assert_eq!(received.len_bytes(), sent.len);
     assert_eq!(
         verify(&OsDisk, received.path()).unwrap().digest,
         sent.digest
