@@ -17,6 +17,10 @@ const NEXT_NAME: &str = "seqd-next";
 /// The feature that makes it so.
 const NEXT_FEATURE: &str = "seqd/test-next-level";
 
+/// With an example among what is built, cargo gives the dependencies the features that they have in
+/// a build of tests, so that what was built for those is used again.
+const SMALL_EXAMPLE: &str = "append";
+
 /// The path of the binary: `SEQD_TEST_BINARY` if set, else the one of this test's own profile.
 ///
 /// # Panics
@@ -61,7 +65,8 @@ fn build(name: &str, feature: Option<&str>) -> PathBuf {
     // the artefacts, that `cargo test --workspace` already has.
     command
         .current_dir(workspace())
-        .args(["build", "--workspace", "--bin", name]);
+        .args(["build", "--workspace", "--bin", name])
+        .args(["--example", SMALL_EXAMPLE]);
     if let Some(feature) = feature {
         command.args(["--features", feature]);
     }

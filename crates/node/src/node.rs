@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::handlers::Router;
-use crate::http::{Context, RequestIds, Server};
+use crate::http::{Closing, Context, RequestIds, Server};
 use crate::metrics::Metrics;
 use crate::minting::mark::{self, MarkWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
@@ -24,6 +24,10 @@ use crate::replica::layout;
 use crate::report;
 use crate::sequences::Segments;
 use crate::services::{Parts, Services};
+
+/// How long a node that stops answers `draining` before its port closes: each client in touch with
+/// it asks within this time, learns to ask another node, and is not cut off in the middle.
+const LINGER: Duration = Duration::from_millis(250);
 
 /// How long requests in flight may take to finish at a stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -45,6 +49,7 @@ pub struct Node {
     minters: Arc<Minters>,
     segments: Arc<Segments>,
     services: Arc<Services>,
+    closing: Closing,
     addr: SocketAddr,
     before: Option<StoredMark>,
     ended: watch::Receiver<Phase>,
@@ -100,6 +105,7 @@ impl Node {
                 metrics,
             };
             let services = Arc::new(Services::new(config, &parts));
+            let closing = context.closing();
             let router = Router::new(context, &services);
             let answer = move |request| router.clone().answer(request);
             let server = Server::start(http_listener, answer)
@@ -125,6 +131,7 @@ impl Node {
                 minters,
                 segments,
                 services,
+                closing,
                 addr,
                 before,
                 ended,
@@ -141,6 +148,8 @@ impl Node {
             let mut running = self.running.lock().await;
             running.tasks.shutdown().await;
             if let Some(server) = running.server.take() {
+                self.closing.begin();
+                tokio::time::sleep(LINGER).await;
                 server.stop(GRACE).await;
             }
             let Some(marks) = running.marks.take() else {

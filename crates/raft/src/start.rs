@@ -47,6 +47,10 @@ pub(crate) struct Started {
     end: watch::Sender<bool>,
 }
 
+/// How long a leader that stops waits for the answers to what it took from its peers: a commit takes
+/// milliseconds, and without a quorum there is nothing to wait for.
+const DRAIN: Duration = Duration::from_millis(500);
+
 /// Opens the folder, listens for peers, and brings the node up in the background.
 pub(crate) fn start(options: Options) -> Result<Started, Stop> {
     let (folder, listener) = FolderOpen::open(options)?;
@@ -105,6 +109,7 @@ pub(crate) async fn stop(started: &Started) {
         if replica.raft.as_leader().is_ok()
             && let Some(target) = leader::best_transfer_target(context, replica)
         {
+            started.batcher.drain(DRAIN).await;
             leader::transfer_leadership(replica, target).await;
         }
         if let Err(error) = replica.stop().await {

@@ -194,7 +194,7 @@ fn cause_of(error: &io::Error) -> (StopReason, &'static str) {
     match error.kind() {
         _ if is_newer(error) => (
             StopReason::NewerFormat,
-            "start the version of seqd that wrote it, or a newer one",
+            "put the newer program back: the version of seqd that wrote it, or a later one",
         ),
         _ if is_out_of_handles(error) => (
             StopReason::Invariant,

@@ -15,5 +15,5 @@ pub(crate) use gate::RequestIds;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
-pub(crate) use router::{Context, Endpoint, Path, build};
+pub(crate) use router::{Closing, Context, Endpoint, Path, build};
 pub(crate) use server::Server;

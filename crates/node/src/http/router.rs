@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::header::CONNECTION;
 use axum::http::{self, HeaderValue};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::routes::{self, Method};
@@ -32,9 +34,41 @@ pub(crate) struct Context {
     timeout: Duration,
     metrics: HttpMetrics,
     cluster: OwnCluster,
+    closing: Closing,
+}
+
+/// Whether the port closes soon: requests are refused as `draining`, with the word that their
+/// connection ends. A client that was cut off instead could not know whether it was served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closing(Arc<AtomicBool>);
+
+impl Closing {
+    pub(crate) fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn began(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Refuses what is not about the node's health.
+    fn check(&self, path: &str) -> Result<(), Problem> {
+        if self.began() && path.starts_with("/v1/") {
+            let detail = "this node is stopping";
+            return Err(Problem::new(ErrorCode::Draining, detail)
+                .with_retry_after_ms(1000)
+                .with_hint("ask another node"));
+        }
+        Ok(())
+    }
 }
 
 impl Context {
+    /// To be told that the port closes soon.
+    pub(crate) fn closing(&self) -> Closing {
+        self.closing.clone()
+    }
+
     /// What entries share on the node of this name; `None` if the name cannot be a header's value.
     pub(crate) fn new(
         node: &str,
@@ -49,6 +83,7 @@ impl Context {
             timeout,
             metrics: metrics.clone(),
             cluster,
+            closing: Closing::default(),
         })
     }
 }
@@ -225,6 +260,7 @@ impl<S> Endpoint<S> {
 
     async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
         let context = &self.exit.context;
+        context.closing.check(request.uri().path())?;
         gate::check(request.method(), request.headers(), &context.cluster)?;
         let media = choose(request.headers(), self.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
@@ -262,6 +298,9 @@ impl Exit {
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, id);
         headers.insert(SEQD_NODE, self.context.node.clone());
+        if self.context.closing.began() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         response
     }
 }

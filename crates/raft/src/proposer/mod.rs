@@ -17,7 +17,7 @@ mod read;
 pub(crate) mod route;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seqd_state::codec::frame::{self, Frame};
@@ -44,6 +44,9 @@ const GROUP_COMMANDS: usize = 1024;
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
 const WAITING: usize = 65_536;
+
+/// Pause between two looks at what is still to be answered at a stop.
+const DRAIN_LOOK: Duration = Duration::from_millis(2);
 
 const UNSENT: u8 = 0;
 const SENT: u8 = 1;
@@ -77,6 +80,8 @@ struct Item {
 pub(crate) struct ProposalBatcher {
     queue: mpsc::Sender<Item>,
     waiting: Arc<AtomicUsize>,
+    /// Whether groups of peers are refused, since this node is about to give up leadership.
+    leaving: AtomicBool,
     node: Arc<Node>,
 }
 
@@ -89,7 +94,18 @@ impl ProposalBatcher {
         Self {
             queue,
             waiting,
+            leaving: AtomicBool::new(false),
             node,
+        }
+    }
+
+    /// Takes no more groups of peers and waits until those that it took are answered, for `limit`
+    /// at most: under the next leader their outcome would not be known.
+    pub(crate) async fn drain(&self, limit: Duration) {
+        self.leaving.store(true, Ordering::SeqCst);
+        let until = Instant::now() + limit;
+        while self.pending() > 0 && Instant::now() < until {
+            tokio::time::sleep(DRAIN_LOOK).await;
         }
     }
 
@@ -150,6 +166,9 @@ impl ProposalBatcher {
             reply,
         };
         let _counted = Counted::new(&self.waiting);
+        if forwarded && self.leaving.load(Ordering::SeqCst) {
+            return Err(ForwardRefusal::NotLeader);
+        }
         if self.queue.try_send(item).is_err() {
             return Err(ForwardRefusal::Propose(ProposeError::Overloaded {
                 limit: WAITING,
