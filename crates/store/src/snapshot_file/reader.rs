@@ -52,7 +52,7 @@ pub(super) fn verify(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
 }
 
 /// Reads the header and the footer alone. Only the header is checked: what is between them, and
-/// whether the footer fits it, is [`verify`]'s to say.
+/// whether the footer fits it, `verify` checks.
 pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
     let mut reader = SnapshotReader::open(disk, path)?;
     let mut footer = [0; FOOTER_BYTES];
