@@ -10,9 +10,10 @@ use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
 use crate::cluster::settings::Clock;
 use crate::context::ApplyContext;
 use crate::domains::{Command, Outcome, Refusal};
-use crate::entry::{Entry, Stamp};
+use crate::entry::Entry;
 use crate::level::LogPosition;
 use crate::sequences::commands::SequenceCommand;
+use crate::stamp::Stamp;
 use crate::state::State;
 use crate::workers::commands::WorkerCommand;
 

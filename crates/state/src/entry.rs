@@ -1,13 +1,7 @@
-//! The times that an entry carries, the entry itself, and its bytes.
-//!
-//! `apply` reads no clock: the leader stamps every entry with two times, and all replicas see the
-//! same. `wall_ms` is the leader's wall clock; fences are judged by it, and dates shown to people
-//! come from it. `cluster_ms` is a clock that only the cluster has; leases expire by it, so that no
-//! step of a wall clock can end or freeze one.
+//! A log entry and its bytes.
 
 use std::ops::Deref;
 
-use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::commands::ClusterCommand;
@@ -15,7 +9,7 @@ use crate::codec::frame::{self, Frame, Framed};
 use crate::codec::{self, Bytes, CodecError, Versioned};
 use crate::domains::Command;
 use crate::level::Level;
-use crate::newtypes::ClusterMs;
+use crate::stamp::Stamp;
 use crate::v1::{self, EntryV1};
 
 /// The most commands in one entry.
@@ -23,16 +17,6 @@ use crate::v1::{self, EntryV1};
 /// Commands are gathered while the entry before is on its way; four thousand of them take a few
 /// milliseconds to apply, so a single entry never delays its followers noticeably.
 pub const MAX_COMMANDS_PER_ENTRY: usize = 4096;
-
-/// Both times, as the leader saw them when it proposed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Stamp {
-    /// The leader's wall clock, in Unix milliseconds.
-    #[serde(with = "crate::foreign::wall_ms")]
-    pub wall_ms: WallMs,
-    /// The cluster's own clock; `apply` takes the maximum, so it never falls.
-    pub cluster_ms: ClusterMs,
-}
 
 /// What one log entry asks of the state. Without commands it only brings the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

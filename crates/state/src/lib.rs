@@ -29,6 +29,7 @@ mod restore;
 mod row;
 mod rows;
 mod sequences;
+mod stamp;
 mod state;
 mod table;
 mod tables;
@@ -47,7 +48,7 @@ pub use cluster::settings::{MIN_WINDOW_TICKS, Settings};
 pub use codec::{CodecError, Versioned, decode, encode};
 pub use deadlines::MAX_PASSED_PER_ENTRY;
 pub use domains::{Command, Outcome, Refusal};
-pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, Stamp, check_command};
+pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, check_command};
 pub use level::{Level, LogPosition};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, MAX_SEQUENCE_NAME_BYTES, NodeId, Revision,
@@ -67,6 +68,7 @@ pub use sequences::definition::{
     SequenceMode,
 };
 pub use sequences::grants::{MAX_RANGES_PER_NEXT, Run, SequenceRecord};
+pub use stamp::Stamp;
 pub use state::State;
 pub use table::Count;
 pub use text::{TextField, TextRefusal};

@@ -12,7 +12,6 @@ use crate::context::ApplyContext;
 use crate::deadlines::{Deadlines, Expiring};
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
-use crate::state::State;
 use crate::table::{Record, Table};
 
 /// The most bytes of a note and of its name, so that a row stays small.
@@ -152,7 +151,7 @@ impl Table<NoteRecord> {
         Ok(NoteOutcome::Kept { until })
     }
 
-    fn live(&self, name: &str, now: ClusterMs) -> Result<&NoteRecord, NoteRefusal> {
+    pub(crate) fn live(&self, name: &str, now: ClusterMs) -> Result<&NoteRecord, NoteRefusal> {
         self.get(name)
             .filter(|note| note.until > now)
             .ok_or_else(|| NoteRefusal::NotFound {
@@ -168,14 +167,6 @@ fn check(texts: &[&str], ttl_ms: u64) -> Result<(), NoteRefusal> {
     Ok(())
 }
 
-impl State {
-    /// The note of this name, if there is one.
-    #[must_use]
-    pub fn note(&self, name: &str) -> Option<&NoteRecord> {
-        self.tables.notes.live(name, self.cluster_ms()).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use seqd_idgen::WallMs;
@@ -184,8 +175,10 @@ mod tests {
     use crate::cluster::commands::{ClusterCommand, Found};
     use crate::deadlines::MAX_PASSED_PER_ENTRY;
     use crate::domains::{Command, Outcome, Refusal};
-    use crate::entry::{EncodedEntry, Entry, Stamp};
+    use crate::entry::{EncodedEntry, Entry};
     use crate::newtypes::NodeId;
+    use crate::stamp::Stamp;
+    use crate::state::State;
     use crate::v1;
 
     fn entry(at: u64, commands: Vec<Command>) -> Entry {

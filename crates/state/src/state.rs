@@ -175,6 +175,13 @@ impl State {
             .collect()
     }
 
+    /// The note of this name, if it has not ended.
+    #[cfg(any(test, feature = "test-next-level"))]
+    #[must_use]
+    pub fn note(&self, name: &str) -> Option<&crate::notes::NoteRecord> {
+        self.tables.notes.live(name, self.cluster_ms()).ok()
+    }
+
     fn context(&self) -> Option<ApplyContext<'_>> {
         Some(ApplyContext {
             settings: self.settings()?,

@@ -1,11 +1,18 @@
 //! Carries out the commands about the cluster itself.
 
-use super::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal, Found};
+use std::collections::BTreeSet;
+
+use super::commands::{
+    AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Found, FoundingError,
+    MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
+};
 use super::nodes::RegisteredStart;
-use super::settings::{Counter, Settings, check_founding};
+use super::settings::{Counter, Settings};
 use crate::domains::Refusal;
 use crate::level::{Level, LogPosition};
+use crate::newtypes::NodeId;
 use crate::tables::Tables;
+use crate::text::{self, TextField};
 
 impl Tables {
     /// `membership` is the applied one.
@@ -14,9 +21,12 @@ impl Tables {
         membership: Option<LogPosition>,
         command: &ClusterCommand,
     ) -> Result<ClusterOutcome, Refusal> {
-        match command {
-            ClusterCommand::Found(found) => self.found(found),
-            ClusterCommand::AllocateNodeId(asked) => self.nodes.allocate(&mut self.counter, asked),
+        let outcome = match command {
+            ClusterCommand::Found(found) => return self.found(found),
+            ClusterCommand::AllocateNodeId(asked) => {
+                check_texts(asked)?;
+                self.nodes.allocate(&mut self.counter, asked)
+            }
             ClusterCommand::RegisterStart { node, boot, nonce } => {
                 let (boot, nonce) = (*boot, *nonce);
                 self.nodes
@@ -36,14 +46,14 @@ impl Tables {
             ClusterCommand::MarkRemoved { node } => self.nodes.mark_removed(*node),
             ClusterCommand::StampRestoration { wall_ms } => {
                 let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);
-                let stamped = self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms);
-                stamped.map_err(Refusal::from)
+                self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms)
             }
             ClusterCommand::RaiseLevel {
                 to,
                 membership: asked,
             } => self.raise_level(*to, *asked, membership),
-        }
+        };
+        Ok(outcome?)
     }
 
     fn found(&mut self, found: &Found) -> Result<ClusterOutcome, Refusal> {
@@ -79,10 +89,41 @@ impl Tables {
         to: Level,
         asked: LogPosition,
         membership: Option<LogPosition>,
-    ) -> Result<ClusterOutcome, Refusal> {
+    ) -> Result<ClusterOutcome, ClusterRefusal> {
         let outcome = self.level.raise(to, asked, membership)?;
         self.set_level(to);
         self.layouts.add_those_of(to);
         Ok(outcome)
     }
+}
+
+/// Whether the cluster can begin as `found` says.
+fn check_founding(found: &Found) -> Result<(), Refusal> {
+    text::check(TextField::ClusterId, &found.cluster_id)?;
+    for (_, name) in &found.founders {
+        text::check(TextField::NodeName, name)?;
+    }
+    let ids: BTreeSet<_> = found.founders.iter().map(|(id, _)| *id).collect();
+    let names: BTreeSet<_> = found.founders.iter().map(|(_, name)| name).collect();
+    let count = found.founders.len();
+    let out_of_range = |id: &NodeId| *id == NodeId(0) || *id > MAX_FOUNDER_ID;
+    let problem = if count == 0 || count > MAX_FOUNDERS {
+        FoundingError::FounderCount
+    } else if ids.len() != count || names.len() != count || ids.iter().any(out_of_range) {
+        FoundingError::Founders
+    } else if found.window_ms == 0 || found.window_ms > MAX_WINDOW_MS {
+        FoundingError::Window
+    } else if found.max_peer_skew_ms > MAX_PEER_SKEW_MS {
+        FoundingError::PeerSkew
+    } else {
+        return Ok(());
+    };
+    Err(ClusterRefusal::InvalidFounding(problem).into())
+}
+
+fn check_texts(asked: &AllocateNodeId) -> Result<(), Refusal> {
+    text::check(TextField::NodeName, &asked.name)?;
+    text::check(TextField::PeerAddress, &asked.peer)?;
+    text::check(TextField::ClientUrl, &asked.http)?;
+    Ok(())
 }

@@ -5,10 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::commands::ClusterOutcome;
+use super::commands::{ClusterOutcome, ClusterRefusal};
 use super::nodes::{AddedNode, NodeRecord, RegisteredStart};
 use crate::codec::{self, CodecError, Versioned};
-use crate::domains::Refusal;
 use crate::level::Level;
 use crate::newtypes::NodeId;
 use crate::table::Table;
@@ -82,7 +81,7 @@ impl Table<NodeRecord> {
         node: NodeId,
         start: RegisteredStart,
         started: u64,
-    ) -> Result<ClusterOutcome, Refusal> {
+    ) -> Result<ClusterOutcome, ClusterRefusal> {
         let outcome = self.register_start(node, start)?;
         if let Some(record) = self.get_mut(&node) {
             record.started = Some(started);
@@ -97,9 +96,10 @@ mod tests {
 
     use crate::cluster::commands::{ClusterCommand, Found};
     use crate::codec::CodecError;
-    use crate::entry::{EncodedEntry, Entry, EntryError, Stamp};
+    use crate::entry::{EncodedEntry, Entry, EntryError};
     use crate::level::{Level, LogPosition};
     use crate::newtypes::{ClusterMs, NodeId};
+    use crate::stamp::Stamp;
     use crate::state::State;
 
     const MEMBERSHIP: LogPosition = LogPosition { term: 1, index: 0 };

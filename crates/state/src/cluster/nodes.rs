@@ -9,10 +9,8 @@ use super::commands::{AllocateNodeId, ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, draw};
 #[cfg(not(any(test, feature = "test-next-level")))]
 use crate::codec::Versioned;
-use crate::domains::Refusal;
 use crate::newtypes::NodeId;
 use crate::table::{Record, Table};
-use crate::text::{self, TextField};
 
 /// A member, or what was or will be one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,10 +100,7 @@ impl Table<NodeRecord> {
         &mut self,
         counter: &mut Table<Counter>,
         asked: &AllocateNodeId,
-    ) -> Result<ClusterOutcome, Refusal> {
-        text::check(TextField::NodeName, &asked.name)?;
-        text::check(TextField::PeerAddress, &asked.peer)?;
-        text::check(TextField::ClientUrl, &asked.http)?;
+    ) -> Result<ClusterOutcome, ClusterRefusal> {
         let AllocateNodeId {
             name,
             peer,
@@ -118,7 +113,7 @@ impl Table<NodeRecord> {
                 return Ok(ClusterOutcome::NodeIdAllocated { node });
             }
             if record.added.is_none() || record.start.is_some() {
-                return Err(ClusterRefusal::NodeNameTaken { name, node }.into());
+                return Err(ClusterRefusal::NodeNameTaken { name, node });
             }
             if let Some(record) = self.get_mut(&node) {
                 record.removed = true;
@@ -134,13 +129,13 @@ impl Table<NodeRecord> {
         &mut self,
         node: NodeId,
         start: RegisteredStart,
-    ) -> Result<ClusterOutcome, Refusal> {
+    ) -> Result<ClusterOutcome, ClusterRefusal> {
         let record = self.present(node)?;
         if let Some(registered) = record.start {
             let newer = start.boot > registered.boot;
             if !newer && start != registered {
                 let registered = Some(registered.boot);
-                return Err(ClusterRefusal::StaleStart { node, registered }.into());
+                return Err(ClusterRefusal::StaleStart { node, registered });
             }
         }
         if let Some(record) = self.get_mut(&node) {
@@ -153,7 +148,7 @@ impl Table<NodeRecord> {
     }
 
     /// Leases of the member are left alone: its processes may go on minting up to their fences.
-    pub(crate) fn mark_removed(&mut self, node: NodeId) -> Result<ClusterOutcome, Refusal> {
+    pub(crate) fn mark_removed(&mut self, node: NodeId) -> Result<ClusterOutcome, ClusterRefusal> {
         let record = self
             .get_mut(&node)
             .ok_or(ClusterRefusal::UnknownNode { node })?;
@@ -173,20 +168,20 @@ impl Table<NodeRecord> {
     }
 
     /// Refuses a lease to any but the registered start of a present member.
-    pub(crate) fn check_start(&self, node: NodeId, boot: u64) -> Result<(), Refusal> {
+    pub(crate) fn check_start(&self, node: NodeId, boot: u64) -> Result<(), ClusterRefusal> {
         let registered = self.present(node)?.start.map(|start| start.boot);
         if registered == Some(boot) {
             return Ok(());
         }
-        Err(ClusterRefusal::StaleStart { node, registered }.into())
+        Err(ClusterRefusal::StaleStart { node, registered })
     }
 
-    fn present(&self, node: NodeId) -> Result<&NodeRecord, Refusal> {
+    fn present(&self, node: NodeId) -> Result<&NodeRecord, ClusterRefusal> {
         let record = self
             .get(&node)
             .ok_or(ClusterRefusal::UnknownNode { node })?;
         if record.removed {
-            return Err(ClusterRefusal::NodeRemoved { node }.into());
+            return Err(ClusterRefusal::NodeRemoved { node });
         }
         Ok(record)
     }

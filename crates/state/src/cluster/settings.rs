@@ -1,18 +1,10 @@
 //! What is agreed once for the whole cluster, its clock, and its counter.
 
-use std::collections::BTreeSet;
-
 use seqd_idgen::Layout;
 use serde::{Deserialize, Serialize};
 
-use super::commands::{
-    ClusterRefusal, Found, FoundingError, MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS,
-    MAX_WINDOW_MS,
-};
-use crate::domains::Refusal;
 use crate::newtypes::{ClusterMs, NodeId};
 use crate::table::{Table, singleton};
-use crate::text::{self, TextField};
 
 /// A window is never shorter than this many ticks of the layout, or a layout of long ticks would
 /// leave its holder hardly any tick to mint.
@@ -73,28 +65,4 @@ pub(crate) fn draw(counter: &mut Table<Counter>) -> u64 {
     let counter = counter.entry((), Counter::default);
     counter.last = counter.last.saturating_add(1);
     counter.last
-}
-
-/// Whether the cluster can begin as `found` says.
-pub(crate) fn check_founding(found: &Found) -> Result<(), Refusal> {
-    text::check(TextField::ClusterId, &found.cluster_id)?;
-    for (_, name) in &found.founders {
-        text::check(TextField::NodeName, name)?;
-    }
-    let ids: BTreeSet<_> = found.founders.iter().map(|(id, _)| *id).collect();
-    let names: BTreeSet<_> = found.founders.iter().map(|(_, name)| name).collect();
-    let count = found.founders.len();
-    let out_of_range = |id: &NodeId| *id == NodeId(0) || *id > MAX_FOUNDER_ID;
-    let problem = if count == 0 || count > MAX_FOUNDERS {
-        FoundingError::FounderCount
-    } else if ids.len() != count || names.len() != count || ids.iter().any(out_of_range) {
-        FoundingError::Founders
-    } else if found.window_ms == 0 || found.window_ms > MAX_WINDOW_MS {
-        FoundingError::Window
-    } else if found.max_peer_skew_ms > MAX_PEER_SKEW_MS {
-        FoundingError::PeerSkew
-    } else {
-        return Ok(());
-    };
-    Err(ClusterRefusal::InvalidFounding(problem).into())
 }
