@@ -14,9 +14,8 @@ use seqd_disk::{Disk, DiskFile};
 use crate::error::WalError;
 use crate::index::{LogIndex, Marks};
 use crate::read::read_slot;
-use crate::scan::{Loaded, Scan, split_at_gap};
+use crate::scan::{Loaded, Scan, TornTail, split_at_gap};
 use crate::segment::SegmentNumber;
-use crate::wal::TornTail;
 
 /// What a log holds.
 pub struct Inspection {

@@ -16,8 +16,20 @@ use crate::error::WalFailure;
 use crate::index::{LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
 use crate::stats::WalStats;
-use crate::wal::{Done, Record};
 use seqd_disk::DiskFile;
+
+/// A callback: told `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order
+/// of the calls (on the caller's, if the log is closed already): they must be brief, must not
+/// wait for the log, and one that panics ends it.
+pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    pub index: u64,
+    /// Its bytes, which the log does not look into.
+    pub bytes: Vec<u8>,
+}
 
 /// The bytes of a queued entry, shared by the queue and by readers.
 pub(crate) type Bytes = Arc<Vec<u8>>;

@@ -5,9 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::index::Slot;
-use crate::queue::{Bytes, Shared};
+use crate::queue::{Bytes, Record, Shared};
 use crate::segment::SegmentNumber;
-use crate::wal::Record;
 use seqd_disk::DiskFile;
 
 /// Neighbouring entries are fetched together up to this much: a few calls for a long read,

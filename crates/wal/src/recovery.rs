@@ -15,11 +15,27 @@ use crate::error::{SYNC, WalError};
 use crate::format::BatchBuffer;
 use crate::index::{Holdings, LogIndex, Marks};
 use crate::read::read_slot;
-use crate::scan::{End, Loaded, Scan, split_at_gap};
+use crate::scan::{End, Loaded, Scan, TornTail, split_at_gap};
 use crate::segment::{Prepared, Seeds, Segment, SegmentNumber, write_zeroes};
-use crate::wal::{Recovered, TornTail};
 use crate::writer::encode_opening;
 use seqd_disk::{Disk, DiskFile};
+
+/// What an open found. All of it is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// The folder held no segment: this log was founded by this open.
+    pub created: bool,
+    pub vote: Option<Vec<u8>>,
+    /// The last saved committed mark that reached the disk; it may be older than the last saved.
+    pub committed: Option<Vec<u8>>,
+    /// The highest purged index and the bytes given with it.
+    pub purged: Option<(u64, Vec<u8>)>,
+    /// Index of the first entry; of the next one to come if there is none.
+    pub first_index: u64,
+    pub last: Option<(u64, Vec<u8>)>,
+    /// What was cut off, if the last write before was interrupted.
+    pub torn: Option<TornTail>,
+}
 
 /// A log that was read back, ready to be written.
 pub(crate) struct Opened {
@@ -190,6 +206,7 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
         recovered,
     })
 }
+
 /// Zeroes what lies behind the last intact batch, then makes that batch durable again.
 ///
 /// The zeroes are written even where zeroes are read: what is read may be the page cache's

@@ -16,7 +16,6 @@ use crate::format::{
 };
 use crate::index::{Holdings, LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
-use crate::wal::TornTail;
 use seqd_disk::{Disk, DiskFile};
 
 /// A segment file, its header read.
@@ -72,6 +71,16 @@ impl Loaded {
         let path = self.path.clone();
         move |error| WalError::io(&path, "read", error)
     }
+}
+
+/// The remains of an interrupted write, cut off and zeroed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    pub path: PathBuf,
+    /// Where the log ends, in bytes from the file's start.
+    pub offset: u64,
+    /// How far the remains reached beyond that.
+    pub bytes: u64,
 }
 
 /// A segment and where its intact batches end.

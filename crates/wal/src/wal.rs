@@ -11,26 +11,13 @@ use crate::error::{WalError, WalFailure};
 use crate::format::{BatchBuffer, RECORD_HEADER_BYTES};
 use crate::preparer::Preparer;
 use crate::pump::Pump;
-use crate::queue::{Op, Shared, State};
+use crate::queue::{Done, Op, Record, Shared, State};
 use crate::read;
-use crate::recovery;
+use crate::recovery::{self, Recovered};
 use crate::segment::{Seeds, random_seeds};
 use crate::stats::WalStats;
 use crate::writer::Writer;
 use seqd_disk::{Disk, OsDisk};
-
-/// A callback: told `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order
-/// of the calls (on the caller's, if the log is closed already): they must be brief, must not
-/// wait for the log, and one that panics ends it.
-pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
-
-/// One entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    pub index: u64,
-    /// Its bytes, which the log does not look into.
-    pub bytes: Vec<u8>,
-}
 
 /// How a log is kept. [`WalOptions::new`] has the defaults.
 #[derive(Clone)]
@@ -90,33 +77,6 @@ impl WalOptions {
         }
         Ok(())
     }
-}
-
-/// What an open found. All of it is durable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovered {
-    /// The folder held no segment: this log was founded by this open.
-    pub created: bool,
-    pub vote: Option<Vec<u8>>,
-    /// The last saved committed mark that reached the disk; it may be older than the last saved.
-    pub committed: Option<Vec<u8>>,
-    /// The highest purged index and the bytes given with it.
-    pub purged: Option<(u64, Vec<u8>)>,
-    /// Index of the first entry; of the next one to come if there is none.
-    pub first_index: u64,
-    pub last: Option<(u64, Vec<u8>)>,
-    /// What was cut off, if the last write before was interrupted.
-    pub torn: Option<TornTail>,
-}
-
-/// The remains of an interrupted write, cut off and zeroed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TornTail {
-    pub path: PathBuf,
-    /// Where the log ends, in bytes from the file's start.
-    pub offset: u64,
-    /// How far the remains reached beyond that.
-    pub bytes: u64,
 }
 
 /// The log. Clones share it; it closes with [`Wal::close`] or with the last clone.
