@@ -14,7 +14,6 @@ static NEXT: OnceLock<PathBuf> = OnceLock::new();
 /// The binary of the version after this one: the same sources, one level higher.
 const NEXT_NAME: &str = "seqd-next";
 
-/// The feature that makes it so.
 const NEXT_FEATURE: &str = "seqd/test-next-level";
 
 /// With an example among what is built, cargo gives the dependencies the features that they have in
@@ -22,9 +21,6 @@ const NEXT_FEATURE: &str = "seqd/test-next-level";
 const SMALL_EXAMPLE: &str = "append";
 
 /// The path of the binary: `SEQD_TEST_BINARY` if set, else the one of this test's own profile.
-///
-/// # Panics
-/// If it cannot be built.
 pub fn seqd() -> &'static Path {
     BINARY.get_or_init(|| match std::env::var_os("SEQD_TEST_BINARY") {
         Some(path) => PathBuf::from(path),
@@ -33,14 +29,10 @@ pub fn seqd() -> &'static Path {
 }
 
 /// The path of the binary of the next version.
-///
-/// # Panics
-/// If it cannot be built.
 pub fn seqd_next() -> &'static Path {
     NEXT.get_or_init(|| build(NEXT_NAME, Some(NEXT_FEATURE)))
 }
 
-/// The workspace's root folder.
 pub fn workspace() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest

@@ -11,7 +11,6 @@ use crate::node::Node;
 /// Debian's path (package `faketime`); the `MT` build is for programs with threads.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
-/// The clock of one node.
 #[derive(Debug)]
 pub struct ShiftedClock {
     file: PathBuf,
@@ -37,9 +36,6 @@ impl ShiftedClock {
     }
 
     /// Shifts the clock against the true one; the next reading sees it.
-    ///
-    /// # Panics
-    /// If the file cannot be written.
     pub fn shift_ms(&self, by_ms: i64) {
         let sign = if by_ms < 0 { '-' } else { '+' };
         let seconds = by_ms.unsigned_abs() / 1000;

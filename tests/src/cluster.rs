@@ -16,7 +16,6 @@ use crate::wait;
 /// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
 pub const READY: Duration = Duration::from_secs(30);
 
-/// A cluster under test.
 #[derive(Debug)]
 pub struct Cluster {
     // Dropped in this order: processes, their disks, their folder, then the right to run.
@@ -79,9 +78,6 @@ impl Cluster {
     }
 
     /// The disk of a node that was given one.
-    ///
-    /// # Panics
-    /// If it was not.
     pub fn disk_mut(&mut self, index: usize) -> &mut LoopDisk {
         let data = self.nodes[index].data();
         let mut disks = self.disks.iter_mut();
@@ -106,7 +102,6 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
-    /// Changes the configuration of every node.
     #[must_use]
     pub fn with(mut self, section: &str, key: &str, value: &str) -> Self {
         self.nodes
@@ -115,37 +110,30 @@ impl Cluster {
         self
     }
 
-    /// How many nodes there are, running or not.
     pub fn size(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The temporary folder.
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 
-    /// A node.
     pub fn node(&self, index: usize) -> &Node {
         &self.nodes[index]
     }
 
-    /// A node, to start or end it.
     pub fn node_mut(&mut self, index: usize) -> &mut Node {
         &mut self.nodes[index]
     }
 
-    /// The base address of every node.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Node::url).collect()
     }
 
-    /// Starts every node.
     pub fn start_all(&mut self) {
         self.nodes.iter_mut().for_each(Node::start);
     }
 
-    /// Waits until every node is ready.
     pub fn wait_ready(&self) {
         let all: Vec<usize> = (0..self.nodes.len()).collect();
         self.wait_ready_of(&all, READY);
@@ -178,12 +166,10 @@ impl Cluster {
         http::post(&self.url(index, path)).reply()
     }
 
-    /// The address of a path at a node.
     pub fn url(&self, index: usize, path: &str) -> String {
         format!("{}{path}", self.nodes[index].url())
     }
 
-    /// Creates a sequence through a node.
     #[track_caller]
     pub fn create_sequence(&self, index: usize, name: &str, definition: &Value) {
         let url = self.url(index, &format!("/v1/sequences/{name}"));
@@ -232,7 +218,6 @@ impl Cluster {
         })
     }
 
-    /// Some running node that is not the leader.
     pub fn follower(&self) -> usize {
         let leader = self.leader();
         (0..self.nodes.len())
@@ -241,9 +226,6 @@ impl Cluster {
     }
 
     /// Waits until these nodes have applied the same and show the same digest.
-    ///
-    /// # Panics
-    /// If their states differ, or if they never stand at the same entry.
     pub fn wait_same_state(&self, indices: &[usize]) {
         wait::until("all nodes at the same applied entry", READY, || {
             let mut seen = Vec::new();
@@ -282,9 +264,6 @@ impl Drop for Cluster {
 }
 
 /// An integer that JSON carries as a string or a number.
-///
-/// # Panics
-/// If it is neither.
 #[track_caller]
 pub fn integer(value: &Value) -> i64 {
     let text = value

@@ -24,7 +24,6 @@ const ANYTHING: char = '…';
 /// One damage and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
     pub damage: String,
     /// What the node prints, cut at what differs from case to case.
     pub words: Vec<String>,
@@ -32,16 +31,12 @@ pub struct Row {
     pub exit: Option<i32>,
     /// The word behind `code=`.
     pub code: Option<String>,
-    /// The test that shows it.
     pub test: String,
     /// The file of that test, as the document links it.
     pub file: String,
 }
 
 /// All entries.
-///
-/// # Panics
-/// If the document has none, or one that is not understood.
 pub fn rows() -> Vec<Row> {
     let path = workspace().join(DOCUMENT);
     let text = std::fs::read_to_string(path).expect("the reference of damage");
@@ -51,9 +46,6 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// The entry of a damage.
-///
-/// # Panics
-/// If there is none.
 pub fn row(damage: &str) -> Row {
     let mut rows = rows().into_iter();
     rows.find(|row| row.damage == damage)
@@ -119,9 +111,6 @@ impl Row {
     }
 
     /// The node ends by itself, and its last line is what the table says.
-    ///
-    /// # Panics
-    /// If anything differs.
     #[track_caller]
     pub fn ends(&self, node: &mut Node) {
         let status = node.exit_within(READY);
@@ -134,9 +123,6 @@ impl Row {
     }
 
     /// The node serves in spite of the damage, and one of its lines says of it what the table says.
-    ///
-    /// # Panics
-    /// If it does not say it.
     #[track_caller]
     pub fn is_healed(&self, said: &str) {
         assert_eq!((self.exit, self.code.as_ref()), (None, None), "{self:?}");
@@ -147,9 +133,6 @@ impl Row {
 }
 
 /// Flips one bit of a byte.
-///
-/// # Panics
-/// If the file is shorter.
 pub fn flip_bit(path: &Path, at: u64) {
     let file = std::fs::File::options().read(true).write(true).open(path);
     let file = file.expect("the file to damage");
@@ -160,9 +143,6 @@ pub fn flip_bit(path: &Path, at: u64) {
 }
 
 /// Flips a bit in the first byte of each place of a file that holds `text`; answers how many.
-///
-/// # Panics
-/// If it cannot be read.
 pub fn flip_text(path: &Path, text: &str) -> usize {
     let bytes = std::fs::read(path).expect("the file to damage");
     let places = bytes.windows(text.len()).enumerate();
@@ -175,9 +155,6 @@ pub fn flip_text(path: &Path, text: &str) -> usize {
 }
 
 /// The files of a folder whose names end like this, in order of their names.
-///
-/// # Panics
-/// If the folder cannot be read.
 pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     let paths = entries.map(|entry| entry.path());
@@ -190,9 +167,6 @@ pub fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
 
 /// Copies a folder with all that is below it, in the order of the names: so the log comes last, and
 /// a running node's copy is one that it might have left. Files that go meanwhile are left out.
-///
-/// # Panics
-/// If that fails.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder for the copy");
     let entries = std::fs::read_dir(from).expect("a folder").flatten();

@@ -133,35 +133,3 @@ fn all_traced(pid: Pid) -> bool {
         tracer.is_some_and(|tracer| tracer.trim() != "0")
     })
 }
-
-/// The processes whose parent is `pid`.
-pub fn children_of(pid: Pid) -> Vec<Pid> {
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|&process| {
-            parent_and_state(process)
-                .is_some_and(|(parent, _)| parent == pid.as_raw_nonzero().get())
-        })
-        .filter_map(Pid::from_raw)
-        .collect()
-}
-
-/// Whether a process runs: it exists and is not a zombie.
-pub fn runs(pid: Pid) -> bool {
-    parent_and_state(pid.as_raw_nonzero().get())
-        .is_some_and(|(_, state)| state != 'Z' && state != 'X')
-}
-
-fn parent_and_state(process: i32) -> Option<(i32, char)> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The command's name stands in brackets and may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let parent = fields.next()?.parse().ok()?;
-    Some((parent, state))
-}

@@ -16,7 +16,6 @@ impl At {
     }
 }
 
-/// The run's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeline(Instant);
 
@@ -26,7 +25,6 @@ impl Timeline {
         Self(Instant::now())
     }
 
-    /// The time.
     pub fn at(self) -> At {
         At(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
@@ -43,25 +41,20 @@ pub enum Outcome<T> {
     Refused(String),
 }
 
-/// One request and its outcome.
 #[derive(Debug, Clone)]
 pub struct Op<T> {
     /// The client, from zero.
     pub client: usize,
     /// The node that was asked, from zero.
     pub node: usize,
-    /// When the request was sent.
     pub call: At,
     /// When its answer or failure was seen.
     pub back: At,
-    /// How much was asked for.
     pub count: u64,
-    /// What the client was told.
     pub outcome: Outcome<T>,
 }
 
 impl<T> Op<T> {
-    /// The answer, if it was acknowledged.
     pub fn answer(&self) -> Option<&T> {
         match &self.outcome {
             Outcome::Ok(answer) => Some(answer),
@@ -73,14 +66,11 @@ impl<T> Op<T> {
 /// A run of consecutive numbers, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// The lowest number.
     pub first: i64,
-    /// The highest number.
     pub last: i64,
 }
 
 impl Run {
-    /// How many numbers it holds.
     pub fn count(self) -> u64 {
         self.first.abs_diff(self.last) + 1
     }
@@ -106,21 +96,17 @@ pub fn runs_of(numbers: impl IntoIterator<Item = i64>) -> Vec<Run> {
 pub struct Ids {
     /// The worker that the answer names.
     pub worker: u64,
-    /// The IDs.
     pub runs: Vec<Run>,
 }
 
 /// The answer to `next`: values in the order of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
-    /// The values.
     pub runs: Vec<Run>,
 }
 
-/// The answer to a creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// The sequence that is there now.
     pub name: String,
 }
 
@@ -135,7 +121,6 @@ pub fn doubt<T>(history: &mut [Op<T>], times: &[(At, At)]) {
     }
 }
 
-/// All requests of a run.
 pub type History<T> = Vec<Op<T>>;
 
 /// Counts of (acknowledged, unknown, refused) requests.

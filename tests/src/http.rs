@@ -33,14 +33,11 @@ fn client() -> Client {
         .expect("a client without TLS")
 }
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The HTTP status.
     pub status: u16,
     /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: String,
     /// From sending to the last byte.
     pub elapsed: Duration,
@@ -71,7 +68,6 @@ impl Reply {
         self.json()["retryable"].as_bool().unwrap_or(false)
     }
 
-    /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -80,9 +76,6 @@ impl Reply {
     }
 
     /// The answer itself, which a story expects to be a success.
-    ///
-    /// # Panics
-    /// If it is not of the 200s.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(
@@ -95,9 +88,6 @@ impl Reply {
     }
 
     /// The answer itself, which a story expects to be this refusal.
-    ///
-    /// # Panics
-    /// If it is another.
     #[track_caller]
     pub fn refused(self, status: u16, code: &str) -> Self {
         assert_eq!(
@@ -115,67 +105,49 @@ impl Reply {
     }
 }
 
-/// A request on its way.
 #[derive(Debug)]
 pub struct Request(RequestBuilder);
 
-/// GET.
 pub fn get(url: &str) -> Request {
     request("GET", url)
 }
 
-/// POST with an empty body.
 pub fn post(url: &str) -> Request {
     request("POST", url)
 }
 
 /// Any method.
-///
-/// # Panics
-/// If the method's name is none.
 pub fn request(method: &str, url: &str) -> Request {
     let method = Method::from_bytes(method.as_bytes()).expect("a method");
     Request(CLIENT.request(method, url))
 }
 
 impl Request {
-    /// Adds a header.
     pub fn header(self, name: &str, value: &str) -> Self {
         Self(self.0.header(name, value))
     }
 
-    /// Asks for JSON.
     pub fn accept_json(self) -> Self {
         self.header("accept", "application/json")
     }
 
-    /// Sends this body as JSON.
     pub fn json(self, body: &Value) -> Self {
         Self(self.0.json(body))
     }
 
-    /// Sends these bytes as they are.
     pub fn body(self, body: impl Into<String>) -> Self {
         Self(self.0.body(body.into()))
     }
 
-    /// Gives up after this time.
     pub fn patience(self, patience: Duration) -> Self {
         Self(self.0.timeout(patience))
     }
 
-    /// Sends it.
-    ///
-    /// # Errors
-    /// If no answer came.
     pub fn send(self) -> Result<Reply, Failure> {
         RUNTIME.block_on(answer(self.0))
     }
 
     /// Sends it, and reads the body without keeping it; how many bytes it had.
-    ///
-    /// # Panics
-    /// If the answer is not of the 200s or does not arrive whole.
     #[track_caller]
     pub fn length(self) -> u64 {
         RUNTIME.block_on(async {
@@ -190,9 +162,6 @@ impl Request {
     }
 
     /// Sends it to a node that the story expects to answer.
-    ///
-    /// # Panics
-    /// If no answer came.
     #[track_caller]
     pub fn reply(self) -> Reply {
         match self.send() {

@@ -15,32 +15,26 @@ use tokio::net::TcpStream;
 /// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// What is sent where.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// `HOST:PORT` of each server; connections are spread over them.
     pub addresses: Vec<String>,
-    /// The method.
     pub method: &'static str,
-    /// Path and query.
     pub path: String,
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
     /// Answers with status 200.
     pub answers: u64,
     /// Other answers, and connections that broke.
     pub failures: u64,
-    /// How long it ran.
     pub elapsed: Duration,
     /// Every latency in microseconds, in order of size.
     latencies_us: Vec<u32>,
 }
 
 impl Figures {
-    /// Answers per second.
     pub fn rate(&self) -> f64 {
         self.answers as f64 / self.elapsed.as_secs_f64()
     }
@@ -77,9 +71,6 @@ pub enum Pace {
 }
 
 /// Runs the load and blocks until it is over.
-///
-/// # Panics
-/// If no connection can be made.
 pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) -> Figures {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -127,9 +118,6 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
 /// blocks until all are answered. `next` gives method, path and a JSON body, then nothing.
 /// Answers how many were answered with a status of the 200s; what is refused as retryable is
 /// sent again.
-///
-/// # Panics
-/// If a connection cannot be made or breaks, or a request is refused for good.
 pub fn each(
     addresses: &[String],
     connections: usize,

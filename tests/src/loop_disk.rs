@@ -20,10 +20,8 @@ pub const ROOMY: u64 = 600 << 20;
 /// How long a file system may stay busy after the processes that used it have ended.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// What a disk is formatted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSystem {
-    /// XFS.
     Xfs,
     /// ext4 with its default options.
     Ext4,
@@ -32,7 +30,6 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// By its name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Xfs, Self::Ext4, Self::Tmpfs]
             .into_iter()
@@ -92,9 +89,6 @@ pub fn unavailable(kind: FileSystem) -> Option<String> {
 
 impl LoopDisk {
     /// Makes one of `bytes` in `folder`, empty and mounted.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn create(kind: FileSystem, bytes: u64, folder: &Path, name: &str) -> Self {
         Self::try_create(kind, bytes, folder, name).expect("a disk of its own")
     }
@@ -126,9 +120,6 @@ impl LoopDisk {
 
     /// Cuts its power: from here on nothing reaches it, and whoever uses it is told `EIO`. It is
     /// then to be unmounted; mounted again it holds what was synced.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn cut(&self, loss: Loss) {
         let command = match loss {
             Loss::All => "shutdown",
@@ -140,9 +131,6 @@ impl LoopDisk {
     }
 
     /// Unmounts it, which frees the loop device.
-    ///
-    /// # Panics
-    /// If somebody uses it still.
     pub fn unmount(&mut self) {
         let mut why = String::new();
         let done = wait::within(BUSY, || match run("umount", &[&self.mount_text()]) {
@@ -157,17 +145,11 @@ impl LoopDisk {
     }
 
     /// Mounts it again.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn mount(&mut self) {
         self.try_mount(&[]).expect("it mounts again");
     }
 
     /// Mounts it again for reading alone.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn mount_read_only(&mut self) {
         self.try_mount(&["ro"]).expect("it mounts for reading");
     }
@@ -193,9 +175,6 @@ impl LoopDisk {
 
     /// Fills it until no byte is left for anybody else; the room comes back when what is answered
     /// is dropped.
-    ///
-    /// # Panics
-    /// If it does not get full.
     pub fn fill(&self) -> Ballast {
         let ballast = Ballast(self.mount.join("ballast"));
         let mut file = File::create(&ballast.0).expect("a file");
@@ -213,9 +192,6 @@ impl LoopDisk {
 
     /// Freezes it: whoever writes waits, and cannot even be killed. It thaws when what is answered
     /// is dropped, and after `limit` whatever becomes of this process.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn freeze(&self, limit: Duration) -> Frozen {
         let mount = self.mount_text();
         // The timer is armed first. It is a process, which thaws too when this one ends: then its

@@ -9,9 +9,6 @@ use rustix::process::Pid;
 const EVERY: Duration = Duration::from_millis(20);
 
 /// Resident memory of a process, bytes.
-///
-/// # Panics
-/// If the process is gone.
 pub fn resident(pid: Pid) -> u64 {
     let path = format!("/proc/{}/status", pid.as_raw_nonzero());
     let status = std::fs::read_to_string(path).expect("the process runs");

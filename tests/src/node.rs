@@ -58,7 +58,6 @@ impl Node {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -73,7 +72,6 @@ impl Node {
         self.peer.address()
     }
 
-    /// Its data folder.
     pub fn data(&self) -> PathBuf {
         self.data.clone()
     }
@@ -104,21 +102,15 @@ impl Node {
         self.peers = peers.to_vec();
     }
 
-    /// Changes the configuration of the next start.
     pub fn set(&mut self, section: &str, key: &str, value: &str) {
         let keys = self.settings.entry(section.to_owned()).or_default();
         keys.insert(key.to_owned(), value.to_owned());
     }
 
-    /// Sets an environment variable for the next start.
     pub fn set_environment(&mut self, key: &str, value: &str) {
         self.environment.insert(key.to_owned(), value.to_owned());
     }
 
-    /// Writes the configuration file.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn write_config(&self) {
         let mut all = self.settings.clone();
         let mut put = |section: &str, key: &str, value: String| {
@@ -147,10 +139,6 @@ impl Node {
         std::fs::write(self.config(), text).expect("the configuration file");
     }
 
-    /// Starts the process; it need not be ready yet.
-    ///
-    /// # Panics
-    /// If it runs already or cannot be started.
     pub fn start(&mut self) {
         assert!(!self.is_running(), "{} runs already", self.name);
         self.write_config();
@@ -187,10 +175,6 @@ impl Node {
         self.child = Some(command.spawn().expect("seqd starts"));
     }
 
-    /// The running process's id.
-    ///
-    /// # Panics
-    /// If it does not run.
     pub fn pid(&self) -> Pid {
         let child = self.child.as_ref().expect("the node runs");
         Pid::from_child(child)
@@ -204,18 +188,11 @@ impl Node {
     }
 
     /// How the process ended by itself; `None` if it runs, or was ended before.
-    ///
-    /// # Panics
-    /// If the kernel does not tell.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let child = self.child.as_mut()?;
         child.try_wait().expect("an own child")
     }
 
-    /// Sends a signal.
-    ///
-    /// # Panics
-    /// If the process is gone.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("a signal to an own child");
     }
@@ -229,18 +206,12 @@ impl Node {
     }
 
     /// SIGTERM, and waits for the clean stop.
-    ///
-    /// # Panics
-    /// If it takes longer than promised.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.exit_within(CLEAN_STOP)
     }
 
     /// Waits until the process has ended by itself.
-    ///
-    /// # Panics
-    /// If it has not within `deadline`.
     pub fn exit_within(&mut self, deadline: Duration) -> ExitStatus {
         let child = self.child.as_mut().expect("the node runs");
         let status = wait::within(deadline, || child.try_wait().expect("an own child"));
@@ -255,7 +226,6 @@ impl Node {
         status
     }
 
-    /// Whether `/readyz` says 200.
     pub fn is_ready(&self) -> bool {
         let probe = http::get(&format!("{}/readyz", self.url())).patience(Duration::from_secs(1));
         probe.send().is_ok_and(|reply| reply.status == 200)
@@ -277,7 +247,6 @@ impl Node {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The last line of stderr.
     pub fn last_line(&self) -> String {
         self.stderr().lines().last().unwrap_or_default().to_owned()
     }

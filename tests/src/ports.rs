@@ -22,9 +22,6 @@ pub struct Port {
 
 impl Port {
     /// Finds one.
-    ///
-    /// # Panics
-    /// If there is none.
     pub fn free() -> Self {
         let span = HIGHEST - LOWEST;
         // Processes start at different places, so that they rarely meet.
@@ -47,12 +44,10 @@ impl Port {
         panic!("no free port between {LOWEST} and {HIGHEST}");
     }
 
-    /// Its number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// `127.0.0.1:PORT`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.number)
     }

@@ -34,41 +34,27 @@ const DISK_FAILED: Option<i32> = Some(10);
 /// In which order a process and its disk die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// The process first.
     Dead,
-    /// The disk first.
     Alive,
 }
 
-/// What happened in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Cuts of one node.
     pub single: usize,
-    /// Cuts of all nodes at once.
     pub of_all: usize,
     /// Cuts of a node that had not become ready again after the one before.
     pub while_starting: usize,
-    /// Strict values that were acknowledged.
     pub strict: u64,
-    /// Segment values that were acknowledged.
     pub segment: u64,
-    /// IDs that were acknowledged.
     pub ids: u64,
-    /// Creations that were acknowledged.
     pub created: u64,
-    /// Starts that found a torn tail.
     pub torn_tails: usize,
-    /// Starts that rebuilt their checkpoint.
     pub rebuilds: usize,
-    /// Snapshots taken.
     pub snapshots: usize,
-    /// The longest time from a start to ready.
     pub slowest_start: Duration,
 }
 
 impl Figures {
-    /// Adds those of another run.
     pub fn add(&mut self, other: &Self) {
         self.single += other.single;
         self.of_all += other.of_all;
@@ -145,9 +131,6 @@ impl PowerRun {
     }
 
     /// Founds the cluster; its power is cut at some moment of it.
-    ///
-    /// # Errors
-    /// If it does not come up afterwards.
     pub fn found(&mut self) -> Result<(), Violation> {
         self.cluster.start_all();
         std::thread::sleep(Duration::from_millis(self.random.below(900)));
@@ -161,16 +144,12 @@ impl PowerRun {
         Ok(())
     }
 
-    /// What happened so far.
     pub fn figures(&self) -> Figures {
         self.figures
     }
 
     /// Cuts `count` times under one continuous load, every `all_every`th time all nodes at once,
     /// and judges what clients were told.
-    ///
-    /// # Errors
-    /// What does not hold.
     pub fn round(&mut self, count: usize, all_every: usize) -> Result<(), Violation> {
         self.begin_load();
         for number in 1..=count {
@@ -205,9 +184,6 @@ impl PowerRun {
     }
 
     /// Cuts the power of these nodes at once and starts them again.
-    ///
-    /// # Errors
-    /// If one of them had ended by itself before.
     pub fn cut(&mut self, victims: &[usize]) -> Result<(), Violation> {
         for &victim in victims {
             self.check_running(victim)?;
@@ -277,7 +253,6 @@ impl PowerRun {
         Err(violation("every node opens", detail))
     }
 
-    /// Waits until every node is ready.
     fn settle(&mut self) -> Result<(), Violation> {
         let begin = Instant::now();
         for index in 0..3 {

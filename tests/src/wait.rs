@@ -20,9 +20,6 @@ pub fn within<T>(deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> Op
 }
 
 /// Probes until `probe` gives a value.
-///
-/// # Panics
-/// When `deadline` passes first; the message says `what` was waited for.
 pub fn until<T>(what: &str, deadline: Duration, probe: impl FnMut() -> Option<T>) -> T {
     within(deadline, probe).unwrap_or_else(|| panic!("not within {deadline:?}: {what}"))
 }

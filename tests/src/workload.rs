@@ -17,7 +17,6 @@ use crate::http::{self, Failure, Reply, Request};
 /// The pause after a refusal: a node that is down or without a leader is not hammered.
 const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 
-/// Which nodes a client asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// Always the same one: client number modulo nodes.
@@ -29,19 +28,14 @@ pub enum Route {
 /// How many clients ask which nodes, and for how much at a time.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The base addresses.
     pub urls: Vec<String>,
-    /// How many clients.
     pub clients: usize,
-    /// How they choose a node.
     pub route: Route,
-    /// How much one request asks for.
     pub count: u64,
     /// A pause after each answer, to leave the processor to what is measured; mostly zero.
     pub pause: Duration,
 }
 
-/// A running load.
 #[derive(Debug)]
 pub struct Workload<T> {
     stop: Arc<AtomicBool>,
@@ -83,15 +77,11 @@ impl Workload<Created> {
 }
 
 impl<T> Workload<T> {
-    /// How many requests were acknowledged so far.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
     /// Waits until `more` further requests were acknowledged.
-    ///
-    /// # Panics
-    /// If that takes longer than `deadline`.
     pub fn wait_for(&self, more: usize, deadline: Duration) {
         let goal = self.acknowledged() + more;
         crate::wait::until("further acknowledgements", deadline, || {
@@ -100,9 +90,6 @@ impl<T> Workload<T> {
     }
 
     /// Lets every client finish its request and gives the history.
-    ///
-    /// # Panics
-    /// If a client panicked.
     pub fn finish(self) -> History<T> {
         self.stop.store(true, Ordering::Relaxed);
         let clients = self.clients.into_iter();

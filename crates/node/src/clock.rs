@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use seqd_idgen::{WallClock, WallMs};
 
-/// The wall clock of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsClock;
 

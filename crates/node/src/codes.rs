@@ -27,16 +27,11 @@ pub(crate) fn of_snapshot(error: &SnapshotError) -> ErrorCode {
     }
 }
 
-/// What was asked of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A learner joins.
     Add,
-    /// A learner gets a vote.
     Promote,
-    /// A member goes for good.
     Remove,
-    /// Another voter leads.
     MoveLeader,
 }
 
@@ -56,7 +51,6 @@ pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
     }
 }
 
-/// A command that the state machine refused.
 pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
     match refusal {
         Refusal::Text(TextRefusal::InvalidText { .. }) => ErrorCode::InvalidArgument,

@@ -122,7 +122,6 @@ impl Metrics {
         self
     }
 
-    /// Counts values given to a client.
     pub(crate) fn allocated(&self, sequence: &str, count: u64) {
         let label = {
             let mut known = self
@@ -144,19 +143,16 @@ impl Metrics {
         self.allocated.get_or_create(&label).inc_by(count);
     }
 
-    /// Counts a refill and how long it took.
     pub(crate) fn refilled(&self, is_granted: bool, took: Duration) {
         let result = if is_granted { "granted" } else { "failed" };
         self.refills.get_or_create(&ResultLabel { result }).inc();
         self.refill_duration.observe(took.as_secs_f64());
     }
 
-    /// Counts values that were granted and thrown away.
     pub(crate) fn abandoned(&self, count: u64) {
         self.abandoned.inc_by(count);
     }
 
-    /// All metrics as text, with what was read for this scrape.
     pub(crate) fn text(&self, scrape: Scrape) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(16 * 1024);
         encode_registry(&mut text, &self.registry)?;

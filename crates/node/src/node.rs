@@ -42,7 +42,6 @@ const GIVE_BACK: Duration = Duration::from_secs(2);
 /// wherever it is awaited.
 pub type Step<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A running node.
 pub struct Node {
     raft: Raft,
     clock: Arc<ClockWatch>,
@@ -195,7 +194,6 @@ impl Node {
         self.addr
     }
 
-    /// This node's name.
     pub fn name(&self) -> &str {
         self.services.node()
     }
@@ -277,7 +275,6 @@ fn default_layout(raft: &Raft) -> Result<Layout, Stop> {
         .ok_or_else(|| Stop::invariant("the default layout is missing".to_owned()))
 }
 
-/// Eight random bytes.
 fn draw() -> Result<u64, Stop> {
     getrandom::u64().map_err(|error| Stop::invariant(format!("no random bytes: {error}")))
 }

@@ -14,7 +14,6 @@ use crate::config::Config;
 
 /// The outside of a node. Monotonic time is tokio's, which a test can pause.
 pub struct Ports {
-    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The disk that the data folder is on.
     pub disk: Arc<dyn Disk>,

@@ -21,7 +21,6 @@ pub(crate) struct Progress {
     pub(crate) others: Vec<OtherMember>,
 }
 
-/// Another member, as this node last heard of it.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherMember {
     pub(crate) name: String,
@@ -31,13 +30,11 @@ pub(crate) struct OtherMember {
 
 /// The replicated state and the way to change it.
 pub(crate) trait Replica: Send + Sync {
-    /// Proposes commands; one outcome for each.
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>>;
 
     /// Returns once this node's state holds all that was acknowledged anywhere before the call.
     fn read(&self, deadline: Instant) -> Answer<'_, ()>;
 
-    /// How far the members have come.
     fn progress(&self) -> Progress;
 
     /// Shows the applied state of this node. Keep it short: it holds a lock.

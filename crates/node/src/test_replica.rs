@@ -45,7 +45,6 @@ impl WallClock for TestClock {
 /// A founded cluster of one registered node.
 pub(crate) struct TestReplica {
     state: Mutex<State>,
-    /// The leader's clock.
     pub(crate) clock: Arc<TestClock>,
     started: Instant,
     pub(crate) has_quorum: AtomicBool,

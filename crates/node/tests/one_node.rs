@@ -128,210 +128,6 @@ impl Story {
 }
 
 #[tokio::test]
-async fn ids_come_as_text_and_as_json_from_any_form_of_asking() {
-    let folder = tempfile::tempdir().unwrap();
-    let story = start_ready(folder.path()).await;
-    let response = story.get("/v1/id").await;
-    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
-    assert_eq!(header("seqd-node"), "n1");
-    assert_eq!(header("cache-control"), "no-store");
-    assert!(!header("x-request-id").is_empty());
-    let first: u64 = response.text().await.unwrap().trim_end().parse().unwrap();
-
-    let (status, body) = story.json(Method::POST, "/v1/ids?count=5000", None).await;
-    assert_eq!(
-        (status, body["node"].as_str(), body["layout"].as_str()),
-        (200, Some("n1"), Some("default"))
-    );
-    let ids = body["ids"].as_array().unwrap().iter();
-    let ids: Vec<u64> = ids
-        .map(|id| id.as_str().unwrap().parse().unwrap())
-        .collect();
-    assert!(first < ids[0] && ids.windows(2).all(|pair| pair[0] < pair[1]));
-
-    let (_, parts) = story
-        .json(Method::GET, &format!("/v1/ids/{first}"), None)
-        .await;
-    assert_eq!(
-        (parts["id"].as_str(), parts["holder"]["node"].as_str()),
-        (Some(&*first.to_string()), Some("n1"))
-    );
-    let hex = story
-        .get("/v1/id?format=hex&pad=20&id_prefix=x-")
-        .await
-        .text()
-        .await
-        .unwrap();
-    assert!(hex.starts_with("x-0000") && hex.len() == 23, "{hex}");
-    let (_, small) = story
-        .json(Method::GET, "/v1/ids?layout=js53&numeric=1", None)
-        .await;
-    assert!(small["ids"][0].is_u64(), "{small}");
-    let uuids = story
-        .get("/v1/uuids?count=100")
-        .await
-        .json::<Value>()
-        .await
-        .unwrap();
-    let uuids: Vec<&str> = uuids["uuids"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|uuid| uuid.as_str().unwrap())
-        .collect();
-    assert!(uuids.len() == 100 && uuids.is_sorted());
-    story.node.stop().await;
-}
-
-/// Requests that are refused, each with the status and the code that it meets.
-#[rustfmt::skip]
-fn refused() -> Vec<(Method, &'static str, Option<Value>, u64, &'static str)> {
-    vec![
-        (Method::GET, "/v1/nothing", None, 404, "not-found"),
-        (Method::GET, "/v1/ids?count=0", None, 400, "invalid-argument"),
-        (Method::GET, "/v1/ids?count=10001", None, 400, "count-too-large"),
-        (Method::GET, "/v1/ids?cuont=1", None, 400, "unknown-field"),
-        (Method::GET, "/v1/id?count=1", None, 400, "unknown-field"),
-        (Method::GET, "/v1/id?layout=nope", None, 404, "not-found"),
-        (Method::GET, "/v1/id?pad=3", None, 400, "invalid-argument"),
-        (Method::GET, "/v1/id?numeric=1", None, 400, "invalid-argument"),
-        (Method::GET, "/v1/id?layout=uid-generator", None, 409, "layout-exhausted"),
-        (Method::DELETE, "/v1/id", None, 405, "method-not-allowed"),
-        (Method::POST, "/v1/sequences/none/next", None, 404, "not-found"),
-        (Method::POST, "/v1/sequences/-x/next", None, 400, "invalid-argument"),
-        (Method::PUT, "/v1/sequences/a", Some(json!({"mod": "strict"})), 400, "unknown-field"),
-        (Method::PUT, "/v1/sequences/a", Some(json!({"increment": 0})), 400, "invalid-argument"),
-        (Method::GET, "/v1/workers?limit=0", None, 400, "invalid-argument"),
-        (Method::GET, "/problems/nope", None, 404, "not-found"),
-        (Method::DELETE, "/v1/cluster/members/n9", None, 404, "not-found"),
-        (Method::PATCH, "/v1/sequences/a", Some(json!({})), 405, "method-not-allowed"),
-        (Method::POST, "/v1/locks/a/acquire", None, 404, "not-found"),
-        (Method::GET, "/v1/id?timeout_ms=0", None, 400, "invalid-argument"),
-        (Method::POST, "/v1/ids?count=1", Some(json!({"count": 1})), 400, "invalid-argument"),
-    ]
-}
-
-#[tokio::test]
-async fn refusals_are_problems_with_the_published_codes() {
-    let folder = tempfile::tempdir().unwrap();
-    let story = start_ready(folder.path()).await;
-    for (method, path, body, status, code) in refused() {
-        let response = story.send(method.clone(), path, body).await;
-        assert_eq!(
-            response.headers()["content-type"],
-            "application/problem+json",
-            "{path}"
-        );
-        assert!(response.headers().contains_key("x-request-id"));
-        let problem: Value = response.json().await.unwrap();
-        assert_eq!(
-            (problem["status"].as_u64(), problem["code"].as_str()),
-            (Some(status), Some(code)),
-            "{method} {path}: {problem}"
-        );
-    }
-    let head = story.send(Method::HEAD, "/v1/id", None).await;
-    assert_eq!(
-        (
-            head.status().as_u16(),
-            head.headers()["allow"].to_str().unwrap()
-        ),
-        (405, "GET, POST")
-    );
-    assert_eq!(story.send(Method::HEAD, "/livez", None).await.status(), 200);
-    let missing = story
-        .json(Method::POST, "/v1/sequences/none/next", None)
-        .await
-        .1;
-    assert_eq!(missing["hint"], "seqd seq create none");
-    story.node.stop().await;
-}
-
-#[tokio::test]
-async fn sequences_of_both_modes_count_from_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let story = start_ready(folder.path()).await;
-    let strict = json!({"mode": "strict", "max": "100"});
-    let path = "/v1/sequences/strict";
-    assert_eq!(
-        story.json(Method::PUT, path, Some(strict.clone())).await.0,
-        201
-    );
-    assert_eq!(story.json(Method::PUT, path, Some(strict)).await.0, 200);
-    let other = story
-        .json(Method::PUT, path, Some(json!({"mode": "strict"})))
-        .await;
-    assert_eq!(
-        (other.0, other.1["code"].as_str()),
-        (409, Some("already-exists"))
-    );
-    assert_eq!(story.next("strict", 3).await, [1, 2, 3]);
-
-    assert_eq!(
-        story.json(Method::PUT, "/v1/sequences/fast", None).await.0,
-        201
-    );
-    assert_eq!(
-        story.next("fast", 250).await,
-        (1..=250).collect::<Vec<i64>>()
-    );
-    let body = Some(json!({"to": "5000"}));
-    let (status, advanced) = story
-        .json(Method::POST, "/v1/sequences/fast/advance", body)
-        .await;
-    assert_eq!(
-        (status, advanced["next"].as_str()),
-        (200, Some("5000")),
-        "{advanced}"
-    );
-    assert_eq!(story.next("fast", 1).await, [5000]);
-    let back = story
-        .json(
-            Method::POST,
-            "/v1/sequences/fast/advance",
-            Some(json!({"to": 7})),
-        )
-        .await;
-    assert_eq!(
-        (back.0, back.1["code"].as_str()),
-        (409, Some("would-go-backwards"))
-    );
-
-    let response = story.get(path).await;
-    let etag = response.headers()["etag"].to_str().unwrap().to_owned();
-    let shown: Value = response.json().await.unwrap();
-    assert_eq!(
-        (shown["next"].as_str(), shown["remaining"].as_str()),
-        (Some("4"), Some("97")),
-        "{shown}"
-    );
-    let delete = |tag: String| {
-        story
-            .client
-            .delete(format!("{}{path}", story.url))
-            .header("if-match", tag)
-            .send()
-    };
-    assert_eq!(delete("\"999\"".to_owned()).await.unwrap().status(), 412);
-    assert_eq!(delete(etag).await.unwrap().status(), 200);
-    assert_eq!(story.get(path).await.status(), 404);
-    let list = story
-        .get("/v1/sequences")
-        .await
-        .json::<Value>()
-        .await
-        .unwrap();
-    assert_eq!(
-        (
-            list["items"][0]["name"].as_str(),
-            list["items"].as_array().unwrap().len()
-        ),
-        (Some("fast"), 1)
-    );
-    story.node.stop().await;
-}
-
-#[tokio::test]
 async fn a_clean_stop_gives_tails_and_workers_back() {
     let folder = tempfile::tempdir().unwrap();
     let story = start_ready(folder.path()).await;
@@ -455,6 +251,15 @@ async fn a_node_tells_how_it_is() {
             "{line}\n{metrics}"
         );
     }
+    for name in [
+        "seqd_raft_fsync_duration_seconds_count",
+        "seqd_build_info{",
+        "seqd_worker_id{",
+    ] {
+        assert!(metrics.contains(name), "{name} is missing");
+    }
+    let (_, version) = story.json(Method::GET, "/version", None).await;
+    assert!(version["version"].is_string(), "{version}");
     assert!(
         story
             .get("/v1/config")

@@ -17,12 +17,9 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session::Session;
 
-/// What was saved.
 pub(crate) struct Saved {
     pub(crate) report: SnapshotReport,
-    /// The node that sent it.
     pub(crate) node: String,
-    /// The checksum of the file's bytes.
     pub(crate) sha256: String,
 }
 

@@ -22,7 +22,6 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// One line about a member.
 pub(crate) fn member(member: &MemberReport) -> String {
     let role = if member.voter { "voter" } else { "learner" };
     let MemberReport {

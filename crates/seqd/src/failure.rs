@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 
 use crate::format::Format;
 
-/// Why a command failed.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) exit: u8,

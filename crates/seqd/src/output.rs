@@ -46,13 +46,11 @@ impl Report {
         self
     }
 
-    /// The columns of the table.
     pub(crate) fn with_columns(mut self, columns: &[&'static str]) -> Self {
         self.columns = columns.to_vec();
         self
     }
 
-    /// One row of the table.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
@@ -95,7 +93,6 @@ impl Report {
         }
     }
 
-    /// Writes it to stdout.
     pub(crate) fn print(&self, format: Format) -> Result<(), Failure> {
         write_stdout(&self.text(format))
     }

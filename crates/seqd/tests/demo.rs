@@ -161,7 +161,7 @@ fn left_in(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap();
     names
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.starts_with("seqd-demo."))
+        .filter(|name| name != "stdout")
         .collect()
 }
 
@@ -196,9 +196,14 @@ fn three_nodes_serve_a_killed_one_is_told_and_nothing_stays() {
     demo.until("n2 was killed (signal 9)");
     let nodes = children(demo.process.id());
     assert_eq!(nodes.len(), 2);
+    let addresses = demo.addresses();
+    let serves = |address: &&String| seqd(address, &["id"]).status.success();
+    assert_eq!(addresses.iter().filter(serves).count(), 2);
+    assert!(demo.process.try_wait().unwrap().is_none());
     assert_eq!(left_in(demo.folder.path()).len(), 1);
 
-    demo.signal(Signal::TERM);
+    // A terminal sends SIGINT to the whole group; the demo alone is enough.
+    demo.signal(Signal::INT);
     assert_eq!(demo.exit_code(), Some(0));
     assert!(nodes.iter().all(|pid| test_kill_process(*pid).is_err()));
     assert!(left_in(demo.folder.path()).is_empty());
@@ -247,7 +252,7 @@ fn a_kept_folder_goes_on_where_it_was() {
     assert_eq!(demo.addresses(), first);
     assert_eq!(next(&demo), "2\n");
     assert!(demo.text().contains("(kept)"));
-    demo.signal(Signal::INT);
+    demo.signal(Signal::TERM);
     assert_eq!(demo.exit_code(), Some(0));
     assert!(kept.path().join("n1").is_dir());
 }

@@ -7,9 +7,6 @@ use crate::history::{Op, Values};
 
 /// Checks a history of `next` on one segment sequence with values in `min..=max`; answers how many
 /// values were acknowledged.
-///
-/// # Errors
-/// A value outside of the sequence or told twice.
 pub fn segments(history: &[Op<Values>], min: i64, max: i64) -> Result<u64, Violation> {
     for op in history {
         for run in op.answer().iter().flat_map(|values| values.runs.iter()) {

@@ -17,9 +17,6 @@ struct Answer<'a> {
 }
 
 /// Checks the IDs of each worker.
-///
-/// # Errors
-/// The first answer that does not lie above one seen before it was asked for.
 pub fn ids_per_worker(history: &[Op<Ids>]) -> Result<(), Violation> {
     check(history.iter().filter_map(|op| {
         let ids = op.answer()?;
@@ -35,9 +32,6 @@ pub fn ids_per_worker(history: &[Op<Ids>]) -> Result<(), Violation> {
 }
 
 /// Checks the values that each node told: a segment sequence increases per node.
-///
-/// # Errors
-/// The first answer that does not lie above one seen before it was asked for.
 pub fn values_per_node(history: &[Op<Values>]) -> Result<(), Violation> {
     check(history.iter().filter_map(|op| {
         let values = op.answer()?;

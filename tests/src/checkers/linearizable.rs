@@ -11,9 +11,6 @@ use crate::history::{At, Op, Run, Values};
 
 /// Checks a history of `next` on one strict sequence with a positive increment; answers how many
 /// values were acknowledged.
-///
-/// # Errors
-/// Two answers that share a value, or whose order contradicts real time.
 pub fn strict(history: &[Op<Values>]) -> Result<u64, Violation> {
     let count = unique::values(history)?;
     let mut granted: Vec<(Run, At, At)> = Vec::new();

@@ -8,10 +8,6 @@ use crate::history::{Created, Op, Outcome, Values};
 
 /// Checks a strict sequence with increment 1 that began at `first`, against the value that a
 /// request after the whole history was given.
-///
-/// # Errors
-/// If that value is not above every acknowledged one, or if more values are missing than the
-/// unknown requests asked for.
 pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Violation> {
     let highest = history
         .iter()
@@ -43,9 +39,6 @@ pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Viola
 
 /// Checks that every sequence whose creation was acknowledged is among those that are there;
 /// answers how many were acknowledged.
-///
-/// # Errors
-/// The first that is missing.
 pub fn created(history: &[Op<Created>], there: &BTreeSet<String>) -> Result<u64, Violation> {
     let mut count = 0;
     for answer in history.iter().filter_map(Op::answer) {

@@ -15,9 +15,7 @@ use std::fmt;
 /// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
     pub invariant: &'static str,
-    /// What was seen.
     pub detail: String,
 }
 

@@ -18,9 +18,6 @@ pub fn longest_of_all<T>(history: &[Op<T>], from: At, to: At) -> (Duration, At) 
 }
 
 /// Checks that `node` did not pause longer than `limit` between `from` and `to`.
-///
-/// # Errors
-/// The pause.
 pub fn check_node<T>(
     history: &[Op<T>],
     node: usize,
@@ -35,9 +32,6 @@ pub fn check_node<T>(
 }
 
 /// Checks that the service as a whole did not pause longer than `limit` between `from` and `to`.
-///
-/// # Errors
-/// The pause.
 pub fn check_all<T>(
     history: &[Op<T>],
     (from, to): (At, At),

@@ -7,9 +7,6 @@ use super::Violation;
 use crate::history::{Ids, Op, Run, Values};
 
 /// Checks the IDs of a history; answers how many there are.
-///
-/// # Errors
-/// The first two overlapping runs.
 pub fn ids(history: &[Op<Ids>]) -> Result<u64, Violation> {
     check(
         history
@@ -20,9 +17,6 @@ pub fn ids(history: &[Op<Ids>]) -> Result<u64, Violation> {
 }
 
 /// Checks the values of a history; answers how many there are.
-///
-/// # Errors
-/// The first two overlapping runs.
 pub fn values(history: &[Op<Values>]) -> Result<u64, Violation> {
     check(
         history
@@ -33,9 +27,6 @@ pub fn values(history: &[Op<Values>]) -> Result<u64, Violation> {
 }
 
 /// Checks runs in any order; answers how many numbers they hold.
-///
-/// # Errors
-/// The first two that overlap.
 pub fn check(runs: impl IntoIterator<Item = Run>) -> Result<u64, Violation> {
     let mut runs: Vec<Run> = runs.into_iter().collect();
     runs.sort_unstable();

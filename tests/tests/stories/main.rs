@@ -17,7 +17,6 @@ mod cluster;
 mod copies;
 mod damaged_log;
 mod damaged_snapshots;
-mod demo;
 mod failing_disk;
 mod folders;
 mod golden;

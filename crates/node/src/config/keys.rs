@@ -17,15 +17,12 @@ use super::values::{ConfigError, Given, Origin, Values};
 /// How a key's value is written in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A quoted text.
     Text,
-    /// An integer.
     Number,
     /// A list of texts; comma-separated in flags, variables and defaults.
     List,
 }
 
-/// One configuration key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// `section.name`, as in the file.
@@ -51,7 +48,6 @@ impl Key {
     }
 }
 
-/// The key of that name.
 pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
@@ -106,7 +102,6 @@ macro_rules! table {
             pub struct $Section { $(#[doc = $help] pub $key: $type,)* }
         )*
 
-        /// The configuration of a node.
         #[derive(Clone, Debug)]
         pub struct Config {
             $(#[doc = concat!("`[", stringify!($section), "]`")] pub $section: $Section,)*

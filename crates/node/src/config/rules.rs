@@ -73,7 +73,6 @@ pub(super) fn duration(given: &Given, range: RangeInclusive<u64>) -> Checked<Dur
         })
 }
 
-/// Two durations, the first the shorter.
 pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
     let items: Vec<&str> = given.items().collect();
     let [min, max] = items.as_slice() else {

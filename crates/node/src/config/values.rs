@@ -9,11 +9,8 @@ pub enum Origin {
     Default,
     /// Computed from other keys.
     Derived,
-    /// A configuration file.
     File(String),
-    /// An environment variable.
     Variable(String),
-    /// A command-line flag.
     Flag(String),
 }
 
@@ -37,7 +34,6 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// The items of a list.
     pub(super) fn items(&self) -> impl Iterator<Item = &str> {
         let items = self.text.split(',').map(str::trim);
         items.filter(|item| !item.is_empty())

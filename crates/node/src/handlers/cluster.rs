@@ -8,18 +8,15 @@ use seqd_api::{NoFields, Problem};
 use crate::http::{Request, Response};
 use crate::services::Services;
 
-/// `GET /v1/cluster`
 pub(super) async fn show(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     Response::json(&node.cluster.show())
 }
 
-/// `GET /v1/cluster/members`
 pub(super) async fn members(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.cluster.members(&request.decode()?)?)
 }
 
-/// `POST /v1/cluster/members`
 pub(super) async fn add(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let added = node
         .cluster
@@ -28,21 +25,18 @@ pub(super) async fn add(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(Response::json(&added)?.with_status(StatusCode::CREATED))
 }
 
-/// `POST /v1/cluster/members/{name}/promote`
 pub(super) async fn promote(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let promoted = node.cluster.promote(request.name(), request.deadline);
     Response::json(&promoted.await?)
 }
 
-/// `DELETE /v1/cluster/members/{name}`
 pub(super) async fn remove(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let removed = node.cluster.remove(request.name(), request.deadline);
     Response::json(&removed.await?)
 }
 
-/// `POST /v1/cluster/leader`
 pub(super) async fn move_leader(
     node: Arc<Services>,
     request: Request,

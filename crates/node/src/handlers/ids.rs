@@ -15,7 +15,6 @@ use crate::services::Services;
 /// Integers up to this many bits are exact as JavaScript numbers.
 const NUMERIC_BITS: u32 = 53;
 
-/// How the caller wants its IDs.
 struct Wanted {
     minter: Arc<Minter>,
     /// `None` is plain decimal, which needs no allocation per ID.
@@ -62,7 +61,6 @@ impl Wanted {
         })
     }
 
-    /// One ID as text.
     fn render(&self, id: u64) -> Result<String, Problem> {
         match &self.text {
             None => Ok(id.to_string()),
@@ -86,7 +84,6 @@ fn refused(error: FormatError) -> Problem {
     invalid(error.to_string())
 }
 
-/// `/v1/id`
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = Wanted::read(&node, &request)?;
     no_count(wanted.count, "/v1/ids", IdQuery::FIELDS)?;
@@ -109,7 +106,6 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
     })
 }
 
-/// `/v1/ids`
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = Wanted::read(&node, &request)?;
     let (minter, count) = (&wanted.minter, wanted.count);
@@ -171,7 +167,6 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// `/v1/ids/{id}`
 pub(super) async fn parts(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.ids.parts(request.name(), &request.decode()?)?)
 }

@@ -7,12 +7,10 @@ use seqd_api::{NoFields, Problem};
 use crate::http::{Request, Response};
 use crate::services::Services;
 
-/// `GET /v1/layouts`
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.layouts.list(&request.decode()?)?)
 }
 
-/// `GET /v1/layouts/{name}`
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     Response::json(&node.layouts.get(request.name())?)

@@ -21,7 +21,6 @@ pub(super) async fn livez(_: Arc<Services>, request: Request) -> Result<Response
     }
 }
 
-/// `/readyz`
 pub(super) async fn readyz(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: ReadyQuery = request.decode()?;
     let readiness = match query.for_what.as_deref() {
@@ -61,7 +60,6 @@ fn shown(check: &services::Check) -> Check {
     }
 }
 
-/// `/metrics`
 pub(super) async fn metrics(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let text = node.metrics.text();
@@ -69,7 +67,6 @@ pub(super) async fn metrics(node: Arc<Services>, request: Request) -> Result<Res
         .map_err(|error| internal(&error))
 }
 
-/// `/version`
 pub(super) async fn version(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let version = env!("CARGO_PKG_VERSION").to_owned();

@@ -8,7 +8,6 @@ use super::problems::invalid;
 use crate::http::{Request, Response};
 use crate::services::{Services, sequence_name};
 
-/// `POST /v1/sequences/{name}/segments`
 pub(super) async fn grant(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
     let name = sequence_name(request.name())?;
@@ -16,7 +15,6 @@ pub(super) async fn grant(node: Arc<Services>, request: Request) -> Result<Respo
     Response::json(&grant.await?)
 }
 
-/// `DELETE /v1/sequences/{name}/segments/{grant}`
 pub(super) async fn give_back(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let unused = request.decode()?;
     let name = sequence_name(request.name())?;

@@ -9,12 +9,10 @@ use seqd_api::{DeleteSequenceQuery, ErrorCode, GetSequenceQuery, NextRequest, Pr
 use crate::http::{Media, Request, Response};
 use crate::services::{Services, sequence_name};
 
-/// `GET /v1/sequences`
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.sequences.list(&request.decode()?)?)
 }
 
-/// `GET /v1/sequences/{name}`
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: GetSequenceQuery = request.decode()?;
     let stale = query.stale.unwrap_or(false);
@@ -24,7 +22,6 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(Response::json(&sequence)?.with_etag(sequence.revision))
 }
 
-/// `PUT /v1/sequences/{name}`
 pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let spec = request.decode()?;
     let name = sequence_name(request.name())?;
@@ -39,7 +36,6 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
         .with_etag(created.revision))
 }
 
-/// `DELETE /v1/sequences/{name}`
 pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let DeleteSequenceQuery {} = request.decode()?;
     let name = sequence_name(request.name())?;
@@ -68,7 +64,6 @@ fn if_match(request: &Request) -> Result<Option<u64>, Problem> {
     })
 }
 
-/// `POST /v1/sequences/{name}/advance`
 pub(super) async fn advance(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
     let name = sequence_name(request.name())?;
@@ -76,7 +71,6 @@ pub(super) async fn advance(node: Arc<Services>, request: Request) -> Result<Res
     Response::json(&advanced.await?)
 }
 
-/// `POST /v1/sequences/{name}/next`
 pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted: NextRequest = request.decode()?;
     let name = sequence_name(request.name())?;

@@ -16,7 +16,6 @@ use super::problems;
 use crate::http::{Request, Response};
 use crate::services::Services;
 
-/// `GET /v1/cluster/snapshot`
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: SnapshotQuery = request.decode()?;
     let stale = query.stale.unwrap_or(false);

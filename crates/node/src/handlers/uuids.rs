@@ -8,7 +8,6 @@ use super::no_count;
 use crate::http::{Media, Request, Response};
 use crate::services::Services;
 
-/// `/v1/uuid`
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: UuidQuery = request.decode()?;
     no_count(query.count, "/v1/uuids", UuidQuery::FIELDS)?;
@@ -20,7 +19,6 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
     Response::json(&Uuid { uuid })
 }
 
-/// `/v1/uuids`
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: UuidQuery = request.decode()?;
     let uuids = node.uuids.make(query.version, query.count)?;

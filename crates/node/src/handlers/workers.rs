@@ -7,7 +7,6 @@ use seqd_api::Problem;
 use crate::http::{Request, Response};
 use crate::services::Services;
 
-/// `GET /v1/workers`
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.workers.list(&request.decode()?)?)
 }

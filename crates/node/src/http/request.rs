@@ -18,7 +18,6 @@ use super::negotiate::Media;
 /// A body of 64 KiB that takes longer is not worth its connection.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest time that a caller may ask for.
 const MAX_TIMEOUT_MS: u64 = 30_000;
 
 /// A request as its handler sees it.
@@ -30,7 +29,6 @@ pub(crate) struct Request {
     pub(crate) query: Vec<(String, String)>,
     /// The body; empty stands for the defaults.
     pub(crate) body: Bytes,
-    /// The headers.
     pub(crate) headers: HeaderMap,
     /// Until when it has to be answered.
     pub(crate) deadline: Instant,

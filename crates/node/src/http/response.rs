@@ -17,7 +17,6 @@ const METRICS: HeaderValue =
 const BYTES: HeaderValue = HeaderValue::from_static(SNAPSHOT_CONTENT_TYPE);
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// What a handler answers.
 #[derive(Debug)]
 pub(crate) struct Response {
     status: StatusCode,
@@ -45,7 +44,6 @@ impl Response {
         Response::new(StatusCode::OK, TEXT, body)
     }
 
-    /// A value as JSON.
     pub(crate) fn json(value: &impl Serialize) -> Result<Response, Problem> {
         let bytes = serde_json::to_vec(value)
             .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
@@ -64,7 +62,6 @@ impl Response {
         response
     }
 
-    /// The metrics' text.
     pub(crate) fn metrics(body: String) -> Response {
         Response::new(StatusCode::OK, METRICS, body)
     }
@@ -80,7 +77,6 @@ impl Response {
         )
     }
 
-    /// The same with another status.
     pub(crate) fn with_status(mut self, status: StatusCode) -> Response {
         self.status = status;
         self

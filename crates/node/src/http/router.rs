@@ -25,10 +25,8 @@ use crate::metrics::HttpMetrics;
 /// This node's cluster; called only for a request that names one.
 pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// What every entry shares.
 pub(crate) struct Context {
     request_ids: RequestIds,
-    /// This node's name.
     node: HeaderValue,
     /// How long a request may take whose caller names no time.
     timeout: Duration,

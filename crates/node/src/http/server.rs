@@ -25,7 +25,6 @@ const LIMITS: HttpLimits = HttpLimits {
     head_wait: Some(Duration::from_secs(100)),
 };
 
-/// The running server.
 #[derive(Debug)]
 pub(crate) struct Server {
     stop: watch::Sender<Option<Duration>>,
@@ -56,7 +55,6 @@ impl Server {
         Ok(Server { stop, task, addr })
     }
 
-    /// Where it listens.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }

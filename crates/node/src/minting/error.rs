@@ -8,16 +8,13 @@ use seqd_state::{ClusterRefusal, Refusal, WorkerRefusal};
 use crate::codes;
 use crate::times::rfc3339;
 
-/// Why no ID can be given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MintError {
-    /// The clock is behind the last tick used.
     #[error(
         "the clock is {by_ms} ms behind the last ID of this node; IDs again from {}",
         rfc3339(*until)
     )]
     ClockBehind {
-        /// By how many milliseconds.
         by_ms: u64,
         /// The reading from which on it serves again.
         until: WallMs,
@@ -28,10 +25,8 @@ pub(crate) enum MintError {
         /// By how much, or what the leader said.
         detail: String,
     },
-    /// The cluster did not answer.
     #[error("{}", unanswered(.0))]
     Propose(ProposeError),
-    /// The cluster refused the lease.
     #[error("{}", refused(.0))]
     Refused(Refusal),
     /// No lease yet; the reason is that nobody has answered so far.
@@ -40,31 +35,18 @@ pub(crate) enum MintError {
         /// What is waited for.
         detail: String,
     },
-    /// The window has ended and is not extended yet.
     #[error(
         "the minting window ended at {} and the cluster has not extended it",
         rfc3339(*at)
     )]
-    WindowEnded {
-        /// When it ended.
-        at: WallMs,
-    },
+    WindowEnded { at: WallMs },
     /// The window begins later.
     #[error("this node's window begins in {ms} ms, behind that of the worker's last holder")]
-    WindowBegins {
-        /// In how many milliseconds.
-        ms: u64,
-    },
-    /// The layout's time field is full.
+    WindowBegins { ms: u64 },
     #[error("the layout's time field is full since {}", rfc3339(*since))]
-    LayoutFull {
-        /// Since when.
-        since: WallMs,
-    },
-    /// The clock stands before the layout's epoch.
+    LayoutFull { since: WallMs },
     #[error("the clock stands before the layout's epoch")]
     BeforeEpoch,
-    /// This node is stopping.
     #[error("this node is stopping")]
     Stopping,
 }

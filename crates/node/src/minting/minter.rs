@@ -35,13 +35,11 @@ impl Minted {
         self.first.worker
     }
 
-    /// How many IDs.
     pub(crate) fn len(&self) -> usize {
         let runs = std::iter::once(&self.first).chain(&self.more);
         runs.map(|run| run.count as usize).sum()
     }
 
-    /// The IDs as numbers.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u64> + '_ {
         std::iter::once(&self.first)
             .chain(&self.more)
@@ -69,7 +67,6 @@ pub(super) struct Found {
 pub(crate) struct Window {
     /// The whole worker field.
     pub(crate) worker: WorkerId,
-    /// When the window ends.
     pub(crate) ends: WallMs,
 }
 
@@ -106,7 +103,6 @@ impl Minter {
         }
     }
 
-    /// The layout.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -264,7 +260,6 @@ impl Minter {
         self.found.borrow().error.clone()
     }
 
-    /// The worker and the end of its window.
     pub(crate) fn window(&self) -> Option<Window> {
         let holder = self.holder()?;
         let ends = self.layout.wall_at(holder.generator.fence());
@@ -321,7 +316,6 @@ impl Minter {
         self.window().ok_or(MintError::NoLeaseYet { detail })
     }
 
-    /// IDs minted since the start.
     pub(crate) fn minted(&self) -> u64 {
         self.minted.load(Ordering::Relaxed)
     }

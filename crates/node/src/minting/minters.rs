@@ -15,7 +15,6 @@ use crate::replica;
 /// The layout that is leased at the start.
 const DEFAULT: &str = "default";
 
-/// The minters of a node.
 pub(crate) struct Minters {
     terms: Keeper,
     default: Arc<Minter>,
@@ -61,7 +60,6 @@ impl Minters {
         Some(minter)
     }
 
-    /// All minters in use.
     pub(crate) fn all(&self) -> Vec<Arc<Minter>> {
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         std::iter::once(&self.default)
@@ -89,7 +87,6 @@ impl Minters {
         self.ids_per_second.load(Ordering::Relaxed)
     }
 
-    /// Records how many IDs were minted within the last second.
     pub(crate) fn measured(&self, ids_per_second: u64) {
         self.ids_per_second.store(ids_per_second, Ordering::Relaxed);
     }

@@ -29,7 +29,6 @@ struct Last {
     low: u128,
 }
 
-/// Makes UUIDs.
 #[derive(Debug, Default)]
 pub(crate) struct UuidSource {
     last: Mutex<Option<Last>>,
@@ -49,7 +48,6 @@ impl UuidSource {
         Ok(uuids)
     }
 
-    /// `count` UUIDs of version 4.
     pub(crate) fn version_4(&self, count: usize) -> Result<Vec<Uuid>, NoRandom> {
         let drawn = draw(count)?.into_iter();
         Ok(drawn

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seqd_idgen::{ClockGuard, ClockPolicy, ClockVerdict, StoredMark, WallClock, WallMs};
 use tokio::time::Instant;
 
-/// The wall clock and its guard.
 pub(crate) struct ClockWatch {
     clock: Arc<dyn WallClock>,
     guard: Mutex<ClockGuard>,
@@ -41,7 +40,6 @@ impl ClockWatch {
         }
     }
 
-    /// The reading of this moment.
     pub(crate) fn wall(&self) -> WallMs {
         self.clock.wall()
     }

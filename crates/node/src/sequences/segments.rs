@@ -33,22 +33,17 @@ const TELL_AGAIN: Duration = Duration::from_millis(50);
 /// Tails returned in one entry: a thousand apply in well under a millisecond.
 const TAILS_PER_ENTRY: usize = 1000;
 
-/// Why `next` gave nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum NextError {
-    /// There is no such sequence here.
     NotFound,
     /// Certainly nothing given: the cluster did not answer the refill in time.
     NoRefill(String),
     /// Certainly nothing given: too many wait.
     Overloaded,
-    /// The state machine refused the refill.
     Refused(Refusal),
-    /// This node is stopping.
     Stopping,
 }
 
-/// Values for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Served {
     /// Each range's first value, last value and count.
@@ -57,7 +52,6 @@ pub(crate) struct Served {
     pub(crate) increment: i64,
 }
 
-/// All buffers of this node.
 pub(crate) struct Segments {
     replica: Arc<dyn Replica>,
     metrics: Arc<Metrics>,

@@ -14,9 +14,7 @@ use super::staged::Staged;
 /// Why the last refill brought nothing.
 #[derive(Clone, Debug)]
 pub(super) enum RefillError {
-    /// The cluster did not answer.
     Propose(ProposeError),
-    /// The state machine refused.
     Refused(Refusal),
 }
 

@@ -16,7 +16,6 @@ use crate::codes::Change;
 use crate::minting::{Minter, Minters};
 use crate::times::rfc3339;
 
-/// Why the members were not shown or changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
     #[error("{0}")]
@@ -29,7 +28,6 @@ pub(crate) enum ClusterError {
     NumberUnknown { name: String },
 }
 
-/// Shows the cluster and changes its membership.
 pub(crate) struct ClusterService {
     pub(crate) raft: Raft,
     pub(crate) minters: Arc<Minters>,
@@ -58,7 +56,6 @@ impl ClusterService {
         }
     }
 
-    /// The members as this node sees them, by name.
     pub(crate) fn members(&self, query: &ListQuery) -> Result<Page<Member>, ClusterError> {
         let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
@@ -68,7 +65,6 @@ impl ClusterService {
         Ok(wanted.cut(items.map(|member| (member.name.clone(), member))))
     }
 
-    /// Adds a waiting node as a learner.
     pub(crate) async fn add(
         &self,
         request: AddMember,
@@ -93,7 +89,6 @@ impl ClusterService {
         self.changed(&member.map_err(of(Change::Add))?)
     }
 
-    /// Makes a learner a voter.
     pub(crate) async fn promote(
         &self,
         name: &str,
@@ -103,7 +98,6 @@ impl ClusterService {
         self.changed(&member.map_err(of(Change::Promote))?)
     }
 
-    /// Removes a member for good.
     pub(crate) async fn remove(
         &self,
         name: &str,
@@ -126,7 +120,6 @@ impl ClusterService {
         })
     }
 
-    /// Moves the leadership to another voter.
     pub(crate) async fn move_leader(
         &self,
         request: LeaderMove,

@@ -9,7 +9,6 @@ use seqd_raft::{Phase, Raft, StopReason};
 use crate::minting::{ClockWatch, MintError, Minters};
 use crate::times::rfc3339;
 
-/// Why a check fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unready {
     Removed,
@@ -36,7 +35,6 @@ impl Unready {
     }
 }
 
-/// One check of [`Readiness`].
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
@@ -78,12 +76,10 @@ impl Readiness {
     }
 }
 
-/// Looks at this node.
 pub(crate) struct HealthService {
     pub(crate) raft: Raft,
     pub(crate) minters: Arc<Minters>,
     pub(crate) clock: Arc<ClockWatch>,
-    /// Whether a clean stop has begun.
     pub(super) stopping: AtomicBool,
 }
 
@@ -98,12 +94,10 @@ impl HealthService {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Whether a clean stop has begun.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Looks at everything.
     pub(crate) fn readiness(&self) -> Readiness {
         let mut checks = vec![self.serving()];
         checks.extend(self.consensus());

@@ -12,7 +12,6 @@ use crate::minting::{ClockWatch, MintError, Minted, Minter, Minters};
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
-/// Why there is no ID.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdError {
     #[error(transparent)]
@@ -27,12 +26,10 @@ pub(crate) enum IdError {
     Mint(#[from] MintError),
 }
 
-/// Mints IDs and reads them.
 pub(crate) struct IdService {
     pub(crate) minters: Arc<Minters>,
     pub(crate) clock: Arc<ClockWatch>,
     pub(crate) replica: Arc<dyn Replica>,
-    /// The most IDs of one request.
     pub(crate) max_count: u32,
 }
 
@@ -46,7 +43,6 @@ impl IdService {
         Ok(minter.ok_or_else(|| layouts::unknown(&*self.replica, name))?)
     }
 
-    /// Mints one ID.
     pub(crate) async fn one(&self, minter: &Minter, deadline: Instant) -> Result<Minted, IdError> {
         Ok(minter.mint(&self.clock, 1, deadline).await?)
     }

@@ -18,13 +18,11 @@ pub(crate) struct NoLayout {
     pub(crate) known: Vec<String>,
 }
 
-/// Reads layouts.
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
 }
 
 impl LayoutService {
-    /// The layouts, by name.
     pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, PageError> {
         let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
@@ -34,13 +32,11 @@ impl LayoutService {
         Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), shown(layout)))))
     }
 
-    /// One layout.
     pub(crate) fn get(&self, name: &str) -> Result<seqd_api::Layout, NoLayout> {
         Ok(shown(&find(&*self.replica, name)?))
     }
 }
 
-/// The layout of that name.
 pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, NoLayout> {
     replica::layout(replica, name).ok_or_else(|| unknown(replica, name))
 }

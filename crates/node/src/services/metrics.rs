@@ -8,7 +8,6 @@ use seqd_raft::{Raft, Status};
 use crate::metrics::{Metrics, Scrape};
 use crate::minting::{ClockWatch, Minters};
 
-/// Reads the metrics.
 pub(crate) struct MetricsService {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) raft: Raft,
@@ -17,7 +16,6 @@ pub(crate) struct MetricsService {
 }
 
 impl MetricsService {
-    /// Everything at this moment, in Prometheus's text form.
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {
         self.metrics.text(read(self))
     }

@@ -45,7 +45,6 @@ use crate::minting::{ClockWatch, Minters};
 use crate::replica::Replica;
 use crate::sequences::Segments;
 
-/// What the services are made of.
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
     pub(crate) clock: Arc<ClockWatch>,
@@ -54,7 +53,6 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// All services of a node.
 pub(crate) struct Services {
     pub(crate) config: Config,
     pub(crate) ids: IdService,
@@ -125,7 +123,6 @@ impl Services {
         }
     }
 
-    /// This node's name.
     pub(crate) fn node(&self) -> &str {
         &self.config.node.name
     }

@@ -4,7 +4,6 @@
 
 use seqd_api::{ListQuery, Page};
 
-/// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PageError {
     #[error("limit is 1 to {}, not {}", ListQuery::MAX_LIMIT, .0)]
@@ -15,14 +14,12 @@ pub(crate) enum PageError {
 
 /// Which page of a list is wanted.
 pub(crate) struct Wanted {
-    /// The most items.
     pub(crate) limit: usize,
     /// The name that the page before ended with.
     pub(crate) after: Option<String>,
 }
 
 impl Wanted {
-    /// Reads what the caller gave.
     pub(crate) fn read(limit: Option<u32>, cursor: Option<&str>) -> Result<Wanted, PageError> {
         let limit = limit.unwrap_or(ListQuery::DEFAULT_LIMIT);
         if !(1..=ListQuery::MAX_LIMIT).contains(&limit) {

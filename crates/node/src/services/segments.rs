@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::count;
 use super::sequences::{SequenceError, SequenceService, unexpected};
 
-/// Why no range was granted or taken back.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SegmentError {
     #[error(transparent)]
@@ -20,13 +19,11 @@ pub(crate) enum SegmentError {
     MoreThanGranted { unused: u64, name: SequenceName },
 }
 
-/// Grants ranges and takes their unused ends back.
 pub(crate) struct SegmentService {
     pub(crate) sequences: Arc<SequenceService>,
 }
 
 impl SegmentService {
-    /// Grants a range.
     pub(crate) async fn grant(
         &self,
         name: SequenceName,

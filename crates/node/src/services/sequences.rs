@@ -36,7 +36,6 @@ const NO_SEGMENTS: SegmentSizes = SegmentSizes {
     max: 1_000_000,
 };
 
-/// Why a request about a sequence was not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SequenceError {
     #[error("{0}")]
@@ -82,7 +81,6 @@ pub(crate) struct Created {
     pub(crate) sequence: Sequence,
 }
 
-/// Defines sequences, reads them, and moves them forward.
 pub(crate) struct SequenceService {
     pub(crate) replica: Arc<dyn Replica>,
     pub(crate) segments: Arc<Segments>,
@@ -269,7 +267,6 @@ impl SequenceService {
         })
     }
 
-    /// Moves a sequence forward.
     pub(crate) async fn advance(
         &self,
         name: &SequenceName,

@@ -4,7 +4,6 @@ use seqd_api::SnapshotHead;
 use seqd_raft::{Export, Raft, SnapshotError};
 use tokio::time::Instant;
 
-/// Takes snapshots to be sent out of the cluster.
 pub(crate) struct SnapshotService {
     pub(crate) raft: Raft,
 }

@@ -8,7 +8,6 @@ use super::count::{self, CountError};
 use crate::minting::ClockWatch;
 use crate::minting::uuids::{NoRandom, UuidSource};
 
-/// Why there is no UUID.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UuidError {
     #[error(transparent)]
@@ -19,11 +18,9 @@ pub(crate) enum UuidError {
     NoRandom(#[from] NoRandom),
 }
 
-/// Makes UUIDs.
 pub(crate) struct UuidService {
     pub(crate) source: UuidSource,
     pub(crate) clock: Arc<ClockWatch>,
-    /// The most UUIDs of one request.
     pub(crate) max_count: u32,
 }
 

@@ -11,7 +11,6 @@ use super::page::{PageError, Wanted};
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
-/// Why the workers are not listed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error(transparent)]
@@ -20,7 +19,6 @@ pub(crate) enum WorkerError {
     Layout(#[from] NoLayout),
 }
 
-/// Reads the leases.
 pub(crate) struct WorkerService {
     pub(crate) replica: Arc<dyn Replica>,
 }

@@ -17,7 +17,6 @@ use crate::failure::Failure;
 /// A node's own clean stop takes at most ten seconds; a node that is not done then is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(11);
 
-/// The three nodes.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     nodes: Vec<NodePlan>,
@@ -29,7 +28,6 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts all nodes of the plan.
     pub(crate) fn start(
         nodes: Vec<NodePlan>,
         events: mpsc::Sender<Event>,
@@ -52,7 +50,6 @@ impl Fleet {
         &self.nodes
     }
 
-    /// The nodes that run.
     pub(crate) fn live(&self) -> impl Iterator<Item = &NodePlan> {
         self.nodes
             .iter()
@@ -61,7 +58,6 @@ impl Fleet {
             .map(|(n, _)| n)
     }
 
-    /// Whether every node has ended.
     pub(crate) fn none_runs(&self) -> bool {
         self.running.iter().all(Option::is_none)
     }
@@ -225,7 +221,6 @@ fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> 
     }
 }
 
-/// The last line of the node's log.
 fn last_line(node: &NodePlan) -> Option<String> {
     let text = std::fs::read(&node.log).ok()?;
     let text = String::from_utf8_lossy(&text);

@@ -33,7 +33,6 @@ impl Folder {
         }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Temporary(folder) => folder.path(),

@@ -26,7 +26,6 @@ const REPLACEMENTS: std::ops::Range<u16> = 7430..9990;
 /// The distance of two nodes' ports.
 const STEP: usize = 10;
 
-/// One node of the demo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodePlan {
     pub(crate) name: String,

@@ -24,7 +24,6 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a new leader is looked for after a node ended.
 const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A cluster that serves.
 #[derive(Debug)]
 pub(crate) struct Founded {
     pub(crate) id: String,

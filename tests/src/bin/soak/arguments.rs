@@ -1,6 +1,5 @@
 //! The command line of the soak binary: a command, then `--name VALUE` pairs and `--name` flags.
 
-/// What was given.
 pub(crate) struct Arguments {
     rest: Vec<String>,
 }
@@ -22,9 +21,6 @@ impl Arguments {
     }
 
     /// The number after `name`, else `default`.
-    ///
-    /// # Panics
-    /// If what follows is no number, or if anything else was given.
     pub(crate) fn number(&self, name: &str, default: u64) -> u64 {
         match self.rest.as_slice() {
             [] => default,
@@ -34,9 +30,6 @@ impl Arguments {
     }
 
     /// Fails if an option was given that is not among these.
-    ///
-    /// # Panics
-    /// With the one that is not.
     pub(crate) fn allow(&self, names: &[&str]) {
         let mut options = self.rest.iter().filter(|word| word.starts_with("--"));
         if let Some(other) = options.find(|word| !names.contains(&word.as_str())) {
@@ -45,9 +38,6 @@ impl Arguments {
     }
 
     /// The text after `name`.
-    ///
-    /// # Panics
-    /// If nothing follows.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let at = self.rest.iter().position(|word| word == name)?;
         let value = self.rest.get(at + 1);
@@ -55,15 +45,11 @@ impl Arguments {
     }
 
     /// The size after `name`, one of several options, else `default`.
-    ///
-    /// # Panics
-    /// If what follows is no number.
     pub(crate) fn size(&self, name: &str, default: usize) -> usize {
         let text = self.text(name);
         text.map_or(default, |text| text.parse().expect("a number"))
     }
 
-    /// Whether `name` was given.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.rest.iter().any(|word| word == name)
     }
