@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
+use seqd_state::LogPosition;
 use seqd_store::records::Shown;
 pub(crate) use seqd_store::records::{
     EntryPayload, EntryRecord, LogEntry, LogIdRecord, MembershipRecord, StoredMembershipRecord,
@@ -150,6 +151,11 @@ impl Restore for LogEntry {
             }
         })
     }
+}
+
+/// The entry that set the applied membership: what a raise of the level is compared with.
+pub(crate) fn position_of(membership: &StoredMembership) -> Option<LogPosition> {
+    membership.log_id().as_ref().map(|id| id.record().into())
 }
 
 /// What a vote and a last log ID show.

@@ -9,10 +9,8 @@ use std::sync::Arc;
 
 use openraft::impls::leader_id_std;
 use openraft::vote::RaftLeaderId;
-use seqd_state::{EncodedEntry, Entry as StateEntry, EntryError, Level, LogPosition, Outcome};
+use seqd_state::{EncodedEntry, Entry as StateEntry, EntryError, Level, Outcome};
 pub(crate) use seqd_store::records::Member;
-
-use crate::records::ToRecord;
 
 openraft::declare_raft_types!(
     /// seqd's instance of openraft: one leader per term, as in the Raft paper.
@@ -65,11 +63,6 @@ impl PartialEq for Proposal {
 /// What applying an entry answers: an outcome for each of its commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer(pub(crate) Vec<Outcome>);
-
-/// Where the applied membership was set: what a raise of the level is compared with.
-pub(crate) fn position_of(membership: &StoredMembership) -> Option<LogPosition> {
-    membership.log_id().as_ref().map(|id| id.record().into())
-}
 
 /// Makes a log ID from its two numbers.
 pub(crate) fn log_id(term: u64, index: u64) -> LogId {

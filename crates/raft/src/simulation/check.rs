@@ -1,6 +1,5 @@
 //! What an opening found, against the model.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use seqd_disk::Disk;
@@ -8,57 +7,11 @@ use seqd_disk::simulated::SimulatedDisk;
 
 use super::Plant;
 use super::cluster::Cluster;
-use super::history::Life;
+use super::expected::Expected;
+use super::life::Life;
 use super::node::{Node, Opened, ROOT};
 use crate::types::LogId;
-use seqd_store::folder::Identity;
 use seqd_store::snapshot_file;
-
-/// What must be there, and what may be.
-#[derive(Default)]
-pub(super) struct Expected {
-    /// The acknowledged identity, and one that is being written.
-    pub(super) identity: Option<Identity>,
-    pub(super) identity_next: Option<Identity>,
-    boot: u64,
-    /// The last checkpoint that was written, and the furthest that one may be.
-    checkpoint: Option<LogId>,
-    furthest: Option<LogId>,
-    /// The newest snapshot that was acknowledged.
-    pub(super) snapshot: Option<LogId>,
-    /// The snapshots whose installation began.
-    installed: BTreeSet<u64>,
-}
-
-impl Expected {
-    pub(super) fn may_apply(&mut self, upto: LogId) {
-        self.furthest = self.furthest.max(Some(upto));
-    }
-
-    pub(super) fn may_install(&mut self, id: LogId) {
-        self.may_apply(id);
-        self.installed.insert(id.index());
-    }
-
-    pub(super) fn installed(&mut self, id: LogId) {
-        self.checkpoint = self.checkpoint.max(Some(id));
-        self.snapshot = self.snapshot.max(Some(id));
-    }
-
-    pub(super) fn checkpointed(&mut self, upto: Option<LogId>) {
-        self.checkpoint = self.checkpoint.max(upto);
-    }
-
-    pub(super) fn took_snapshot(&mut self, id: Option<LogId>) {
-        self.checkpoint = self.checkpoint.max(id);
-        self.snapshot = self.snapshot.max(id);
-    }
-
-    /// A start may have installed a snapshot and applied what was committed.
-    pub(super) fn started(&mut self, applied: Option<LogId>) {
-        self.furthest = applied;
-    }
-}
 
 /// Compares all that an opening found, and takes it as the truth from here on.
 pub(super) fn check(life: &mut Life, node: &mut Node, opened: &Opened) -> Result<(), String> {

@@ -14,10 +14,9 @@ use seqd_state::{
 };
 
 use super::node::CLUSTER;
-use crate::records::{self, ToRecord};
+use crate::records::{self, ToRecord, position_of};
 use crate::types::{
     Entry, LogId, Member, Membership, Payload, Proposal, SnapshotMeta, StoredMembership, log_id,
-    position_of,
 };
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotWriter};
 

@@ -1,14 +1,8 @@
 //! One folder's life: a workload, cuts, openings.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-
-use seqd_disk::simulated::{Call, Dice, SimulatedDisk};
-
-use super::check::{self, Expected};
-use super::cluster::Cluster;
-use super::log_model::{LogChange, LogModel};
+use super::check;
+use super::life::{Figures, Halt, Life, Step};
+use super::log_model::LogChange;
 use super::node::Node;
 use super::{Plant, Violation};
 
@@ -18,31 +12,6 @@ pub const CUTS_PER_HISTORY: u64 = 25;
 
 /// Steps after which a round's power fails, if no operation was reached before.
 const MAX_STEPS: usize = 120;
-
-const CUT: &str = "-- the disk after a cut or a restart --";
-
-/// What a history had in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Power cuts.
-    pub cuts: u64,
-    /// Cuts during an opening or a start.
-    pub cuts_while_opening: u64,
-    /// Processes killed, and clean stops, without a cut.
-    pub restarts: u64,
-    /// Operations of the disks.
-    pub operations: u64,
-    /// Snapshots taken and installed.
-    pub snapshots: u64,
-    /// See `snapshots`.
-    pub installs: u64,
-    /// Purges and truncations.
-    pub purges: u64,
-    /// See `purges`.
-    pub truncations: u64,
-    /// A hash of all operations and their bytes: equal for equal histories.
-    pub fingerprint: u64,
-}
 
 /// Lives one history of up to `cuts` cuts.
 ///
@@ -68,63 +37,7 @@ pub fn history(seed: u64, cuts: u64, plant: Plant) -> Result<Figures, Box<Violat
     Ok(life.figures)
 }
 
-/// Why a step did not go on.
-pub(super) enum Halt {
-    /// The power failed.
-    Cut,
-    /// It must not have happened.
-    Wrong(String),
-}
-
-pub(super) type Step = Result<(), Halt>;
-
-pub(super) struct Life {
-    pub(super) plant: Plant,
-    pub(super) dice: Dice,
-    pub(super) disk: SimulatedDisk,
-    pub(super) seeds: Arc<AtomicU32>,
-    pub(super) cluster: Cluster,
-    pub(super) log: LogModel,
-    pub(super) expected: Expected,
-    pub(super) figures: Figures,
-    round: u64,
-    /// Since the opening before the last one.
-    steps: Vec<String>,
-    /// The disk before the present one.
-    before: Option<SimulatedDisk>,
-}
-
 impl Life {
-    fn new(seed: u64, plant: Plant) -> Self {
-        let disk = SimulatedDisk::holding("/");
-        match plant {
-            Plant::SnapshotFolderUnsynced => disk.set_lie(|operation| {
-                operation.call == Call::SyncDir && operation.path.ends_with("snap")
-            }),
-            Plant::DataFolderUnsynced => disk.set_lie(|operation| {
-                operation.call == Call::SyncDir && operation.path.ends_with("data")
-            }),
-            _ => {}
-        }
-        Self {
-            plant,
-            dice: Dice::new(seed),
-            disk,
-            seeds: Arc::new(AtomicU32::new(1)),
-            cluster: Cluster::new(),
-            log: LogModel::default(),
-            expected: Expected::default(),
-            figures: Figures::default(),
-            round: 0,
-            steps: Vec::new(),
-            before: None,
-        }
-    }
-
-    pub(super) fn note(&mut self, step: impl FnOnce() -> String) {
-        self.steps.push(step());
-    }
-
     /// From one cut to the next.
     fn round(&mut self) -> Result<(), String> {
         let opened = self.open_through_cuts()?;
@@ -141,27 +54,6 @@ impl Life {
         self.cut();
         drop(node);
         Ok(())
-    }
-
-    /// The power fails, if it has not.
-    fn cut(&mut self) {
-        self.disk.switch_off();
-        self.figures.cuts += 1;
-        self.replace_disk(|disk, dice| disk.cut(dice));
-    }
-
-    pub(super) fn replace_disk(
-        &mut self,
-        left: impl FnOnce(&SimulatedDisk, &mut Dice) -> SimulatedDisk,
-    ) {
-        let next = left(&self.disk, &mut self.dice);
-        self.figures.operations += self.disk.operation_count();
-        let print = self.disk.fingerprint();
-        self.figures.fingerprint = self.figures.fingerprint.rotate_left(7) ^ print;
-        let older = self.steps.iter().rposition(|step| step == CUT).unwrap_or(0);
-        self.steps.drain(..older);
-        self.steps.push(CUT.to_owned());
-        self.before = Some(std::mem::replace(&mut self.disk, next));
     }
 
     /// Opens, checks and starts; now and then the power fails meanwhile.
@@ -207,17 +99,6 @@ impl Life {
         check::state_is_that_of(&self.cluster, node.applied(), node.digest())
             .map_err(Halt::Wrong)?;
         Ok(node)
-    }
-
-    /// Tells a cut from a failure that nothing explains.
-    pub(super) fn done<T>(&self, result: io::Result<T>) -> Result<T, Halt> {
-        result.map_err(|error| {
-            if self.disk.is_off() {
-                Halt::Cut
-            } else {
-                Halt::Wrong(format!("an operation failed on a good disk: {error}"))
-            }
-        })
     }
 
     /// Ends the process, cleanly or not, and starts it again on a machine that lives on.

@@ -27,7 +27,9 @@
 
 mod check;
 mod cluster;
+mod expected;
 mod history;
+mod life;
 mod log_model;
 mod node;
 #[cfg(test)]
@@ -36,7 +38,8 @@ mod workload;
 
 use std::fmt;
 
-pub use history::{CUTS_PER_HISTORY, Figures, history};
+pub use history::{CUTS_PER_HISTORY, history};
+pub use life::Figures;
 
 /// A fault that is built in on purpose: the simulation must find it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

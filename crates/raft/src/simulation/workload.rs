@@ -7,7 +7,7 @@ use openraft::storage::{IOFlushed, RaftLogStorage, RaftSnapshotBuilder, RaftStat
 use openraft::type_config::TypeConfigExt;
 
 use super::Plant;
-use super::history::{Halt, Life, Step};
+use super::life::{Halt, Life, Step};
 use super::log_model::{LogChange, decode};
 use super::node::{CLUSTER, Node};
 use crate::storage::applied::SnapshotHandle;

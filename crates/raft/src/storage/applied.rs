@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::records::{self, ToRecord};
-use crate::types::{self, Answer, LogId, Payload, StoredMembership, TypeConfig};
+use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
 
 /// openraft's snapshot over our handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
@@ -163,7 +163,7 @@ impl Applied {
                 Answer::default()
             }
             Payload::Normal(proposal) => {
-                let membership = types::position_of(&core.membership);
+                let membership = records::position_of(&core.membership);
                 Answer(core.state.apply(&proposal.0, membership))
             }
             Payload::Membership(membership) => {

@@ -8,8 +8,8 @@ use seqd_state::{ClusterCommand, Command};
 
 use crate::context::NodeContext;
 use crate::levels::LevelRange;
+use crate::records::position_of;
 use crate::replica::Replica;
-use crate::types::position_of;
 
 /// The command, if the level can be raised.
 pub(super) fn due(context: &NodeContext, replica: &Replica) -> Option<Command> {
