@@ -15,6 +15,8 @@
 pub(crate) mod entry;
 mod read;
 pub(crate) mod route;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -31,6 +33,7 @@ use crate::conversation;
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::leadership::Leading;
 use crate::node::Node;
+use crate::stops;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::wire::paths;
 use crate::wire::transport::Link;
@@ -335,7 +338,15 @@ async fn forward(
     };
     match answer {
         Ok(ForwardReply(Ok(outcomes))) => {
-            Ok(frame::read_all(&outcomes).map_err(|error| unread(&error)))
+            let outcomes = frame::read_all(&outcomes);
+            Ok(outcomes.map_err(|error| {
+                if error.is_newer() {
+                    let levels = node.context.settings.levels;
+                    node.context
+                        .stop(stops::unreadable(levels, &error.to_string()));
+                }
+                unread(&error)
+            }))
         }
         Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => Err(Sent::NotAtAll),
         Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Err(Sent::Answered(Err(error))),

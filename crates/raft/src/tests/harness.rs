@@ -26,28 +26,28 @@ impl WallClock for TestClock {
 }
 
 /// One node of a cluster; it runs while `raft` is there.
-pub(super) struct Spot {
-    pub(super) name: String,
-    pub(super) folder: PathBuf,
-    pub(super) addr: String,
-    pub(super) disk: Arc<dyn Disk>,
+pub(crate) struct Spot {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) addr: String,
+    pub(crate) disk: Arc<dyn Disk>,
     /// What its program speaks.
-    pub(super) levels: LevelRange,
-    pub(super) raft: Option<Raft>,
+    pub(crate) levels: LevelRange,
+    pub(crate) raft: Option<Raft>,
 }
 
 /// Replicas in this process that name each other as founders.
-pub(super) struct Cluster {
-    pub(super) dir: TempDir,
-    pub(super) spots: Vec<Spot>,
-    pub(super) peers: Vec<Peer>,
+pub(crate) struct Cluster {
+    pub(crate) dir: TempDir,
+    pub(crate) spots: Vec<Spot>,
+    pub(crate) peers: Vec<Peer>,
 }
 
-pub(super) fn deadline() -> Instant {
+pub(crate) fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(10)
 }
 
-pub(super) fn free_addr() -> String {
+pub(crate) fn free_addr() -> String {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -56,7 +56,7 @@ pub(super) fn free_addr() -> String {
 }
 
 impl Cluster {
-    pub(super) async fn new(size: usize) -> Self {
+    pub(crate) async fn new(size: usize) -> Self {
         let mut cluster = Self::planned(size);
         for at in 0..size {
             cluster.start(at).await.unwrap();
@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     /// As `new`, with nothing started yet.
-    pub(super) fn planned(size: usize) -> Self {
+    pub(crate) fn planned(size: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let peers: Vec<Peer> = (1..=size)
             .map(|n| Peer {
@@ -87,7 +87,7 @@ impl Cluster {
         Self { dir, spots, peers }
     }
 
-    pub(super) async fn start(&mut self, at: usize) -> Result<(), Stop> {
+    pub(crate) async fn start(&mut self, at: usize) -> Result<(), Stop> {
         let spot = &mut self.spots[at];
         let disk = Arc::clone(&spot.disk);
         let mut options = options(disk, &spot.name, &spot.folder, &spot.addr, &self.peers).await;
@@ -96,15 +96,15 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) fn raft(&self, at: usize) -> &Raft {
+    pub(crate) fn raft(&self, at: usize) -> &Raft {
         self.spots[at].raft.as_ref().unwrap()
     }
 
-    pub(super) async fn stop(&mut self, at: usize) {
+    pub(crate) async fn stop(&mut self, at: usize) {
         self.spots[at].raft.take().unwrap().stop().await;
     }
 
-    pub(super) async fn ready(&self) {
+    pub(crate) async fn ready(&self) {
         for spot in &self.spots {
             if let Some(raft) = &spot.raft {
                 wait("a node is running and started", || async {
@@ -116,13 +116,13 @@ impl Cluster {
     }
 
     /// Once all run, one of them is asked for the sequence that most tests use.
-    pub(super) async fn create_orders(&self, at: usize) {
+    pub(crate) async fn create_orders(&self, at: usize) {
         self.ready().await;
         let created = self.raft(at).propose(vec![create("orders")], deadline());
         created.await.unwrap();
     }
 
-    pub(super) fn leader(&self) -> Option<usize> {
+    pub(crate) fn leader(&self) -> Option<usize> {
         self.spots.iter().position(|spot| {
             spot.raft
                 .as_ref()
@@ -130,7 +130,7 @@ impl Cluster {
         })
     }
 
-    pub(super) async fn stop_all(&mut self) {
+    pub(crate) async fn stop_all(&mut self) {
         for spot in &mut self.spots {
             if let Some(raft) = spot.raft.take() {
                 raft.stop().await;
@@ -139,7 +139,7 @@ impl Cluster {
     }
 }
 
-pub(super) async fn start(
+pub(crate) async fn start(
     name: &str,
     folder: &Path,
     addr: &str,
@@ -149,7 +149,7 @@ pub(super) async fn start(
 }
 
 /// What a node is started with; it listens already.
-pub(super) async fn options(
+pub(crate) async fn options(
     disk: Arc<dyn Disk>,
     name: &str,
     folder: &Path,
@@ -190,7 +190,7 @@ pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl F
 }
 
 /// Starts one more node and has it added to the cluster as a learner.
-pub(super) async fn learner(name: &str, cluster: &Cluster) -> Raft {
+pub(crate) async fn learner(name: &str, cluster: &Cluster) -> Raft {
     let (addr, folder) = (free_addr(), cluster.dir.path().join(name));
     let learner = start(name, &folder, &addr, &cluster.peers).await.unwrap();
     let raft = cluster.raft(0);
@@ -200,7 +200,7 @@ pub(super) async fn learner(name: &str, cluster: &Cluster) -> Raft {
 }
 
 /// Waits until a learner has what the leader has.
-pub(super) async fn caught_up(leader: &Raft, learner: &Raft) {
+pub(crate) async fn caught_up(leader: &Raft, learner: &Raft) {
     wait("the learner has what the leader has", || async {
         let (one, other) = (leader.status(), learner.status());
         one.applied == other.applied && one.digest == other.digest
@@ -208,7 +208,7 @@ pub(super) async fn caught_up(leader: &Raft, learner: &Raft) {
     .await;
 }
 
-pub(super) fn name(text: &str) -> SequenceName {
+pub(crate) fn name(text: &str) -> SequenceName {
     text.parse().unwrap()
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn create(text: &str) -> Command {
     })
 }
 
-pub(super) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
+pub(crate) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
     let request = NextRequest {
         name: name(sequence),
         count: 1,
@@ -240,7 +240,7 @@ pub(super) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
     }
 }
 
-pub(super) async fn stopped(raft: &Raft) -> Stop {
+pub(crate) async fn stopped(raft: &Raft) -> Stop {
     let mut phase = raft.phase();
     let over = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
     match &*timeout(Duration::from_secs(20), over)

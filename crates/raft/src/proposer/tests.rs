@@ -1,0 +1,73 @@
+//! A leader whose program is newer than that of the node which forwards to it.
+
+use std::net::TcpListener;
+
+use bytes::Bytes;
+use seqd_state::codec::frame::Framed;
+use seqd_state::{ClusterOutcome, Level};
+
+use super::*;
+use crate::tests::harness::{Cluster, create, deadline, stopped};
+use crate::wire::http_server;
+use crate::wire::messages::Envelope;
+use crate::wire::sealed;
+use crate::wire::transport::{Chunks, Handler, Replying};
+
+/// Answers each forwarded group with one outcome.
+struct Leader {
+    envelope: Envelope,
+    outcome: Frame,
+}
+
+impl Handler for Leader {
+    fn handle(self: Arc<Self>, _: String, _: Chunks) -> Replying {
+        let reply = ForwardReply(Ok(vec![self.outcome.clone()]));
+        let bytes = sealed::seal(&self.envelope, &reply, Level::FIRST).unwrap();
+        Box::pin(async move { Ok(Bytes::from(bytes)) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let known = ClusterOutcome::Founded.to_frame().unwrap();
+    let of_a_newer_version = Frame {
+        version: known.version + 1,
+        ..known.clone()
+    };
+    let of_a_newer_kind = Frame {
+        kind: u16::MAX,
+        ..known
+    };
+    let outcomes = [of_a_newer_version, of_a_newer_kind];
+    let followers = (0..3).filter(|at| *at != leader);
+    for (follower, outcome) in followers.zip(outcomes) {
+        let node = cluster.raft(follower).node();
+        let to = cluster.raft(follower).status().node_id.unwrap().0;
+        let envelope = cluster.raft(leader).node().context.envelope(to).unwrap();
+        let leads = envelope.from;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        let handler = Arc::new(Leader { envelope, outcome });
+        let server = http_server::serve(listener.into(), handler, std::future::pending()).unwrap();
+        let (reply, _answer) = oneshot::channel();
+        let item = Item {
+            commands: vec![create("more")],
+            count: 1,
+            deadline: deadline(),
+            fate: Arc::default(),
+            forwarded: false,
+            reply,
+        };
+        let sent = forward(node, leads, &addr, deadline(), &[item]).await;
+        let Ok(Err(ProposeError::OutcomeUnknown { .. })) = sent else {
+            panic!("the commands were applied, and their outcome is not known");
+        };
+        let stop = stopped(cluster.raft(follower)).await;
+        assert_eq!((stop.exit(), stop.code()), (9, "newer-format"), "{stop}");
+        server.abort();
+    }
+    cluster.stop_all().await;
+}
