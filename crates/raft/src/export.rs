@@ -17,6 +17,7 @@ use seqd_state::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
+use crate::blocking;
 use crate::handle::ProposeError;
 use crate::node::Node;
 use crate::proposer::ProposalBatcher;
@@ -134,12 +135,12 @@ impl Export {
         while at < self.len {
             let take = PIECE_BYTES.min(self.len - at);
             let file = Arc::clone(&self.file);
-            let read = tokio::task::spawn_blocking(move || {
+            let piece = blocking::run(move || {
                 let mut piece = vec![0; usize::try_from(take).unwrap_or_default()];
                 file.read_at(&mut piece, at)?;
                 Ok(Bytes::from(piece))
-            });
-            let piece = read.await.unwrap_or_else(|e| Err(io::Error::other(e)));
+            })
+            .await;
             let failed = piece.is_err();
             match timeout(STALLED, pieces.send(piece)).await {
                 Ok(Ok(())) if !failed => at += take,

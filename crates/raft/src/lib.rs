@@ -13,6 +13,7 @@ pub use crate::handle::{
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
 
+mod blocking;
 mod bootstrap;
 mod context;
 mod conversation;

@@ -21,6 +21,7 @@ use openraft::raft::{
 use seqd_disk::{Disk, FileReader};
 use seqd_state::codec::{self, Versioned};
 
+use crate::blocking;
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::records::{self, Restore, ToRecord};
@@ -224,7 +225,7 @@ async fn stream(
     unread: Arc<OnceLock<String>>,
 ) -> io::Result<Payload> {
     let path = snapshot.path().to_owned();
-    let file = aside(move || disk.open_read(&path).and_then(FileReader::new)).await?;
+    let file = blocking::run(move || disk.open_read(&path).and_then(FileReader::new)).await?;
     let mut start = u32::try_from(head.len())
         .map_err(io::Error::other)?
         .to_le_bytes()
@@ -232,7 +233,7 @@ async fn stream(
     start.extend_from_slice(&head);
     let first = futures_util::stream::iter([Ok::<_, io::Error>(start)]);
     let rest = futures_util::stream::try_unfold((file, unread), |(file, unread)| async move {
-        let read = aside(|| next_chunk(file)).await.inspect_err(|e| {
+        let read = blocking::run(|| next_chunk(file)).await.inspect_err(|e| {
             let _ = unread.set(e.to_string());
         })?;
         Ok(read.map(|(chunk, file)| (chunk, (file, unread))))
@@ -245,14 +246,6 @@ fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>>
     let read = io::Read::read(&mut file, &mut chunk)?;
     chunk.truncate(read);
     Ok((read > 0).then_some((chunk, file)))
-}
-
-/// Waits for a disk without holding up other tasks.
-async fn aside<T: Send + 'static>(
-    call: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let done = tokio::task::spawn_blocking(call).await;
-    done.map_err(io::Error::other)?
 }
 
 fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {

@@ -12,6 +12,7 @@ use openraft::errors::Fatal;
 use seqd_wal::Wal;
 use tokio::time::Instant;
 
+use crate::blocking;
 use crate::context::NodeContext;
 use crate::handle::Stop;
 use crate::latency::Latency;
@@ -169,8 +170,6 @@ impl Replica {
         }
         self.checkpointer.stop().await?;
         let wal = self.wal.clone();
-        tokio::task::spawn_blocking(move || wal.close())
-            .await
-            .map_err(io::Error::other)?
+        blocking::run(move || wal.close()).await
     }
 }

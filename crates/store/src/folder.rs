@@ -263,12 +263,15 @@ impl Folder {
     }
 
     fn read_checked<T: Versioned>(&self, path: &Path) -> Result<Option<T>, Stop> {
-        read_checked(&*self.disk, path)
+        read_checked(&*self.disk, path).map_err(|error| unread(path, &error))
     }
 
     /// The stored table of what the peers have acknowledged.
-    pub fn peers(&self) -> Result<Option<PeersRecord>, Stop> {
-        self.read_checked(&self.root.join("peers"))
+    ///
+    /// # Errors
+    /// An I/O error and no [`Stop`]: a node starts without this file.
+    pub fn peers(&self) -> io::Result<Option<PeersRecord>> {
+        read_checked(&*self.disk, &self.root.join("peers"))
     }
 
     pub fn write_peers(&self, record: &PeersRecord) -> io::Result<()> {
@@ -307,27 +310,31 @@ impl Folder {
 
 /// The word in the mark of a folder that must not be started, if it has one.
 pub fn refused_code(disk: &dyn Disk, root: &Path) -> Result<Option<String>, Stop> {
-    let record: Option<RefusedRecord> = read_checked(disk, &root.join("refused"))?;
-    Ok(record.map(|record| record.code))
+    let path = root.join("refused");
+    let record = read_checked::<RefusedRecord>(disk, &path).map_err(|error| unread(&path, &error));
+    Ok(record?.map(|record| record.code))
 }
 
 /// A small file whose checksum is right; `None` if there is none.
-fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> Result<Option<T>, Stop> {
-    let bytes = match read_file(disk, path, MAX_SMALL_FILE_BYTES) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Ok(None),
-        Err(e) if e.kind() == io::ErrorKind::InvalidData => {
-            return Err(Stop::damaged(path, &e.to_string()));
-        }
-        Err(e) => return Err(Stop::unusable(path, &e)),
+fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> io::Result<Option<T>> {
+    let Some(bytes) = read_file(disk, path, MAX_SMALL_FILE_BYTES)? else {
+        return Ok(None);
     };
     codec::unseal(&bytes).map(Some).map_err(|error| {
         if error.is_newer() {
-            Stop::unusable(path, &newer(error.to_string()))
+            newer(error.to_string())
         } else {
-            Stop::damaged(path, &error.to_string())
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
         }
     })
+}
+
+/// The stop for a small file without which the node cannot start.
+fn unread(path: &Path, error: &io::Error) -> Stop {
+    match error.kind() {
+        io::ErrorKind::InvalidData => Stop::damaged(path, &error.to_string()),
+        _ => Stop::unusable(path, error),
+    }
 }
 
 /// Makes the folder, or makes sure that its name stays. Where the folder above it may not be read,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use seqd_wal::{Wal, WalOptions};
 
+use crate::blocking;
 use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
 use crate::wire::messages::{Adopt, Prepare, Taken};
@@ -79,7 +80,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
     let taking = context.taking.lock().await;
     let taker = Arc::clone(context);
     let wanted = (identity.cluster_id.clone(), identity.node);
-    let stored = tokio::task::spawn_blocking(move || {
+    let stored = blocking::run(move || {
         // The log's first segment comes first: an identity without one is that of a lost log.
         if !taker.folder.has_log()? {
             let options = WalOptions {
@@ -93,7 +94,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
     })
     .await;
     drop(taking);
-    let Ok(Ok(own)) = stored else {
+    let Ok(own) = stored else {
         return Taken::No {
             why: "the identity could not be stored".to_owned(),
         };

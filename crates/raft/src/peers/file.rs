@@ -14,11 +14,10 @@ pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Table {
             Table::from_rows(record.rows)
         }
         Ok(_) => Table::default(),
-        Err(stop) => {
-            // The way out that follows is that of a file which is the truth.
-            let why = stop.message.split("; ").next().unwrap_or_default();
+        Err(error) => {
             tracing::warn!(
-                why,
+                path = %folder.root().join("peers").display(),
+                %error,
                 "what the other nodes have acknowledged is not known any more; this node learns it \
                  again, and until then it may not know an old copy of another node's folder"
             );

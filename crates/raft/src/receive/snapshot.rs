@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
 
 use super::service::{Service, malformed, not_running, replica, seal};
+use crate::blocking;
 use crate::conversation;
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
@@ -75,10 +76,8 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
         return Err(malformed("the snapshot is shorter than its head says"));
     }
     let cluster_id = envelope.cluster_id.clone();
-    let received = tokio::task::spawn_blocking(move || receiver.finish(&cluster_id))
-        .await
-        .map_err(malformed)?
-        .map_err(unread)?;
+    let finished = blocking::run(move || receiver.finish(&cluster_id)).await;
+    let received = finished.map_err(unread)?;
     let meta = SnapshotMeta {
         last_log_id: message.last.restore(),
         last_membership: message.membership.restore().map_err(malformed)?,

@@ -25,6 +25,7 @@ use seqd_disk::{Disk, DiskFile, FileReader};
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
+use crate::blocking;
 use crate::records::restore_position;
 use crate::storage::applied::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::staging::Staging;
@@ -145,9 +146,7 @@ impl Checkpointer {
         let disk = Arc::clone(&worker.place.disk);
         let disk_bytes = Arc::new(AtomicU64::new(worker.store.disk_bytes()));
         let size = Arc::clone(&disk_bytes);
-        let thread = std::thread::Builder::new()
-            .name("checkpoint".to_owned())
-            .spawn(move || worker.run(&inbox, &size))?;
+        let thread = blocking::thread("checkpoint", move || worker.run(&inbox, &size))?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         Ok(Self {
             jobs: Jobs::Thread(jobs),
@@ -244,7 +243,7 @@ impl Checkpointer {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(thread) = thread {
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+            let _ = blocking::run(move || Ok(thread.join())).await;
         }
         written
     }

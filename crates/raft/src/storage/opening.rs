@@ -16,6 +16,7 @@ use seqd_disk::create_dir_durable;
 use seqd_state::{Level, State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
+use crate::blocking;
 use crate::handle::{Stop, StopReason};
 use crate::peers::table::Shown;
 use crate::records;
@@ -68,7 +69,7 @@ impl Storage {
     pub(crate) async fn open(folder: Arc<Folder>, identity: &Identity) -> Result<Self, Stop> {
         let cluster_id = identity.cluster_id.clone();
         let open = move || open_storage(&folder, cluster_id, Arc::new(SledStores), Wal::open);
-        tokio::task::spawn_blocking(open)
+        blocking::run(move || Ok(open()))
             .await
             .map_err(|e| Stop::invariant(format!("opening the storage panicked: {e}")))?
     }

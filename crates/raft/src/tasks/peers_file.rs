@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use seqd_store::records::PeersRecord;
 
+use crate::blocking;
 use crate::context::NodeContext;
 
 /// Time between two looks at whether the table has changed.
@@ -29,8 +30,7 @@ pub(crate) async fn keep(context: Arc<NodeContext>) {
             continue;
         }
         let writer = Arc::clone(&context);
-        let result = tokio::task::spawn_blocking(move || write(&writer)).await;
-        match result.map_err(io::Error::other).and_then(|result| result) {
+        match blocking::run(move || write(&writer)).await {
             Ok(()) => {
                 written = version;
                 failed = false;

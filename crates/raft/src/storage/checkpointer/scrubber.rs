@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::{CheckpointWorker, Checkpointer, Job};
+use crate::blocking;
 use crate::storage::applied::SnapshotHandle;
 use seqd_store::snapshot_file::{self, Bad, SnapshotFile};
 
@@ -65,9 +66,8 @@ impl Checkpointer {
     pub(super) async fn scrub(&self, file: SnapshotFile) -> io::Result<bool> {
         let disk = Arc::clone(&self.disk);
         // Not on the thread: there no checkpoint would be written meanwhile.
-        let checked =
-            tokio::task::spawn_blocking(move || snapshot_file::find_bad(&*disk, &file)).await;
-        let Some(bad) = checked.map_err(io::Error::other)?? else {
+        let found = blocking::run(move || snapshot_file::find_bad(&*disk, &file)).await?;
+        let Some(bad) = found else {
             return Ok(false);
         };
         self.ask(|answer| Job::Replace(bad, answer)).await?;

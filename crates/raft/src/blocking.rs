@@ -1,0 +1,20 @@
+//! Blocking calls and named threads of this crate: the one place that a simulation replaces to run
+//! them inline.
+
+use std::io;
+use std::thread::{Builder, JoinHandle};
+
+/// Waits for a call that blocks, such as one of the disk's, without holding up other tasks.
+pub(crate) async fn run<T: Send + 'static>(
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(call).await;
+    done.map_err(io::Error::other)?
+}
+
+pub(crate) fn thread(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(name.to_owned()).spawn(body)
+}
