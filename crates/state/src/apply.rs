@@ -79,7 +79,7 @@ impl State {
         })
     }
 
-    /// Refuses what draws from the counter while it is not known when a restored cluster began.
+    /// Refuses commands that draw from the counter until a restored cluster has its start time.
     fn check_stamped(&self, command: &Command) -> Result<(), Refusal> {
         let draws = matches!(
             command,

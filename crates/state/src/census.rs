@@ -1,5 +1,5 @@
-//! What rows hold, counted by kind, without a state of them in memory: a tool may look at a
-//! snapshot that is larger than the machine it runs on would like.
+//! Counts the records of each table without a whole state in memory, as a snapshot may be larger
+//! than the memory of the machine that inspects it.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,13 @@ use crate::state::State;
 use crate::table::Count;
 use crate::tables::Tables;
 
-/// Rows that are read as records together: few enough not to matter, enough not to cost.
+/// Rows that are decoded together.
 const BATCH_ROWS: usize = 1024;
 
 /// Counts rows, one after the other, and checks that each is a record.
 #[derive(Debug, Default)]
 pub struct Census {
-    /// Those of the tables that have at most one.
     single: Vec<Row>,
-    /// The others, of which there may be millions.
     batch: Vec<Row>,
     tables: BTreeMap<&'static str, Count>,
 }
@@ -32,36 +30,26 @@ pub struct Counts {
     pub sequences: u64,
     /// Sequences that were deleted; their marks are kept.
     pub deleted_sequences: u64,
-    /// Workers that were ever leased.
     pub workers: u64,
     /// Members, and nodes that were given an ID.
     pub nodes: u64,
-    /// Members that were removed.
     pub removed_nodes: u64,
 }
 
-/// What was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// The records of some kinds.
     pub counts: Counts,
-    /// The records of each table.
     pub tables: BTreeMap<&'static str, Count>,
     /// What was agreed when the cluster began; `None` before it did.
     pub settings: Option<Settings>,
-    /// The highest wall clock of any entry.
     pub wall_ms: WallMs,
-    /// The cluster's own clock.
     pub cluster_ms: ClusterMs,
     /// The highest token, lease ID or node ID that was given.
     pub last_token: u64,
 }
 
 impl Census {
-    /// Counts one row.
-    ///
-    /// # Errors
-    /// [`RowError`] at a row that is no record; it may be one that came some rows before.
+    /// Counts one row. An error may be that of an earlier row, as rows are decoded in batches.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
         let row = (key.to_vec(), value.to_vec());
         if key.first().is_some_and(|prefix| Tables::is_single(*prefix)) {
@@ -90,9 +78,6 @@ impl Census {
     }
 
     /// What was counted.
-    ///
-    /// # Errors
-    /// [`RowError`] if a row is no record.
     pub fn finish(mut self) -> Result<Counted, RowError> {
         self.count_batch()?;
         let state = State::from_rows(std::mem::take(&mut self.single))?;

@@ -1,8 +1,8 @@
 //! The one place where values become bytes and come back.
 //!
-//! Everything that is written to a disk or sent to a peer is `[kind][version][body]`: a byte that
-//! says what it is, a byte that says in which shape, and the value in bincode with fixed-width
-//! integers. A reader refuses what it does not know; it never skips and never guesses.
+//! Everything that is written to a disk or sent to a peer is `[kind][version][body]`: a byte
+//! for the type, a byte for its version, and the value in bincode with fixed-width integers. A
+//! reader refuses a kind or a version that it does not know.
 //!
 //! bincode is named in this file and nowhere else. Its fixed-width form is byte-equal to that of
 //! another codec (wincode), so the bytes outlive the library.
@@ -20,16 +20,16 @@ use serde::de::DeserializeOwned;
 
 use crate::level::Level;
 
-/// The most bytes that one encoded value may have, unless its type says otherwise.
+/// The most bytes of one encoded value, unless its type has a bound of its own.
 ///
 /// Sixteen mebibytes: the largest entry that the bounds in `entry` allow stays far below it, and
 /// a length read from a damaged file cannot make the reader allocate more.
 pub const LIMIT_BYTES: usize = 16 << 20;
 
-/// The bytes in front of every body: kind and version.
+/// Kind and version.
 pub const HEADER_BYTES: usize = 2;
 
-/// The bytes behind a value that is sealed: the CRC-32C of the value's bytes, little-endian.
+/// Follow a sealed value: the CRC-32C of its bytes, little-endian.
 pub const SEAL_BYTES: usize = 4;
 
 /// A value with a place in the table of kinds.
@@ -39,9 +39,8 @@ pub const SEAL_BYTES: usize = 4;
 /// [`Versioned::encode_body`] writes for as long as a cluster may be at a level that asks for it.
 /// Golden bytes in the tests of each implementing crate hold every version.
 pub trait Versioned: Serialize + DeserializeOwned {
-    /// What the value is. Never given to another type.
+    /// Never given to another type.
     const KIND: u8;
-    /// The newest shape of the body.
     const VERSION: u8;
     /// The most bytes that the encoded value may have, header included.
     const MAX_BYTES: usize = LIMIT_BYTES;
@@ -54,9 +53,6 @@ pub trait Versioned: Serialize + DeserializeOwned {
     }
 
     /// Reads a body of any version up to `VERSION`.
-    ///
-    /// # Errors
-    /// [`CodecError::Malformed`] if the version was never written, or the body is damaged.
     fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
         if version == Self::VERSION {
             return from_body(Self::KIND.into(), body, Self::MAX_BYTES);
@@ -65,9 +61,6 @@ pub trait Versioned: Serialize + DeserializeOwned {
     }
 
     /// Appends the body in a version up to `VERSION`.
-    ///
-    /// # Errors
-    /// [`CodecError::NotInVersion`] if the value cannot be written in that version.
     fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
         if version == Self::VERSION {
             return to_body(Self::KIND.into(), self, bytes);
@@ -79,80 +72,32 @@ pub trait Versioned: Serialize + DeserializeOwned {
     }
 }
 
-/// Why bytes are not a value, or a value does not become bytes.
-///
-/// A kind is that of a value, or that of a frame; those of frames lie above 255.
+/// Why bytes cannot be decoded or a value cannot be encoded. Kinds above 255 are those of frames.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
-    /// There is not even a header.
     #[error("no bytes to decode: a value has at least {HEADER_BYTES}")]
     Empty,
-    /// The bytes are another kind of value.
     #[error("kind {found} where kind {expected} was expected")]
-    WrongKind {
-        /// The kind in the bytes.
-        found: u8,
-        /// The kind of the type that was asked for.
-        expected: u8,
-    },
-    /// A newer program wrote the bytes.
+    WrongKind { found: u8, expected: u8 },
     #[error("kind {kind} in version {found}: this program knows versions up to {known}")]
-    NewerVersion {
-        /// The kind in the bytes.
-        kind: u16,
-        /// The version in the bytes.
-        found: u8,
-        /// The newest version that this program knows.
-        known: u8,
-    },
-    /// A newer program wrote a frame of this kind.
+    NewerVersion { kind: u16, found: u8, known: u8 },
     #[error("kind {kind} in version {version} is not known to this program")]
-    UnknownKind {
-        /// The kind of the frame.
-        kind: u16,
-        /// Its version.
-        version: u8,
-    },
-    /// A newer program raised the cluster's level.
+    UnknownKind { kind: u16, version: u8 },
     #[error("level {found}: this program knows levels up to {known}")]
-    NewerLevel {
-        /// The level that it was raised to.
-        found: Level,
-        /// The highest one that this program can be part of.
-        known: Level,
-    },
-    /// The value has no form in this version.
+    NewerLevel { found: Level, known: Level },
     #[error("kind {kind}: this value cannot be written in version {version}")]
-    NotInVersion {
-        /// The kind of the value.
-        kind: u16,
-        /// The version.
-        version: u8,
-    },
-    /// The body is damaged, cut short, too long, or breaks a rule of its type.
+    NotInVersion { kind: u16, version: u8 },
     #[error("kind {kind} is malformed: {reason}")]
-    Malformed {
-        /// The kind in the bytes.
-        kind: u16,
-        /// The decoder's reason.
-        reason: String,
-    },
-    /// The bytes of a sealed value are not those that were sealed.
+    Malformed { kind: u16, reason: String },
     #[error("its checksum does not match")]
     Checksum,
-    /// The value has more bytes than its type allows.
     #[error("kind {kind} would have more than {limit} bytes")]
-    TooLarge {
-        /// The kind of the value.
-        kind: u16,
-        /// The most bytes that it may have.
-        limit: usize,
-    },
+    TooLarge { kind: u16, limit: usize },
 }
 
 impl CodecError {
-    /// Whether a newer program wrote the bytes: nothing is damaged, and putting that program back
-    /// is the way out.
+    /// Whether a newer program wrote the bytes: nothing is damaged, and the remedy is to start that
+    /// program again.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         matches!(
@@ -162,18 +107,11 @@ impl CodecError {
     }
 }
 
-/// The bytes of `value` in its newest version, header included.
-///
-/// # Errors
-/// [`CodecError::TooLarge`] if they are more than [`Versioned::MAX_BYTES`].
+/// Header and body, in the newest version.
 pub fn encode<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
     encode_version(value, T::VERSION)
 }
 
-/// The bytes of `value` in this version, header included.
-///
-/// # Errors
-/// [`CodecError::TooLarge`] and [`CodecError::NotInVersion`].
 pub fn encode_version<T: Versioned>(value: &T, version: u8) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::with_capacity(64);
     bytes.extend_from_slice(&[T::KIND, version]);
@@ -187,19 +125,13 @@ pub fn encode_version<T: Versioned>(value: &T, version: u8) -> Result<Vec<u8>, C
     Ok(bytes)
 }
 
-/// The value that `bytes` hold, in whatever version it was written.
-///
-/// # Errors
-/// See [`CodecError`]; bytes after the value are an error too.
+/// Decodes a value of any version. Bytes after the value are an error.
 pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (version, body) = header::<T>(bytes)?;
     T::decode_body(version, body)
 }
 
 /// The version in which a value of this type was written, and its body.
-///
-/// # Errors
-/// As [`decode`], for what the header alone shows.
 pub(crate) fn header<T: Versioned>(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     let [kind, version, body @ ..] = bytes else {
         return Err(CodecError::Empty);
@@ -220,7 +152,6 @@ pub(crate) fn header<T: Versioned>(bytes: &[u8]) -> Result<(u8, &[u8]), CodecErr
     Ok((*version, body))
 }
 
-/// The error for a version that no program ever wrote.
 #[must_use]
 pub fn never_written(kind: u16, version: u8) -> CodecError {
     CodecError::Malformed {
@@ -229,10 +160,7 @@ pub fn never_written(kind: u16, version: u8) -> CodecError {
     }
 }
 
-/// The bytes of `value` and their checksum: of what stands alone in a file or a row.
-///
-/// # Errors
-/// As [`encode`].
+/// The encoded value and its checksum, for a file or a row of its own.
 pub fn seal<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = encode(value)?;
     let crc = crc32c::crc32c(&bytes);
@@ -240,11 +168,8 @@ pub fn seal<T: Versioned>(value: &T) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// The value that `bytes`, made by [`seal`], hold.
-///
-/// # Errors
-/// [`CodecError::Checksum`] if they are damaged; as [`decode`] if they are not: a
-/// [`CodecError::NewerVersion`] is what a newer program wrote.
+/// Decodes what [`seal`] wrote. Damaged bytes are a [`CodecError::Checksum`], so that any other error
+/// is about intact bytes.
 pub fn unseal<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (value, crc) = bytes
         .split_last_chunk::<SEAL_BYTES>()
@@ -255,10 +180,7 @@ pub fn unseal<T: Versioned>(bytes: &[u8]) -> Result<T, CodecError> {
     decode(value)
 }
 
-/// Appends a shape of the value of this kind, which may be a mirror struct, to `bytes`.
-///
-/// # Errors
-/// [`CodecError::Malformed`] if the shape refuses to be written.
+/// Appends a body; `value` may be a mirror struct of an older version.
 pub fn to_body(kind: u16, value: &impl Serialize, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
     // Without a limit: one would cost a pass over the value to add its bytes up.
     bincode::DefaultOptions::new()
@@ -270,10 +192,7 @@ pub fn to_body(kind: u16, value: &impl Serialize, bytes: &mut Vec<u8>) -> Result
         })
 }
 
-/// Reads a shape of the value of this kind, which may be a mirror struct.
-///
-/// # Errors
-/// [`CodecError::Malformed`]; bytes after the value are an error too.
+/// Decodes a body; `T` may be a mirror struct of an older version.
 pub fn from_body<T: DeserializeOwned>(
     kind: u16,
     body: &[u8],

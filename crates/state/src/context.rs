@@ -1,4 +1,4 @@
-//! What a command is judged by: the settings, the members, the layouts, and the time.
+//! The applied state and the time that commands read, beside the table that they change.
 
 use seqd_idgen::{Layout, Tick, TickError, WallMs};
 
@@ -10,13 +10,11 @@ use crate::newtypes::ClusterMs;
 use crate::table::Table;
 use crate::workers::commands::WorkerRefusal;
 
-/// What is applied, beside the table that a command is about, at the time of its entry.
 pub(crate) struct ApplyContext<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) layouts: &'a Table<LayoutRecord>,
     pub(crate) nodes: &'a Table<NodeRecord>,
     pub(crate) restoration: Option<&'a RestorationRecord>,
-    /// The entry's wall clock.
     pub(crate) wall_ms: WallMs,
     /// The applied cluster time.
     pub(crate) cluster_ms: ClusterMs,
@@ -31,7 +29,6 @@ impl<'a> ApplyContext<'a> {
             })
     }
 
-    /// The tick of the entry's wall clock.
     pub(crate) fn tick(&self, layout: &Layout) -> Result<Tick, WorkerRefusal> {
         layout.tick_at(self.wall_ms).map_err(|error| match error {
             TickError::BeforeEpoch => WorkerRefusal::BeforeLayoutEpoch {
@@ -46,7 +43,7 @@ impl<'a> ApplyContext<'a> {
         })
     }
 
-    /// Refuses a fence that only a clock far ahead can ask for. See the module's invariants.
+    /// Refuses a fence above the bound in the invariants of `workers::leases`.
     pub(crate) fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), WorkerRefusal> {
         let reach_ms = self.settings.fence_reach_ms(layout);
         let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));

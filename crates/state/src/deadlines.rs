@@ -2,7 +2,7 @@
 //!
 //! The index follows from the records, so it is not stored. Whether a record is live is decided by
 //! its own time alone, never by whether the index still has it: so a state that was read back from
-//! its rows answers as the one that wrote them.
+//! its rows behaves as the one that wrote them.
 //!
 //! Each table has an order of its own and drops at most [`MAX_PASSED_PER_ENTRY`] at an entry. For
 //! a table that removes its expired records this is a part of the replicated state: what it has in
@@ -19,21 +19,21 @@ use crate::table::{Record, Table, row_key};
 /// A million leases or locks may end in the same millisecond, and an entry that dropped them all
 /// would hold up every reply behind it. A thousand take well under a millisecond; the leader
 /// proposes a time entry at the next deadline, so the rest follows at once.
-pub const MAX_PASSED_PER_ENTRY: usize = 1024;
+pub(crate) const MAX_PASSED_PER_ENTRY: usize = 1024;
 
 /// A record that ends at some cluster time.
 pub(crate) trait Expiring: Record {
-    /// When; `None` if it has no end, or has ended and stays.
+    /// `None` if the record has no end, or has ended and stays.
     fn deadline(&self, key: &Self::Key, given: &ApplyContext<'_>) -> Option<ClusterMs>;
 
-    /// What becomes of the record then: it is dropped, unless its table keeps it.
+    /// Called at the deadline: drops the record, unless its table keeps it.
     fn expire(table: &mut Table<Self>, key: &Self::Key) {
         table.remove(key);
     }
 }
 
 impl<R: Expiring> Table<R> {
-    /// Ends the record of a row whose deadline has passed; `false` if the row is of another table.
+    /// Expires the record of a row; `false` if the row is of another table.
     pub(crate) fn expire(&mut self, row_key: &[u8]) -> bool {
         let Some(key) = row_key.strip_prefix(&[R::PREFIX]) else {
             return false;
@@ -57,7 +57,6 @@ impl Deadlines {
         table.insert((at, row_key::<R>(key)));
     }
 
-    /// The deadlines of all records of this table.
     pub(crate) fn insert_all<R: Expiring>(&mut self, table: &Table<R>, given: &ApplyContext<'_>) {
         for (key, record) in table.iter() {
             if let Some(at) = record.deadline(key, given) {
@@ -76,14 +75,13 @@ impl Deadlines {
         self.tables.remove(&R::PREFIX);
     }
 
-    /// The earliest deadline that was not passed.
     pub(crate) fn next(&self) -> Option<ClusterMs> {
         let firsts = self.tables.values().filter_map(BTreeSet::first);
         firsts.map(|(at, _)| *at).min()
     }
 
-    /// Takes out deadlines up to `now`, of each table the earliest first and not more than an entry
-    /// may pass. The rows' keys come in the order of their tables.
+    /// Removes deadlines up to `now` and returns their rows' keys: of each table the earliest first,
+    /// at most [`MAX_PASSED_PER_ENTRY`].
     pub(crate) fn pass(&mut self, now: ClusterMs) -> Vec<Vec<u8>> {
         let mut passed = Vec::new();
         for table in self.tables.values_mut() {

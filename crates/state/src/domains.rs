@@ -1,11 +1,8 @@
 //! Commands, outcomes and refusals of all domains.
 //!
-//! A command is what can be asked of the replicated state. It carries everything that `apply`
-//! needs; the time comes with its entry. Each command has one outcome, the same on every replica,
-//! and a refusal is one of them: it carries what an answer to a person needs (limits, holders, the
-//! next value), so that nobody has to read the state again, later, to explain it.
-//!
-//! What each domain has stands with it; here is only which domains there are.
+//! A command carries everything that `apply` needs; the time comes with its entry. Each command has
+//! one outcome, the same on every replica. A refusal is an outcome too, and carries what an error
+//! message needs (limits, holders, the next value), as the state may have changed since.
 
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
 use crate::codec::frame::framed_enum;
@@ -39,11 +36,10 @@ macro_rules! domains {
         }
 
         framed_enum! {
-            /// Why a command changed nothing. Codes and HTTP statuses are not known here.
+            /// Why a command changed nothing.
             #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
             #[error(transparent)]
             pub enum Refusal {
-                /// A text breaks its rule.
                 Text(TextRefusal),
                 $($(#[doc = $about])* $(#[cfg($($when)*)])? $domain($refusal),)*
             }
@@ -52,11 +48,8 @@ macro_rules! domains {
 }
 
 domains! {
-    /// The cluster itself: its beginning, its members, its level.
     Cluster: ClusterCommand, ClusterOutcome, ClusterRefusal;
-    /// Worker leases.
     Workers: WorkerCommand, WorkerOutcome, WorkerRefusal;
-    /// Sequences.
     Sequences: SequenceCommand, SequenceOutcome, SequenceRefusal;
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]

@@ -18,16 +18,14 @@ use crate::v1::{self, EntryV1};
 /// milliseconds to apply, so a single entry never delays its followers noticeably.
 pub const MAX_COMMANDS_PER_ENTRY: usize = 4096;
 
-/// What one log entry asks of the state. Without commands it only brings the time.
+/// Without commands it only carries the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When it was proposed.
     pub stamp: Stamp,
-    /// What to do, in order.
     pub commands: Vec<Command>,
 }
 
-/// The body of version 2, before it is known whether each frame is.
+/// The body of version 2, with frames that may be of unknown kinds.
 #[derive(Deserialize)]
 struct Frames {
     stamp: Stamp,
@@ -84,7 +82,7 @@ impl From<EntryV1> for Entry {
     }
 }
 
-/// Refuses a raise to a level that only a newer program knows: to apply it is to be part of it.
+/// Refuses a raise to a level that only a newer program knows, as this one must not apply it.
 fn check_level(commands: &[Command]) -> Result<(), CodecError> {
     for command in commands {
         if let Command::Cluster(ClusterCommand::RaiseLevel { to, .. }) = command
@@ -102,31 +100,21 @@ fn check_level(commands: &[Command]) -> Result<(), CodecError> {
 /// Why the leader does not propose an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// A command of a level that the cluster is not at: a member may be too old to read it.
     #[error("command {kind} in version {version} needs level {since}: the cluster is at {level}")]
     AboveLevel {
-        /// The command's kind.
         kind: u16,
-        /// Its version.
         version: u8,
-        /// The level that brought it.
         since: Level,
-        /// The cluster's level.
         level: Level,
     },
-    /// More commands than an entry may have.
     #[error("an entry has {count} commands, at most {MAX_COMMANDS_PER_ENTRY} are allowed")]
-    TooManyCommands {
-        /// How many there are.
-        count: usize,
-    },
-    /// The entry does not become bytes.
+    TooManyCommands { count: usize },
     #[error(transparent)]
     Codec(#[from] CodecError),
 }
 
-/// An entry with its bytes, header included: encoded once, where it is proposed, and the same in
-/// the log and on the way to every member.
+/// An entry with its bytes, header included: encoded once, by the proposer, for the log and for
+/// every member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedEntry {
     entry: Entry,
@@ -134,10 +122,7 @@ pub struct EncodedEntry {
 }
 
 impl EncodedEntry {
-    /// Encodes an entry as a cluster at this level does.
-    ///
-    /// # Errors
-    /// See [`EntryError`].
+    /// Encodes in the version of this level.
     pub fn new(entry: Entry, level: Level) -> Result<Self, EntryError> {
         let count = entry.commands.len();
         if count > MAX_COMMANDS_PER_ENTRY {
@@ -148,7 +133,7 @@ impl EncodedEntry {
         }
         let version = Entry::version_at(level);
         let encoded = match codec::encode_version(&entry, version) {
-            // Every member can read it: this is what a raise from the first level stands in.
+            // The raise from the first level: every member can read it.
             Err(CodecError::NotInVersion { .. }) => codec::encode_version(&entry, Entry::VERSION),
             encoded => encoded,
         };
@@ -156,26 +141,17 @@ impl EncodedEntry {
         Ok(Self { entry, bytes })
     }
 
-    /// Reads an entry of any version.
-    ///
-    /// # Errors
-    /// See [`CodecError`]; [`CodecError::is_newer`] if it is one of a newer program.
     pub fn decode(bytes: Bytes) -> Result<Self, CodecError> {
         let entry = codec::decode(&bytes.0)?;
         Ok(Self { entry, bytes })
     }
 
-    /// Kind, version and body.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The entry in version 1, if that is its version: where it stands inside of another value, it
-    /// stands there without a length.
-    ///
-    /// # Errors
-    /// [`CodecError::Malformed`], which does not happen to what was encoded or decoded.
+    /// The entry in version 1, if it was encoded so: inside another value it has no length prefix.
     pub fn first_version(&self) -> Result<Option<EntryV1>, CodecError> {
         match *self.bytes.0 {
             [_, 1, ref body @ ..] => {
@@ -185,10 +161,7 @@ impl EncodedEntry {
         }
     }
 
-    /// The entry that was read in version 1 inside of another value.
-    ///
-    /// # Errors
-    /// As [`EncodedEntry::first_version`].
+    /// An entry that was decoded as part of another value.
     pub fn of_first_version(entry: EntryV1) -> Result<Self, CodecError> {
         let mut bytes = vec![Entry::KIND, 1];
         codec::to_body(Entry::KIND.into(), &entry, &mut bytes)?;
@@ -206,11 +179,7 @@ impl Deref for EncodedEntry {
     }
 }
 
-/// Refuses a command that a cluster at this level does not know.
-///
-/// # Errors
-/// [`EntryError::AboveLevel`].
-pub fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
+fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
     let row = command.frame_row()?;
     if row.since > level {
         return Err(EntryError::AboveLevel {

@@ -1,8 +1,9 @@
-//! The bytes of idgen's types.
+//! The bytes of idgen's types, which implement no serialisation: modules for `#[serde(with)]`.
 //!
-//! idgen knows no serialisation, so that it stays usable by itself; how its values are written is
-//! here, as modules for `#[serde(with = "...")]`. A progression is checked again when it is
-//! read, so one that breaks the rules of its type never becomes a value.
+//! A decoded progression or layout is validated, so bytes that break its rules are malformed.
+
+use seqd_idgen::{FieldOrder, FirstSequence, LayoutSpec};
+use serde::{Deserialize, Serialize};
 
 /// A newtype around an integer, written as the integer.
 macro_rules! as_integer {
@@ -92,81 +93,51 @@ pub(crate) mod progression {
     }
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FieldOrder")]
+enum Order {
+    TickWorkerSequence,
+    TickSequenceWorker,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FirstSequence")]
+enum First {
+    Zero,
+    RandomBelow(u32),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LayoutSpec")]
+struct Spec {
+    name: String,
+    epoch_ms: u64,
+    tick_ms: u32,
+    time_bits: u8,
+    datacenter_bits: u8,
+    worker_bits: u8,
+    sequence_bits: u8,
+    #[serde(with = "Order")]
+    order: FieldOrder,
+    #[serde(with = "First")]
+    first_sequence: FirstSequence,
+}
+
 pub(crate) mod layout {
-    use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    #[derive(Serialize, Deserialize)]
-    enum Order {
-        TickWorkerSequence,
-        TickSequenceWorker,
-    }
-
-    #[derive(Serialize, Deserialize)]
-    enum First {
-        Zero,
-        RandomBelow(u32),
-    }
-
-    #[derive(Serialize, Deserialize)]
-    struct Bytes {
-        name: String,
-        epoch_ms: u64,
-        tick_ms: u32,
-        time_bits: u8,
-        datacenter_bits: u8,
-        worker_bits: u8,
-        sequence_bits: u8,
-        order: Order,
-        first_sequence: First,
-    }
+    use seqd_idgen::Layout;
+    use serde::{Deserializer, Serializer, de};
 
     pub(crate) fn serialize<S: Serializer>(
         value: &Layout,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let spec = value.spec();
-        let bytes = Bytes {
-            name: spec.name.clone(),
-            epoch_ms: spec.epoch_ms,
-            tick_ms: spec.tick_ms,
-            time_bits: spec.time_bits,
-            datacenter_bits: spec.datacenter_bits,
-            worker_bits: spec.worker_bits,
-            sequence_bits: spec.sequence_bits,
-            order: match spec.order {
-                FieldOrder::TickWorkerSequence => Order::TickWorkerSequence,
-                FieldOrder::TickSequenceWorker => Order::TickSequenceWorker,
-            },
-            first_sequence: match spec.first_sequence {
-                FirstSequence::Zero => First::Zero,
-                FirstSequence::RandomBelow(bound) => First::RandomBelow(bound),
-            },
-        };
-        bytes.serialize(serializer)
+        super::Spec::serialize(value.spec(), serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Layout, D::Error> {
-        let bytes = Bytes::deserialize(deserializer)?;
-        let spec = LayoutSpec {
-            name: bytes.name,
-            epoch_ms: bytes.epoch_ms,
-            tick_ms: bytes.tick_ms,
-            time_bits: bytes.time_bits,
-            datacenter_bits: bytes.datacenter_bits,
-            worker_bits: bytes.worker_bits,
-            sequence_bits: bytes.sequence_bits,
-            order: match bytes.order {
-                Order::TickWorkerSequence => FieldOrder::TickWorkerSequence,
-                Order::TickSequenceWorker => FieldOrder::TickSequenceWorker,
-            },
-            first_sequence: match bytes.first_sequence {
-                First::Zero => FirstSequence::Zero,
-                First::RandomBelow(bound) => FirstSequence::RandomBelow(bound),
-            },
-        };
+        let spec = super::Spec::deserialize(deserializer)?;
         Layout::new(spec).map_err(de::Error::custom)
     }
 }

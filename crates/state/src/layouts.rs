@@ -1,7 +1,7 @@
 //! The layouts of the cluster, as rows.
 //!
-//! Below [`Level::FRAMES`] there are no rows, and every program has the same six layouts, which are
-//! named here: whatever presets a later program knows, these are what such a cluster has. A level
+//! A cluster below [`Level::FRAMES`] has no rows and the six layouts of [`FIRST`], whatever presets
+//! a later program has. A level
 //! that brings layouts adds their rows in the `apply` that raises it, so every replica has them from
 //! the same entry on. A layout never changes and is never removed: IDs made with it exist.
 
@@ -15,7 +15,6 @@ use crate::codec::Versioned;
 use crate::level::Level;
 use crate::table::{Record, Table};
 
-/// The layouts of every cluster.
 const FIRST: [&str; 6] = [
     "default",
     "twitter",
@@ -85,7 +84,6 @@ fn brought_by(level: Level) -> Vec<Layout> {
 }
 
 impl Table<LayoutRecord> {
-    /// The layout of this name.
     pub(crate) fn named(&self, name: &str) -> Option<&Layout> {
         let record = if self.has_rows() {
             self.get(name)
@@ -95,7 +93,6 @@ impl Table<LayoutRecord> {
         record.map(|record| &record.layout)
     }
 
-    /// All layouts, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Layout> {
         let before = (!self.has_rows()).then(|| BEFORE_ROWS.values());
         let rows = self.iter().map(|(_, record)| record);
@@ -107,7 +104,6 @@ impl Table<LayoutRecord> {
         self.iter().next().is_some()
     }
 
-    /// Adds the layouts that a level brings.
     pub(crate) fn add_those_of(&mut self, level: Level) {
         for layout in brought_by(level) {
             self.put(layout.name().to_owned(), LayoutRecord { layout });

@@ -1,28 +1,25 @@
-//! The level: up to where the formats of a cluster have come.
+//! The level: a replicated number, which only rises, of the formats that a cluster may write.
 //!
-//! A cluster writes nothing that one of its members cannot read. What it may write is a number that
-//! is replicated and only rises: each command, and each version of a record, belongs to the level
-//! that brought it. A level is raised when every member can read what it brings; see
-//! `cluster::level`.
+//! A cluster writes nothing that one of its members cannot read. Each command, and each version of a
+//! record, belongs to the level that brought it. A level is raised when every member can read what
+//! it brings; see `cluster::level`.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-/// Up to where the formats of a cluster have come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Level(pub u32);
 
 impl Level {
-    /// What a cluster is at before its level was raised for the first time: entries are bincode
-    /// enums, and the six first layouts belong to the program.
+    /// A new cluster: entries are bincode enums, and the first six layouts are not replicated.
     pub const FIRST: Self = Self(1);
     /// Entries are lists of frames, and layouts are rows.
     pub const FRAMES: Self = Self(2);
 
-    /// Of no released program: what the tests of clusters of two versions bring.
+    /// Of no released program: for tests of clusters of two versions.
     #[cfg(any(test, feature = "test-next-level"))]
     pub const NEXT: Self = Self::FRAMES.next();
 
@@ -35,7 +32,6 @@ impl Level {
     #[cfg(any(test, feature = "test-next-level"))]
     pub const NEWEST: Self = Self::NEXT;
 
-    /// The one after this.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -54,12 +50,9 @@ impl fmt::Display for Level {
     }
 }
 
-/// A place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LogPosition {
-    /// The term of the leader that wrote the entry.
     pub term: u64,
-    /// Its index.
     pub index: u64,
 }
 

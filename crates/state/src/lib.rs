@@ -1,15 +1,13 @@
 //! The replicated state machine: commands, outcomes, `apply`, and the records with their bytes.
 //!
-//! A group of nodes applies the same entries in the same order and so comes to the same state, row
-//! for row and byte for byte. Nothing here reads a clock, waits, or touches a disk or a socket:
-//! time comes in each entry, and where rows are kept is for others to decide.
+//! Replicas that apply the same entries in the same order have the same state, byte for byte.
+//! Nothing here reads a clock, waits, or touches a disk or a socket: time comes in each entry.
 //!
 //! - [`State::apply`] turns an [`Entry`] of [`Command`]s into [`Outcome`]s;
-//! - the reads of [`State`] see what was applied;
 //! - [`State::drain_changes`], [`State::rows`] and [`State::from_rows`] are its bytes, and
 //!   [`State::digest`] their fingerprint;
 //! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent;
-//! - [`Level`] is up to where the formats of a cluster have come.
+//! - [`Level`] is the newest format that a cluster may write.
 
 mod apply;
 mod census;
@@ -40,34 +38,28 @@ mod workers;
 pub use census::{Census, Counted, Counts};
 pub use cluster::commands::{
     AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Found, FoundingError,
-    MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
 };
 pub use cluster::nodes::{AddedNode, NodeRecord, RegisteredStart};
-pub use cluster::restoration::{MAX_STAMP_MS, RestorationRecord};
-pub use cluster::settings::{MIN_WINDOW_TICKS, Settings};
+pub use cluster::restoration::RestorationRecord;
+pub use cluster::settings::Settings;
 pub use codec::{CodecError, Versioned, decode, encode};
-pub use deadlines::MAX_PASSED_PER_ENTRY;
 pub use domains::{Command, Outcome, Refusal};
-pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, check_command};
+pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY};
 pub use level::{Level, LogPosition};
 pub use newtypes::{
-    ClusterMs, Digest, Epoch, GrantToken, LeaseId, MAX_SEQUENCE_NAME_BYTES, NodeId, Revision,
-    SequenceName, SequenceNameError,
+    ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
+    SequenceNameError,
 };
 pub use restore::{Raise, RaisedSequence, Restoration, RestorationError};
 pub use row::{Changes, Row, RowChange, RowError, row_hash};
 pub use rows::StateLoader;
-/// The crate of ticks, layouts and progressions, for those who know it through the state alone.
 pub use seqd_idgen as idgen;
 pub use sequences::commands::{
-    MAX_STRICT_COUNT, NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome,
-    SequenceRefusal, ValueRange,
+    NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome, SequenceRefusal,
+    ValueRange,
 };
-pub use sequences::definition::{
-    DefinitionError, MAX_GRANT_SIZE, MAX_SEGMENT_TARGET_MS, SegmentSizes, SequenceDefinition,
-    SequenceMode,
-};
-pub use sequences::grants::{MAX_RANGES_PER_NEXT, Run, SequenceRecord};
+pub use sequences::definition::{DefinitionError, SegmentSizes, SequenceDefinition, SequenceMode};
+pub use sequences::grants::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::State;
 pub use table::Count;

@@ -1,14 +1,11 @@
-//! The names that numbers and texts have in the replicated state.
-//!
-//! One type for each meaning, so that a lease ID cannot be passed for a token. None of them knows
-//! how it is allocated: that is in `state`.
+//! One type for each meaning of a number or a text in the replicated state, so that a lease ID
+//! cannot be passed for a token.
 
 use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A named `u64` that is shown as the bare number.
 macro_rules! numbers {
     ($($(#[$meta:meta])* $name:ident;)*) => {$(
         $(#[$meta])*
@@ -28,22 +25,22 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Milliseconds of a clock that only the cluster has: it never falls, and it stands still while
-    /// there is no leader. Leases expire by it.
+    /// Milliseconds of the cluster's own clock: it never falls, and it stands still while there is
+    /// no leader. Leases expire by it.
     ClusterMs;
-    /// A member of the cluster. Never given twice.
+    /// A member of the cluster. Never allocated twice.
     NodeId;
-    /// One grant of a worker. Never given twice.
+    /// One grant of a worker. Never allocated twice.
     LeaseId;
-    /// One grant of a sequence's range. Never given twice.
+    /// One grant of a sequence's range. Never allocated twice.
     GrantToken;
-    /// Raised by whatever makes granted but unused ranges of a sequence void.
+    /// Raised by each change that voids granted but unused ranges of a sequence.
     Epoch;
     /// Raised by every change of a sequence's definition.
     Revision;
 }
 
-/// A fingerprint of all rows. Equal states have equal digests.
+/// The sum of the hashes of all rows: equal states have equal digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub u128);
@@ -55,14 +52,13 @@ impl fmt::Display for Digest {
 }
 
 /// The most bytes of a sequence's name: what fits a URL, a metric label and a table's column.
-pub const MAX_SEQUENCE_NAME_BYTES: usize = 128;
+pub(crate) const MAX_SEQUENCE_NAME_BYTES: usize = 128;
 
 /// The name of a sequence: 1 to 128 of `[A-Za-z0-9._:-]`, the first a letter or a digit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SequenceName(Box<str>);
 
-/// A text that is no sequence name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a sequence name has 1 to {MAX_SEQUENCE_NAME_BYTES} of A-Z a-z 0-9 . _ : - and begins with a \
@@ -71,10 +67,6 @@ pub struct SequenceName(Box<str>);
 pub struct SequenceNameError;
 
 impl SequenceName {
-    /// Checks `text` and makes it a name.
-    ///
-    /// # Errors
-    /// [`SequenceNameError`], which says the rule.
     pub fn new(text: impl Into<String>) -> Result<Self, SequenceNameError> {
         let text = text.into();
         if !seqd_idgen::is_name(&text) {
@@ -83,7 +75,6 @@ impl SequenceName {
         Ok(Self(text.into_boxed_str()))
     }
 
-    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -47,10 +47,8 @@ pub enum NoteOutcome {
 /// Why a [`NoteCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum NoteRefusal {
-    /// There is no such note.
     #[error("there is no note {name}")]
     NotFound { name: String },
-    /// The name, the text or the life is too long.
     #[error("a note and its name have at most {MAX_BYTES} bytes, and it lives {MAX_TTL_MS} ms")]
     TooLong,
 }

@@ -1,19 +1,17 @@
-//! A state that becomes that of another cluster: from a backup, or from what one node still has.
+//! Turns a state, from a backup or a surviving node, into the state of a new cluster.
 //!
-//! What the old cluster did after the backup is not in it. So nothing that was, or may have been,
-//! given out after it may be given out again:
-//! - IDs: no window begins below a time that lies past every fence that the old cluster can have
-//!   granted, for every worker of every layout, recorded or not;
+//! What the old cluster did after the backup is not in it, and nothing that it may have given out
+//! since may be given out again:
+//! - IDs: every window of every worker begins past every fence that the old cluster can have
+//!   granted;
 //! - tokens, lease IDs and node IDs: the counter rises above all that it can have drawn;
-//! - sequences: nobody can know. An operator says how far each may have come (a floor), or how
-//!   many values may have been given since (a margin).
+//! - sequences: their state is unknown. An operator gives a floor (how far one may have come) or a
+//!   margin (how many values may have been granted since).
 //!
-//! The first two need the time at which the new cluster begins. Its first leader says it, once, in
+//! The first two need the time at which the new cluster begins, which its first leader stamps with
 //! a command; until then nothing is drawn from the counter and no worker is leased. Both bounds
-//! hold if every process of the old cluster has ended by then, and if the old leaders' clocks and
-//! the new one's were right within the agreed skew.
-//!
-//! Reading a backup and building a folder from it is for others.
+//! hold if every process of the old cluster has ended by then, and if the clocks of the old leaders
+//! and of the new one were right within the agreed skew.
 
 use std::collections::BTreeMap;
 
@@ -29,22 +27,19 @@ use crate::state::State;
 use crate::text::{self, TextField, TextRefusal};
 use crate::workers::leases::WorkerRecord;
 
-/// What becomes of a state. See [`State::restore`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restoration {
-    /// The new cluster's ID.
     pub cluster_id: String,
     /// The name of its only member.
     pub founder: String,
-    /// The clusters that it takes the place of; none for a rehearsal.
+    /// The clusters that it replaces; none for a rehearsal.
     pub ancestors: Vec<String>,
     /// For each named sequence, the first value that may be granted.
     pub floors: BTreeMap<SequenceName, i64>,
-    /// How many values of every other sequence are passed over.
+    /// How many values of every other sequence are skipped.
     pub margin: Option<u64>,
 }
 
-/// How far a sequence was moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Raise {
     /// To the first value at or beyond this one.
@@ -53,50 +48,37 @@ pub enum Raise {
     Margin(u64),
 }
 
-/// A sequence before and after a restoration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RaisedSequence {
-    /// Its name.
     pub name: SequenceName,
-    /// How it is served.
     pub mode: SequenceMode,
     /// Whether it was deleted: its mark is kept for a sequence of the same name.
     pub deleted: bool,
-    /// What was asked for it.
     pub raise: Raise,
-    /// The mark in the backup.
     pub index_before: u64,
-    /// The mark in the new cluster.
     pub index_after: u64,
-    /// The value that the backup would grant next; `None` if none was left.
+    /// `None` if no value was left.
     pub next_before: Option<i64>,
-    /// The value that the new cluster grants next; `None` if none is left.
+    /// `None` if no value is left.
     pub next_after: Option<i64>,
 }
 
-/// Why a state cannot be restored as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestorationError {
-    /// There is no cluster in it.
     #[error("the state holds no cluster: it was never founded")]
     NotFounded,
-    /// The new cluster's ID or its founder's name breaks a rule.
     #[error("{0}")]
     Text(TextRefusal),
-    /// Floors for sequences that the backup does not have.
     #[error("the backup has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
-    /// Sequences about which nothing was said.
     #[error(
         "nothing says how far these sequences came after the backup: {}; give a floor for each, or \
          a margin for all others",
         list(.0)
     )]
     NothingSaid(Vec<SequenceName>),
-    /// Floors for cycling sequences, where a value does not say which pass is meant.
     #[error("a value does not say in which pass of a cycling sequence it is: give a margin for {}", list(.0))]
     FloorOfCycling(Vec<SequenceName>),
-    /// Sequences that have no value left beyond what was asked.
     #[error("the floor or the margin is past the end of {}; give a floor within it", list(.0))]
     PastEnd(Vec<SequenceName>),
 }
@@ -110,11 +92,8 @@ fn list(names: &[SequenceName]) -> String {
 }
 
 impl State {
-    /// Makes this the state of a new cluster of one member, whose ID it returns, with what became
-    /// of each sequence. It grants no worker and no token until a time is stamped.
-    ///
-    /// # Errors
-    /// See [`RestorationError`]; the state is unchanged then.
+    /// Makes this the state of a new cluster of one member and returns the member's ID and what
+    /// became of each sequence. An error leaves the state unchanged.
     pub fn restore(
         &mut self,
         restoration: &Restoration,
@@ -144,7 +123,7 @@ impl State {
         let node = NodeId(draw(&mut self.tables.counter));
         let record = NodeRecord::new(founder.clone(), None);
         self.tables.nodes.put(node, record);
-        // An earlier stamp holds until there is a new one, which is not below it.
+        // An earlier stamp stays valid until a new one, which is not below it, replaces it.
         let stamped_wall_ms = self
             .restoration()
             .map_or(WallMs(0), |record| record.stamped_wall_ms);
@@ -161,7 +140,7 @@ impl State {
         Ok((node, raised))
     }
 
-    /// Where each sequence would stand, deleted ones included.
+    /// The new mark of each sequence, deleted ones included.
     fn raised(
         &self,
         floors: &BTreeMap<SequenceName, i64>,
@@ -171,16 +150,16 @@ impl State {
             .keys()
             .filter(|name| self.tables.sequences.get(*name).is_none());
         refuse(unknown.cloned().collect(), RestorationError::UnknownNames)?;
-        let (mut unsaid, mut cycling, mut past) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut missing, mut cycling, mut past) = (Vec::new(), Vec::new(), Vec::new());
         let mut raised = Vec::new();
         for (name, record) in self.tables.sequences.iter() {
             let raise = match (floors.get(name), margin) {
                 (Some(floor), _) => Raise::Floor(*floor),
-                // Its last value was granted: there is nothing that could be granted again.
+                // Its last value was granted already.
                 (None, None) if record.next_value().is_none() => Raise::Margin(0),
                 (None, Some(margin)) => Raise::Margin(margin),
                 (None, None) => {
-                    unsaid.push(name.clone());
+                    missing.push(name.clone());
                     continue;
                 }
             };
@@ -201,7 +180,7 @@ impl State {
                 past.push(name.clone());
             }
         }
-        refuse(unsaid, RestorationError::NothingSaid)?;
+        refuse(missing, RestorationError::NothingSaid)?;
         refuse(cycling, RestorationError::FloorOfCycling)?;
         refuse(past, RestorationError::PastEnd)?;
         Ok(raised)

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::newtypes::ClusterMs;
 
-/// Both times, as the leader saw them when it proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stamp {
     /// The leader's wall clock, in Unix milliseconds.

@@ -1,4 +1,4 @@
-//! The replicated state, and what can be read of it.
+//! The replicated state and its reads. A read sees the applied state at the applied time.
 
 use std::ops::Bound;
 
@@ -16,16 +16,14 @@ use crate::tables::Tables;
 use crate::workers::commands::Holder;
 use crate::workers::leases::{LeaseView, WorkerKey};
 
-/// Everything that the cluster agrees on.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub(crate) tables: Tables,
-    /// Follows from the tables.
+    /// Derived from the tables.
     pub(crate) deadlines: Deadlines,
 }
 
 impl State {
-    /// The state before the first entry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -37,33 +35,27 @@ impl State {
     }
 }
 
-/// Reads. They see what was applied, and the time as it was applied.
 impl State {
-    /// Whether the cluster has begun.
     #[must_use]
     pub fn is_founded(&self) -> bool {
         self.settings().is_some()
     }
 
-    /// What was agreed when the cluster began.
     #[must_use]
     pub fn settings(&self) -> Option<&Settings> {
         self.tables.settings.get(&())
     }
 
-    /// Up to where the formats of the cluster have come.
     #[must_use]
     pub fn level(&self) -> Level {
         self.tables.level.level()
     }
 
-    /// How the state was restored, if it was.
     #[must_use]
     pub fn restoration(&self) -> Option<&RestorationRecord> {
         self.tables.restoration.get(&())
     }
 
-    /// The applied cluster time.
     #[must_use]
     pub fn cluster_ms(&self) -> ClusterMs {
         self.tables
@@ -81,35 +73,31 @@ impl State {
             .map_or(WallMs(0), |clock| WallMs(clock.wall_ms))
     }
 
-    /// The cluster time at which the next lease ends by itself, if one is live.
+    /// The cluster time at which the next record expires.
     #[must_use]
     pub fn next_deadline(&self) -> Option<ClusterMs> {
         self.deadlines.next()
     }
 
-    /// The layout of this name.
     #[must_use]
     pub fn layout(&self, name: &str) -> Option<&Layout> {
         self.tables.layouts.named(name)
     }
 
-    /// All layouts, by name.
     pub fn layouts(&self) -> impl Iterator<Item = &Layout> {
         self.tables.layouts.all()
     }
 
-    /// All members that ever were, removed ones included, by ID.
+    /// All members, removed ones included, by ID.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &NodeRecord)> {
         self.tables.nodes.iter().map(|(id, record)| (*id, record))
     }
 
-    /// A member, also if it was removed.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&NodeRecord> {
         self.tables.nodes.get(&id)
     }
 
-    /// Whether this ID belonged to a member that was removed.
     #[must_use]
     pub fn is_removed(&self, id: NodeId) -> bool {
         self.node(id).is_some_and(|record| record.removed)
@@ -124,8 +112,7 @@ impl State {
     }
 
     /// A worker's latest lease, live or not.
-    #[must_use]
-    pub fn lease_of(&self, layout: &str, worker: WorkerId) -> Option<LeaseView<'_>> {
+    fn lease_of(&self, layout: &str, worker: WorkerId) -> Option<LeaseView<'_>> {
         let key = WorkerKey {
             layout: layout.to_owned(),
             worker,
@@ -148,14 +135,12 @@ impl State {
         self.tables.sequences.existing(name)
     }
 
-    /// A sequence, also if it was deleted.
     #[must_use]
     pub fn sequence_or_deleted(&self, name: &SequenceName) -> Option<&SequenceRecord> {
         self.tables.sequences.get(name)
     }
 
-    /// At most `limit` sequences whose names begin with `prefix`, by name, from the first one
-    /// behind `after`.
+    /// At most `limit` sequences whose names begin with `prefix`, by name, after `after`.
     #[must_use]
     pub fn sequences(
         &self,
@@ -175,7 +160,6 @@ impl State {
             .collect()
     }
 
-    /// The note of this name, if it has not ended.
     #[cfg(any(test, feature = "test-next-level"))]
     #[must_use]
     pub fn note(&self, name: &str) -> Option<&crate::notes::NoteRecord> {

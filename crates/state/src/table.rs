@@ -1,8 +1,7 @@
-//! A table of records in memory that knows which of its rows changed.
+//! A table of records in memory that tracks which of its rows changed.
 //!
-//! Reads and `apply` touch maps alone. What a checkpoint needs, the changed rows and the digest
-//! after them, is remembered at the first touch of a row and worked out when it is asked for: a
-//! sequence that is used a thousand times between two checkpoints is encoded once.
+//! Reads and `apply` touch maps alone. Changed rows are encoded and hashed when they are drained, so
+//! a sequence that is used a thousand times between two checkpoints is encoded once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,29 +12,27 @@ use crate::codec::{Versioned, encode_version, header};
 use crate::level::Level;
 use crate::row::{Row, RowChange, RowError, row_hash};
 
-/// A value that is kept in rows of its own.
+/// A value with a row of its own.
 pub(crate) trait Record: Versioned + Clone + Debug {
-    /// What tells the rows of this kind apart.
     type Key: Ord + Clone + Debug;
-    /// The first byte of their keys. Never given to another kind.
+    /// The first byte of the rows' keys. Never reused.
     const PREFIX: u8;
-    /// Whether there is at most one.
+    /// Whether the table has at most one record.
     const IS_SINGLE: bool = false;
     /// Appends what follows the prefix in a row's key. Keys sort as their bytes do.
     fn write_key(key: &Self::Key, bytes: &mut Vec<u8>);
-    /// The key that `write_key` wrote.
     fn read_key(bytes: &[u8]) -> Option<Self::Key>;
-    /// Whether the record keeps the rules of its type.
+    /// Whether a decoded record satisfies the rules of its type.
     fn is_sound(&self) -> bool {
         true
     }
-    /// Whether the record is only kept of something that is gone.
+    /// Whether the record stands for something deleted.
     fn is_gone(&self) -> bool {
         false
     }
 }
 
-/// A record that there is at most one of.
+/// Implements [`Record`] for a table of at most one record.
 macro_rules! singleton {
     ($record:ty, kind $kind:literal, version $version:literal, prefix $prefix:literal) => {
         impl $crate::codec::Versioned for $record {
@@ -61,9 +58,8 @@ pub(crate) use singleton;
 #[derive(Debug, Clone)]
 struct Slot<R> {
     record: R,
-    /// The version that the row is written in: that of its bytes, or, once it was touched, the one
-    /// that the cluster's level had then. So the bytes follow from the log, whichever program wrote
-    /// them.
+    /// The version in which the row is encoded: as it was loaded, or, once touched, that of the
+    /// cluster's level then. So the bytes follow from the log, whichever program wrote them.
     version: u8,
     /// Whether the row's hash before the change is remembered in `Table::before`.
     touched: bool,
@@ -75,14 +71,13 @@ struct Slot<R> {
 /// the hashes of all rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<R: Record> {
-    /// In boxes: the map's nodes are partly empty, half empty after a start, which fills them in the
-    /// order of their keys.
+    /// Boxed, as nodes of the map are half empty after a start, which fills them in key order.
     slots: BTreeMap<R::Key, Box<Slot<R>>>,
     /// The rows touched since the last drain, with their hashes before it; 0 for a new row.
     before: BTreeMap<R::Key, u128>,
     /// The sum of the rows' hashes at the last drain.
     sum: u128,
-    /// The version in which rows that are touched are written from then on.
+    /// The version in which touched rows are encoded.
     version: u8,
 }
 
@@ -112,13 +107,12 @@ impl<R: Record> Table<R> {
             .map(|(key, slot)| (key, &slot.record))
     }
 
-    /// The record, for a change.
     pub(crate) fn get_mut(&mut self, key: &R::Key) -> Option<&mut R> {
         let slot = self.slots.get_mut(key)?;
         if !slot.touched {
             slot.touched = true;
             let (key_bytes, value) = row_of(key, slot);
-            // A row that was removed and put back since the last drain has its hash there.
+            // Occupied if the row was removed and put back since the last drain.
             let hash = || row_hash(&key_bytes, &value);
             self.before.entry(key.clone()).or_insert_with(hash);
         }
@@ -126,7 +120,6 @@ impl<R: Record> Table<R> {
         Some(&mut slot.record)
     }
 
-    /// The record, for a change; a new one if there is none.
     pub(crate) fn entry(&mut self, key: R::Key, new: impl FnOnce() -> R) -> &mut R {
         if self.get_mut(&key).is_none() {
             self.before.entry(key.clone()).or_insert(0);
@@ -142,7 +135,6 @@ impl<R: Record> Table<R> {
         &mut slot.record
     }
 
-    /// Puts the record there, whatever was there before.
     pub(crate) fn put(&mut self, key: R::Key, record: R) {
         if let Some(place) = self.get_mut(&key) {
             *place = record;
@@ -157,13 +149,12 @@ impl<R: Record> Table<R> {
         self.slots.insert(key, Box::new(slot));
     }
 
-    /// Takes the record out.
     pub(crate) fn remove(&mut self, key: &R::Key) -> Option<R> {
         self.get_mut(key)?;
         self.slots.remove(key).map(|slot| slot.record)
     }
 
-    /// Writes the rows that are touched from here on as this level does.
+    /// Encodes rows that are touched from here on in the version of this level.
     pub(crate) fn set_level(&mut self, level: Level) {
         self.version = R::version_at(level);
     }
@@ -182,12 +173,10 @@ impl<R: Record> Table<R> {
             .map(|(key, slot)| (key, &slot.record))
     }
 
-    /// All rows, in the order of their keys.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> {
         self.slots.iter().map(|(key, slot)| row_of(key, slot))
     }
 
-    /// The sum of the hashes of all rows, touched ones included.
     pub(crate) fn hash_sum(&self) -> u128 {
         let mut sum = self.sum;
         for (key, before) in &self.before {
@@ -200,7 +189,7 @@ impl<R: Record> Table<R> {
         sum
     }
 
-    /// Appends the touched rows to `changes` and forgets that they were touched.
+    /// Moves the touched rows to `changes`.
     pub(crate) fn drain(&mut self, changes: &mut Vec<RowChange>) {
         for (key, before) in std::mem::take(&mut self.before) {
             self.sum = self.sum.wrapping_sub(before);
@@ -215,8 +204,7 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// Puts back a row that [`Table::rows`] gave. `row_key` has the prefix of this table, and `hash`
-    /// is the row's.
+    /// Loads a row. `row_key` has the prefix of this table, and `hash` is the row's.
     pub(crate) fn restore(
         &mut self,
         row_key: &[u8],
@@ -253,9 +241,8 @@ impl<R: Record> Table<R> {
 /// How many records a table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Of what is there.
     pub present: u64,
-    /// Of what is gone.
+    /// Records of something deleted.
     pub gone: u64,
 }
 
@@ -269,7 +256,6 @@ impl Count {
     }
 }
 
-/// The key of a record's row.
 pub(crate) fn row_key<R: Record>(key: &R::Key) -> Vec<u8> {
     let mut bytes = vec![R::PREFIX];
     R::write_key(key, &mut bytes);

@@ -1,7 +1,5 @@
-//! The registry: every replicated table, once.
-//!
-//! A line gives a table its name and its record. Rows, changes, digest, loading, the census and
-//! the deadlines follow from it.
+//! The registry of the replicated tables: one line per table, from which rows, changes, digest,
+//! loading, the census and the deadlines follow.
 
 use crate::cluster::level::LevelRecord;
 use crate::cluster::nodes::NodeRecord;
@@ -16,41 +14,36 @@ use crate::sequences::grants::SequenceRecord;
 use crate::table::{Count, Record, Table};
 use crate::workers::leases::WorkerRecord;
 
-/// Makes the registry. The prefixes of the records rise from line to line, so that all rows come in
-/// the order of their keys. `as expiring` stands behind a record that is [`crate::deadlines::Expiring`].
+/// The prefixes rise from line to line, so that all rows come in the order of their keys. `as
+/// expiring` marks a record that implements [`crate::deadlines::Expiring`].
 macro_rules! tables {
     ($(
         $(#[doc = $about:literal])*
         $(#[cfg($($when:tt)*)])?
         $table:ident: $record:ty $(as $expiring:ident)?,
     )*) => {
-        /// All replicated tables.
         #[derive(Debug, Clone, Default)]
         pub(crate) struct Tables {
             $($(#[doc = $about])* $(#[cfg($($when)*)])? pub(crate) $table: Table<$record>,)*
         }
 
         impl Tables {
-            /// All rows, in the order of their keys.
             pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
                 let rows = std::iter::empty();
                 $($(#[cfg($($when)*)])? let rows = rows.chain(self.$table.rows());)*
                 rows
             }
 
-            /// Appends the rows that changed since this was last called.
             pub(crate) fn drain(&mut self, changes: &mut Vec<RowChange>) {
                 $($(#[cfg($($when)*)])? self.$table.drain(changes);)*
             }
 
-            /// The sum of the hashes of all rows.
             pub(crate) fn hash_sum(&self) -> u128 {
                 let sum = 0u128;
                 $($(#[cfg($($when)*)])? let sum = sum.wrapping_add(self.$table.hash_sum());)*
                 sum
             }
 
-            /// Puts back a row, whose hash the caller has.
             pub(crate) fn restore(
                 &mut self,
                 key: &[u8],
@@ -66,7 +59,6 @@ macro_rules! tables {
                 }
             }
 
-            /// Whether rows with this prefix are of a table that has at most one.
             pub(crate) fn is_single(prefix: u8) -> bool {
                 match prefix {
                     $($(#[cfg($($when)*)])? <$record>::PREFIX => <$record>::IS_SINGLE,)*
@@ -74,18 +66,14 @@ macro_rules! tables {
                 }
             }
 
-            /// Each table's name, with how many records it has that are there, and that are kept
-            /// of what is gone.
             pub(crate) fn counts(&self) -> Vec<(&'static str, Count)> {
                 vec![$($(#[cfg($($when)*)])? (stringify!($table), Count::of(&self.$table)),)*]
             }
 
-            /// Writes the rows that are touched from here on as this level does.
             pub(crate) fn set_level(&mut self, level: Level) {
                 $($(#[cfg($($when)*)])? self.$table.set_level(level);)*
             }
 
-            /// Works the deadlines out from the records.
             pub(crate) fn deadlines(&self, given: &ApplyContext<'_>) -> Deadlines {
                 let mut deadlines = Deadlines::default();
                 $($(#[cfg($($when)*)])? {
@@ -97,7 +85,7 @@ macro_rules! tables {
                 deadlines
             }
 
-            /// Hands the key of a row whose deadline has passed to its table.
+            /// Expires the record of a row in whichever table it is.
             pub(crate) fn expire(&mut self, row_key: &[u8]) {
                 $($(#[cfg($($when)*)])? {
                     $(
@@ -113,23 +101,14 @@ macro_rules! tables {
 }
 
 tables! {
-    /// What was agreed when the cluster began.
     settings: Settings,
-    /// The latest times.
     clock: Clock,
-    /// The last number that was given.
     counter: Counter,
-    /// How the state was restored.
     restoration: RestorationRecord,
-    /// Up to where the formats have come.
     level: LevelRecord,
-    /// The layouts.
     layouts: LayoutRecord,
-    /// The members.
     nodes: NodeRecord,
-    /// The sequences.
     sequences: SequenceRecord,
-    /// The workers.
     workers: WorkerRecord as expiring,
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]

@@ -1,31 +1,24 @@
-//! How long the texts in commands may be.
-//!
-//! Whatever becomes part of the replicated state is bounded where it comes in, so that no record
-//! grows past what a row, a page or a log line can hold.
+//! Bounds of the texts in commands, so that no record outgrows a row, a page or a log line.
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::frame::{FrameRow, FrameTable, row};
 
-/// A text in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TextField {
-    /// The cluster's ID.
     ClusterId,
     /// A member's name: a DNS label, or a little more.
     NodeName,
     /// A member's peer address: a DNS name has at most 253 bytes, and a port follows.
     PeerAddress,
-    /// A member's client URL.
     ClientUrl,
     /// Who holds a worker: a host, pod or service name.
     Owner,
-    /// What people say about a sequence. The only one that may be empty.
+    /// Of a sequence. The only text that may be empty.
     Description,
 }
 
 impl TextField {
-    /// The most bytes of this text.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         match self {
@@ -54,19 +47,14 @@ impl std::fmt::Display for TextField {
     }
 }
 
-/// Why a text is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TextRefusal {
-    /// A text that is empty, too long or has control characters.
     #[error(
         "the {field} has {length} bytes; 1 to {limit}, without control characters, are allowed"
     )]
     InvalidText {
-        /// Which text.
         field: TextField,
-        /// Its length in bytes.
         length: u64,
-        /// The most bytes allowed.
         limit: u64,
     },
 }
@@ -79,8 +67,8 @@ impl FrameTable for TextRefusal {
 
 /// Refuses a text that is empty, too long, or (but for a description) has control characters.
 ///
-/// Which characters are control characters never changes: Unicode promises that. So this answers
-/// alike in every version of the program.
+/// Unicode never changes which characters are control characters, so all versions of the program
+/// agree.
 pub(crate) fn check(field: TextField, text: &str) -> Result<(), TextRefusal> {
     let sound = match field {
         TextField::Description => true,

@@ -1,4 +1,4 @@
-//! Entries in version 1: what clusters at level 1 write, and what their logs hold.
+//! Entries in version 1, which clusters at level 1 write.
 //!
 //! The variants and their order are fixed for ever, and so are the types in them that version 2
 //! shares: one that changes its shape leaves a copy of the old one here.
@@ -14,11 +14,10 @@ use crate::sequences::definition::SequenceDefinition;
 use crate::stamp::Stamp;
 use crate::workers::commands::{TakeLease, WorkerCommand};
 
-/// The most commands that were carried out of an entry, and requests of a `StrictNext`. No program
-/// wrote more; what has more is refused as a whole.
+/// The most commands of an entry, and requests of a `StrictNext`, that were applied. More were
+/// refused as a whole, and no program wrote more.
 const MOST: usize = 4096;
 
-/// An entry in version 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EntryV1 {
     pub(crate) stamp: Stamp,
@@ -97,148 +96,62 @@ impl EntryV1 {
 
 impl Command {
     fn split(self) -> Vec<domains::Command> {
-        vec![match self {
-            Self::StrictNext { requests } if requests.len() > MOST => return Vec::new(),
+        match self {
+            Self::StrictNext { requests } if requests.len() > MOST => Vec::new(),
             Self::StrictNext { requests } => {
                 let each = requests.into_iter().map(SequenceCommand::Next);
-                return each.map(Into::into).collect();
+                each.map(Into::into).collect()
             }
-            Self::Found(found) => ClusterCommand::Found(found).into(),
-            Self::AllocateNodeId(asked) => ClusterCommand::AllocateNodeId(asked).into(),
-            Self::RegisterStart { node, boot, nonce } => {
-                ClusterCommand::RegisterStart { node, boot, nonce }.into()
-            }
-            Self::MarkRemoved { node } => ClusterCommand::MarkRemoved { node }.into(),
-            Self::StampRestoration { wall_ms } => {
-                ClusterCommand::StampRestoration { wall_ms }.into()
-            }
-            Self::TakeLease(asked) => WorkerCommand::TakeLease(asked).into(),
-            Self::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            } => WorkerCommand::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            }
-            .into(),
-            Self::ReleaseLease {
-                layout,
-                worker,
-                lease,
-                last_tick,
-            } => WorkerCommand::ReleaseLease {
-                layout,
-                worker,
-                lease,
-                last_tick,
-            }
-            .into(),
-            Self::CreateSequence { name, definition } => {
-                SequenceCommand::Create { name, definition }.into()
-            }
-            Self::DeleteSequence { name, if_revision } => {
-                SequenceCommand::Delete { name, if_revision }.into()
-            }
-            Self::GrantSegment { name, size, after } => {
-                SequenceCommand::GrantSegment { name, size, after }.into()
-            }
-            Self::ReturnTail {
-                name,
-                token,
-                first_unused,
-            } => SequenceCommand::ReturnTail {
-                name,
-                token,
-                first_unused,
-            }
-            .into(),
-            Self::Advance { name, to } => SequenceCommand::Advance { name, to }.into(),
-        }]
+            other => other.into_domain().into_iter().collect(),
+        }
     }
 
-    /// The command as version 1 has it; `None` if it has no such command.
+    /// The command in version 1; `None` if it has none there.
     pub(crate) fn of(command: &domains::Command) -> Option<Self> {
         match command.clone() {
-            domains::Command::Cluster(command) => Self::of_cluster(command),
-            domains::Command::Workers(command) => Some(Self::of_workers(command)),
-            domains::Command::Sequences(command) => Some(Self::of_sequences(command)),
-            #[allow(
-                unreachable_patterns,
-                reason = "reached by the domains that a level brings"
-            )]
-            _ => None,
-        }
-    }
-
-    fn of_cluster(command: ClusterCommand) -> Option<Self> {
-        Some(match command {
-            ClusterCommand::Found(found) => Self::Found(found),
-            ClusterCommand::AllocateNodeId(asked) => Self::AllocateNodeId(asked),
-            ClusterCommand::RegisterStart { node, boot, nonce } => {
-                Self::RegisterStart { node, boot, nonce }
-            }
-            ClusterCommand::MarkRemoved { node } => Self::MarkRemoved { node },
-            ClusterCommand::StampRestoration { wall_ms } => Self::StampRestoration { wall_ms },
-            _ => return None,
-        })
-    }
-
-    fn of_workers(command: WorkerCommand) -> Self {
-        match command {
-            WorkerCommand::TakeLease(asked) => Self::TakeLease(asked),
-            WorkerCommand::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            } => Self::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            },
-            WorkerCommand::ReleaseLease {
-                layout,
-                worker,
-                lease,
-                last_tick,
-            } => Self::ReleaseLease {
-                layout,
-                worker,
-                lease,
-                last_tick,
-            },
-        }
-    }
-
-    fn of_sequences(command: SequenceCommand) -> Self {
-        match command {
-            SequenceCommand::Create { name, definition } => {
-                Self::CreateSequence { name, definition }
-            }
-            SequenceCommand::Delete { name, if_revision } => {
-                Self::DeleteSequence { name, if_revision }
-            }
-            SequenceCommand::GrantSegment { name, size, after } => {
-                Self::GrantSegment { name, size, after }
-            }
-            SequenceCommand::ReturnTail {
-                name,
-                token,
-                first_unused,
-            } => Self::ReturnTail {
-                name,
-                token,
-                first_unused,
-            },
-            SequenceCommand::Advance { name, to } => Self::Advance { name, to },
-            SequenceCommand::Next(request) => Self::StrictNext {
+            domains::Command::Sequences(SequenceCommand::Next(request)) => Some(Self::StrictNext {
                 requests: vec![request],
-            },
+            }),
+            other => Self::from_domain(other),
         }
     }
+}
+
+/// Converts, in both directions, the commands that have one form in each version.
+macro_rules! converted {
+    ($($name:ident $fields:tt = $domain:ident $command:ident::$variant:ident;)*) => {
+        impl Command {
+            fn into_domain(self) -> Option<domains::Command> {
+                match self {
+                    $(Self::$name $fields => Some($command::$variant $fields.into()),)*
+                    Self::StrictNext { .. } => None,
+                }
+            }
+
+            fn from_domain(command: domains::Command) -> Option<Self> {
+                match command {
+                    $(domains::Command::$domain($command::$variant $fields) => {
+                        Some(Self::$name $fields)
+                    })*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+converted! {
+    Found(found) = Cluster ClusterCommand::Found;
+    AllocateNodeId(request) = Cluster ClusterCommand::AllocateNodeId;
+    RegisterStart { node, boot, nonce } = Cluster ClusterCommand::RegisterStart;
+    MarkRemoved { node } = Cluster ClusterCommand::MarkRemoved;
+    TakeLease(request) = Workers WorkerCommand::TakeLease;
+    ExtendLease { layout, worker, lease, fence } = Workers WorkerCommand::ExtendLease;
+    ReleaseLease { layout, worker, lease, last_tick } = Workers WorkerCommand::ReleaseLease;
+    CreateSequence { name, definition } = Sequences SequenceCommand::Create;
+    DeleteSequence { name, if_revision } = Sequences SequenceCommand::Delete;
+    GrantSegment { name, size, after } = Sequences SequenceCommand::GrantSegment;
+    ReturnTail { name, token, first_unused } = Sequences SequenceCommand::ReturnTail;
+    Advance { name, to } = Sequences SequenceCommand::Advance;
+    StampRestoration { wall_ms } = Cluster ClusterCommand::StampRestoration;
 }

@@ -97,7 +97,6 @@ impl Tables {
     }
 }
 
-/// Whether the cluster can begin as `found` says.
 fn check_founding(found: &Found) -> Result<(), Refusal> {
     text::check(TextField::ClusterId, &found.cluster_id)?;
     for (_, name) in &found.founders {

@@ -1,9 +1,8 @@
 //! The level of the cluster as a row, and when it may be raised.
 //!
-//! Whether every member can read what a level brings is asked outside of the log, so the answer is
-//! one for the members that were there then. The command therefore carries the position of the
-//! membership that was asked, and nothing is raised if another one is applied by the time that the
-//! command is: a member that joined in between may be older.
+//! The leader asks every member for the levels that it supports, outside of the log. The command
+//! carries the position of the membership that was asked and is refused if another one is applied by
+//! then, as a member that joined in between may be older.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,7 @@ use super::commands::{ClusterOutcome, ClusterRefusal};
 use crate::level::{Level, LogPosition};
 use crate::table::{Table, singleton};
 
-/// The level that was raised to. A cluster without the row is at [`Level::FIRST`].
+/// A cluster without the row is at [`Level::FIRST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LevelRecord {
     pub(crate) level: Level,
@@ -24,7 +23,6 @@ impl Table<LevelRecord> {
         self.get(&()).map_or(Level::FIRST, |record| record.level)
     }
 
-    /// Raises the level by one, if the members that were asked are those that there are.
     pub(crate) fn raise(
         &mut self,
         to: Level,

@@ -1,7 +1,7 @@
-//! What [`Level::NEXT`] changes of the members, as a release would: a command in a second version,
-//! and a record with a field more.
+//! What [`Level::NEXT`] changes, as a release would: a command's second version, and one more field
+//! of the member's record.
 //!
-//! In the tests' build and behind a feature alone; see `docs/EXTENDING.md`.
+//! Only in tests and behind a feature; see `docs/EXTENDING.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::level::Level;
 use crate::newtypes::NodeId;
 use crate::table::Table;
 
-/// The record as it was before [`Level::NEXT`]. Frozen: its bytes are in folders.
+/// The record before [`Level::NEXT`]. Frozen: its bytes are stored.
 #[derive(Serialize, Deserialize)]
 struct NodeRecordV1 {
     name: String,

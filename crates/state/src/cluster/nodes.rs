@@ -1,7 +1,7 @@
-//! The members: who ever was one, and which of its starts is the latest.
+//! All members, past ones included, and the latest start of each.
 //!
-//! A member's ID is never given twice, so a record stays after the member was removed. Who votes
-//! is not known here; that is the membership of the log.
+//! An ID is never allocated twice, so the record of a removed member stays. Who votes is decided by
+//! the membership of the log, which is not known here.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,24 +12,21 @@ use crate::codec::Versioned;
 use crate::newtypes::NodeId;
 use crate::table::{Record, Table};
 
-/// A member, or what was or will be one.
+/// A member: past, present, or with an ID but without a start yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Its name.
     pub name: String,
-    /// Where an added node said that it is found; `None` for a founder.
+    /// `None` for a founder.
     pub added: Option<AddedNode>,
-    /// Its latest start, if one was registered.
     pub start: Option<RegisteredStart>,
-    /// Whether it was removed. Never undone.
+    /// Never undone.
     pub removed: bool,
-    /// The wall clock of its latest start, which version 1 does not have.
+    /// The wall clock of the latest start; not in version 1.
     #[cfg(any(test, feature = "test-next-level"))]
     pub started: Option<u64>,
 }
 
 impl NodeRecord {
-    /// A member that never started.
     #[must_use]
     pub fn new(name: String, added: Option<AddedNode>) -> Self {
         Self {
@@ -43,23 +40,18 @@ impl NodeRecord {
     }
 }
 
-/// What came with the request that gave an added node its ID.
+/// From the request that allocated an added node's ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddedNode {
-    /// Its peer address.
     pub peer: String,
-    /// Its client URL.
     pub http: String,
-    /// The request's nonce: the same request gets the same ID again.
+    /// A repeated request with the same nonce gets the same ID.
     pub nonce: u64,
 }
 
-/// One start of a member's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredStart {
-    /// Raised by each start.
     pub boot: u64,
-    /// Drawn at each start.
     pub nonce: u64,
 }
 
@@ -86,7 +78,6 @@ impl Record for NodeRecord {
     }
 }
 
-/// All members that ever were.
 impl Table<NodeRecord> {
     pub(crate) fn found(&mut self, founders: &[(NodeId, String)]) {
         for (id, name) in founders {
@@ -94,8 +85,8 @@ impl Table<NodeRecord> {
         }
     }
 
-    /// Gives a joining node its ID. Between an ID and the first start with it, a later request for
-    /// the same name takes its place: the first one's caller did not get far.
+    /// Until a node has started with its ID, a later request for the same name replaces it: the
+    /// first caller must have failed.
     pub(crate) fn allocate(
         &mut self,
         counter: &mut Table<Counter>,
@@ -124,7 +115,7 @@ impl Table<NodeRecord> {
         Ok(ClusterOutcome::NodeIdAllocated { node })
     }
 
-    /// Makes this start the registered one, if it is not older than the registered one.
+    /// Registers a start, unless a newer one is registered.
     pub(crate) fn register_start(
         &mut self,
         node: NodeId,
@@ -147,7 +138,7 @@ impl Table<NodeRecord> {
         })
     }
 
-    /// Leases of the member are left alone: its processes may go on minting up to their fences.
+    /// The member's leases stay: its processes may mint up to their fences.
     pub(crate) fn mark_removed(&mut self, node: NodeId) -> Result<ClusterOutcome, ClusterRefusal> {
         let record = self
             .get_mut(&node)
@@ -156,7 +147,6 @@ impl Table<NodeRecord> {
         Ok(ClusterOutcome::MarkedRemoved { node })
     }
 
-    /// Ends the membership of all.
     pub(crate) fn remove_all(&mut self) {
         let present = self.iter().filter(|(_, record)| !record.removed);
         let present: Vec<NodeId> = present.map(|(id, _)| *id).collect();

@@ -1,6 +1,4 @@
-//! That a cluster was restored, and when it began.
-//!
-//! See `restore` for what a restoration does, and why.
+//! The record of a restored cluster, and the stamp of its start. See `restore`.
 
 use seqd_idgen::{Layout, Tick, WallMs};
 use serde::{Deserialize, Serialize};
@@ -16,22 +14,19 @@ const DRAWS_PER_MS_BITS: u32 = 20;
 
 /// The latest wall clock that can be stamped, in Unix milliseconds: the year 2248. It leaves the
 /// counter half of its numbers, and keeps a senseless clock from taking the rest.
-pub const MAX_STAMP_MS: u64 = (1 << (63 - DRAWS_PER_MS_BITS)) - 1;
+pub(crate) const MAX_STAMP_MS: u64 = (1 << (63 - DRAWS_PER_MS_BITS)) - 1;
 
-/// That the state was restored. The record stays for as long as the cluster does.
+/// Never removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestorationRecord {
-    /// The cluster whose state it was.
     pub from_cluster: String,
-    /// The clusters that this one takes the place of; none for a rehearsal.
+    /// The clusters that this one replaces; none for a rehearsal.
     pub ancestors: Vec<String>,
     /// The wall clock of the last entry that was in the backup.
     #[serde(with = "crate::foreign::wall_ms")]
     pub backup_wall_ms: WallMs,
-    /// Whether the first leader has said the time.
     pub stamped: bool,
-    /// The stamped time: every worker's windows begin a window and four skews after it. 0 before
-    /// the first stamp.
+    /// Every worker's windows begin a window and four skews after it. 0 before the first stamp.
     #[serde(with = "crate::foreign::wall_ms")]
     pub stamped_wall_ms: WallMs,
 }
@@ -39,7 +34,7 @@ pub struct RestorationRecord {
 singleton!(RestorationRecord, kind 16, version 1, prefix b'd');
 
 impl RestorationRecord {
-    /// From when on this layout's windows begin: past every fence that the old cluster can have
+    /// The first tick of this layout's windows: past every fence that the old cluster can have
     /// granted.
     #[must_use]
     pub fn windows_from(&self, settings: &Settings, layout: &Layout) -> Tick {
@@ -47,7 +42,6 @@ impl RestorationRecord {
         layout.fence_at(WallMs(self.stamped_wall_ms.0.saturating_add(reach_ms)))
     }
 
-    /// Refuses a lease whose window could begin below that.
     pub(crate) fn check_lease(
         &self,
         settings: &Settings,
@@ -69,7 +63,7 @@ impl RestorationRecord {
 }
 
 impl Table<RestorationRecord> {
-    /// Takes the time from the first leader. A repeated stamp changes nothing.
+    /// A repeated stamp changes nothing.
     pub(crate) fn stamp(
         &mut self,
         counter: &mut Table<Counter>,

@@ -1,4 +1,4 @@
-//! What is agreed once for the whole cluster, its clock, and its counter.
+//! The settings of the cluster, its clock, and its counter.
 
 use seqd_idgen::Layout;
 use serde::{Deserialize, Serialize};
@@ -8,18 +8,16 @@ use crate::table::{Table, singleton};
 
 /// A window is never shorter than this many ticks of the layout, or a layout of long ticks would
 /// leave its holder hardly any tick to mint.
-pub const MIN_WINDOW_TICKS: u64 = 3;
+pub(crate) const MIN_WINDOW_TICKS: u64 = 3;
 
-/// The replicated settings. Made by founding, immutable.
+/// Written by the founding command, immutable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The cluster's ID.
     pub cluster_id: String,
     /// How long a lease lives without an extend, in milliseconds.
     pub window_ms: u64,
     /// How far the clocks of two members may be apart, in milliseconds.
     pub max_peer_skew_ms: u64,
-    /// The first members.
     pub founders: Vec<(NodeId, String)>,
 }
 
@@ -38,7 +36,6 @@ impl Settings {
     }
 }
 
-/// The latest applied times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Clock {
     /// The highest wall clock of any entry, in Unix milliseconds.
@@ -52,7 +49,6 @@ pub(crate) struct Clock {
 /// Not the log index: two grants may share an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counter {
-    /// The highest number given.
     pub(crate) last: u64,
 }
 
@@ -60,7 +56,7 @@ singleton!(Settings, kind 10, version 1, prefix b'a');
 singleton!(Clock, kind 11, version 1, prefix b'b');
 singleton!(Counter, kind 12, version 1, prefix b'c');
 
-/// The next number of the counter. Two to the 64th are never used up, so it does not end.
+/// The next number of the counter, which 2^64 draws do not use up in practice.
 pub(crate) fn draw(counter: &mut Table<Counter>) -> u64 {
     let counter = counter.entry((), Counter::default);
     counter.last = counter.last.saturating_add(1);

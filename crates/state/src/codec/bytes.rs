@@ -1,4 +1,4 @@
-//! Bytes inside a value: a length, then the bytes, and not a list of numbers.
+//! Shared bytes inside a value, encoded as a length and the bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-/// Shared bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes(pub Arc<[u8]>);
 

@@ -1,8 +1,8 @@
-//! Frames: values that carry their own kind, version and length, so that a list of them can be
-//! read past one that is not known, and so that each can change by itself.
+//! Frames: values with their own kind, version and length, so that an unknown one in a list is
+//! identified, and each can change by itself.
 //!
 //! Commands, outcomes and refusals are variants of enums, and each variant is one kind in one
-//! version: what a known (kind, version) means never changes. A new version of a command is a new
+//! version: the meaning of a (kind, version) never changes. A new version of a command is a new
 //! variant with the old kind. The variants' order is that of the rows of [`FrameTable::FRAMES`]; it is
 //! not in the bytes.
 
@@ -13,32 +13,27 @@ use super::bytes::Bytes;
 use super::{CodecError, LIMIT_BYTES, from_body, never_written, to_body};
 use crate::level::Level;
 
-/// The bytes of a variant's place in its enum, which bincode writes first.
+/// The variant's index, which bincode writes first.
 const PLACE_BYTES: usize = 4;
 
 /// A value with its kind, version and length: `kind u16, version u8, length u64, body`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
-    /// What it is.
     pub kind: u16,
-    /// In which shape.
     pub version: u8,
-    /// Its fields.
     pub body: Bytes,
 }
 
 /// A row of the table of frames: a variant's kind and version, and the level that brought it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameRow {
-    /// Never given to another thing.
+    /// Never reused.
     pub kind: u16,
     /// From 1.
     pub version: u8,
-    /// Below this level the variant is not written.
     pub since: Level,
 }
 
-/// The row of what was there when frames came.
 #[must_use]
 pub const fn row(kind: u16) -> FrameRow {
     FrameRow {
@@ -49,13 +44,11 @@ pub const fn row(kind: u16) -> FrameRow {
 }
 
 impl FrameRow {
-    /// The row of a later version of the same kind.
     #[must_use]
     pub const fn version(self, version: u8) -> Self {
         Self { version, ..self }
     }
 
-    /// The row of what this level brings.
     #[must_use]
     pub const fn since(self, since: Level) -> Self {
         Self { since, ..self }
@@ -70,33 +63,17 @@ pub trait FrameTable: Serialize + DeserializeOwned {
 
 /// A value that is a frame: a variant of a [`FrameTable`], or of one of several.
 pub trait Framed: Sized {
-    /// Kind and version, and the level that brought them.
-    ///
-    /// # Errors
-    /// [`CodecError::Malformed`] if the table has no row for it; a test holds that it has.
+    /// Fails only if the table has no row for the variant, which a test rules out.
     fn frame_row(&self) -> Result<FrameRow, CodecError>;
 
-    /// The value as a frame.
-    ///
-    /// # Errors
-    /// As [`Framed::frame_row`].
     fn to_frame(&self) -> Result<Frame, CodecError>;
 
-    /// The value of a frame; `None` if the frame's kind is not one of this type.
-    ///
-    /// # Errors
-    /// [`CodecError::NewerVersion`], or [`CodecError::Malformed`] for a damaged body.
+    /// `None` if the frame's kind is not one of this type.
     fn from_frame(frame: &Frame) -> Option<Result<Self, CodecError>>;
 
-    /// All rows.
     fn frame_rows() -> Vec<FrameRow>;
 }
 
-/// The value of a frame.
-///
-/// # Errors
-/// [`CodecError::UnknownKind`] and [`CodecError::NewerVersion`] for what a newer program wrote,
-/// [`CodecError::Malformed`] for a damaged body.
 pub fn read<T: Framed>(frame: &Frame) -> Result<T, CodecError> {
     T::from_frame(frame).unwrap_or(Err(CodecError::UnknownKind {
         kind: frame.kind,
@@ -104,20 +81,12 @@ pub fn read<T: Framed>(frame: &Frame) -> Result<T, CodecError> {
     }))
 }
 
-/// The values as frames.
-///
-/// # Errors
-/// As [`Framed::frame_row`].
 pub fn write_all<'a, T: Framed + 'a>(
     values: impl IntoIterator<Item = &'a T>,
 ) -> Result<Vec<Frame>, CodecError> {
     values.into_iter().map(Framed::to_frame).collect()
 }
 
-/// The values of frames.
-///
-/// # Errors
-/// As [`read`].
 pub fn read_all<T: Framed>(frames: &[Frame]) -> Result<Vec<T>, CodecError> {
     frames.iter().map(read).collect()
 }
@@ -148,7 +117,7 @@ impl<T: FrameTable> Framed for T {
     }
 }
 
-/// A variant's row, and its bytes with the place of the variant before them.
+/// A variant's row, and its bytes behind the variant's index.
 fn split<T: FrameTable>(value: &T) -> Result<(FrameRow, Vec<u8>), CodecError> {
     let mut bytes = Vec::with_capacity(64);
     to_body(0, value, &mut bytes)?;
@@ -188,7 +157,7 @@ fn join<T: FrameTable>(frame: &Frame, newest: u8) -> Result<T, CodecError> {
     from_body(*kind, &bytes, LIMIT_BYTES)
 }
 
-/// Defines an enum of enums whose frames are those of them all. `#[cfg]` may stand before a variant.
+/// Defines an enum of enums with the frames of them all. `#[cfg]` may precede a variant.
 macro_rules! framed_enum {
     (
         $(#[$meta:meta])*
@@ -243,7 +212,7 @@ macro_rules! framed_enum {
             }
         }
 
-        // As its frame. Who needs to know whether a newer program wrote it reads a `Frame` first.
+        // As its frame. A caller that must recognise newer kinds decodes a `Frame` first.
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let frame = $crate::codec::frame::Framed::to_frame(self);

@@ -1,4 +1,4 @@
-//! What can be asked of sequences, and what becomes of it.
+//! Commands, outcomes and refusals of sequences.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,51 +7,41 @@ use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 
 /// The most values in one strict request: as many as the HTTP interface hands out at once.
-pub const MAX_STRICT_COUNT: u64 = 1_000_000;
+pub(crate) const MAX_STRICT_COUNT: u64 = 1_000_000;
 
-/// A change of the sequences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum SequenceCommand {
-    /// Makes a sequence. An equal one that exists is left as it is.
+    /// An equal sequence that exists is left as it is.
     Create {
-        /// Its name.
         name: SequenceName,
-        /// What it counts, and how it is served.
         definition: SequenceDefinition,
     },
-    /// Ends a sequence. Its definition and mark stay, for a sequence of the same name.
+    /// Definition and mark stay, for a later sequence of the same name.
     Delete {
-        /// Its name.
         name: SequenceName,
         /// Refused unless the definition still has this revision.
         if_revision: Option<Revision>,
     },
-    /// Takes a range of a segment sequence.
     GrantSegment {
-        /// The sequence.
         name: SequenceName,
         /// How many indices. Fewer are granted where a pass ends.
         size: u64,
         /// The latest token that the asker holds: the range then extends its run.
         after: Option<GrantToken>,
     },
-    /// Gives the unused end of a run back.
+    /// Returns the unused end of a run.
     ReturnTail {
-        /// The sequence.
         name: SequenceName,
-        /// The run's latest token.
         token: GrantToken,
         /// The first index that was not and will not be used.
         first_unused: u64,
     },
-    /// Moves a sequence forward.
     Advance {
-        /// The sequence.
         name: SequenceName,
         /// The next value is the first at or beyond this one.
         to: i64,
     },
-    /// Takes values of a strict sequence: all of them or none.
+    /// Values of a strict sequence: all of them or none.
     Next(NextRequest),
 }
 
@@ -66,51 +56,35 @@ impl FrameTable for SequenceCommand {
     ];
 }
 
-/// The values that are asked of a strict sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextRequest {
-    /// The sequence.
     pub name: SequenceName,
-    /// How many values.
     pub count: u64,
 }
 
-/// What became of a [`SequenceCommand`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SequenceOutcome {
-    /// The sequence exists.
     Created {
-        /// Whether this command made it; `false` if an equal one was there.
+        /// `false` if an equal one existed.
         created: bool,
-        /// The revision of its definition.
         revision: Revision,
-        /// Its epoch.
         epoch: Epoch,
     },
-    /// The sequence is gone.
     Deleted {
-        /// Its epoch after that: granted ranges of a lower one are void.
+        /// Granted ranges of a lower epoch are void.
         epoch: Epoch,
     },
-    /// A range was granted.
     SegmentGranted(SegmentGrant),
-    /// The unused end of a run was taken back.
     TailReturned {
-        /// The next index that will be granted.
         next_index: u64,
-        /// How many indices came back.
         returned: u64,
     },
-    /// The sequence moved forward, or stays where it is.
     Advanced {
-        /// The next value that will be granted.
         next: i64,
-        /// Its index.
         next_index: u64,
-        /// The sequence's epoch after that: granted ranges of a lower one are void.
+        /// Granted ranges of a lower epoch are void.
         epoch: Epoch,
     },
-    /// The values of a strict request.
     Next(NextGrant),
 }
 
@@ -128,156 +102,98 @@ impl FrameTable for SequenceOutcome {
 /// A granted range of a segment sequence. It lies within one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentGrant {
-    /// The grant's token: proves the run at the next refill and at a return.
+    /// Identifies the run at the next refill and at a return.
     pub token: GrantToken,
-    /// The sequence's epoch: the range is void once the record has another one.
+    /// The range is void once the sequence has another epoch.
     pub epoch: Epoch,
-    /// The first index of the run that this range is the end of.
+    /// The first index of the run that this range ends.
     pub run_start: u64,
-    /// The first index of the range.
     pub first_index: u64,
-    /// How many indices: as many as asked, or fewer where the pass ends.
+    /// As many as requested, or fewer where the pass ends.
     pub count: u64,
-    /// The value at the first index.
     pub first: i64,
-    /// The value at the last index.
     pub last: i64,
-    /// The distance from one value to the next.
     pub increment: i64,
 }
 
-/// The values given to one strict request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextGrant {
-    /// The first index.
     pub first_index: u64,
-    /// How many values, over all ranges.
+    /// Over all ranges.
     pub count: u64,
-    /// The distance from one value to the next within a range.
     pub increment: i64,
-    /// The values: one range, or several if a cycling sequence began again.
+    /// One range, or several if a cycling sequence began again.
     pub ranges: Vec<ValueRange>,
 }
 
-/// Values at one distance from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueRange {
-    /// The first value.
     pub first: i64,
-    /// The last value; below the first where the sequence descends.
+    /// Below `first` where the sequence descends.
     pub last: i64,
-    /// How many values.
     pub count: u64,
 }
 
-/// Why a [`SequenceCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SequenceRefusal {
-    /// There is no such sequence.
     #[error("there is no sequence {name}")]
-    SequenceNotFound {
-        /// The name.
-        name: SequenceName,
-    },
-    /// A sequence of this name has another definition.
+    SequenceNotFound { name: SequenceName },
     #[error("the sequence {name} exists with another definition")]
     SequenceExists {
-        /// The name.
         name: SequenceName,
-        /// The revision of the definition that it has.
         revision: Revision,
     },
-    /// A deleted sequence of this name had another definition, and its mark is kept for it.
     #[error("the sequence {name} was deleted; it can come back only with the definition it had")]
     DefinitionDiffers {
-        /// The name.
         name: SequenceName,
-        /// The definition that it had.
         kept: Box<SequenceDefinition>,
     },
-    /// The definition is not a sound one.
     #[error("{0}")]
     InvalidDefinition(DefinitionError),
-    /// The definition has another revision than the caller knows.
     #[error("the sequence {name} has revision {actual}, not {expected}")]
     RevisionMismatch {
-        /// The name.
         name: SequenceName,
-        /// The revision that the caller knows.
         expected: Revision,
-        /// The one that it has.
         actual: Revision,
     },
-    /// The sequence is served in the other way.
     #[error("the sequence {name} is a {mode} sequence")]
     WrongMode {
-        /// The name.
         name: SequenceName,
-        /// The mode that it has.
         mode: SequenceMode,
     },
-    /// Not enough values are left. Nothing was given.
     #[error("the sequence {name} has {remaining} values left, {asked} were asked for")]
     SequenceExhausted {
-        /// The name.
         name: SequenceName,
-        /// How many were asked for.
         asked: u64,
-        /// How many are left.
         remaining: u64,
     },
-    /// A count of 0, or above the limit.
     #[error("{count} values were asked for; 1 to {limit} are allowed")]
-    CountOutOfRange {
-        /// How many were asked for.
-        count: u64,
-        /// How many are allowed.
-        limit: u64,
-    },
-    /// The sequence is past the asked value.
+    CountOutOfRange { count: u64, limit: u64 },
     #[error("the sequence {name} is past {to}{}", next_value(.next))]
     WouldGoBackwards {
-        /// The name.
         name: SequenceName,
-        /// The value as asked.
         to: i64,
-        /// The next value that would be granted; `None` if the last one was.
+        /// `None` if the last value was granted.
         next: Option<i64>,
     },
-    /// The sequence begins again at its end, so forward has no meaning.
     #[error("the sequence {name} cycles, so it cannot be advanced")]
-    CannotAdvanceCycling {
-        /// The name.
-        name: SequenceName,
-    },
-    /// The sequence has no value at or beyond the asked one.
+    CannotAdvanceCycling { name: SequenceName },
     #[error("the sequence {name} has no value at or beyond {to} within {min} to {max}")]
     AdvanceOutOfRange {
-        /// The name.
         name: SequenceName,
-        /// The value as asked.
         to: i64,
-        /// The sequence's least value.
         min: i64,
-        /// The sequence's greatest value.
         max: i64,
     },
-    /// The token is not the sequence's latest, or the mark moved since.
     #[error("grant {token} of the sequence {name} is not its latest, or the sequence moved since")]
     GrantSuperseded {
-        /// The name.
         name: SequenceName,
-        /// The token as said.
         token: GrantToken,
     },
-    /// The returned tail does not begin inside the run.
     #[error("index {first_unused} is outside the run from {run_start} to {next}")]
     TailOutsideRun {
-        /// The first unused index as said.
         first_unused: u64,
-        /// The run's first index.
         run_start: u64,
-        /// The first index after the run.
         next: u64,
     },
 }

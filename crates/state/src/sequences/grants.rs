@@ -1,13 +1,13 @@
-//! Sequences: which indices were granted, and to whom the last ones can be given back by.
+//! Grants of sequences: which indices were granted, and which can be returned.
 //!
-//! What is replicated is an *index* that only grows; a progression turns it into a value. The mark
+//! The replicated state of a sequence is an *index*, which a progression turns into a value. The mark
 //! of a sequence is the next index that will be granted.
 //!
 //! Invariants of each sequence, over all entries ever applied:
-//! - no index is granted twice, except one that was given back unused;
+//! - no index is granted twice, except one that was returned unused;
 //! - the mark falls only by a return with the latest token, to an index inside that token's run;
-//! - while there is a run, the mark is its end. Whatever else moves the mark, or may void what was
-//!   granted, ends the run, so an older token can take nothing back;
+//! - while there is a run, the mark is its end. Any other change that moves the mark, or may void
+//!   what was granted, ends the run, so an older token can return nothing;
 //! - a grant never crosses the end of a pass;
 //! - advance and delete raise the epoch; it never falls, and neither does it over a deletion.
 
@@ -25,35 +25,30 @@ use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 
-/// The most ranges in the answer to one strict request.
+/// The most ranges in the outcome of one strict request.
 ///
 /// Only a cycling sequence has more than one, and only if its pass is short; the bound keeps the
-/// answer to a small request small.
-pub const MAX_RANGES_PER_NEXT: usize = 64;
+/// outcome of a small request small.
+pub(crate) const MAX_RANGES_PER_NEXT: usize = 64;
 
 /// A sequence, or what is kept of a deleted one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceRecord {
-    /// What it counts and how it is served.
     pub definition: SequenceDefinition,
-    /// Raised by each change of the definition.
     pub revision: Revision,
-    /// Raised by whatever voids granted ranges.
     pub epoch: Epoch,
     /// The mark: the next index that will be granted.
     pub next_index: u64,
-    /// The ranges that the latest token can give back from, if any.
+    /// The ranges from which the latest token can return indices.
     pub run: Option<Run>,
-    /// Whether it was deleted.
     pub deleted: bool,
 }
 
-/// Granted ranges without a gap between them, all of one asker. Their end is the mark.
+/// Adjacent granted ranges of one caller. They end at the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The token of the latest of these grants.
+    /// Of the latest of these grants.
     pub token: GrantToken,
-    /// The first index of the first of them.
     pub start: u64,
 }
 
@@ -84,13 +79,13 @@ impl Record for SequenceRecord {
 }
 
 impl SequenceRecord {
-    /// The next value that will be granted; `None` if the last one was.
+    /// `None` if the last value was granted.
     #[must_use]
     pub fn next_value(&self) -> Option<i64> {
         self.definition.progression.value_at(self.next_index)
     }
 
-    /// How many values are left; `None` for a cycling sequence, which has no end.
+    /// How many values are left; `None` for a cycling sequence.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.definition.progression.remaining(self.next_index)
@@ -108,7 +103,6 @@ impl SequenceRecord {
     }
 }
 
-/// All sequences, deleted ones included.
 impl Table<SequenceRecord> {
     pub(crate) fn apply(
         &mut self,
@@ -136,8 +130,7 @@ impl Table<SequenceRecord> {
         self.get(name).filter(|record| !record.deleted)
     }
 
-    /// The sequence, for a change that is about to happen: a refusal after this writes the row
-    /// once more, as it was.
+    /// For a change that is about to happen: a refusal after this encodes the row once more.
     fn existing_mut(&mut self, name: &SequenceName) -> Result<&mut SequenceRecord, Refusal> {
         self.get_mut(name)
             .filter(|record| !record.deleted)
@@ -257,7 +250,7 @@ impl Table<SequenceRecord> {
             }
             .into());
         };
-        // The run's end is the mark, so what is granted here lies right behind it.
+        // The run ends at the mark, where this grant begins.
         let run = record.run.filter(|run| after == Some(run.token));
         let run_start = run.map_or(first_index, |run| run.start);
         let token = GrantToken(draw(counter));
@@ -356,7 +349,6 @@ impl Table<SequenceRecord> {
         })
     }
 
-    /// Gives one strict request all of its values, or none.
     pub(crate) fn next(&mut self, request: &NextRequest) -> Result<SequenceOutcome, Refusal> {
         let NextRequest { name, count } = request;
         let count = *count;
@@ -403,7 +395,7 @@ impl Table<SequenceRecord> {
     }
 }
 
-/// The values of `count` indices from the one of `first`, all within one pass.
+/// `count` values from `first` on, all within one pass.
 fn range_of(first: i64, increment: i64, count: u64) -> ValueRange {
     // The last value lies between the bounds, so the sum is right though its parts may wrap.
     let distance = increment.wrapping_mul((count - 1).cast_signed());

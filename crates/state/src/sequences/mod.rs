@@ -1,4 +1,4 @@
-//! Sequences: what can be asked of them, what they count, and which indices were granted.
+//! Sequences: commands, definitions, and grants.
 
 pub(crate) mod commands;
 pub(crate) mod definition;

@@ -1,17 +1,16 @@
 //! Worker leases: who may mint with which worker, and up to which tick.
 //!
-//! What makes IDs unique is the fence alone. Each grant of a worker starts at or above the fence
-//! of the grant before it, so two holders can never mint the same (worker, tick), even if both
-//! believe that they hold it. Liveness, which goes by cluster time, only decides whether a worker
-//! is offered to somebody else.
+//! The fence alone makes IDs unique. Each grant of a worker starts at or above the fence of the
+//! grant before it, so two holders can never mint the same (worker, tick), even if both act as its
+//! holder. Liveness, by cluster time, only decides whether a worker may be granted again.
 //!
 //! Invariants of each worker, over all entries ever applied:
 //! - a grant's `from_tick` is at or above the fence of the grant before it, and at or above the
 //!   tick of its entry's wall clock;
 //! - a fence falls only by its own lease's release, and then to no less than what was minted;
 //! - a fence never lies above `tick(wall clock + window + 2 * max_peer_skew) + 1` of the entry
-//!   that raised it: a clock that jumped forward cannot burn the future;
-//! - a live lease's worker is granted to nobody.
+//!   that raised it: a clock that jumped forward cannot use up future ticks;
+//! - the worker of a live lease is not granted.
 
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -29,13 +28,10 @@ use crate::text::{self, TextField};
 /// The latest lease of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerRecord {
-    /// The lease.
     pub lease: LeaseId,
-    /// Who took it.
     pub owner: String,
-    /// The member that took it for itself; `None` for an external generator.
+    /// `None` for an external generator.
     pub node: Option<NodeId>,
-    /// That member's boot number.
     pub boot: u64,
     /// The first tick that the holder may mint.
     #[serde(with = "crate::foreign::tick")]
@@ -43,37 +39,31 @@ pub struct WorkerRecord {
     /// The first tick that it may not.
     #[serde(with = "crate::foreign::tick")]
     pub fence: Tick,
-    /// When it was taken, for people.
+    /// Shown to people; decides nothing.
     #[serde(with = "crate::foreign::wall_ms")]
     pub taken_wall_ms: WallMs,
     /// When it was last taken, extended or released.
     pub used_ms: ClusterMs,
-    /// Whether it was released.
     pub released: bool,
 }
 
-/// A worker with its latest lease, as seen at the applied cluster time.
+/// A worker with its latest lease at the applied cluster time.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseView<'a> {
-    /// The layout.
     pub layout: &'a str,
-    /// The worker, datacenter bits included.
     pub worker: WorkerId,
-    /// The lease.
     pub record: &'a WorkerRecord,
     /// The cluster time at which the lease ends by itself; `None` once it ended.
     pub expires: Option<ClusterMs>,
 }
 
 impl LeaseView<'_> {
-    /// Whether nobody else can be given the worker.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.expires.is_some()
     }
 }
 
-/// A worker of a layout.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WorkerKey {
     pub(crate) layout: String,
@@ -89,7 +79,7 @@ impl Record for WorkerRecord {
     type Key = WorkerKey;
     const PREFIX: u8 = b'w';
 
-    /// A zero byte ends the name, which has none: so keys sort as names do.
+    /// A zero byte, which no name has, ends the layout's name, so that keys sort as names do.
     fn write_key(key: &WorkerKey, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(key.layout.as_bytes());
         bytes.push(0);
@@ -117,17 +107,15 @@ impl Record for WorkerRecord {
 }
 
 impl Expiring for WorkerRecord {
-    /// When the lease ends by itself, if it is live. The record stays: its fence holds for ever.
     fn deadline(&self, key: &WorkerKey, given: &ApplyContext<'_>) -> Option<ClusterMs> {
         let layout = given.layouts.named(&key.layout)?;
         is_live(given, layout, self).then(|| given.expiry(layout, self.used_ms))
     }
 
-    /// The worker's fence is kept.
+    /// The record stays: its fence holds for ever.
     fn expire(_: &mut Table<Self>, _: &WorkerKey) {}
 }
 
-/// All workers that were ever leased.
 impl Table<WorkerRecord> {
     pub(crate) fn apply(
         &mut self,
@@ -316,8 +304,8 @@ impl Table<WorkerRecord> {
         Ok(WorkerOutcome::LeaseReleased { fence: new_fence })
     }
 
-    /// The record of a lease that is the worker's latest and not released. It need not be live:
-    /// while nobody else took the worker, its holder may come back.
+    /// The record of a lease that is the worker's latest and not released. It need not be live: until
+    /// the worker is granted again, its holder may extend it.
     fn held(
         &self,
         given: &ApplyContext<'_>,
@@ -339,7 +327,7 @@ impl Table<WorkerRecord> {
         .into())
     }
 
-    /// Ends every lease, so that none is extended any more. Fences stay.
+    /// Releases every lease. Fences stay.
     pub(crate) fn end_all(&mut self) {
         let held = self.iter().filter(|(_, record)| !record.released);
         let held: Vec<WorkerKey> = held.map(|(key, _)| key.clone()).collect();
@@ -350,7 +338,6 @@ impl Table<WorkerRecord> {
         }
     }
 
-    /// A worker's latest lease as it is at the applied cluster time.
     pub(crate) fn view<'a>(
         &self,
         given: &ApplyContext<'_>,
@@ -402,7 +389,7 @@ fn is_live(given: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> 
     !record.released && given.cluster_ms < given.expiry(layout, record.used_ms)
 }
 
-/// How long until the worker can be granted: 0 if it can.
+/// Milliseconds until the worker can be granted.
 fn wait_until_free(
     given: &ApplyContext<'_>,
     layout: &Layout,

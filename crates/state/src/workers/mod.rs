@@ -1,4 +1,4 @@
-//! Worker leases: what can be asked of them, and who may mint with which worker.
+//! Worker leases: commands, and the leases themselves.
 
 pub(crate) mod commands;
 pub(crate) mod leases;
