@@ -1,4 +1,4 @@
-//! The bytes of a segment file, read piece by piece: a node that starts keeps no copy of its log.
+//! The bytes of a segment file, read piece by piece, so that a start keeps no copy of the log.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::format::{
     ALIGN, BATCH_HEADER_BYTES, BatchFlaw, BatchView, batch_at, batch_end, later_batch,
 };
 
-/// Read at a time: large enough that the calls do not count, small enough to be forgotten.
+/// Read at a time: large enough that calls are few, small enough that memory does not matter.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A segment's bytes. Behind the end of a file that is too short they are zeroes.
@@ -57,17 +57,17 @@ impl SegmentBytes {
         self.file.read_at(&mut self.piece[..there], from as u64)
     }
 
-    /// Judges the bytes at `at`, as [`batch_at`].
+    /// As [`batch_at`], for the bytes at `at`.
     pub(crate) fn batch_at(&mut self, at: usize) -> io::Result<Result<BatchView<'_>, BatchFlaw>> {
         let seed = self.seed;
         let header = self.range(at, at + BATCH_HEADER_BYTES)?;
         let Some(len) = batch_end(header, seed) else {
             return Ok(Err(BatchFlaw::Header));
         };
-        Ok(batch_at(self.range(at, at + len)?, 0, seed))
+        Ok(batch_at(self.range(at, at + len)?, seed))
     }
 
-    /// Looks from `from` on for a later batch, as [`later_batch`].
+    /// As [`later_batch`], from `from` on.
     pub(crate) fn later_batch(
         &mut self,
         from: usize,

@@ -1,12 +1,12 @@
 //! What can go wrong: at open ([`WalError`]) and while running ([`WalFailure`]).
 //!
-//! Both say which file, and whoever is told can tell a full disk from a failed sync and from
-//! bytes that rotted, because the way out differs.
+//! Both name the file and distinguish a full disk, a failed sync and damaged bytes, as the remedies
+//! differ.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What an operator does when the log of one node cannot be used. Another node has the data.
+/// The remedy for an unusable log. Other nodes have the data.
 const WAY_OUT: &str = "restore this node: remove it from the cluster and add it again with an \
                        empty data folder; do not delete or edit log files by hand, \
                        acknowledged writes would be lost";
@@ -14,17 +14,16 @@ const WAY_OUT: &str = "restore this node: remove it from the cluster and add it 
 /// Why a log could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WalError {
-    /// Bytes that were synced once are not what they were. Starting again does not help.
+    /// Bytes that were synced have changed. A restart does not help.
     #[error("the log is corrupt: {} at byte {offset}: {what}; {WAY_OUT}", path.display())]
     Corrupt {
         /// The damaged file, or the one that should be there.
         path: PathBuf,
         /// Where in the file, in bytes from its start.
         offset: u64,
-        /// What was found and why it cannot be the tail of an interrupted write.
+        /// Why it cannot be the tail of an interrupted write.
         what: String,
     },
-    /// A newer seqd wrote this log.
     #[error(
         "{} has log format {found}, this program knows up to {known}; start the newer version",
         path.display()
@@ -32,18 +31,15 @@ pub enum WalError {
     NewerFormat {
         path: PathBuf,
         found: u32,
-        /// The highest version that this program reads.
         known: u32,
     },
-    /// The operating system refused; the bytes themselves were not judged.
+    /// An error of the operating system; the bytes were not checked.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
         path: PathBuf,
         doing: &'static str,
-        /// What the system said; [`io::ErrorKind::StorageFull`] is a full disk.
         source: io::Error,
     },
-    /// An option that cannot work.
     #[error("log option {name}: {why}")]
     Option {
         /// The field of `WalOptions`.
@@ -79,18 +75,18 @@ impl WalError {
         }
     }
 
-    /// Whether the disk (or the quota) is full: the folder is fine, and space is the way out.
+    /// Whether the disk or the quota is full; the folder itself is intact.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_full(source.kind()))
     }
 
-    /// Whether a sync failed: what the disk holds is not known until it is opened again.
+    /// Whether a sync failed: what the disk holds is unknown until the next open.
     pub fn is_failed_sync(&self) -> bool {
         matches!(self, Self::Io { doing, .. } if *doing == SYNC) && !self.is_disk_full()
     }
 }
 
-/// How [`WalError::Io`] names a sync.
+/// The `doing` of [`WalError::Io`] for a sync.
 pub(crate) const SYNC: &str = "sync";
 
 fn is_full(kind: io::ErrorKind) -> bool {
@@ -113,15 +109,15 @@ pub enum FailedStep {
     Panic,
 }
 
-/// Why a running log stopped for good. Every waiting and every later callback is given it, as
-/// the inner error of an [`io::Error`] of the same kind.
+/// Why a running log stopped for good. Every waiting and every later callback gets it, as the inner
+/// error of an [`io::Error`] of the same kind.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the log stopped: {} of {} failed: {message}", self.step_name(), path.display())]
 pub struct WalFailure {
     pub step: FailedStep,
     pub path: PathBuf,
     pub kind: io::ErrorKind,
-    /// The number of the system's error, where it is one: not every number has a kind.
+    /// The system's error number, if any: not every number has a kind.
     pub errno: Option<i32>,
     pub message: String,
 }
@@ -137,12 +133,10 @@ impl WalFailure {
         }
     }
 
-    /// Whether the cause is a full disk (or quota) rather than a broken one.
     pub fn is_disk_full(&self) -> bool {
         is_full(self.kind)
     }
 
-    /// The failure as an error for one callback.
     pub fn to_io_error(&self) -> io::Error {
         io::Error::new(self.kind, self.clone())
     }

@@ -49,7 +49,6 @@
 
 /// The only version there is.
 pub(crate) const VERSION: u32 = 1;
-/// Length of the segment header.
 pub(crate) const HEADER_BYTES: usize = 64;
 /// What a batch adds to its records, padding at its widest.
 pub(crate) const BATCH_OVERHEAD_BYTES: usize = BATCH_HEADER_BYTES + CRC_BYTES + ALIGN - 1;
@@ -59,7 +58,6 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 pub(crate) const ALIGN: usize = 8;
 
 const MAGIC: [u8; 8] = *b"seqd-wal";
-/// Length of what a batch begins with.
 pub(crate) const BATCH_HEADER_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
 const HEADER_CRC_AT: usize = HEADER_BYTES - CRC_BYTES;
@@ -229,14 +227,14 @@ pub(crate) enum BatchFlaw {
     Body { sequence: u64 },
 }
 
-/// Judges the bytes at `at`.
-pub(crate) fn batch_at(data: &[u8], at: usize, seed: u32) -> Result<BatchView<'_>, BatchFlaw> {
-    let (sequence, body_len) = batch_header_at(data, at, seed).ok_or(BatchFlaw::Header)?;
-    let crc_at = at + BATCH_HEADER_BYTES + body_len;
-    let Some(bytes) = data.get(at..crc_at + CRC_BYTES) else {
+/// The batch that `data` begins with.
+pub(crate) fn batch_at(data: &[u8], seed: u32) -> Result<BatchView<'_>, BatchFlaw> {
+    let (sequence, body_len) = batch_header_at(data, 0, seed).ok_or(BatchFlaw::Header)?;
+    let crc_at = BATCH_HEADER_BYTES + body_len;
+    let Some(bytes) = data.get(..crc_at + CRC_BYTES) else {
         return Err(BatchFlaw::Body { sequence });
     };
-    if u32_at(data, crc_at) != crc32c::crc32c_append(seed, &data[at..crc_at]) {
+    if u32_at(data, crc_at) != crc32c::crc32c_append(seed, &data[..crc_at]) {
         return Err(BatchFlaw::Body { sequence });
     }
     Ok(BatchView { sequence, bytes })
@@ -258,7 +256,7 @@ fn batch_header_at(data: &[u8], at: usize, seed: u32) -> Option<(u64, usize)> {
     Some((sequence, u32_at(header, 4) as usize))
 }
 
-/// Looks from `from` on for a batch header that is intact and of a sequence above `last`.
+/// Searches from `from` on for a batch header that is intact and of a sequence above `last`.
 ///
 /// The header is enough: a batch is written only after the one before it was synced, so even a
 /// batch that was itself torn proves that the ones before it were whole. It is also all that the
@@ -396,7 +394,7 @@ mod tests {
             (Kind::Purge, 3, b"meta"),
         ];
         let bytes = batch(11, &written);
-        let view = batch_at(&bytes, 0, SEED).unwrap();
+        let view = batch_at(&bytes, SEED).unwrap();
         assert_eq!(view.sequence, 11);
         let read: Vec<_> = view.records().map(|r| r.unwrap()).collect();
         assert_eq!(read.len(), written.len());
@@ -413,7 +411,7 @@ mod tests {
     fn a_batch_without_records_is_a_batch() {
         let bytes = batch(1, &[]);
         assert_eq!(bytes.len(), 24);
-        assert_eq!(batch_at(&bytes, 0, SEED).unwrap().records().count(), 0);
+        assert_eq!(batch_at(&bytes, SEED).unwrap().records().count(), 0);
     }
 
     #[test]
@@ -422,21 +420,21 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(batch_at(&bad, 0, SEED).is_err(), "bit {bit}");
+            assert!(batch_at(&bad, SEED).is_err(), "bit {bit}");
         }
     }
 
     #[test]
     fn a_batch_of_another_segment_is_none_here() {
         let bytes = batch(2, &[(Kind::Entry, 1, b"some bytes")]);
-        assert_eq!(batch_at(&bytes, 0, SEED + 1), Err(BatchFlaw::Header));
+        assert_eq!(batch_at(&bytes, SEED + 1), Err(BatchFlaw::Header));
     }
 
     #[test]
     fn zeroes_are_no_batch_under_any_seed() {
         let zeroes = [0; 64];
         for seed in (0..=u32::MAX).step_by(65_537) {
-            assert_eq!(batch_at(&zeroes, 0, seed), Err(BatchFlaw::Header));
+            assert_eq!(batch_at(&zeroes, seed), Err(BatchFlaw::Header));
         }
     }
 

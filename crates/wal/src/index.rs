@@ -1,6 +1,6 @@
-//! Where each live entry is: a map from index to place, and the marks that a log carries.
+//! Where each live entry is: a map from index to place, and the marks of the log.
 //!
-//! Pure bookkeeping without files, so that reopening and running use the very same rules.
+//! Pure bookkeeping without files, so that an open and a running log use the same rules.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,6 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// An entry that waits in the queue.
     pub(crate) const QUEUED: Self = Self {
         segment: None,
         offset: 0,
@@ -89,7 +88,6 @@ impl LogIndex {
         }
     }
 
-    /// Removes the entries from `from` on.
     pub(crate) fn truncate(&mut self, from: u64) {
         match from.checked_sub(self.first) {
             Some(keep) if keep > 0 => {
@@ -100,7 +98,7 @@ impl LogIndex {
         }
     }
 
-    /// Removes the entries up to and including `upto`.
+    /// `upto` is included.
     pub(crate) fn purge(&mut self, upto: u64) {
         if upto >= self.next() {
             *self = Self::empty_at(upto + 1);
@@ -110,14 +108,14 @@ impl LogIndex {
             self.slots.pop_front();
             self.first += 1;
         }
-        // A log that shrank gives its memory back, in steps that cost little each.
+        // Releases memory of a log that shrank, in steps that cost little each.
         if self.slots.capacity() > 4 * self.slots.len().max(1024) {
             self.slots.shrink_to(2 * self.slots.len());
         }
     }
 }
 
-/// What the log holds, by its records: the same rules read it back and keep it while running.
+/// What the log holds beside its entries' bytes, by its records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) vote: Option<Vec<u8>>,
@@ -162,7 +160,7 @@ impl Marks {
         self.purged = Some((upto, meta));
     }
 
-    /// Applies a record. An error says why it cannot follow what came before.
+    /// Applies a record; an error is the reason why it cannot follow the earlier ones.
     pub(crate) fn apply(&mut self, record: &RecordView<'_>) -> Result<(), String> {
         let index = record.index;
         match record.kind {
@@ -194,7 +192,7 @@ impl Marks {
     }
 }
 
-/// Which segments hold live entries, by the records that are durable.
+/// Which segments hold live entries, by the durable records.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
     /// Ascending and without overlap, in segments and in indexes.

@@ -1,8 +1,8 @@
-//! Looking at a log without changing it: what an open would find, and where it would refuse.
+//! Reads a log without changing it: what an open would find, and where it would be refused.
 //!
-//! The rules are those of [`crate::scan`], so this and an open never differ. But nothing is cut,
-//! zeroed, synced, removed or founded here, and damage does not end the look: what was read before
-//! it is told with it. Nobody may write to the log meanwhile; the caller sees to that.
+//! The rules are those of [`crate::scan`], as for an open. But nothing is cut, zeroed, synced, removed
+//! or created here, and damage is reported with what was read before it. The caller ensures that
+//! nothing writes to the log meanwhile.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,14 +17,13 @@ use crate::read::read_slot;
 use crate::scan::{Loaded, Scan, TornTail, split_at_gap};
 use crate::segment::SegmentNumber;
 
-/// What a log holds.
 pub struct Inspection {
     pub segments: Vec<SegmentReport>,
     /// Files that were never named, or were purged and not removed: the next open removes them.
     pub leftovers: Vec<PathBuf>,
-    /// Where an open would refuse the log; what else is told here is from before that place.
+    /// Why an open would be refused; the other fields cover what lies before the damage.
     pub damage: Option<WalError>,
-    /// What the next open would cut off: the remains of a write that nobody was told of.
+    /// What the next open would cut off.
     pub torn: Option<TornTail>,
     pub vote: Option<Vec<u8>>,
     /// The last saved committed mark that reached the disk.
@@ -35,7 +34,6 @@ pub struct Inspection {
     files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
 }
 
-/// One segment of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentReport {
     pub path: PathBuf,
@@ -43,15 +41,12 @@ pub struct SegmentReport {
     /// Bytes up to the end of the last intact batch.
     pub used: u64,
     pub batches: u64,
-    /// First and last of the live entries that are in it.
+    /// First and last live entry.
     pub entries: Option<(u64, u64)>,
 }
 
-/// Reads the log in `dir` in full, every checksum compared. A folder that is not there is a log
-/// without segments.
-///
-/// # Errors
-/// Only if the folder cannot be listed: whatever is wrong with a segment is told in
+/// Reads the log in `dir` in full and verifies every checksum. A missing folder is a log without
+/// segments. Fails only if the folder cannot be listed; what is wrong with a segment is in
 /// [`Inspection::damage`].
 pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Inspection, WalError> {
     let mut found = Inspection {
@@ -167,10 +162,7 @@ impl Inspection {
         self.index.next()
     }
 
-    /// The bytes of one entry, read again and checked; `None` if the log does not hold it.
-    ///
-    /// # Errors
-    /// What the disk says, [`io::ErrorKind::InvalidData`] if the bytes are not those of the look.
+    /// The bytes of one entry, read and checked again; `None` if the log does not hold it.
     pub fn entry(&self, index: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(slot) = self.index.get(index) else {
             return Ok(None);

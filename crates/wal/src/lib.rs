@@ -1,17 +1,17 @@
 //! The durable log: entries, the vote, and the marks that go with them, in append-only segments.
 //!
-//! It knows neither Raft nor sequences: an entry is an index and bytes, a vote is bytes. What it
-//! promises is small and absolute: a callback that is told `Ok` is told so after `fdatasync`, in
-//! the order of the calls, and what was so acknowledged is found again at the next open, or the
-//! open refuses. It never guesses, and it never retries a sync that failed.
+//! It knows neither Raft nor sequences: an entry is an index and bytes, a vote is bytes. A callback
+//! gets `Ok` only after `fdatasync`, in the order of the calls. What was acknowledged so is found by
+//! the next open, or the open is refused. A sync that failed is never retried.
 //!
 //! - [`Wal`] is the handle: append, vote, truncate, purge, read.
-//! - [`Wal::open`] finds what an earlier process left and tells a torn tail from corruption.
-//! - Files are touched through [`seqd_disk::Disk`] alone; a test may stand in for it.
+//! - [`Wal::open`] reads what an earlier process left and distinguishes a torn tail from corruption.
+//! - Files are accessed through [`seqd_disk::Disk`] alone.
 //!
-//! It does not lock its folder: whoever owns the data folder does.
+//! The owner of the data folder locks it; the log does not.
 
 mod bytes;
+mod clock;
 mod error;
 mod format;
 mod index;
@@ -27,6 +27,7 @@ mod stats;
 mod wal;
 mod writer;
 
+pub use clock::Clock;
 pub use error::{FailedStep, WalError, WalFailure};
 pub use inspect::{Inspection, SegmentReport, inspect};
 pub use pump::Pump;

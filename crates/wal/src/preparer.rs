@@ -1,5 +1,5 @@
-//! A helper thread for what would stall the writer: zero-filling the next segment, and removing
-//! segments that a purge emptied.
+//! Does, on a thread of its own, what would stall the writer: zero-filling the next segment, and
+//! removing purged ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ enum Job {
     Remove(Vec<SegmentNumber>),
 }
 
-/// The writer's end. At most one segment is asked for, or held ready, at a time.
+/// The writer's handle. At most one segment is requested, or held ready, at a time.
 pub(crate) struct Preparer {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -25,10 +25,9 @@ pub(crate) struct Preparer {
     stage: Stage,
 }
 
-/// Who does the work.
 enum Worker {
     Thread(Helper),
-    /// The caller itself, see [`crate::Pump`].
+    /// The caller's thread, see [`crate::Pump`].
     Caller(Remover),
 }
 
@@ -45,7 +44,6 @@ enum Stage {
 }
 
 impl Preparer {
-    /// One that works on its caller's thread.
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
         let remover = Remover {
             disk: Arc::clone(&disk),
@@ -61,7 +59,6 @@ impl Preparer {
         }
     }
 
-    /// One that works on a thread of its own.
     pub(crate) fn spawn(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> io::Result<Self> {
         let (jobs, todo) = mpsc::channel();
         let (made, ready) = mpsc::channel();
@@ -99,7 +96,7 @@ impl Preparer {
         })
     }
 
-    /// Has the segment made, unless one was asked for already.
+    /// Requests the segment, unless one is requested already.
     pub(crate) fn prepare(&mut self, number: SegmentNumber, len: u64) {
         if !matches!(self.stage, Stage::Idle) {
             return;
@@ -117,9 +114,9 @@ impl Preparer {
         }
     }
 
-    /// The segment `number` with at least `len` bytes; waits for it, and asks again if the one
-    /// made ahead is too short or could not be made (the disk may have room again: the failed
-    /// file was thrown away whole, so no sync is repeated).
+    /// The segment `number` with at least `len` bytes. Waits for it, and requests another if the one
+    /// made ahead is too short or failed (the disk may have room again; the failed file is discarded
+    /// whole, so no sync is repeated).
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
         if let (Stage::Asked, Worker::Thread(helper)) = (&self.stage, &self.worker) {
             let made = helper.recv(number);
@@ -172,7 +169,7 @@ impl Helper {
 }
 
 impl Drop for Preparer {
-    /// Lets the thread finish what it was asked for, and removes what nobody will use.
+    /// Lets the thread finish its jobs, and removes prepared segments.
     fn drop(&mut self) {
         if let Stage::Ready(prepared) = mem::replace(&mut self.stage, Stage::Idle) {
             prepared.discard(&*self.disk);
@@ -185,13 +182,12 @@ impl Drop for Preparer {
             prepared.discard(&*self.disk);
         }
         if let Some(thread) = helper.thread.take() {
-            // It panics only inside a disk that a test put there.
+            // It panics only inside a test's disk.
             let _ = thread.join();
         }
     }
 }
 
-/// Removes purged segments.
 struct Remover {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -199,9 +195,9 @@ struct Remover {
 }
 
 impl Remover {
-    /// Each removal is durable before the next one, so that what a power cut leaves has no hole.
-    /// After a failure nothing more is removed: a later segment must not go before an earlier
-    /// one, and a sync that failed is not tried again. The next open removes the rest.
+    /// Each removal is durable before the next one, so that a power cut leaves no gap. After a
+    /// failure nothing more is removed, as a later segment must not go before an earlier one, and a
+    /// failed sync is not retried. The next open removes the rest.
     fn remove(&mut self, numbers: &[SegmentNumber]) {
         for number in numbers {
             if self.failed {

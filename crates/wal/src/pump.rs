@@ -1,4 +1,4 @@
-//! The writer without a thread: a test says when it writes, and so repeats itself exactly.
+//! The writer without a thread: a test decides when it writes, so that runs repeat exactly.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -34,13 +34,13 @@ impl Pump {
         }
     }
 
-    /// One round of the writer: takes what is queued, as far as one batch goes, writes and syncs
-    /// it, and runs the callbacks. False if there was nothing to do.
+    /// One round of the writer: writes and syncs one batch of what is queued, and runs the callbacks.
+    /// False if there was nothing to do.
     pub fn step(&self) -> bool {
         self.lock().is_some_and(|mut driven| driven.step())
     }
 
-    /// Rounds until nothing is queued; of a log that closes, until it is closed.
+    /// Rounds until nothing is queued, or until a closing log is closed.
     pub fn run(&self) {
         while self.step() {}
     }
@@ -49,11 +49,12 @@ impl Pump {
     pub fn write_witness(&self) {
         if let Some(mut driven) = self.lock() {
             let committed = driven.shared.take_committed();
-            driven.round(Work::Witness { committed });
+            let calls = Vec::new();
+            driven.round(Work::Write { calls, committed });
         }
     }
 
-    /// `None` inside a callback of this very pump.
+    /// `None` inside a callback of this pump.
     fn lock(&self) -> Option<MutexGuard<'_, Driven>> {
         match self.driven.try_lock() {
             Ok(driven) => Some(driven),

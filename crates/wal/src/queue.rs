@@ -1,8 +1,7 @@
-//! What callers and the writer thread share: the queue, and the log as callers see it.
+//! Shared by callers and the writer thread: the queue, and the log as callers see it.
 //!
-//! A caller sees its own calls at once: an entry is readable, and an entry truncated is gone,
-//! when the call returns, though neither is durable yet. So the index here runs ahead of the
-//! disk; what is durable is `synced`, and the writer keeps its own books of it.
+//! When a call returns, its entry is readable, or its truncated entries are gone, though neither is
+//! durable yet. So the index here is ahead of the disk; the writer has its own of what is durable.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -10,31 +9,29 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::error::WalFailure;
 use crate::index::{LogIndex, Marks, Slot};
 use crate::segment::SegmentNumber;
 use crate::stats::WalStats;
 use seqd_disk::DiskFile;
 
-/// A callback: told `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order
-/// of the calls (on the caller's, if the log is closed already): they must be brief, must not
-/// wait for the log, and one that panics ends it.
+/// A callback: gets `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order of
+/// the calls (on the caller's, if the log is closed already). They must be brief and must not wait
+/// for the log; one that panics stops the log.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
 
-/// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub index: u64,
-    /// Its bytes, which the log does not look into.
     pub bytes: Vec<u8>,
 }
 
 /// The bytes of a queued entry, shared by the queue and by readers.
 pub(crate) type Bytes = Arc<Vec<u8>>;
 
-/// What one call asked for.
 pub(crate) enum Op {
     Append {
         ticket: u64,
@@ -48,28 +45,24 @@ pub(crate) enum Op {
         upto: u64,
         meta: Vec<u8>,
     },
-    /// Nothing to write: it only keeps its place in the order of callbacks.
+    /// Nothing to write; keeps its place in the order of callbacks.
     Nothing,
-    /// The call made no sense; nothing is written, and its caller is told why.
+    /// An invalid call: nothing is written, and its callback gets the reason.
     Refused(String),
 }
 
-/// A call that waits for the disk.
 pub(crate) struct Queued {
     pub(crate) op: Op,
-    /// What it counts for in the queue's bound.
+    /// Counted in the queue's bound.
     pub(crate) bytes: usize,
     pub(crate) done: Done,
 }
 
 /// What the writer does next.
 pub(crate) enum Work {
-    Batch {
+    /// A batch. Without calls it is a witness: the log was idle for long enough, or closes.
+    Write {
         calls: Vec<Queued>,
-        committed: Option<Vec<u8>>,
-    },
-    /// The log was idle for long enough, or closes.
-    Witness {
         committed: Option<Vec<u8>>,
     },
     Close,
@@ -95,8 +88,7 @@ pub(crate) struct State {
     pub(crate) synced: Option<u64>,
     pub(crate) failure: Option<WalFailure>,
     closing: bool,
-    /// Whether the user believes what the open found. Before that no witness is written: a last
-    /// segment that was missing still fits when it is put back.
+    /// See [`crate::Wal::accept`].
     accepted: bool,
     pub(crate) stats: WalStats,
 }
@@ -108,16 +100,16 @@ pub(crate) struct Shared {
     /// Room in the queue, a higher synced index, or a failure.
     progress: Condvar,
     max_queue_bytes: usize,
-    opened: Instant,
-    /// When the write that is under way began, in nanoseconds since the open; 0 is none. Not
-    /// behind the lock: that would be one more for each batch.
+    clock: Clock,
+    /// When the current write began, in nanoseconds of the clock; 0 is none. Outside the lock, which
+    /// would have to be taken once more for each batch.
     writing_since: AtomicU64,
 }
 
 /// Each call counts for at least this much, so that empty ones cannot pile up without bound.
 const CALL_OVERHEAD_BYTES: usize = 64;
 
-/// More than this in one call is a mistake: it would be one batch, in one segment of its own.
+/// The most bytes of one call: it becomes one batch, in one segment.
 const MAX_CALL_BYTES: usize = 1 << 30;
 
 impl Shared {
@@ -126,6 +118,7 @@ impl Shared {
         index: LogIndex,
         files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
         max_queue_bytes: usize,
+        clock: Clock,
     ) -> Self {
         let synced = marks.last_index();
         let state = State {
@@ -148,7 +141,7 @@ impl Shared {
             wake_writer: Condvar::new(),
             progress: Condvar::new(),
             max_queue_bytes,
-            opened: Instant::now(),
+            clock,
             writing_since: AtomicU64::new(0),
         }
     }
@@ -158,8 +151,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call; waits for room first, unless the caller is the writer itself, or there is
-    /// no thread that would make room.
+    pub(crate) fn now(&self) -> Duration {
+        (self.clock)()
+    }
+
+    /// Queues a call. Waits for room first, unless the caller is the writer, or there is no thread
+    /// that would make room.
     pub(crate) fn call(
         &self,
         bytes: usize,
@@ -205,7 +202,7 @@ impl Shared {
     pub(crate) fn next_work(
         &self,
         max_batch_bytes: usize,
-        idle_since: Option<Instant>,
+        idle_since: Option<Duration>,
         witness_after: Duration,
     ) -> Work {
         let mut state = self.lock();
@@ -214,9 +211,11 @@ impl Shared {
                 return work;
             }
             let idle_since = idle_since.filter(|_| state.accepted);
-            state = match idle_since.map(|since| witness_after.saturating_sub(since.elapsed())) {
+            let left = idle_since.map(|since| (since + witness_after).saturating_sub(self.now()));
+            state = match left {
                 Some(Duration::ZERO) => {
-                    return Work::Witness {
+                    return Work::Write {
+                        calls: Vec::new(),
                         committed: state.committed.take(),
                     };
                 }
@@ -229,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// What there is to do, without waiting for it.
+    /// The next work, without waiting for it.
     pub(crate) fn work(&self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
         self.lock().work(max_batch_bytes, unwitnessed)
     }
@@ -239,11 +238,10 @@ impl Shared {
         self.lock().committed.take()
     }
 
-    /// The writer begins to write: until the batch is durable, or the log failed, it is at the
-    /// disk's mercy.
+    /// From here until the batch is durable, or the log failed, [`Self::stalled_for`] counts.
     pub(crate) fn write_begins(&self) {
         // 2^64 nanoseconds are five centuries.
-        let now = self.opened.elapsed().as_nanos() as u64;
+        let now = self.now().as_nanos() as u64;
         self.writing_since.store(now.max(1), Ordering::Relaxed);
     }
 
@@ -251,19 +249,13 @@ impl Shared {
         self.writing_since.store(0, Ordering::Relaxed);
     }
 
-    /// For how long the write that is under way has been.
     pub(crate) fn stalled_for(&self) -> Option<Duration> {
         match self.writing_since.load(Ordering::Relaxed) {
             0 => None,
-            since => Some(
-                self.opened
-                    .elapsed()
-                    .saturating_sub(Duration::from_nanos(since)),
-            ),
+            since => Some(self.now().saturating_sub(Duration::from_nanos(since))),
         }
     }
 
-    /// A batch is durable: its entries are on disk from here on, and room is made.
     pub(crate) fn batch_synced(
         &self,
         placed: &[Placed],
@@ -290,7 +282,7 @@ impl Shared {
         self.progress.notify_all();
     }
 
-    /// The log stops here; the first failure is the one that is told.
+    /// Stops the log; later failures are ignored.
     pub(crate) fn fail(&self, failure: WalFailure) {
         self.write_ended();
         self.lock().failure.get_or_insert(failure);
@@ -326,7 +318,7 @@ impl Shared {
     }
 
     pub(crate) fn wait_synced(&self, index: u64, timeout: Duration) -> io::Result<bool> {
-        let since = Instant::now();
+        let since = self.now();
         let mut state = self.lock();
         loop {
             if state.synced.is_some_and(|synced| synced >= index) {
@@ -335,7 +327,7 @@ impl Shared {
             if let Some(failure) = &state.failure {
                 return Err(failure.to_io_error());
             }
-            let left = timeout.saturating_sub(since.elapsed());
+            let left = timeout.saturating_sub(self.now().saturating_sub(since));
             if left.is_zero() {
                 return Ok(false);
             }
@@ -346,19 +338,19 @@ impl Shared {
 }
 
 impl State {
-    /// What the writer does next, if it need not wait for it.
     fn work(&mut self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
         if !self.calls.is_empty() {
             let calls = self.take_calls(max_batch_bytes);
             let committed = self.committed.take();
-            return Some(Work::Batch { calls, committed });
+            return Some(Work::Write { calls, committed });
         }
         if !self.closing {
             return None;
         }
         let committed = self.committed.take();
         Some(if (unwitnessed && self.accepted) || committed.is_some() {
-            Work::Witness { committed }
+            let calls = Vec::new();
+            Work::Write { calls, committed }
         } else {
             Work::Close
         })
@@ -444,7 +436,6 @@ fn wait<'a>(condvar: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, S
     condvar.wait(state).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a call on a closed log is told.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the log is closed")
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock::{Clock, monotonic};
 use crate::error::{WalError, WalFailure};
 use crate::format::{BatchBuffer, RECORD_HEADER_BYTES};
 use crate::preparer::Preparer;
@@ -19,18 +20,17 @@ use crate::stats::WalStats;
 use crate::writer::Writer;
 use seqd_disk::{Disk, OsDisk};
 
-/// How a log is kept. [`WalOptions::new`] has the defaults.
+/// [`WalOptions::new`] has the defaults.
 #[derive(Clone)]
 pub struct WalOptions {
     /// The folder of the segments; made if it is missing.
     pub dir: PathBuf,
     /// Size of a segment file in bytes, 1 KiB to 1 GiB. A batch that does not fit gets a longer
     /// one. 16 MiB unless set: a node zero-fills one when it first starts and rewrites the unused
-    /// rest of one at every open, which 64 MiB would make four times as long; and a new segment
-    /// costs the writer little, as it is prepared ahead.
+    /// rest of one at every open, which 64 MiB would make four times as long.
     pub segment_bytes: u64,
     /// A batch takes no further call once it has this many bytes. 4 MiB unless set: enough that
-    /// the sync no longer dominates, small enough that nobody waits long behind it.
+    /// the sync no longer dominates, small enough that no call waits long behind it.
     pub max_batch_bytes: usize,
     /// A call waits while this many bytes are queued. 64 MiB unless set: what memory a stalled
     /// disk may cost.
@@ -38,9 +38,10 @@ pub struct WalOptions {
     /// How long after the last batch an idle log writes its witness. Half a second unless set:
     /// with the sync it is there within a second.
     pub witness_after: Duration,
-    /// Where files are: the operating system's, unless a test stands in for it.
     pub disk: Arc<dyn Disk>,
-    /// Draws the seed of each new segment: at random, unless a test must repeat itself.
+    /// For tests that must repeat exactly; else the system's monotonic clock.
+    pub clock: Clock,
+    /// Draws the seed of each new segment: at random, unless a test must repeat exactly.
     pub segment_seeds: Arc<dyn Fn() -> io::Result<u32> + Send + Sync>,
 }
 
@@ -53,6 +54,7 @@ impl WalOptions {
             max_queue_bytes: 64 << 20,
             witness_after: Duration::from_millis(500),
             disk: Arc::new(OsDisk),
+            clock: monotonic(),
             segment_seeds: random_seeds(),
         }
     }
@@ -90,7 +92,6 @@ struct Inner {
     driver: Driver,
 }
 
-/// Who runs the writer.
 enum Driver {
     Thread {
         id: ThreadId,
@@ -100,7 +101,7 @@ enum Driver {
 }
 
 impl Wal {
-    /// Opens the log in `options.dir`, or founds one there.
+    /// Opens the log in `options.dir`, or creates one there.
     pub fn open(options: WalOptions) -> Result<(Self, Recovered), WalError> {
         let dir = options.dir.clone();
         let cannot_start = |e| WalError::io(&dir, "start a thread for", e);
@@ -120,8 +121,8 @@ impl Wal {
         Ok((Self::new(shared, driver), recovered))
     }
 
-    /// Opens a log without threads: nothing is written until the [`Pump`] is told to. For tests
-    /// that must repeat themselves; the rounds are those of the writer thread.
+    /// Opens a log without threads, written by the [`Pump`] alone. For tests that must repeat
+    /// exactly; the rounds are those of the writer thread.
     pub fn open_manual(options: WalOptions) -> Result<(Self, Recovered, Pump), WalError> {
         let (writer, recovered) = open_writer(options, |disk, dir, seeds| {
             Ok(Preparer::inline(disk, dir, seeds))
@@ -141,7 +142,7 @@ impl Wal {
 
     /// Queues entries; they are readable when this returns. Indexes must follow the last entry
     /// (the first entry of a log that is empty and was never purged may have any); else `done`
-    /// is told [`io::ErrorKind::InvalidInput`] and nothing is queued.
+    /// gets [`io::ErrorKind::InvalidInput`] and nothing is queued.
     ///
     /// Like every queued call it waits while the queue is full.
     pub fn append(&self, records: Vec<Record>, done: Done) {
@@ -152,11 +153,9 @@ impl Wal {
         self.call(bytes, done, |state| state.append(records));
     }
 
-    /// Says that what the open found is believed: from now on an idle log gives its last batch a
-    /// witness. The first call that writes says the same. Until then no batch is added, so that a
-    /// last segment that was missing still fits when whoever refused the log puts it back. What an
-    /// open mends is done by then: remains are cut off, the last batch is written again, dead
-    /// segments are removed.
+    /// Accepts what the open found, as the first call that writes does: from now on an idle log adds
+    /// a witness to its last batch. Until then no batch is added, so that a missing last segment
+    /// still fits when it is put back. The repairs of an open are done by then.
     pub fn accept(&self) {
         self.inner.shared.accept();
     }
@@ -166,7 +165,7 @@ impl Wal {
         self.call(vote.len(), done, |_| Op::Vote(vote));
     }
 
-    /// Remembers a committed mark; it rides along with the next batch, and nobody is told.
+    /// Saves a committed mark with the next batch, without a callback.
     pub fn save_committed(&self, committed: Vec<u8>) {
         self.inner.shared.set_committed(committed);
     }
@@ -218,7 +217,7 @@ impl Wal {
     }
 
     /// For how long the write or sync that is under way has been; `None` while there is none.
-    /// A disk that hangs answers neither well nor badly, and only the time tells.
+    /// A disk that hangs returns no error; only the time shows it.
     pub fn stalled_for(&self) -> Option<Duration> {
         self.inner.shared.stalled_for()
     }
@@ -233,7 +232,7 @@ impl Wal {
     }
 
     /// Writes and syncs all that is queued, runs the callbacks, and ends the writer.
-    /// Later calls are told [`io::ErrorKind::BrokenPipe`]; reads go on.
+    /// Later calls get [`io::ErrorKind::BrokenPipe`]; reads go on.
     pub fn close(&self) -> io::Result<()> {
         self.inner.close();
         self.failed()
@@ -249,7 +248,6 @@ impl Wal {
     }
 }
 
-/// Reads the log back, or founds it, and makes its writer.
 fn open_writer(
     options: WalOptions,
     preparer: impl FnOnce(Arc<dyn Disk>, PathBuf, Seeds) -> Result<Preparer, WalError>,
@@ -262,6 +260,7 @@ fn open_writer(
         max_queue_bytes,
         witness_after,
         disk,
+        clock,
         segment_seeds,
     } = options;
     let opened = recovery::open(&*disk, &dir, segment_bytes, &segment_seeds)?;
@@ -270,6 +269,7 @@ fn open_writer(
         opened.index,
         opened.files,
         max_queue_bytes,
+        clock,
     );
     let mut writer = Writer {
         preparer: preparer(Arc::clone(&disk), dir.clone(), segment_seeds)?,
@@ -278,13 +278,13 @@ fn open_writer(
         segment_bytes,
         max_batch_bytes,
         witness_after,
+        unwitnessed_since: opened.unwitnessed.then(|| shared.now()),
         shared: Arc::new(shared),
         segment: opened.segment,
         older: opened.older,
         sequence: opened.sequence,
         marks: opened.marks,
         holdings: opened.holdings,
-        unwitnessed_since: opened.unwitnessed.then(Instant::now),
         buffer: BatchBuffer::default(),
     };
     writer.drop_dead_segments();
@@ -299,7 +299,7 @@ impl Inner {
             Driver::Thread { id, handle } if thread::current().id() != *id => {
                 let mut handle = handle.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(handle) = handle.take() {
-                    // Its panics are caught and told as a failure.
+                    // Its panics are caught and become a failure.
                     let _ = handle.join();
                 }
             }

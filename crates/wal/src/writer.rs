@@ -1,14 +1,14 @@
-//! The writer: alone in writing batches, and in running callbacks. It has a thread of its own, or is
-//! driven by hand ([`crate::Pump`]); the rounds are the same.
+//! The writer: it alone writes batches and runs callbacks. It has a thread of its own, or is driven
+//! by a [`crate::Pump`]; the rounds are the same.
 //!
 //! One round takes all that is queued, writes it as one batch with one write, syncs it with one
-//! `fdatasync`, and runs the callbacks in order. There is no timer in it: while one batch is
-//! being synced the next one gathers. What fails is final; see [`crate::FailedStep::Sync`].
+//! `fdatasync`, and runs the callbacks in order. There is no timer: while one batch is
+//! being synced the next one gathers. A failure is final; see [`crate::FailedStep::Sync`].
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, mem};
 
 use crate::error::{FailedStep, WalFailure};
@@ -19,7 +19,7 @@ use crate::queue::{Op, Placed, Queued, Shared, Work};
 use crate::segment::{Segment, SegmentNumber};
 use seqd_disk::Disk;
 
-/// Sequence and books of a log, as its last synced batch left them.
+/// The log as of its last synced batch.
 pub(crate) struct Writer {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     pub(crate) marks: Marks,
     pub(crate) holdings: Holdings,
     /// When the last batch was synced, if no witness has followed it.
-    pub(crate) unwitnessed_since: Option<Instant>,
+    pub(crate) unwitnessed_since: Option<Duration>,
     pub(crate) buffer: BatchBuffer,
 }
 
@@ -72,12 +72,11 @@ impl Writer {
         }
     }
 
-    /// One round. Of a failure the callers in it have been told, and the log knows.
+    /// One round. A failure is passed to its callbacks and stops the log.
     pub(crate) fn round(&mut self, work: Work) -> Result<(), WalFailure> {
         let (calls, committed) = match work {
             Work::Close => return Ok(()),
-            Work::Witness { committed } => (Vec::new(), committed),
-            Work::Batch { calls, committed } => (calls, committed),
+            Work::Write { calls, committed } => (calls, committed),
         };
         if let Err(failure) = self.write(&calls, committed.as_deref()) {
             tracing::error!(%failure, "the log stops");
@@ -85,17 +84,15 @@ impl Writer {
             refuse(calls, &failure);
             return Err(failure);
         }
-        if calls.is_empty() {
-            self.unwitnessed_since = None;
-        } else {
-            self.unwitnessed_since = Some(Instant::now());
+        self.unwitnessed_since = (!calls.is_empty()).then(|| self.shared.now());
+        if !calls.is_empty() {
             acknowledge(calls);
             self.drop_dead_segments();
         }
         Ok(())
     }
 
-    /// Writes one batch and syncs it; on return it is durable and the books have it.
+    /// Writes and syncs one batch.
     fn write(&mut self, calls: &[Queued], committed: Option<&[u8]>) -> Result<(), WalFailure> {
         self.shared.write_begins();
         let tickets = self.encode(calls, committed);
@@ -112,10 +109,10 @@ impl Writer {
         let (file, path) = (&self.segment.file, &self.segment.path);
         file.write_at(batch, self.segment.tail)
             .map_err(|e| WalFailure::new(FailedStep::Write, path, &e))?;
-        let started = Instant::now();
+        let started = self.shared.now();
         file.sync_data()
             .map_err(|e| WalFailure::new(FailedStep::Sync, path, &e))?;
-        let took = started.elapsed();
+        let took = self.shared.now().saturating_sub(started);
 
         let (placed, records) = self.enter(&tickets);
         self.sequence += 1;
@@ -132,7 +129,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts the calls into the buffer; answers the ticket of each entry, in order.
+    /// Encodes the calls into the buffer; returns the ticket of each entry, in order.
     fn encode(&mut self, calls: &[Queued], committed: Option<&[u8]>) -> Vec<u64> {
         let mut tickets = Vec::new();
         self.buffer.clear();
@@ -156,8 +153,8 @@ impl Writer {
         tickets
     }
 
-    /// Enters the batch that was just synced into the books, by the rules that a reopening
-    /// follows. Answers where its entries are, and how many records there were.
+    /// Applies the batch that was just synced, by the rules of an open. Returns the places of its
+    /// entries and the number of its records.
     fn enter(&mut self, tickets: &[u64]) -> (Vec<Placed>, u64) {
         let mut tickets = tickets.iter();
         let mut placed = Vec::with_capacity(tickets.len());
@@ -165,7 +162,7 @@ impl Writer {
         for record in self.buffer.records() {
             records += 1;
             if let Err(why) = self.marks.apply(&record) {
-                // The queue keeps the same books and refused such a call before.
+                // The queue applies the same rules and refused such a call.
                 unreachable!("a written record does not follow: {why}");
             }
             match record.kind {
@@ -205,8 +202,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets go of the segments before the first one that holds a live entry. The current one
-    /// stays: its opening, synced, has what the dropped ones said of vote and purge.
+    /// Drops the segments before the first one that holds a live entry. The current one stays: its
+    /// synced opening repeats vote and purge of the dropped ones.
     pub(crate) fn drop_dead_segments(&mut self) {
         let keep_from = self.holdings.oldest().unwrap_or(self.segment.number);
         let dead = self
@@ -232,7 +229,7 @@ impl Writer {
     }
 }
 
-/// Encodes the opening of a segment: all that a log carries beside its entries.
+/// Encodes the opening of a segment: all that the log holds beside its entries.
 pub(crate) fn encode_opening(buffer: &mut BatchBuffer, marks: &Marks) {
     buffer.clear();
     buffer.push(Kind::Extent, marks.first, &marks.next.to_le_bytes());
@@ -271,13 +268,13 @@ fn acknowledge(calls: Vec<Queued>) {
     }
 }
 
-/// Each on its own: a callback that panics must not keep the answer from the others.
+/// A callback that panics must not keep the error from the others.
 pub(crate) fn refuse(calls: Vec<Queued>, failure: &WalFailure) {
     for call in calls {
         let error = failure.to_io_error();
-        let told = panic::catch_unwind(AssertUnwindSafe(|| (call.done)(Err(error))));
-        if told.is_err() {
-            tracing::error!("a callback panicked when it was told of the failure");
+        let called = panic::catch_unwind(AssertUnwindSafe(|| (call.done)(Err(error))));
+        if called.is_err() {
+            tracing::error!("a callback panicked on the failure of the log");
         }
     }
 }

@@ -8,7 +8,8 @@
 
 mod support;
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use seqd_disk::simulated::{Call, Failure, Fault};
@@ -90,11 +91,25 @@ fn a_failure_is_told_to_all_that_wait_and_all_that_come() {
 }
 
 #[test]
+fn durations_are_measured_by_the_clock_that_was_given() {
+    let disk = disk();
+    let readings = AtomicU64::new(0);
+    let stepping = WalOptions {
+        clock: Arc::new(move || Duration::from_secs(readings.fetch_add(1, Ordering::Relaxed))),
+        ..options(&disk)
+    };
+    let (wal, _, pump) = Wal::open_manual(stepping).unwrap();
+    wal.append(vec![record(0, "a")], Box::new(Result::unwrap));
+    assert!(pump.step());
+    assert_eq!(wal.stats().sync_total, Duration::from_secs(1));
+}
+
+#[test]
 fn equal_calls_make_equal_operations() {
     let run = || {
         let disk = disk();
         let fixed = WalOptions {
-            segment_seeds: std::sync::Arc::new(|| Ok(7)),
+            segment_seeds: Arc::new(|| Ok(7)),
             ..options(&disk)
         };
         let (wal, _, pump) = Wal::open_manual(fixed).unwrap();
