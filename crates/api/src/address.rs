@@ -27,3 +27,15 @@ pub fn authority(url: &str) -> Option<&str> {
         _ => None,
     }
 }
+
+/// Whether the text is `HOST:PORT` with a port above 0; a host has no characters that end one in a
+/// URL or in a list.
+#[must_use]
+pub fn is_host_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        let plain = |byte: u8| byte.is_ascii_graphic() && !b"/?#@=,".contains(&byte);
+        !host.is_empty()
+            && host.bytes().all(plain)
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    })
+}

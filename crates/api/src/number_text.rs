@@ -35,17 +35,11 @@ fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
 }
 
 /// Writes the integer as a string.
-///
-/// # Errors
-/// As the serializer.
 pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
 /// Reads an integer from a string or a number.
-///
-/// # Errors
-/// What is not an integer, or not in the range of `T`.
 pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     parse(Given::deserialize(from)?)
 }
@@ -55,9 +49,6 @@ pub mod option {
     use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};
 
     /// Writes the integer as a string, or null.
-    ///
-    /// # Errors
-    /// As the serializer.
     pub fn serialize<T: Display, S: Serializer>(
         value: &Option<T>,
         to: S,
@@ -69,9 +60,6 @@ pub mod option {
     }
 
     /// Reads an integer from a string or a number, or null.
-    ///
-    /// # Errors
-    /// What is neither.
     pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<T>, D::Error> {
@@ -84,17 +72,11 @@ pub mod list {
     use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};
 
     /// Writes a list of strings.
-    ///
-    /// # Errors
-    /// As the serializer.
     pub fn serialize<T: Display, S: Serializer>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(values.iter().map(ToString::to_string))
     }
 
     /// Reads a list of strings or numbers.
-    ///
-    /// # Errors
-    /// What is not a list of integers.
     pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
         Vec::<Given>::deserialize(from)?
             .into_iter()
@@ -108,9 +90,6 @@ pub mod option_list {
     use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, list, parse};
 
     /// Writes a list of strings, or null.
-    ///
-    /// # Errors
-    /// As the serializer.
     pub fn serialize<T: Display, S: Serializer>(
         values: &Option<Vec<T>>,
         to: S,
@@ -122,9 +101,6 @@ pub mod option_list {
     }
 
     /// Reads a list of strings or numbers, or null.
-    ///
-    /// # Errors
-    /// What is neither.
     pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Vec<T>>, D::Error> {
@@ -140,9 +116,6 @@ pub mod lenient {
     use super::{Deserialize, Deserializer, FromStr, Given, Serialize, Serializer, parse};
 
     /// Writes the number as a number.
-    ///
-    /// # Errors
-    /// As the serializer.
     pub fn serialize<T: Serialize, S: Serializer>(
         value: &Option<T>,
         to: S,
@@ -151,9 +124,6 @@ pub mod lenient {
     }
 
     /// Reads a number, a number in a string, or null.
-    ///
-    /// # Errors
-    /// What is none of these.
     pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<T>, D::Error> {
@@ -174,17 +144,11 @@ pub mod flag {
     }
 
     /// Writes the boolean.
-    ///
-    /// # Errors
-    /// As the serializer.
     pub fn serialize<S: Serializer>(value: &Option<bool>, to: S) -> Result<S::Ok, S::Error> {
         value.serialize(to)
     }
 
     /// Reads a boolean, or its text in a query; a bare `?key` is true.
-    ///
-    /// # Errors
-    /// What is neither.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
         match Option::<Given>::deserialize(from)? {
             None => Ok(None),
@@ -201,9 +165,6 @@ pub mod flag {
 }
 
 /// Reads an ID or value given on a command line or in a path.
-///
-/// # Errors
-/// What is not an integer in the range of `T`.
 pub fn from_text<T: FromStr>(text: &str) -> Result<T, String> {
     parse::<T, serde_json::Error>(Given::Text(text.to_owned())).map_err(|error| error.to_string())
 }

@@ -192,13 +192,9 @@ impl Request for AddMember {
     const FIELDS: &'static [&'static str] = &["name", "peer", "http"];
 }
 
-/// A request that takes no field.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoFields {}
-
-impl Request for NoFields {
-    const FIELDS: &'static [&'static str] = &[];
+requests! {
+    /// A request that takes no field.
+    NoFields {}
 }
 
 /// What a change of membership did.
@@ -215,17 +211,12 @@ pub struct MemberChange {
     pub quorum: Quorum,
 }
 
-/// Who is to lead.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LeaderMove {
-    /// The voter that is to lead; any other than the leader by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-}
-
-impl Request for LeaderMove {
-    const FIELDS: &'static [&'static str] = &["node"];
+requests! {
+    /// Who is to lead.
+    LeaderMove {
+        /// The voter that is to lead; any other than the leader by default.
+        node: String,
+    }
 }
 
 /// Who leads after a move.

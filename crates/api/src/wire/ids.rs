@@ -8,33 +8,22 @@ use crate::request::Request;
 /// The most IDs or UUIDs in one answer where `http.max_count` is not set.
 pub const DEFAULT_MAX_COUNT: u32 = 10_000;
 
-/// What is asked of `/v1/id` and `/v1/ids`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IdQuery {
-    /// How many; `/v1/ids` alone takes it.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-    /// The layout; `default` by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<String>,
-    /// The text form: `dec`, `hex`, `b62`, `crockford`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub format: Option<String>,
-    /// Zeroes are put before the text up to this width.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub pad: Option<u64>,
-    /// A text that is put before each ID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id_prefix: Option<String>,
-    /// JSON numbers instead of strings, for layouts that fit 53 bits.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
-    pub numeric: Option<bool>,
-}
-
-impl Request for IdQuery {
-    const FIELDS: &'static [&'static str] =
-        &["count", "layout", "format", "pad", "id_prefix", "numeric"];
+requests! {
+    /// What is asked of `/v1/id` and `/v1/ids`.
+    IdQuery {
+        /// How many; `/v1/ids` alone takes it.
+        count: u64 as "lenient",
+        /// The layout; `default` by default.
+        layout: String,
+        /// The text form: `dec`, `hex`, `b62`, `crockford`.
+        format: String,
+        /// Zeroes are put before the text up to this width.
+        pad: u64 as "lenient",
+        /// A text that is put before each ID.
+        id_prefix: String,
+        /// JSON numbers instead of strings, for layouts that fit 53 bits.
+        numeric: bool as "flag",
+    }
 }
 
 /// One ID.
@@ -86,20 +75,14 @@ pub struct Ids {
     pub node: String,
 }
 
-/// How an ID that is to be taken apart was written.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IdPartsQuery {
-    /// The layout; `default` by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<String>,
-    /// The form of the input; decimal by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub format: Option<String>,
-}
-
-impl Request for IdPartsQuery {
-    const FIELDS: &'static [&'static str] = &["layout", "format"];
+requests! {
+    /// How an ID that is to be taken apart was written.
+    IdPartsQuery {
+        /// The layout; `default` by default.
+        layout: String,
+        /// The form of the input; decimal by default.
+        format: String,
+    }
 }
 
 /// What an ID is made of.
@@ -151,20 +134,14 @@ pub struct Holder {
     pub fence_tick: u64,
 }
 
-/// What is asked of `/v1/uuid` and `/v1/uuids`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UuidQuery {
-    /// 7, the default, or 4.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub version: Option<u8>,
-    /// How many; `/v1/uuids` alone takes it.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-}
-
-impl Request for UuidQuery {
-    const FIELDS: &'static [&'static str] = &["version", "count"];
+requests! {
+    /// What is asked of `/v1/uuid` and `/v1/uuids`.
+    UuidQuery {
+        /// 7, the default, or 4.
+        version: u8 as "lenient",
+        /// How many; `/v1/uuids` alone takes it.
+        count: u64 as "lenient",
+    }
 }
 
 /// One UUID.

@@ -1,5 +1,26 @@
 //! The bodies of requests and answers, by family.
 
+/// Request types: every field may be left out, and no other is taken. `as` names the module of
+/// [`crate::number_text`] that reads a field.
+macro_rules! requests {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty $(as $form:literal)?,)*
+    })+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {$(
+            $(#[$doc])*
+            #[serde(default, $(with = $form,)? skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>,
+        )*}
+
+        impl Request for $name {
+            const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+    )+};
+}
+
 mod cluster;
 mod health;
 mod ids;
@@ -23,8 +44,8 @@ pub use layouts::Layout;
 pub use page::{ListQuery, Page};
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};
 pub use sequences::{
-    AdvanceRequest, Advanced, DeleteSequenceQuery, Deleted, GetSequenceQuery, Mode, Next,
-    NextRequest, Range, Segment, SegmentSpec, Sequence, SequenceSpec,
+    AdvanceRequest, Advanced, Deleted, GetSequenceQuery, Mode, Next, NextRequest, Range, Segment,
+    SegmentSpec, Sequence, SequenceSpec,
 };
 pub use snapshot::{
     CLUSTER_HEADER, DIGEST_HEADER, INDEX_HEADER, ROWS_HEADER, SNAPSHOT_CONTENT_TYPE, SnapshotHead,

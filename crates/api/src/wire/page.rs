@@ -14,19 +14,16 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
-/// Which part of a list is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListQuery {
-    /// Only names that begin with this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefix: Option<String>,
-    /// Items on a page, 1 to [`ListQuery::MAX_LIMIT`].
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
+requests! {
+    /// Which part of a list is wanted.
+    ListQuery {
+        /// Only names that begin with this.
+        prefix: String,
+        /// Items on a page, 1 to [`ListQuery::MAX_LIMIT`].
+        limit: u32 as "lenient",
+        /// `next_cursor` of the page before.
+        cursor: String,
+    }
 }
 
 impl ListQuery {
@@ -34,8 +31,4 @@ impl ListQuery {
     pub const DEFAULT_LIMIT: u32 = 100;
     /// The most items on a page.
     pub const MAX_LIMIT: u32 = 1000;
-}
-
-impl Request for ListQuery {
-    const FIELDS: &'static [&'static str] = &["prefix", "limit", "cursor"];
 }

@@ -5,28 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::Request;
 use crate::number_text;
 
-/// How large a range is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GrantRequest {
-    /// How many values; [`GrantRequest::DEFAULT_SIZE`] where nothing is said.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub size: Option<u64>,
-    /// The grant that this one follows: granted only if no other came in between.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub after: Option<u64>,
-}
-
-impl Request for GrantRequest {
-    const FIELDS: &'static [&'static str] = &["size", "after"];
+requests! {
+    /// How large a range is wanted.
+    GrantRequest {
+        /// How many values; [`GrantRequest::DEFAULT_SIZE`] where nothing is said.
+        size: u64 as "number_text::option",
+        /// The grant that this one follows: granted only if no other came in between.
+        after: u64 as "number_text::option",
+    }
 }
 
 impl GrantRequest {
@@ -57,21 +43,12 @@ pub struct Grant {
     pub increment: i64,
 }
 
-/// How much of a grant comes back.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReturnRequest {
-    /// How many of its last values were not used.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub unused: Option<u64>,
-}
-
-impl Request for ReturnRequest {
-    const FIELDS: &'static [&'static str] = &["unused"];
+requests! {
+    /// How much of a grant comes back.
+    ReturnRequest {
+        /// How many of its last values were not used.
+        unused: u64 as "number_text::option",
+    }
 }
 
 /// What came back.

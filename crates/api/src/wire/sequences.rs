@@ -27,78 +27,38 @@ impl Mode {
     }
 }
 
-/// How large the ranges of a segment sequence are, as asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentSpec {
-    /// How long a range should last, such as `1m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// The smallest range, in values.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub min: Option<u64>,
-    /// The largest range, in values.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub max: Option<u64>,
+requests! {
+    /// How large the ranges of a segment sequence are, as asked for.
+    SegmentSpec {
+        /// How long a range should last, such as `1m`.
+        target: String,
+        /// The smallest range, in values.
+        min: u64 as "lenient",
+        /// The largest range, in values.
+        max: u64 as "lenient",
+    }
 }
 
-/// A definition as asked for: what is left out takes PostgreSQL's default.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SequenceSpec {
-    /// How values are given out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// The first value.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub start: Option<i64>,
-    /// The step; below zero for a descending sequence, never zero.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub increment: Option<i64>,
-    /// The smallest value.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub min: Option<i64>,
-    /// The largest value.
-    #[serde(
-        default,
-        with = "number_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub max: Option<i64>,
-    /// Whether it begins again at its end.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
-    pub cycle: Option<bool>,
-    /// How large the ranges of a segment sequence are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub segment: Option<SegmentSpec>,
-    /// A word for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-}
-
-impl Request for SequenceSpec {
-    const FIELDS: &'static [&'static str] = &[
-        "mode",
-        "start",
-        "increment",
-        "min",
-        "max",
-        "cycle",
-        "segment",
-        "description",
-    ];
+requests! {
+    /// A definition as asked for: what is left out takes PostgreSQL's default.
+    SequenceSpec {
+        /// How values are given out.
+        mode: Mode,
+        /// The first value.
+        start: i64 as "number_text::option",
+        /// The step; below zero for a descending sequence, never zero.
+        increment: i64 as "number_text::option",
+        /// The smallest value.
+        min: i64 as "number_text::option",
+        /// The largest value.
+        max: i64 as "number_text::option",
+        /// Whether it begins again at its end.
+        cycle: bool as "flag",
+        /// How large the ranges of a segment sequence are.
+        segment: SegmentSpec,
+        /// A word for people.
+        description: String,
+    }
 }
 
 /// How large the ranges of a segment sequence are.
@@ -153,50 +113,29 @@ pub struct Sequence {
     pub revision: u64,
 }
 
-/// How a sequence is read.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GetSequenceQuery {
-    /// From this node's own state, without asking the leader.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
-    pub stale: Option<bool>,
+requests! {
+    /// How a sequence is read.
+    GetSequenceQuery {
+        /// From this node's own state, without asking the leader.
+        stale: bool as "flag",
+    }
 }
 
-impl Request for GetSequenceQuery {
-    const FIELDS: &'static [&'static str] = &["stale"];
-}
-
-/// What DELETE of a sequence takes: nothing but headers.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteSequenceQuery {}
-
-impl Request for DeleteSequenceQuery {
-    const FIELDS: &'static [&'static str] = &[];
-}
-
-/// What is asked of `next`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NextRequest {
-    /// How many values; 1 by default.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub count: Option<u64>,
-    /// One range or nothing.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
-    pub contiguous: Option<bool>,
-    /// Every value in the answer.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
-    pub expand: Option<bool>,
+requests! {
+    /// What is asked of `next`.
+    NextRequest {
+        /// How many values; 1 by default.
+        count: u64 as "lenient",
+        /// One range or nothing.
+        contiguous: bool as "flag",
+        /// Every value in the answer.
+        expand: bool as "flag",
+    }
 }
 
 impl NextRequest {
     /// The most values in one request.
     pub const MAX_COUNT: u64 = 1_000_000;
-}
-
-impl Request for NextRequest {
-    const FIELDS: &'static [&'static str] = &["count", "contiguous", "expand"];
 }
 
 /// Values in a row, `increment` apart.

@@ -19,18 +19,14 @@ pub const ROWS_HEADER: &str = "seqd-snapshot-rows";
 /// Header: the digest of the rows, as `GET /v1/cluster` shows it.
 pub const DIGEST_HEADER: &str = "seqd-snapshot-digest";
 
-/// How a snapshot is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SnapshotQuery {
-    /// From this node's own state as it is, without asking the leader: without a quorum there is no
-    /// other.
-    #[serde(default, with = "flag", skip_serializing_if = "Option::is_none")]
-    pub stale: Option<bool>,
-}
-
-impl Request for SnapshotQuery {
-    const FIELDS: &'static [&'static str] = &["stale"];
+requests! {
+    /// How a snapshot is asked for.
+    #[derive(Copy)]
+    SnapshotQuery {
+        /// From this node's own state as it is, without asking the leader: without a quorum there is no
+        /// other.
+        stale: bool as "flag",
+    }
 }
 
 /// What a snapshot is of.

@@ -37,24 +37,16 @@ pub struct Worker {
     pub live: bool,
 }
 
-/// Which workers are wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkersQuery {
-    /// Only workers of this layout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<String>,
-    /// Only owners that begin with this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefix: Option<String>,
-    /// Items on a page.
-    #[serde(default, with = "lenient", skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `next_cursor` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-}
-
-impl Request for WorkersQuery {
-    const FIELDS: &'static [&'static str] = &["layout", "prefix", "limit", "cursor"];
+requests! {
+    /// Which workers are wanted.
+    WorkersQuery {
+        /// Only workers of this layout.
+        layout: String,
+        /// Only owners that begin with this.
+        prefix: String,
+        /// Items on a page.
+        limit: u32 as "lenient",
+        /// `next_cursor` of the page before.
+        cursor: String,
+    }
 }

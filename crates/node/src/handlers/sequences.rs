@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::http::header::IF_MATCH;
-use seqd_api::{DeleteSequenceQuery, ErrorCode, GetSequenceQuery, NextRequest, Problem};
+use seqd_api::{ErrorCode, GetSequenceQuery, NextRequest, NoFields, Problem};
 
 use crate::http::{Media, Request, Response};
 use crate::services::{Services, sequence_name};
@@ -37,7 +37,7 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
 }
 
 pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let DeleteSequenceQuery {} = request.decode()?;
+    let NoFields {} = request.decode()?;
     let name = sequence_name(request.name())?;
     let if_revision = if_match(&request)?;
     let deleted = node.sequences.delete(&name, if_revision, request.deadline);
