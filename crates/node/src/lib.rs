@@ -8,7 +8,6 @@ mod codes;
 pub mod config;
 mod handlers;
 mod http;
-pub mod last_tick;
 mod metrics;
 mod minting;
 mod node;
@@ -23,6 +22,7 @@ mod times;
 
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
+pub use minting::mark::last_minted_ms;
 pub use node::{Node, Step};
 pub use ports::Ports;
 pub use seqd_raft::{Stop, StopReason};

@@ -4,8 +4,6 @@ use jiff::Timestamp;
 use seqd_offline::MemberReport;
 use unit_prefix::NumberPrefix;
 
-use crate::output;
-
 /// Unix milliseconds as RFC 3339.
 pub(crate) fn time(unix_ms: u64) -> String {
     let time = i64::try_from(unix_ms)
@@ -32,14 +30,6 @@ pub(crate) fn member(member: &MemberReport) -> String {
         ..
     } = member;
     format!("{name} (ID {id}, {role}) {peer} {http}")
-}
-
-/// Names and values, one under the other.
-pub(crate) fn facts(facts: &[(&'static str, String)]) -> String {
-    let rows = facts
-        .iter()
-        .map(|(what, value)| vec![(*what).to_owned(), value.clone()]);
-    output::table(rows)
 }
 
 #[cfg(test)]

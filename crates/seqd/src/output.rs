@@ -40,6 +40,20 @@ impl Report {
         })
     }
 
+    /// Names and values, one under the other.
+    pub(crate) fn facts(
+        json: &impl Serialize,
+        facts: Vec<(&'static str, String)>,
+    ) -> Result<Self, Failure> {
+        let mut report = Self::new(json)?.with_columns(&["what", "value"]);
+        let rows = facts
+            .into_iter()
+            .map(|(what, value)| vec![what.to_owned(), value]);
+        report.rows = rows.collect();
+        report.people = Some(table(report.rows.iter().cloned()));
+        Ok(report)
+    }
+
     /// The lines of `-o jsonl`, where they are not what `-o json` writes.
     pub(crate) fn with_items(mut self, items: Vec<Value>) -> Self {
         self.items = items;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seqd_api::address::{authority, base_url};
+use seqd_api::address::{authority, base_url, is_host_port};
 use seqd_api::{name::NAME_RULE, validate_name};
 
 use super::values::{Checked, Given, Origin};
@@ -146,14 +146,4 @@ pub(super) fn peers(given: &Given) -> Checked<Vec<(String, String)>> {
         0..=7 => Ok(peers),
         many => Err(format!("{many} nodes; 1, 3 or 5 are right, 7 the most")),
     }
-}
-
-/// Whether the text is an address with a port above 0.
-fn is_host_port(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| {
-        let plain = |byte: u8| byte.is_ascii_graphic() && !b"/?#@=,".contains(&byte);
-        !host.is_empty()
-            && host.bytes().all(plain)
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
-    })
 }

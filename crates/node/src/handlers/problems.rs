@@ -10,10 +10,7 @@ use seqd_state::{ClusterRefusal, Refusal, SequenceRefusal, WorkerRefusal};
 
 use crate::codes;
 use crate::minting::MintError;
-use crate::services::{
-    ClusterError, CountError, IdError, NoLayout, PageError, Readiness, SegmentError, SequenceError,
-    UuidError, WorkerError,
-};
+use crate::services::{ClusterError, IdError, Readiness, RequestError, SequenceError, UuidError};
 use crate::times::rfc3339;
 
 /// An argument that cannot be used.
@@ -156,64 +153,49 @@ macro_rules! problems {
 }
 
 problems! {
-    CountError: count;
-    PageError: |error| invalid(error.to_string());
-    NoLayout: no_layout;
+    RequestError: request;
     IdError: id;
     UuidError: uuid;
-    WorkerError: worker;
     SequenceError: sequence;
-    SegmentError: segment;
     ClusterError: cluster;
 }
 
-fn count(error: &CountError) -> Problem {
+fn request(error: &RequestError) -> Problem {
+    let detail = error.to_string();
     match error {
-        CountError::Zero { .. } => invalid(error.to_string()),
-        CountError::TooLarge { limit, .. } => {
-            Problem::new(ErrorCode::CountTooLarge, error.to_string()).with_extra("limit", *limit)
+        RequestError::Invalid(_) => invalid(detail),
+        RequestError::TooMany { limit, .. } => {
+            Problem::new(ErrorCode::CountTooLarge, detail).with_extra("limit", *limit)
         }
-    }
-}
-
-fn no_layout(error: &NoLayout) -> Problem {
-    let problem = Problem::new(ErrorCode::NotFound, error.to_string());
-    let known: Vec<&str> = error.known.iter().map(String::as_str).collect();
-    match nearest(&error.name, &known) {
-        Some(near) => problem.with_hint(format!("did you mean {near:?}?")),
-        None => problem.with_hint(format!("known: {}", known.join(", "))),
+        RequestError::NoLayout { name, known } => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let hint = match nearest(name, &known) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("known: {}", known.join(", ")),
+            };
+            Problem::new(ErrorCode::NotFound, detail).with_hint(hint)
+        }
     }
 }
 
 fn id(error: &IdError) -> Problem {
     match error {
-        IdError::Count(error) => count(error),
-        IdError::Layout(error) => no_layout(error),
-        IdError::Text(_) | IdError::Unpack(_) => invalid(error.to_string()),
+        IdError::Request(error) => request(error),
         IdError::Mint(error) => mint(error),
     }
 }
 
 fn uuid(error: &UuidError) -> Problem {
     match error {
-        UuidError::Count(error) => count(error),
-        UuidError::Version(_) => invalid(error.to_string()),
+        UuidError::Request(error) => request(error),
         UuidError::NoRandom(error) => internal(error),
-    }
-}
-
-fn worker(error: &WorkerError) -> Problem {
-    match error {
-        WorkerError::Page(_) => invalid(error.to_string()),
-        WorkerError::Layout(error) => no_layout(error),
     }
 }
 
 fn sequence(error: &SequenceError) -> Problem {
     let detail = error.to_string();
     match error {
-        SequenceError::Invalid(_) | SequenceError::Page(_) => invalid(detail),
-        SequenceError::Count(error) => count(error),
+        SequenceError::Request(error) => request(error),
         SequenceError::NotFound { name } => {
             Problem::new(ErrorCode::NotFound, detail).with_hint(format!("seqd seq create {name}"))
         }
@@ -233,23 +215,14 @@ fn sequence(error: &SequenceError) -> Problem {
         SequenceError::Crowded { .. } => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
         }
+        SequenceError::MoreThanGranted { .. } => Problem::new(ErrorCode::GrantSuperseded, detail),
         SequenceError::UnexpectedOutcome(_) => Problem::new(ErrorCode::Internal, detail),
-    }
-}
-
-fn segment(error: &SegmentError) -> Problem {
-    match error {
-        SegmentError::Sequence(error) => sequence(error),
-        SegmentError::NothingUnused => invalid(error.to_string()),
-        SegmentError::MoreThanGranted { .. } => {
-            Problem::new(ErrorCode::GrantSuperseded, error.to_string())
-        }
     }
 }
 
 fn cluster(error: &ClusterError) -> Problem {
     match error {
-        ClusterError::Invalid(_) | ClusterError::Page(_) => invalid(error.to_string()),
+        ClusterError::Request(error) => request(error),
         ClusterError::Member { change, error } => member(*change, error),
         ClusterError::NumberUnknown { .. } => internal(error),
     }

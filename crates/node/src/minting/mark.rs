@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use seqd_disk::{Disk, read_file, sibling};
+use seqd_disk::{Disk, OsDisk, ReadOnly, read_file, sibling};
 use seqd_idgen::{MARK_EVERY_MS, StoredMark, WallMs};
 use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Option<StoredMark> {
 }
 
 /// The mark in a folder, or why it cannot be used.
-pub(crate) fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, String> {
+fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, String> {
     let read = read_file(disk, &data_dir.join(FILE), MAX_FILE_BYTES);
     let Some(bytes) = read.map_err(|error| error.to_string())? else {
         return Ok(None);
@@ -60,6 +60,17 @@ pub(crate) fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark
     let mark = StoredMark::found(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms));
     mark.map(Some)
         .ok_or_else(|| "its first time is not below its second".to_owned())
+}
+
+/// How far the node of a stopped node's folder had minted, in Unix milliseconds; 0 if not at all.
+/// Writes nothing.
+///
+/// # Errors
+/// Why the mark cannot be used. A start goes on without it: order across restarts is lost,
+/// uniqueness is not.
+pub fn last_minted_ms(data_dir: &Path) -> Result<Option<u64>, String> {
+    let found = look(&ReadOnly(OsDisk), data_dir)?;
+    Ok(found.map(|mark| mark.last_minted.0))
 }
 
 /// Replaces the mark: a power cut leaves the old or the new one, whole. The folder is not synced:
@@ -143,8 +154,6 @@ impl MarkWriter {
 
 #[cfg(test)]
 mod tests {
-    use seqd_disk::OsDisk;
-
     use super::*;
 
     #[test]

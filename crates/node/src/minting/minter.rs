@@ -87,10 +87,9 @@ pub(crate) struct Minter {
 
 impl Minter {
     pub(crate) fn new(layout: Layout) -> Minter {
-        let detail = "this node has not taken a worker of this layout yet".to_owned();
         let found = Found {
             at: Instant::now(),
-            error: Some(MintError::NoLeaseYet { detail }),
+            error: Some(no_lease_yet()),
         };
         Minter {
             layout,
@@ -164,35 +163,39 @@ impl Minter {
         }
     }
 
-    /// What a refusal asks for: another look after a wait, or telling the caller.
+    /// Waits where a wait helps; the error where it does not.
     async fn after(&self, refusal: Refusal, deadline: Instant) -> Result<(), MintError> {
-        match refusal {
-            Refusal::ClockBehind { by_ms, until } => Err(MintError::ClockBehind { by_ms, until }),
-            Refusal::TimeFull => Err(MintError::LayoutFull {
-                since: self.layout.exhausted_at(),
-            }),
-            Refusal::BeforeEpoch => Err(MintError::BeforeEpoch),
-            Refusal::NotYet { ms, .. } if Duration::from_millis(ms) <= SHORT_WAIT => {
-                self.pause(ms, deadline).await
+        let error = self.error_of(refusal);
+        match (refusal, error) {
+            (_, MintError::WindowBegins { ms }) => self.pause(ms, deadline).await,
+            (Refusal::Closed, _) if self.stopping.load(Ordering::Acquire) => {
+                Err(MintError::Stopping)
             }
-            Refusal::NotYet { ms, from } => Err(MintError::ClockBehind {
+            (Refusal::FenceReached { .. } | Refusal::Closed, error) => {
+                self.await_keeper(error, deadline).await
+            }
+            (_, error) => Err(error),
+        }
+    }
+
+    fn error_of(&self, refusal: Refusal) -> MintError {
+        match refusal {
+            Refusal::ClockBehind { by_ms, until } => MintError::ClockBehind { by_ms, until },
+            Refusal::TimeFull => MintError::LayoutFull {
+                since: self.layout.exhausted_at(),
+            },
+            Refusal::BeforeEpoch => MintError::BeforeEpoch,
+            Refusal::NotYet { ms, .. } if Duration::from_millis(ms) <= SHORT_WAIT => {
+                MintError::WindowBegins { ms }
+            }
+            Refusal::NotYet { ms, from } => MintError::ClockBehind {
                 by_ms: ms,
                 until: self.layout.wall_at(from),
-            }),
-            Refusal::FenceReached { fence } => {
-                let ended = MintError::WindowEnded {
-                    at: self.layout.wall_at(fence),
-                };
-                self.await_keeper(ended, deadline).await
-            }
-            Refusal::Closed => {
-                if self.stopping.load(Ordering::Acquire) {
-                    return Err(MintError::Stopping);
-                }
-                let detail = "this node is taking a worker of this layout".to_owned();
-                self.await_keeper(MintError::NoLeaseYet { detail }, deadline)
-                    .await
-            }
+            },
+            Refusal::FenceReached { fence } => MintError::WindowEnded {
+                at: self.layout.wall_at(fence),
+            },
+            Refusal::Closed => no_lease_yet(),
         }
     }
 
@@ -281,39 +284,10 @@ impl Minter {
     /// Whether an ID could be given at this moment, without taking one.
     pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
         match self.step(clock, 0)? {
-            Mint::Ready(_) | Mint::Wait { .. } => {}
-            Mint::Refused(Refusal::ClockBehind { by_ms, until }) => {
-                return Err(MintError::ClockBehind { by_ms, until });
-            }
-            Mint::Refused(Refusal::FenceReached { fence }) => {
-                return Err(MintError::WindowEnded {
-                    at: self.layout.wall_at(fence),
-                });
-            }
-            Mint::Refused(Refusal::NotYet { ms, .. })
-                if Duration::from_millis(ms) <= SHORT_WAIT =>
-            {
-                return Err(MintError::WindowBegins { ms });
-            }
-            Mint::Refused(Refusal::NotYet { ms, from }) => {
-                return Err(MintError::ClockBehind {
-                    by_ms: ms,
-                    until: self.layout.wall_at(from),
-                });
-            }
-            Mint::Refused(Refusal::BeforeEpoch) => return Err(MintError::BeforeEpoch),
-            Mint::Refused(Refusal::TimeFull) => {
-                return Err(MintError::LayoutFull {
-                    since: self.layout.exhausted_at(),
-                });
-            }
-            Mint::Refused(Refusal::Closed) => {
-                let detail = "this node has no worker".to_owned();
-                return Err(self.error().unwrap_or(MintError::NoLeaseYet { detail }));
-            }
+            Mint::Ready(_) | Mint::Wait { .. } => self.window().ok_or_else(no_lease_yet),
+            Mint::Refused(Refusal::Closed) => Err(self.error().unwrap_or_else(no_lease_yet)),
+            Mint::Refused(refusal) => Err(self.error_of(refusal)),
         }
-        let detail = "this node has no worker".to_owned();
-        self.window().ok_or(MintError::NoLeaseYet { detail })
     }
 
     pub(crate) fn minted(&self) -> u64 {
@@ -334,6 +308,11 @@ impl Minter {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         *refused.entry(code).or_default() += 1;
     }
+}
+
+fn no_lease_yet() -> MintError {
+    let detail = "this node has no worker of this layout yet".to_owned();
+    MintError::NoLeaseYet { detail }
 }
 
 /// Adds a run, and says how many are left. IDs of another lease do not mix with those gathered

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqd_api::address::authority;
+use seqd_api::address::{authority, is_host_port};
 use seqd_api::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
     MemberState, Page, Quorum, Role, validate_name,
@@ -10,18 +10,17 @@ use seqd_api::{
 use seqd_raft::{MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
+use super::error::RequestError;
 use super::health::HealthService;
-use super::page::{PageError, Wanted};
+use super::page::Wanted;
 use crate::codes::Change;
 use crate::minting::{Minter, Minters};
 use crate::times::rfc3339;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClusterError {
-    #[error("{0}")]
-    Invalid(String),
     #[error(transparent)]
-    Page(#[from] PageError),
+    Request(#[from] RequestError),
     #[error("{error}")]
     Member { change: Change, error: MemberError },
     #[error("{name} was removed, and its number is not known")]
@@ -71,19 +70,15 @@ impl ClusterService {
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
         let AddMember { name, peer, http } = request;
-        validate_name(&name).map_err(|error| ClusterError::Invalid(format!("name: {error}")))?;
-        let is_address = peer.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        if !is_address {
-            let detail = format!("peer: {peer:?} is not HOST:PORT");
-            return Err(ClusterError::Invalid(detail));
+        let invalid = |detail: String| Err(RequestError::Invalid(detail).into());
+        if let Err(error) = validate_name(&name) {
+            return invalid(format!("name: {error}"));
         }
-        if let Some(http) = &http
-            && authority(http).is_none()
-        {
-            let detail = format!("http: {http:?} is not a URL");
-            return Err(ClusterError::Invalid(detail));
+        if !is_host_port(&peer) {
+            return invalid(format!("peer: {peer:?} is not HOST:PORT"));
+        }
+        if let Some(http) = http.as_ref().filter(|http| authority(http).is_none()) {
+            return invalid(format!("http: {http:?} is not a URL"));
         }
         let member = self.raft.member_add(name, peer, http, deadline).await;
         self.changed(&member.map_err(of(Change::Add))?)

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use seqd_api::{FormatError, Holder, IdFormat, IdParts, IdPartsQuery};
-use seqd_idgen::{SnowflakeId, UnpackError};
+use seqd_api::{Holder, IdFormat, IdParts, IdPartsQuery};
+use seqd_idgen::SnowflakeId;
 use tokio::time::Instant;
 
-use super::count::{self, CountError};
-use super::layouts::{self, NoLayout};
+use super::error::{RequestError, count_within};
+use super::layouts;
 use crate::minting::{ClockWatch, MintError, Minted, Minter, Minters};
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
@@ -15,13 +15,7 @@ use crate::times::rfc3339;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdError {
     #[error(transparent)]
-    Count(#[from] CountError),
-    #[error(transparent)]
-    Layout(#[from] NoLayout),
-    #[error(transparent)]
-    Text(#[from] FormatError),
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
+    Request(#[from] RequestError),
     #[error(transparent)]
     Mint(#[from] MintError),
 }
@@ -54,20 +48,21 @@ impl IdService {
         count: Option<u64>,
         deadline: Instant,
     ) -> Result<Minted, IdError> {
-        let count = count::within(count, u64::from(self.max_count))?;
+        let count = count_within(count, u64::from(self.max_count))?;
         let count = u32::try_from(count).unwrap_or(self.max_count);
         Ok(minter.mint(&self.clock, count, deadline).await?)
     }
 
     /// What an ID is made of, and who held its worker.
-    pub(crate) fn parts(&self, text: &str, query: &IdPartsQuery) -> Result<IdParts, IdError> {
+    pub(crate) fn parts(&self, text: &str, query: &IdPartsQuery) -> Result<IdParts, RequestError> {
         let layout = layouts::find(&*self.replica, query.layout.as_deref().unwrap_or("default"))?;
         let format = match query.format.as_deref() {
             None => IdFormat::Dec,
-            Some(name) => name.parse()?,
+            Some(name) => name.parse().map_err(RequestError::invalid)?,
         };
-        let id = format.parse(text)?;
-        let parts = layout.unpack(SnowflakeId::from_u64(id))?;
+        let id = format.parse(text).map_err(RequestError::invalid)?;
+        let parts = layout.unpack(SnowflakeId::from_u64(id));
+        let parts = parts.map_err(RequestError::invalid)?;
         let holder = peek(&*self.replica, |state| {
             let holder = state.holder_at(layout.name(), parts.worker, parts.tick)?;
             let node = holder

@@ -5,25 +5,18 @@ use std::sync::Arc;
 use seqd_api::{ListQuery, Page};
 use seqd_idgen::{FieldOrder, Layout, WallMs};
 
-use super::page::{PageError, Wanted};
+use super::error::RequestError;
+use super::page::Wanted;
 use crate::replica::{self, Replica};
 use crate::times::rfc3339;
 
 /// There is no layout of that name.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no layout {:?}", .name.chars().take(80).collect::<String>())]
-pub(crate) struct NoLayout {
-    pub(crate) name: String,
-    /// The names there are.
-    pub(crate) known: Vec<String>,
-}
-
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
 }
 
 impl LayoutService {
-    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, PageError> {
+    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, RequestError> {
         let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let mut found = replica::layouts(&*self.replica);
@@ -32,20 +25,20 @@ impl LayoutService {
         Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), shown(layout)))))
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<seqd_api::Layout, NoLayout> {
+    pub(crate) fn get(&self, name: &str) -> Result<seqd_api::Layout, RequestError> {
         Ok(shown(&find(&*self.replica, name)?))
     }
 }
 
-pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, NoLayout> {
+pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, RequestError> {
     replica::layout(replica, name).ok_or_else(|| unknown(replica, name))
 }
 
 /// That there is no layout of that name.
-pub(super) fn unknown(replica: &dyn Replica, name: &str) -> NoLayout {
+pub(super) fn unknown(replica: &dyn Replica, name: &str) -> RequestError {
     let layouts = replica::layouts(replica);
     let known = layouts.iter().map(|layout| layout.name().to_owned());
-    NoLayout {
+    RequestError::NoLayout {
         name: name.to_owned(),
         known: known.collect(),
     }

@@ -5,7 +5,7 @@
 //! request means is decided here, once; `handlers` only translates.
 
 mod cluster;
-mod count;
+mod error;
 mod health;
 mod ids;
 mod layouts;
@@ -24,17 +24,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) use cluster::{ClusterError, ClusterService};
-pub(crate) use count::CountError;
+pub(crate) use error::{RequestError, sequence_name};
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::{IdError, IdService};
-pub(crate) use layouts::{LayoutService, NoLayout};
+pub(crate) use layouts::LayoutService;
 pub(crate) use metrics::MetricsService;
-pub(crate) use page::PageError;
-pub(crate) use segments::{SegmentError, SegmentService};
-pub(crate) use sequences::{SequenceError, SequenceService, sequence_name};
+pub(crate) use segments::SegmentService;
+pub(crate) use sequences::{SequenceError, SequenceService};
 pub(crate) use snapshot::SnapshotService;
 pub(crate) use uuids::{UuidError, UuidService};
-pub(crate) use workers::{WorkerError, WorkerService};
+pub(crate) use workers::WorkerService;
 
 use seqd_raft::Raft;
 

@@ -5,7 +5,7 @@ use seqd_raft::ProposeError;
 use seqd_state::{Command, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
-use super::count;
+use super::error::count_within;
 use super::sequences::{SequenceError, SequenceService, mode_of, unexpected};
 use crate::sequences::NextError;
 
@@ -27,7 +27,7 @@ impl SequenceService {
         } else {
             NextRequest::MAX_COUNT
         };
-        let count = count::within(request.count, limit)?;
+        let count = count_within(request.count, limit)?;
         let contiguous = request.contiguous.unwrap_or(false);
         let record = match self.local(name) {
             Some(record) => record,
@@ -37,7 +37,7 @@ impl SequenceService {
         let mode = record.definition.mode;
         if contiguous && mode == SequenceMode::Segment {
             // One range lies within one segment at worst.
-            count::within(Some(count), record.definition.segment.max)?;
+            count_within(Some(count), record.definition.segment.max)?;
         }
         let (ranges, increment) = match mode {
             SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,

@@ -4,13 +4,7 @@
 
 use seqd_api::{ListQuery, Page};
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PageError {
-    #[error("limit is 1 to {}, not {}", ListQuery::MAX_LIMIT, .0)]
-    Limit(u32),
-    #[error("cursor is not one that a page before has given")]
-    Cursor,
-}
+use super::error::RequestError;
 
 /// Which page of a list is wanted.
 pub(crate) struct Wanted {
@@ -20,10 +14,13 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn read(limit: Option<u32>, cursor: Option<&str>) -> Result<Wanted, PageError> {
+    pub(crate) fn read(limit: Option<u32>, cursor: Option<&str>) -> Result<Wanted, RequestError> {
         let limit = limit.unwrap_or(ListQuery::DEFAULT_LIMIT);
         if !(1..=ListQuery::MAX_LIMIT).contains(&limit) {
-            return Err(PageError::Limit(limit));
+            return Err(RequestError::Invalid(format!(
+                "limit is 1 to {}, not {limit}",
+                ListQuery::MAX_LIMIT
+            )));
         }
         Ok(Wanted {
             limit: limit as usize,
@@ -55,17 +52,12 @@ pub(crate) fn behind(name: &str) -> String {
 }
 
 /// The name that a cursor stands for.
-fn name(cursor: &str) -> Result<String, PageError> {
-    if cursor.is_empty() || !cursor.is_ascii() || !cursor.len().is_multiple_of(2) {
-        return Err(PageError::Cursor);
-    }
+fn name(cursor: &str) -> Result<String, RequestError> {
     let byte = |at: usize| u8::from_str_radix(cursor.get(at..at + 2)?, 16).ok();
-    let bytes = (0..cursor.len())
-        .step_by(2)
-        .map(byte)
-        .collect::<Option<Vec<u8>>>();
+    let bytes: Option<Vec<u8>> = (0..cursor.len()).step_by(2).map(byte).collect();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    text.ok_or(PageError::Cursor)
+    let text = text.filter(|text| !text.is_empty());
+    text.ok_or_else(|| RequestError::invalid("cursor is not one that a page before has given"))
 }
 
 #[cfg(test)]
@@ -88,17 +80,12 @@ mod tests {
 
     #[test]
     fn foreign_cursors_and_limits_are_refused() {
-        for cursor in ["zz", "abc", "ff"] {
-            assert!(matches!(
-                Wanted::read(None, Some(cursor)),
-                Err(PageError::Cursor)
-            ));
+        let refusal = |limit, cursor| Wanted::read(limit, cursor).err().unwrap().to_string();
+        for cursor in ["zz", "abc", "ff", "", "\u{e4}"] {
+            assert!(refusal(None, Some(cursor)).starts_with("cursor"));
         }
         for limit in [0, 1001] {
-            assert!(matches!(
-                Wanted::read(Some(limit), None),
-                Err(PageError::Limit(_))
-            ));
+            assert!(refusal(Some(limit), None).starts_with("limit is 1 to 1000"));
         }
         assert_eq!(Wanted::read(None, None).unwrap().limit, 100);
     }

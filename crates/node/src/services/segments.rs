@@ -6,18 +6,8 @@ use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
 use seqd_state::{Command, GrantToken, Outcome, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
-use super::count;
+use super::error::{RequestError, count_within};
 use super::sequences::{SequenceError, SequenceService, unexpected};
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SegmentError {
-    #[error(transparent)]
-    Sequence(#[from] SequenceError),
-    #[error("unused says how many of the last values come back")]
-    NothingUnused,
-    #[error("{unused} is more than was ever granted of {name}")]
-    MoreThanGranted { unused: u64, name: SequenceName },
-}
 
 pub(crate) struct SegmentService {
     pub(crate) sequences: Arc<SequenceService>,
@@ -29,12 +19,12 @@ impl SegmentService {
         name: SequenceName,
         request: &GrantRequest,
         deadline: Instant,
-    ) -> Result<Grant, SegmentError> {
+    ) -> Result<Grant, SequenceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
-        let size = count::within(Some(size), GrantRequest::MAX_SIZE);
+        let size = count_within(Some(size), GrantRequest::MAX_SIZE)?;
         let command = Command::Sequences(SequenceCommand::GrantSegment {
             name,
-            size: size.map_err(SequenceError::Count)?,
+            size,
             after: request.after.map(GrantToken),
         });
         match self.sequences.propose(command, deadline).await? {
@@ -45,7 +35,7 @@ impl SegmentService {
                 count: grant.count,
                 increment: grant.increment,
             }),
-            other => Err(unexpected(&other).into()),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -56,13 +46,15 @@ impl SegmentService {
         grant: u64,
         request: &ReturnRequest,
         deadline: Instant,
-    ) -> Result<Returned, SegmentError> {
+    ) -> Result<Returned, SequenceError> {
         let unused = request.unused.filter(|unused| *unused > 0);
-        let unused = unused.ok_or(SegmentError::NothingUnused)?;
+        let unused = unused.ok_or_else(|| {
+            RequestError::invalid("unused says how many of the last values come back")
+        })?;
         let record = self.sequences.current(&name, deadline).await?;
         // The run ends at the mark; if it moves meanwhile, the token is no longer the latest.
         let Some(first_unused) = record.next_index.checked_sub(unused) else {
-            return Err(SegmentError::MoreThanGranted { unused, name });
+            return Err(SequenceError::MoreThanGranted { unused, name });
         };
         let command = Command::Sequences(SequenceCommand::ReturnTail {
             name,
@@ -73,7 +65,7 @@ impl SegmentService {
             Outcome::Sequences(SequenceOutcome::TailReturned { returned, .. }) => {
                 Ok(Returned { returned })
             }
-            other => Err(unexpected(&other).into()),
+            other => Err(unexpected(&other)),
         }
     }
 }

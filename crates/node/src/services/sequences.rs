@@ -14,8 +14,8 @@ use seqd_state::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::count::CountError;
-use super::page::{self, PageError, Wanted};
+use super::error::{RequestError, sequence_name};
+use super::page::{self, Wanted};
 use crate::codes;
 use crate::config::keys::SegmentSection;
 use crate::metrics::Metrics;
@@ -38,12 +38,8 @@ const NO_SEGMENTS: SegmentSizes = SegmentSizes {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SequenceError {
-    #[error("{0}")]
-    Invalid(String),
     #[error(transparent)]
-    Page(#[from] PageError),
-    #[error(transparent)]
-    Count(#[from] CountError),
+    Request(#[from] RequestError),
     /// Sequences are never created by use.
     #[error("there is no sequence {name}")]
     NotFound { name: SequenceName },
@@ -64,6 +60,8 @@ pub(crate) enum SequenceError {
     CreatedUnread(Box<SequenceError>),
     #[error("the sequence began again at its end: the values do not lie together and stay a gap")]
     NotTogether,
+    #[error("{unused} is more than was ever granted of {name}")]
+    MoreThanGranted { unused: u64, name: SequenceName },
     #[error("this node's range of {name} is used up, and no other came: {detail}")]
     NoRefill { name: SequenceName, detail: String },
     #[error("too many requests wait for {name}")]
@@ -200,7 +198,7 @@ impl SequenceService {
         } = spec;
         let cycle = cycle.unwrap_or(false);
         let progression = Progression::with_defaults(start, increment, min, max, cycle)
-            .map_err(|error| SequenceError::Invalid(error.to_string()))?;
+            .map_err(RequestError::invalid)?;
         let mode = match mode.unwrap_or_default() {
             Mode::Segment => SequenceMode::Segment,
             Mode::Strict => SequenceMode::Strict,
@@ -208,7 +206,7 @@ impl SequenceService {
         let segment = match (mode, segment) {
             (SequenceMode::Strict, Some(_)) => {
                 let detail = "segment: a strict sequence has no segments";
-                return Err(SequenceError::Invalid(detail.to_owned()));
+                return Err(RequestError::invalid(detail).into());
             }
             (SequenceMode::Strict, None) => NO_SEGMENTS,
             (SequenceMode::Segment, given) => self.sizes_of(given.unwrap_or_default())?,
@@ -227,7 +225,7 @@ impl SequenceService {
             None => defaults.target,
             Some(text) => humantime::parse_duration(text).map_err(|error| {
                 let detail = format!("segment.target: {error}; a duration such as \"1m\"");
-                SequenceError::Invalid(detail)
+                RequestError::Invalid(detail)
             })?,
         };
         let target_ms = u64::try_from(target.as_millis()).unwrap_or(u64::MAX);
@@ -346,11 +344,6 @@ impl SequenceService {
         self.local(name)
             .ok_or_else(|| SequenceError::NotFound { name: name.clone() })
     }
-}
-
-/// The name that a caller gave.
-pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, SequenceError> {
-    SequenceName::new(text).map_err(|error| SequenceError::Invalid(error.to_string()))
 }
 
 /// An outcome that belongs to another command.

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::count::{self, CountError};
+use super::error::{RequestError, count_within};
 use crate::minting::ClockWatch;
 use crate::minting::uuids::{NoRandom, UuidSource};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UuidError {
     #[error(transparent)]
-    Count(#[from] CountError),
-    #[error("version is 7 or 4, not {0}")]
-    Version(u8),
+    Request(#[from] RequestError),
     #[error(transparent)]
     NoRandom(#[from] NoRandom),
 }
@@ -31,12 +29,15 @@ impl UuidService {
         version: Option<u8>,
         count: Option<u64>,
     ) -> Result<Vec<Uuid>, UuidError> {
-        let count = count::within(count, u64::from(self.max_count))?;
+        let count = count_within(count, u64::from(self.max_count))?;
         let count = usize::try_from(count).unwrap_or_default();
         let uuids = match version.unwrap_or(7) {
             7 => self.source.version_7(self.clock.wall(), count),
             4 => self.source.version_4(count),
-            other => return Err(UuidError::Version(other)),
+            other => {
+                let detail = format!("version is 7 or 4, not {other}");
+                return Err(RequestError::Invalid(detail).into());
+            }
         };
         Ok(uuids?)
     }

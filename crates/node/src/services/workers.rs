@@ -6,18 +6,11 @@ use seqd_api::{Page, Worker, WorkersQuery};
 use seqd_idgen::Layout;
 use seqd_state::{LeaseView, State};
 
-use super::layouts::{self, NoLayout};
-use super::page::{PageError, Wanted};
+use super::error::RequestError;
+use super::layouts;
+use super::page::Wanted;
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum WorkerError {
-    #[error(transparent)]
-    Page(#[from] PageError),
-    #[error(transparent)]
-    Layout(#[from] NoLayout),
-}
 
 pub(crate) struct WorkerService {
     pub(crate) replica: Arc<dyn Replica>,
@@ -25,7 +18,7 @@ pub(crate) struct WorkerService {
 
 impl WorkerService {
     /// The workers with a lease, by layout and number.
-    pub(crate) fn list(&self, query: &WorkersQuery) -> Result<Page<Worker>, WorkerError> {
+    pub(crate) fn list(&self, query: &WorkersQuery) -> Result<Page<Worker>, RequestError> {
         let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
         let (layout, prefix) = (query.layout.as_deref(), query.prefix.as_deref());
         if let Some(layout) = layout {

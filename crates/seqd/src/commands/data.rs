@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use seqd_client::api::exit;
-use seqd_node::last_tick;
+use seqd_node::last_minted_ms;
 use seqd_offline::{Check, EntryId, FolderReport, OfflineError, Problem, Verdict};
 use serde_json::{Value, json};
 
@@ -57,14 +57,7 @@ fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
     if let Some(why) = &report.unlocked {
         session.talk(&format!("looked at without a lock: {why}"));
     }
-    let facts = facts(&report);
-    let mut shown = Report::new(&report)?.with_columns(&["what", "value"]);
-    for (what, value) in &facts {
-        shown.row(vec![(*what).to_owned(), value.clone()]);
-    }
-    shown
-        .with_people(display::facts(&facts))
-        .print(session.format)?;
+    Report::facts(&report, facts(&report))?.print(session.format)?;
     match report.problems.first() {
         None => Ok(exit::OK),
         Some(first) => {
@@ -207,8 +200,8 @@ const LAST_TICK: &str = "last-tick";
 /// What lies in a folder: that of consensus, and the one file there that is minting's.
 fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let mut report = seqd_offline::inspect_folder(root)?;
-    match last_tick::look(root) {
-        Ok(found) => report.last_minted_ms = found.and_then(|found| found.minted_ms),
+    match last_minted_ms(root) {
+        Ok(found) => report.last_minted_ms = found.filter(|ms| *ms > 0),
         Err(detail) => report.problems.push(Problem {
             file: LAST_TICK.to_owned(),
             detail,
@@ -220,9 +213,13 @@ fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
 /// Checks the same.
 fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     seqd_offline::verify_folder(root, tell)?;
-    match last_tick::look(root) {
+    match last_minted_ms(root) {
         Ok(None) => {}
-        Ok(Some(found)) => tell(&Check::ok(LAST_TICK, found.described)),
+        Ok(Some(0)) => tell(&Check::ok(LAST_TICK, "nothing minted yet")),
+        Ok(Some(ms)) => tell(&Check::ok(
+            LAST_TICK,
+            format!("minted up to {}", display::time(ms)),
+        )),
         Err(why) => tell(&Check::bad(LAST_TICK, why)),
     }
     Ok(())

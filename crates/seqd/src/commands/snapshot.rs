@@ -75,6 +75,22 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
         node,
         sha256,
     } = backup::save(file, replaces.is_some(), &query, session).await?;
+    let said = format!("saved {} from {node}", file.display());
+    let more = json!({"node": node, "time": display::time(report.wall_ms), "stale": stale});
+    shown(&said, file, ("node", node), more, &report, sha256)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+/// One snapshot file in one row. A cell of its own and more fields for programs come from the
+/// command.
+fn shown(
+    said: &str,
+    file: &Path,
+    (column, cell): (&'static str, String),
+    mut json: Value,
+    report: &SnapshotReport,
+    sha256: String,
+) -> Result<Report, Failure> {
     let SnapshotHead {
         index,
         term,
@@ -82,25 +98,27 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
         rows,
         digest,
         bytes,
-    } = backup::head_of(&report);
+    } = backup::head_of(report);
+    json["file"] = json!(file);
+    json["index"] = index.into();
+    json["term"] = term.into();
+    json["cluster_id"] = json!(cluster_id);
+    json["rows"] = rows.into();
+    json["bytes"] = bytes.into();
+    json["digest"] = json!(digest);
+    json["sha256"] = json!(sha256);
     let people = format!(
-        "saved {} from {node}: index {index}, term {term}, cluster {cluster_id}, {rows} rows, \
-         {bytes} bytes, digest {digest}, sha256 {sha256}\n",
-        file.display()
+        "{said}: index {index}, term {term}, cluster {cluster_id}, {rows} rows, {bytes} bytes, \
+         digest {digest}, sha256 {sha256}\n"
     );
-    let columns = [
-        "file", "node", "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
-    ];
-    let mut shown = Report::new(&json!({
-        "file": file, "node": node, "index": index, "term": term, "cluster_id": cluster_id,
-        "rows": rows, "bytes": bytes, "digest": digest, "sha256": sha256,
-        "time": display::time(report.wall_ms), "stale": stale,
-    }))?
-    .with_columns(&columns)
-    .with_people(people);
+    let mut shown = Report::new(&json)?
+        .with_columns(&[
+            "file", column, "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
+        ])
+        .with_people(people);
     shown.row(vec![
         file.display().to_string(),
-        node,
+        cell,
         index.to_string(),
         term.to_string(),
         cluster_id,
@@ -109,8 +127,7 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
         digest,
         sha256,
     ]);
-    shown.print(session.format)?;
-    Ok(exit::OK)
+    Ok(shown)
 }
 
 /// Reads a file with a bar on a terminal.
@@ -128,12 +145,7 @@ fn inspect(file: &Path, session: &Session) -> Result<u8, Failure> {
     if let Value::Object(fields) = &mut value {
         fields.insert("time".to_owned(), json!(display::time(report.wall_ms)));
     }
-    let mut shown = Report::new(&value)?.with_columns(&["what", "value"]);
-    for (what, value) in facts(&report) {
-        shown.row(vec![what.to_owned(), value]);
-    }
-    let people = display::facts(&facts(&report));
-    shown.with_people(people).print(session.format)?;
+    Report::facts(&value, facts(&report))?.print(session.format)?;
     Ok(exit::OK)
 }
 
@@ -174,37 +186,8 @@ fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
             format!("{}: {error}", file.display()),
         ))
     })?;
-    let people = format!(
-        "{} is sound: index {}, term {}, cluster {}, {} rows, {} bytes, digest {}, sha256 {sha256}\n",
-        file.display(),
-        report.index,
-        report.term,
-        report.cluster_id,
-        report.rows,
-        report.bytes,
-        report.digest,
-    );
-    let columns = [
-        "file", "sound", "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
-    ];
-    let mut shown = Report::new(&json!({
-        "file": file, "sound": true, "index": report.index, "term": report.term,
-        "cluster_id": report.cluster_id, "rows": report.rows, "bytes": report.bytes,
-        "digest": report.digest, "sha256": sha256,
-    }))?
-    .with_columns(&columns)
-    .with_people(people);
-    shown.row(vec![
-        file.display().to_string(),
-        "true".to_owned(),
-        report.index.to_string(),
-        report.term.to_string(),
-        report.cluster_id.clone(),
-        report.rows.to_string(),
-        report.bytes.to_string(),
-        report.digest.clone(),
-        sha256,
-    ]);
-    shown.print(session.format)?;
+    let said = format!("{} is sound", file.display());
+    let (cell, more) = (("sound", true.to_string()), json!({"sound": true}));
+    shown(&said, file, cell, more, &report, sha256)?.print(session.format)?;
     Ok(exit::OK)
 }

@@ -162,7 +162,8 @@ async fn a_definition_that_contradicts_itself_is_refused_and_nothing_is_proposed
     };
     for spec in [strict_with_segments, no_target, no_step] {
         let error = story.create(spec).await.unwrap_err();
-        assert!(matches!(error, SequenceError::Invalid(_)), "{error}");
+        let is_invalid = matches!(&error, SequenceError::Request(RequestError::Invalid(_)));
+        assert!(is_invalid, "{error}");
     }
     assert_eq!(proposals(), before);
 }
@@ -248,7 +249,7 @@ async fn a_request_that_lists_its_values_takes_fewer() {
     );
     assert!(matches!(
         listed,
-        Err(SequenceError::Count(CountError::TooLarge {
+        Err(SequenceError::Request(RequestError::TooMany {
             limit: 100,
             ..
         }))
@@ -256,8 +257,7 @@ async fn a_request_that_lists_its_values_takes_fewer() {
     let ranges = ranges.unwrap();
     assert_eq!((ranges.first, ranges.count), (Some(1), many));
     let none = story.next(of(0), false).await;
-    let zero = SequenceError::Count(CountError::Zero { limit: 1_000_000 });
-    assert_eq!(none.unwrap_err().to_string(), zero.to_string());
+    assert_eq!(none.unwrap_err().to_string(), "count is 1 to 1000000");
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,7 +271,10 @@ async fn values_in_one_range_come_from_one_segment_or_one_pass() {
     let beyond = story.next(contiguous(51), false).await;
     assert!(matches!(
         beyond,
-        Err(SequenceError::Count(CountError::TooLarge { limit: 50, .. }))
+        Err(SequenceError::Request(RequestError::TooMany {
+            limit: 50,
+            ..
+        }))
     ));
 
     let story = Story::begin();
@@ -318,15 +321,13 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
         }
     };
     for unused in [None, Some(0)] {
-        assert!(matches!(
-            back(unused).await,
-            Err(SegmentError::NothingUnused)
-        ));
+        let error = back(unused).await.unwrap_err();
+        assert!(error.to_string().starts_with("unused"), "{error}");
     }
     let too_many = back(Some(21)).await;
     assert!(matches!(
         too_many,
-        Err(SegmentError::MoreThanGranted { unused: 21, .. })
+        Err(SequenceError::MoreThanGranted { unused: 21, .. })
     ));
     assert_eq!(back(Some(5)).await.unwrap().returned, 5);
     let grant = story.segments.grant(name(), &wanted, soon()).await.unwrap();
@@ -335,6 +336,6 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
     let huge = GrantRequest { size, after: None };
     assert!(matches!(
         story.segments.grant(name(), &huge, soon()).await,
-        Err(SegmentError::Sequence(SequenceError::Count(_)))
+        Err(SequenceError::Request(RequestError::TooMany { .. }))
     ));
 }

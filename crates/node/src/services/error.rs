@@ -1,0 +1,36 @@
+//! What is wrong with a request whatever the cluster's state is.
+
+use seqd_state::SequenceName;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("count is 1 to {limit}, not {count}")]
+    TooMany { count: u64, limit: u64 },
+    #[error("there is no layout {:?}", .name.chars().take(80).collect::<String>())]
+    NoLayout {
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+}
+
+impl RequestError {
+    pub(super) fn invalid(detail: impl ToString) -> RequestError {
+        RequestError::Invalid(detail.to_string())
+    }
+}
+
+/// A count within `1..=limit`; 1 where none was given.
+pub(super) fn count_within(count: Option<u64>, limit: u64) -> Result<u64, RequestError> {
+    match count.unwrap_or(1) {
+        0 => Err(RequestError::Invalid(format!("count is 1 to {limit}"))),
+        count if count > limit => Err(RequestError::TooMany { count, limit }),
+        count => Ok(count),
+    }
+}
+
+pub(crate) fn sequence_name(text: &str) -> Result<SequenceName, RequestError> {
+    SequenceName::new(text).map_err(RequestError::invalid)
+}
