@@ -104,7 +104,7 @@ impl Call {
 }
 
 /// How one endpoint ended; the first two leave the next one to be tried.
-enum Tried {
+pub(crate) enum Tried {
     NotConnected(Attempt),
     Retryable(Box<Problem>),
     Final(Error),
@@ -142,7 +142,6 @@ impl Client {
         Ok(self.send(call).await?.1)
     }
 
-    /// Sends `call` to each endpoint until one has an answer that is not to be repeated.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         call: Call,
@@ -151,8 +150,8 @@ impl Client {
         self.send_as(call, json).await
     }
 
-    /// As [`Client::send`], for an answer that is plain text.
-    pub(crate) async fn send_text(&self, call: Call) -> Result<String, Error> {
+    /// As [`Client::answer`], for an answer that is plain text.
+    pub(crate) async fn answer_text(&self, call: Call) -> Result<String, Error> {
         let text =
             |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string());
         Ok(self.send_as(call, text).await?.1)
@@ -163,18 +162,14 @@ impl Client {
         call: Call,
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Error> {
-        let mut not_connected = Vec::new();
-        let mut problem = None;
+        let mut round = Round::default();
         for endpoint in &self.endpoints {
-            match self.try_endpoint(endpoint, &call, &read).await {
-                Ok(answer) => return Ok(answer),
-                Err(Tried::NotConnected(attempt)) => not_connected.push(attempt),
-                Err(Tried::Retryable(answer)) => problem = Some(answer),
-                Err(Tried::Final(error)) => return Err(error),
+            let tried = self.try_endpoint(endpoint, &call, &read).await;
+            if let Some(result) = round.result(tried) {
+                return result;
             }
         }
-        // A node's answer explains more than a refused connection to another.
-        Err(problem.map_or(Error::Unreachable(not_connected), Error::Problem))
+        Err(round.error())
     }
 
     async fn try_endpoint<T>(
@@ -183,10 +178,7 @@ impl Client {
         call: &Call,
         read: &impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Tried> {
-        let attempt = |reason: String| Attempt {
-            endpoint: endpoint.to_string(),
-            reason,
-        };
+        let attempt = |reason| Attempt::new(endpoint, reason);
         let unanswered = |error: &reqwest::Error| {
             let attempt = attempt(innermost(error));
             Tried::Final(if call.changes {
@@ -207,29 +199,18 @@ impl Client {
         if status.is_success() {
             return match read(&bytes) {
                 Ok(answer) => Ok((status, answer)),
-                Err(reason) => {
-                    let error = bad_answer(endpoint, status, &bytes, &reason);
-                    Err(Tried::Final(error))
-                }
+                Err(reason) => Err(Tried::Final(bad_answer(endpoint, status, &bytes, &reason))),
             };
         }
-        match serde_json::from_slice::<Problem>(&bytes) {
-            Ok(problem) if problem.retryable => Err(Tried::Retryable(Box::new(problem))),
-            Ok(problem) => Err(Tried::Final(Error::Problem(Box::new(problem)))),
+        Err(match refused(endpoint, status, &bytes) {
             // Whatever stands between may have passed the request on before it failed.
-            Err(_) if call.changes && status.is_server_error() => Err(Tried::Final(
-                Error::OutcomeUnknown(attempt(format!("status {status}"))),
-            )),
-            Err(error) => Err(Tried::Final(bad_answer(
-                endpoint,
-                status,
-                &bytes,
-                &error.to_string(),
-            ))),
-        }
+            Tried::Final(Error::BadAnswer { .. }) if call.changes && status.is_server_error() => {
+                Tried::Final(Error::OutcomeUnknown(attempt(format!("status {status}"))))
+            }
+            tried => tried,
+        })
     }
 
-    /// The endpoints, in the order in which they are tried.
     pub(crate) fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }
@@ -256,13 +237,47 @@ impl Client {
     }
 }
 
+/// What the endpoints that were tried so far answered.
+#[derive(Default)]
+pub(crate) struct Round {
+    not_connected: Vec<Attempt>,
+    problem: Option<Box<Problem>>,
+}
+
+impl Round {
+    /// The result of the round; `None` if the next endpoint is to be tried.
+    pub(crate) fn result<T>(&mut self, tried: Result<T, Tried>) -> Option<Result<T, Error>> {
+        match tried {
+            Ok(answer) => return Some(Ok(answer)),
+            Err(Tried::Final(error)) => return Some(Err(error)),
+            Err(Tried::NotConnected(attempt)) => self.not_connected.push(attempt),
+            Err(Tried::Retryable(problem)) => self.problem = Some(problem),
+        }
+        None
+    }
+
+    /// The error of a round without an answer. A node's problem explains more than a refused
+    /// connection to another.
+    pub(crate) fn error(self) -> Error {
+        let Round {
+            not_connected,
+            problem,
+        } = self;
+        problem.map_or(Error::Unreachable(not_connected), Error::Problem)
+    }
+}
+
+/// What a status that is no success leads to.
+pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> Tried {
+    match serde_json::from_slice::<Problem>(bytes) {
+        Ok(problem) if problem.retryable => Tried::Retryable(Box::new(problem)),
+        Ok(problem) => Tried::Final(Error::Problem(Box::new(problem))),
+        Err(error) => Tried::Final(bad_answer(endpoint, status, bytes, &error.to_string())),
+    }
+}
+
 /// An answer that is not seqd's, with what it begins with.
-pub(crate) fn bad_answer(
-    endpoint: &Endpoint,
-    status: StatusCode,
-    bytes: &[u8],
-    reason: &str,
-) -> Error {
+fn bad_answer(endpoint: &Endpoint, status: StatusCode, bytes: &[u8], reason: &str) -> Error {
     let start: String = String::from_utf8_lossy(bytes).chars().take(120).collect();
     Error::BadAnswer {
         endpoint: endpoint.to_string(),

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use reqwest::Response;
-use seqd_api::{Problem, SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, paths};
+use reqwest::{RequestBuilder, Response};
+use seqd_api::{SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, paths};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use crate::client::{Call, Client, bad_answer, innermost};
+use crate::client::{Call, Client, Round, Tried, innermost, refused};
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
 
@@ -42,51 +42,36 @@ impl Client {
     pub async fn snapshot(&self, query: &SnapshotQuery) -> Result<Download, Error> {
         let call = Call::get(paths::SNAPSHOT).accept(SNAPSHOT_CONTENT_TYPE);
         let call = call.query(query)?;
-        let mut attempts = Vec::new();
-        let mut problem = None;
+        let mut round = Round::default();
         for endpoint in self.endpoints() {
             let request = self.request(endpoint, &call).timeout(NO_LIMIT);
-            let failed = |reason: String| Attempt {
-                endpoint: endpoint.to_string(),
-                reason,
-            };
-            let response = match timeout(BUILD_LIMIT, request.send()).await {
-                Ok(Ok(response)) => response,
-                Ok(Err(error)) => {
-                    attempts.push(failed(innermost(&error)));
-                    continue;
-                }
-                Err(_) => {
-                    attempts.push(failed("timed out".to_owned()));
-                    continue;
-                }
-            };
-            if response.status().is_success() {
-                return Download::begin(endpoint, response);
-            }
-            match refusal(endpoint, response).await? {
-                answer if answer.retryable => problem = Some(Box::new(answer)),
-                answer => return Err(Error::Problem(Box::new(answer))),
+            let tried = Download::try_endpoint(endpoint, request).await;
+            if let Some(result) = round.result(tried) {
+                return result;
             }
         }
-        // A node's answer explains more than a refused connection to another.
-        Err(problem.map_or(Error::Unreachable(attempts), Error::Problem))
+        Err(round.error())
     }
 }
 
-async fn refusal(endpoint: &Endpoint, response: Response) -> Result<Problem, Error> {
-    let status = response.status();
-    let bytes = response.bytes().await.map_err(|error| {
-        Error::NoAnswer(Attempt {
-            endpoint: endpoint.to_string(),
-            reason: innermost(&error),
-        })
-    })?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| bad_answer(endpoint, status, &bytes, &error.to_string()))
-}
-
 impl Download {
+    async fn try_endpoint(endpoint: &Endpoint, request: RequestBuilder) -> Result<Self, Tried> {
+        let failed = |reason: String| Attempt::new(endpoint, reason);
+        let response = match timeout(BUILD_LIMIT, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(Tried::NotConnected(failed(innermost(&error)))),
+            Err(_) => return Err(Tried::NotConnected(failed("timed out".to_owned()))),
+        };
+        let status = response.status();
+        if status.is_success() {
+            return Download::begin(endpoint, response).map_err(Tried::Final);
+        }
+        match response.bytes().await {
+            Ok(bytes) => Err(refused(endpoint, status, &bytes)),
+            Err(error) => Err(Tried::Final(Error::NoAnswer(failed(innermost(&error))))),
+        }
+    }
+
     fn begin(endpoint: &Endpoint, response: Response) -> Result<Self, Error> {
         let text = |name: &'static str| response.headers().get(name)?.to_str().ok();
         let length = response.content_length().ok_or("content-length");
@@ -132,10 +117,7 @@ impl Download {
         loop {
             let broken = |reason: String| {
                 let reason = format!("{reason} after {written} of {} bytes", self.head.bytes);
-                Error::NoAnswer(Attempt {
-                    endpoint: self.endpoint.clone(),
-                    reason,
-                })
+                Error::NoAnswer(Attempt::new(&self.endpoint, reason))
             };
             let chunk = match timeout(IDLE_LIMIT, self.response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,

@@ -13,6 +13,15 @@ pub struct Attempt {
     pub reason: String,
 }
 
+impl Attempt {
+    pub(crate) fn new(endpoint: impl fmt::Display, reason: impl Into<String>) -> Self {
+        Self {
+            endpoint: endpoint.to_string(),
+            reason: reason.into(),
+        }
+    }
+}
+
 /// Why a request has no good answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {

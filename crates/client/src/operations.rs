@@ -54,13 +54,13 @@ impl Client {
 
     /// One page of the layouts.
     pub async fn layouts(&self, query: &ListQuery) -> Result<Page<Layout>, Error> {
-        Ok(self.send(Call::get(paths::LAYOUTS).query(query)?).await?.1)
+        self.answer(Call::get(paths::LAYOUTS).query(query)?).await
     }
 
     /// One layout.
     pub async fn layout(&self, name: &str) -> Result<Layout, Error> {
         let path = paths::fill(paths::LAYOUT, name);
-        Ok(self.send(Call::get(path)).await?.1)
+        self.answer(Call::get(path)).await
     }
 
     /// One page of the sequences.
@@ -109,10 +109,8 @@ impl Client {
     /// Takes a range of a segment sequence for an allocator of one's own.
     pub async fn grant_segment(&self, name: &str, request: &GrantRequest) -> Result<Grant, Error> {
         let path = paths::fill(paths::SEGMENTS, name);
-        Ok(self
-            .send(Call::change(Method::POST, path).body(request)?)
-            .await?
-            .1)
+        self.answer(Call::change(Method::POST, path).body(request)?)
+            .await
     }
 
     /// Gives the unused end of a range back.
@@ -123,10 +121,8 @@ impl Client {
         request: &ReturnRequest,
     ) -> Result<Returned, Error> {
         let path = paths::fill(&paths::fill(paths::SEGMENT, name), &grant.to_string());
-        Ok(self
-            .send(Call::change(Method::DELETE, path).body(request)?)
-            .await?
-            .1)
+        self.answer(Call::change(Method::DELETE, path).body(request)?)
+            .await
     }
 
     /// One page of the worker leases.
@@ -141,7 +137,7 @@ impl Client {
 
     /// One page of the members as the node that answers sees them.
     pub async fn members(&self, query: &ListQuery) -> Result<Page<Member>, Error> {
-        Ok(self.send(Call::get(paths::MEMBERS).query(query)?).await?.1)
+        self.answer(Call::get(paths::MEMBERS).query(query)?).await
     }
 
     /// Adds a node as a learner.
@@ -171,24 +167,24 @@ impl Client {
 
     /// The configuration of the node that answers.
     pub async fn config(&self) -> Result<ConfigEntries, Error> {
-        Ok(self.send(Call::get(paths::CONFIG)).await?.1)
+        self.answer(Call::get(paths::CONFIG)).await
     }
 
     /// Whether a process answers at all.
     pub async fn live(&self) -> Result<Live, Error> {
-        Ok(self.send(Call::get(paths::LIVEZ)).await?.1)
+        self.answer(Call::get(paths::LIVEZ)).await
     }
 
     /// The metrics of the node that answers, in Prometheus's text form.
     pub async fn metrics(&self) -> Result<String, Error> {
         let call = Call::get(paths::METRICS).accept("text/plain");
-        self.send_text(call).await
+        self.answer_text(call).await
     }
 
     /// What an error code means.
     pub async fn code_page(&self, code: &str) -> Result<CodePage, Error> {
         let path = paths::fill(paths::PROBLEM, code);
-        Ok(self.send(Call::get(path)).await?.1)
+        self.answer(Call::get(path)).await
     }
 
     /// Whether the node that answers can serve everything.

@@ -72,9 +72,18 @@ fn content_follows_accept_and_everything_that_allocates_is_not_stored() {
     assert_eq!(expanded.json()["values"], json!(["6", "7"]));
 }
 
-/// Requests that are refused: status, code, and a word that the answer must hold.
+/// Method, path and body of a request that is refused; status, code and a word of the answer.
+type Refused = (
+    &'static str,
+    &'static str,
+    Option<Value>,
+    u16,
+    &'static str,
+    &'static str,
+);
+
 #[rustfmt::skip]
-fn refused() -> Vec<(&'static str, &'static str, Option<Value>, u16, &'static str, &'static str)> {
+fn refused() -> Vec<Refused> {
     vec![
         ("GET", "/v1/nosuch", None, 404, "not-found", ""),
         ("POST", "/v1/locks/a/acquire", None, 404, "not-found", ""),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use seqd_client::api::address::{HTTP_PORT, base_url};
+use seqd_client::api::address::{HTTP_PORT, base_url, is_host_port};
 use seqd_client::api::{exit, validate_name};
 use seqd_offline::{
     Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover, Wishes,
@@ -194,9 +194,7 @@ fn check(name: Option<&str>, peer: Option<&str>) -> Result<String, Failure> {
         return Ok(String::new());
     };
     match peer.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-            Ok(host.to_owned())
-        }
+        Some((host, _)) if is_host_port(peer) => Ok(host.to_owned()),
         _ => Err(Failure::usage(format!("--peer {peer}: it is HOST:PORT"))),
     }
 }
