@@ -104,30 +104,20 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{entry, founded};
     use crate::{
-        ClusterCommand, Command, Entry, Found, NodeId, SegmentSizes, SequenceCommand,
-        SequenceDefinition, SequenceMode, SequenceName, Stamp,
+        ClusterCommand, Command, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
+        SequenceMode, SequenceName,
     };
     use seqd_idgen::Progression;
 
     fn state(sequences: usize) -> State {
-        let mut state = State::new();
-        let mut wall_ms = 1_000;
-        let mut apply = |command| {
-            wall_ms += 1;
-            let stamp = Stamp {
-                wall_ms: WallMs(wall_ms),
-                cluster_ms: ClusterMs(1),
-            };
-            let commands = vec![command];
-            state.apply(&Entry { stamp, commands }, None);
+        let mut state = founded();
+        let mut at = 1_000;
+        let mut apply = |command: Command| {
+            at += 1;
+            state.apply(&entry(at, vec![command]), None);
         };
-        apply(Command::Cluster(ClusterCommand::Found(Found {
-            cluster_id: "C".to_owned(),
-            window_ms: 30_000,
-            max_peer_skew_ms: 500,
-            founders: vec![(NodeId(1), "n1".to_owned()), (NodeId(2), "n2".to_owned())],
-        })));
         for number in 0..sequences {
             apply(Command::Sequences(SequenceCommand::Create {
                 name: SequenceName::new(format!("s{number}")).unwrap(),

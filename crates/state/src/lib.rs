@@ -31,6 +31,8 @@ mod stamp;
 mod state;
 mod table;
 mod tables;
+#[cfg(test)]
+mod testing;
 mod text;
 mod v1;
 mod workers;

@@ -167,37 +167,13 @@ fn check(texts: &[&str], ttl_ms: u64) -> Result<(), NoteRefusal> {
 
 #[cfg(test)]
 mod tests {
-    use seqd_idgen::WallMs;
-
     use super::*;
-    use crate::cluster::commands::{ClusterCommand, Found};
     use crate::deadlines::MAX_PASSED_PER_ENTRY;
     use crate::domains::{Command, Outcome, Refusal};
-    use crate::entry::{EncodedEntry, Entry};
-    use crate::newtypes::NodeId;
-    use crate::stamp::Stamp;
+    use crate::entry::EncodedEntry;
     use crate::state::State;
+    use crate::testing::{entry, founded};
     use crate::v1;
-
-    fn entry(at: u64, commands: Vec<Command>) -> Entry {
-        let stamp = Stamp {
-            wall_ms: WallMs(at),
-            cluster_ms: ClusterMs(at),
-        };
-        Entry { stamp, commands }
-    }
-
-    fn founded() -> State {
-        let mut state = State::new();
-        let found = ClusterCommand::Found(Found {
-            cluster_id: "c".to_owned(),
-            window_ms: 30_000,
-            max_peer_skew_ms: 500,
-            founders: vec![(NodeId(1), "n1".to_owned())],
-        });
-        state.apply(&entry(0, vec![found.into()]), None);
-        state
-    }
 
     fn put(name: &str, ttl_ms: u64) -> Command {
         let (name, text) = (name.to_owned(), "hello".to_owned());

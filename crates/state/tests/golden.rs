@@ -21,7 +21,8 @@ use seqd_state::{
     ClusterCommand, Command, EncodedEntry, Entry, Level, LogPosition, Outcome, SequenceCommand,
     Versioned, decode, encode,
 };
-use support::{stamp, strict_next};
+use support::commands::*;
+use support::stamp;
 
 fn read_back<T: Versioned + PartialEq + std::fmt::Debug>(value: &T) -> Vec<u8> {
     let bytes = encode(value).unwrap();

@@ -10,17 +10,16 @@ mod support;
 use files::{Lines, check, hex, lines_of, path_of, unhex};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AllocateNodeId, ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId, Level,
-    LogPosition, NodeId, Outcome, Restoration, SequenceCommand, SequenceMode, State, TakeLease,
-    WorkerCommand, decode,
+    ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId, Level, LogPosition,
+    NodeId, Outcome, Restoration, SequenceMode, State, TakeLease, WorkerCommand, decode,
 };
-use support::{counting, definition, found, name, stamp, strict_next};
+use support::commands::*;
+use support::{counting, definition, name, stamp};
 
 /// Of the log's only membership.
 const MEMBERSHIP: Option<LogPosition> = Some(LogPosition { term: 1, index: 0 });
 
 /// A log that leads to a row of every kind in every shape.
-#[expect(clippy::too_many_lines, reason = "one example of each, in a row")]
 fn full_log() -> Vec<Entry> {
     let mut log = Vec::new();
     let mut apply = |wall, commands| {
@@ -43,67 +42,32 @@ fn full_log() -> Vec<Entry> {
     apply(
         10,
         vec![
-            Command::Cluster(ClusterCommand::RegisterStart {
-                node: NodeId(1),
-                boot: 1,
-                nonce: 11,
-            }),
+            start(NodeId(1), 1, 11),
             take("n1", Some(NodeId(1))),
             take("external", None),
-            Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
-                name: "n4".to_owned(),
-                peer: "n4:7401".to_owned(),
-                http: "http://n4:7400".to_owned(),
-                nonce: 44,
-            })),
-            Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(3) }),
+            join("n4", 44),
+            remove(NodeId(3)),
         ],
     );
     let layout = || "js53".to_owned();
     apply(
         20,
         vec![
-            Command::Workers(WorkerCommand::ExtendLease {
-                layout: layout(),
-                worker: WorkerId(0),
-                lease: LeaseId(4),
-                fence: Tick(30_020),
-            }),
-            Command::Workers(WorkerCommand::ReleaseLease {
-                layout: layout(),
-                worker: WorkerId(1),
-                lease: LeaseId(5),
-                last_tick: Some(Tick(15)),
-            }),
+            extend(layout(), WorkerId(0), LeaseId(4), Tick(30_020)),
+            release(layout(), WorkerId(1), LeaseId(5), Some(Tick(15))),
         ],
     );
     let down = Progression::new(5, -3, -9, 8, true).unwrap();
     apply(
         30,
         vec![
-            Command::Sequences(SequenceCommand::Create {
-                name: name("order"),
-                definition: counting(SequenceMode::Segment),
-            }),
-            Command::Sequences(SequenceCommand::Create {
-                name: name("bill"),
-                definition: definition(SequenceMode::Strict, down),
-            }),
-            Command::Sequences(SequenceCommand::Create {
-                name: name("gone"),
-                definition: counting(SequenceMode::Strict),
-            }),
-            Command::Sequences(SequenceCommand::GrantSegment {
-                name: name("order"),
-                size: 100,
-                after: None,
-            }),
+            create(name("order"), counting(SequenceMode::Segment)),
+            create(name("bill"), definition(SequenceMode::Strict, down)),
+            create(name("gone"), counting(SequenceMode::Strict)),
+            grant(name("order"), 100, None),
             strict_next("bill", 12),
             strict_next("gone", 7),
-            Command::Sequences(SequenceCommand::Delete {
-                name: name("gone"),
-                if_revision: None,
-            }),
+            delete(name("gone"), None),
         ],
     );
     log
@@ -170,18 +134,11 @@ fn restored_state() -> State {
         margin: Some(5),
     };
     state.restore(&restoration).unwrap();
-    let stamped = state.apply(
-        &Entry {
-            stamp: stamp(40, 40),
-            commands: vec![Command::Cluster(ClusterCommand::StampRestoration {
-                wall_ms: stamp(40, 40).wall_ms,
-            })],
-        },
-        None,
-    );
+    let at = stamp(40, 40);
+    let stamped = apply_one(&mut state, at, stamp_restoration(at.wall_ms));
     assert!(matches!(
-        stamped[..],
-        [Outcome::Cluster(ClusterOutcome::RestorationStamped { .. })]
+        stamped,
+        Outcome::Cluster(ClusterOutcome::RestorationStamped { .. })
     ));
     state
 }

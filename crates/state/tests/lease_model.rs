@@ -14,9 +14,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::{Layout, Tick, WorkerId};
 use seqd_state::{
-    ClusterMs, Command, Entry, LeaseGrant, LeaseId, Outcome, Refusal, Stamp, State, TakeLease,
-    WorkerCommand, WorkerOutcome, WorkerRefusal,
+    ClusterMs, Command, LeaseGrant, LeaseId, Outcome, Refusal, Stamp, State, WorkerOutcome,
+    WorkerRefusal,
 };
+use support::commands::{apply_one, extend, release, take};
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, founded, stamp};
 
 /// Five bits of worker: few enough to run out.
@@ -77,14 +78,7 @@ struct World {
 impl World {
     fn apply(&mut self, stamp: Stamp, command: Command) -> Outcome {
         self.cluster = self.cluster.max(stamp.cluster_ms);
-        let mut outcomes = self.state.apply(
-            &Entry {
-                stamp,
-                commands: vec![command],
-            },
-            None,
-        );
-        outcomes.pop().unwrap()
+        apply_one(&mut self.state, stamp, command)
     }
 
     fn is_live(&self, known: &Known) -> bool {
@@ -129,14 +123,7 @@ impl World {
 
     fn take(&mut self, stamp: Stamp, owner: u8, fence: Tick) {
         let owner = format!("owner {owner}");
-        let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
-            layout: LAYOUT.to_owned(),
-            owner: owner.clone(),
-            node: None,
-            boot: 0,
-            fence,
-            datacenter: None,
-        }));
+        let command = take(LAYOUT, &owner, fence);
         let outcome = self.apply(stamp, command);
         let now = self.layout.tick_at(stamp.wall_ms).unwrap();
         let expected = self.expected_worker(&owner, now);
@@ -192,15 +179,7 @@ impl World {
             lease,
             ..
         } = known.grant;
-        match self.apply(
-            stamp,
-            Command::Workers(WorkerCommand::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            }),
-        ) {
+        match self.apply(stamp, extend(layout, worker, lease, fence)) {
             Outcome::Workers(WorkerOutcome::LeaseExtended { fence: recorded }) => {
                 assert!(self.is_latest_unreleased(which));
                 assert_eq!(recorded, known.end.max(fence));
@@ -233,15 +212,7 @@ impl World {
             from_tick,
             ..
         } = known.grant;
-        match self.apply(
-            stamp,
-            Command::Workers(WorkerCommand::ReleaseLease {
-                layout,
-                worker,
-                lease,
-                last_tick,
-            }),
-        ) {
+        match self.apply(stamp, release(layout, worker, lease, last_tick)) {
             Outcome::Workers(WorkerOutcome::LeaseReleased { fence }) => {
                 assert!(self.is_latest_unreleased(which));
                 let after = last_tick.map_or(known.end, |last| Tick(last.0 + 1));
@@ -332,45 +303,19 @@ fn before_a_layouts_epoch_nothing_is_leased() {
     let mut state = founded();
     let mut stamp = stamp(0, 0);
     stamp.wall_ms.0 = EPOCH_MS - 1;
-    let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
-        layout: LAYOUT.to_owned(),
-        owner: "a".to_owned(),
-        node: None,
-        boot: 0,
-        fence: Tick(1),
-        datacenter: None,
-    }));
-    let outcomes = state.apply(
-        &Entry {
-            stamp,
-            commands: vec![command],
-        },
-        None,
-    );
-    let [
+    let command = take(LAYOUT, "a", Tick(1));
+    let outcome = apply_one(&mut state, stamp, command);
+    assert!(matches!(
+        outcome,
         Outcome::Refused(Refusal::Workers(WorkerRefusal::BeforeLayoutEpoch {
             epoch_ms: EPOCH_MS,
             ..
-        })),
-    ] = outcomes.as_slice()
-    else {
-        panic!("{outcomes:?}");
-    };
-    let extend = Command::Workers(WorkerCommand::ExtendLease {
-        layout: LAYOUT.to_owned(),
-        worker: WorkerId(0),
-        lease: LeaseId(4),
-        fence: Tick(1),
-    });
-    let outcomes = state.apply(
-        &Entry {
-            stamp,
-            commands: vec![extend],
-        },
-        None,
-    );
+        }))
+    ));
+    let extend = extend(LAYOUT.to_owned(), WorkerId(0), LeaseId(4), Tick(1));
+    let outcome = apply_one(&mut state, stamp, extend);
     assert!(matches!(
-        outcomes[0],
+        outcome,
         Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))
     ));
 }

@@ -15,11 +15,12 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 use seqd_state::{
-    ClusterCommand, ClusterMs, ClusterOutcome, ClusterRefusal, Command, Entry, GrantToken, LeaseId,
-    Outcome, Refusal, Restoration, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
-    Stamp, State, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
+    ClusterMs, ClusterOutcome, ClusterRefusal, Command, GrantToken, LeaseId, Outcome, Refusal,
+    Restoration, SequenceMode, SequenceName, SequenceOutcome, Stamp, State, WorkerOutcome,
+    WorkerRefusal,
 };
-use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, founded, name, stamp, strict_next};
+use support::commands::*;
+use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, counting, founded, name, stamp};
 
 /// Ticks of 1 ms and of 10 ms, and one whose epoch lies elsewhere.
 const LAYOUTS: [&str; 3] = ["js53", "sonyflake", "twitter"];
@@ -80,6 +81,17 @@ struct Lease {
     end: Tick,
 }
 
+/// For a cluster in place of `c1`, without floors.
+fn restoration(cluster_id: &str, margin: Option<u64>) -> Restoration {
+    Restoration {
+        cluster_id: cluster_id.to_owned(),
+        founder: "n1".to_owned(),
+        ancestors: vec!["c1".to_owned()],
+        floors: BTreeMap::new(),
+        margin,
+    }
+}
+
 /// A cluster and all that it gave out. A restored one knows the leases of the cluster before, as
 /// their holders do.
 #[derive(Clone)]
@@ -107,19 +119,14 @@ impl World {
     }
 
     fn apply(&mut self, command: Command) -> Outcome {
-        let mut outcomes = self.state.apply(
-            &Entry {
-                stamp: self.now(),
-                commands: vec![command],
-            },
-            None,
-        );
+        let stamp = self.now();
+        let outcome = apply_one(&mut self.state, stamp, command);
         for name in [name("order"), name("bill")] {
             let index = self.state.sequence(&name).unwrap().next_index;
             let reached = self.reached.entry(name).or_default();
             *reached = index.max(*reached);
         }
-        outcomes.pop().unwrap()
+        outcome
     }
 
     fn do_all(&mut self, steps: &Steps) {
@@ -149,11 +156,7 @@ impl World {
             }
             Work::Grant { size, after } => {
                 let after = self.last_grant.filter(|_| *after);
-                let grant = Command::Sequences(SequenceCommand::GrantSegment {
-                    name: name("order"),
-                    size: *size,
-                    after,
-                });
+                let grant = grant(name("order"), *size, after);
                 let before = self.reached.get(&name("order")).copied().unwrap_or(0);
                 match self.apply(grant) {
                     Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => {
@@ -169,11 +172,7 @@ impl World {
                 let record = self.state.sequence(&name("order")).unwrap();
                 let start = record.run.map_or(0, |run| run.start);
                 let first_unused = start + (record.next_index - start) * part / 100;
-                self.apply(Command::Sequences(SequenceCommand::ReturnTail {
-                    name: name("order"),
-                    token,
-                    first_unused,
-                }));
+                self.apply(return_tail(name("order"), token, first_unused));
             }
             Work::Next { count } => {
                 self.apply(strict_next("bill", *count));
@@ -197,19 +196,9 @@ impl World {
         let outcome = match work {
             Work::Release { part, .. } => {
                 let last_tick = part.map(|part| Tick(from.0 + (end.0 - from.0) * part / 1_000));
-                self.apply(Command::Workers(WorkerCommand::ReleaseLease {
-                    layout,
-                    worker,
-                    lease,
-                    last_tick,
-                }))
+                self.apply(release(layout, worker, lease, last_tick))
             }
-            _ => self.apply(Command::Workers(WorkerCommand::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            })),
+            _ => self.apply(extend(layout, worker, lease, fence)),
         };
         match outcome {
             Outcome::Workers(WorkerOutcome::LeaseExtended { fence })
@@ -221,14 +210,11 @@ impl World {
     }
 
     fn take(&mut self, layout: &'static str, owner: u8, ahead_ms: u64) {
-        let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
-            layout: layout.to_owned(),
-            owner: format!("owner {owner}"),
-            node: None,
-            boot: 0,
-            fence: self.fence(layout, ahead_ms),
-            datacenter: None,
-        }));
+        let command = take(
+            layout,
+            &format!("owner {owner}"),
+            self.fence(layout, ahead_ms),
+        );
         match self.apply(command) {
             Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => {
                 for earlier in &self.leases {
@@ -258,13 +244,7 @@ impl World {
 
     /// The cluster that `backup` becomes after this one has ended.
     fn restored(&self, mut backup: State, by_floor: bool, gap_ms: u64, off_ms: i64) -> World {
-        let mut restoration = Restoration {
-            cluster_id: "c2".to_owned(),
-            founder: "n1".to_owned(),
-            ancestors: vec!["c1".to_owned()],
-            floors: BTreeMap::new(),
-            margin: None,
-        };
+        let mut restoration = restoration("c2", None);
         let mut margin = 0;
         // Each has a floor, also one that nobody has had a value of: nothing said is refused.
         for name in ["order", "bill"].map(name) {
@@ -285,9 +265,7 @@ impl World {
         world.true_ms += gap_ms;
         world.off_ms = off_ms;
         let wall_ms = world.now().wall_ms;
-        let outcome = world.apply(Command::Cluster(ClusterCommand::StampRestoration {
-            wall_ms,
-        }));
+        let outcome = world.apply(stamp_restoration(wall_ms));
         if let Outcome::Refused(Refusal::Cluster(ClusterRefusal::StampOutOfRange {
             from, ..
         })) = outcome
@@ -295,9 +273,7 @@ impl World {
             // Its clock is behind: it waits.
             world.true_ms += from.0 - wall_ms.0;
             let wall_ms = world.now().wall_ms;
-            let outcome = world.apply(Command::Cluster(ClusterCommand::StampRestoration {
-                wall_ms,
-            }));
+            let outcome = world.apply(stamp_restoration(wall_ms));
             assert_eq!(
                 outcome,
                 Outcome::Cluster(ClusterOutcome::RestorationStamped { wall_ms })
@@ -327,19 +303,9 @@ proptest! {
         skews in (-500i64..=500, -500i64..=500),
     ) {
         let mut state = founded();
-        state.apply(&Entry {
-            stamp: stamp(1_000, 0),
-            commands: vec![
-                Command::Sequences(SequenceCommand::Create {
-                    name: name("order"),
-                    definition: counting(SequenceMode::Segment),
-                }),
-                Command::Sequences(SequenceCommand::Create {
-                    name: name("bill"),
-                    definition: counting(SequenceMode::Strict),
-                }),
-            ],
-        }, None);
+        for (text, mode) in [("order", SequenceMode::Segment), ("bill", SequenceMode::Strict)] {
+            apply_one(&mut state, stamp(1_000, 0), create(name(text), counting(mode)));
+        }
         let mut world = World {
             state,
             true_ms: 1_000_000,
@@ -377,23 +343,8 @@ proptest! {
 #[test]
 fn the_first_window_begins_exactly_behind_the_furthest_fence() {
     for layout in LAYOUTS.map(|layout| Layout::preset(layout).unwrap()) {
-        let take = |fence| {
-            Command::Workers(WorkerCommand::TakeLease(TakeLease {
-                layout: layout.name().to_owned(),
-                owner: "a".to_owned(),
-                node: None,
-                boot: 0,
-                fence,
-                datacenter: None,
-            }))
-        };
-        let at = |state: &mut State, wall: u64, command| {
-            let entry = Entry {
-                stamp: stamp(wall, 0),
-                commands: vec![command],
-            };
-            state.apply(&entry, None).pop().unwrap()
-        };
+        let take = |fence| take(layout.name(), "a", fence);
+        let at = |state: &mut State, wall, command| apply_one(state, stamp(wall, 0), command);
         let fence = |wall, ahead| layout.fence_at(WallMs(stamp(wall, 0).wall_ms.0 + ahead));
         let mut old = founded();
         let mut new = old.clone();
@@ -403,20 +354,9 @@ fn the_first_window_begins_exactly_behind_the_furthest_fence() {
         else {
             panic!("the furthest fence is granted");
         };
-        let restoration = Restoration {
-            cluster_id: "c2".to_owned(),
-            founder: "n1".to_owned(),
-            ancestors: Vec::new(),
-            floors: BTreeMap::new(),
-            margin: None,
-        };
-        new.restore(&restoration).unwrap();
+        new.restore(&restoration("c2", None)).unwrap();
         let wall_ms = stamp(99_500, 0).wall_ms;
-        at(
-            &mut new,
-            99_500,
-            Command::Cluster(ClusterCommand::StampRestoration { wall_ms }),
-        );
+        at(&mut new, 99_500, stamp_restoration(wall_ms));
         let first = layout.wall_at(furthest).0 - EPOCH_MS;
         let early = at(&mut new, first - 1, take(fence(first, 1_000)));
         assert!(matches!(
@@ -438,36 +378,11 @@ fn the_first_window_begins_exactly_behind_the_furthest_fence() {
 #[test]
 fn tokens_rise_over_two_restorations_at_one_time() {
     let mut state = founded();
-    let restoration = |cluster_id: &str| Restoration {
-        cluster_id: cluster_id.to_owned(),
-        founder: "n1".to_owned(),
-        ancestors: Vec::new(),
-        floors: BTreeMap::new(),
-        margin: Some(0),
-    };
-    let grant = || {
-        Command::Sequences(SequenceCommand::GrantSegment {
-            name: name("order"),
-            size: 1,
-            after: None,
-        })
-    };
-    let at_once = |state: &mut State, command| {
-        let entry = Entry {
-            stamp: stamp(5_000, 0),
-            commands: vec![command],
-        };
-        state.apply(&entry, None).pop().unwrap()
-    };
-    let stamped = || {
-        Command::Cluster(ClusterCommand::StampRestoration {
-            wall_ms: stamp(5_000, 0).wall_ms,
-        })
-    };
-    let create = Command::Sequences(SequenceCommand::Create {
-        name: name("order"),
-        definition: counting(SequenceMode::Segment),
-    });
+    let restoration = |cluster_id| restoration(cluster_id, Some(0));
+    let grant = || grant(name("order"), 1, None);
+    let at_once = |state: &mut State, command| apply_one(state, stamp(5_000, 0), command);
+    let stamped = || stamp_restoration(stamp(5_000, 0).wall_ms);
+    let create = create(name("order"), counting(SequenceMode::Segment));
     at_once(&mut state, create);
     state.restore(&restoration("c2")).unwrap();
     at_once(&mut state, stamped());

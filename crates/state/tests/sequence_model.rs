@@ -20,7 +20,8 @@ use seqd_state::{
     Command, Entry, Epoch, GrantToken, Outcome, SegmentGrant, SequenceCommand, SequenceMode,
     SequenceName, SequenceOutcome, State,
 };
-use support::{definition, founded, name, scripts, stamp, strict_next};
+use support::commands::*;
+use support::{definition, founded, name, scripts, stamp};
 
 const NODES: usize = 3;
 const NAMES: [&str; 2] = ["a", "b"];
@@ -235,10 +236,7 @@ impl World {
 
     fn create(&self, name: &SequenceName) -> Proposal {
         let definition = definition(SequenceMode::Segment, self.progression);
-        let command = Command::Sequences(SequenceCommand::Create {
-            name: name.clone(),
-            definition,
-        });
+        let command = create(name.clone(), definition);
         Proposal {
             command,
             waiting: None,
@@ -261,10 +259,7 @@ impl World {
                 if !std::mem::replace(&mut holding.refilling, true) {
                     let after = holding.latest.map(|grant| grant.token);
                     let (name, size) = (name.clone(), *size);
-                    self.propose(
-                        Command::Sequences(SequenceCommand::GrantSegment { name, size, after }),
-                        Some(*node),
-                    );
+                    self.propose(grant(name, size, after), Some(*node));
                 }
             }
             Step::Use { node, count } => {
@@ -279,14 +274,7 @@ impl World {
                 if let Some(latest) = holding.latest {
                     let (name, token) = (name.clone(), latest.token);
                     let first_unused = holding.first_unused_of_last_run(&latest);
-                    self.propose(
-                        Command::Sequences(SequenceCommand::ReturnTail {
-                            name,
-                            token,
-                            first_unused,
-                        }),
-                        None,
-                    );
+                    self.propose(return_tail(name, token, first_unused), None);
                 }
             }
             Step::Advance { .. } | Step::Delete | Step::Create => self.administer(name, step),
@@ -333,23 +321,11 @@ impl World {
                     .sequence(name)
                     .and_then(|record| record.next_value());
                 let to = next.unwrap_or(0).saturating_add(*by);
-                self.propose(
-                    Command::Sequences(SequenceCommand::Advance {
-                        name: name.clone(),
-                        to,
-                    }),
-                    None,
-                );
+                self.propose(advance(name.clone(), to), None);
             }
             Step::Delete => {
                 let name = name.clone();
-                self.propose(
-                    Command::Sequences(SequenceCommand::Delete {
-                        name,
-                        if_revision: None,
-                    }),
-                    None,
-                );
+                self.propose(delete(name, None), None);
             }
             Step::Create => {
                 let create = self.create(name);
@@ -450,8 +426,8 @@ proptest! {
     ) {
         let mut state = founded();
         let definition = definition(SequenceMode::Strict, progression);
-        let create = Command::Sequences(SequenceCommand::Create { name: name("a"), definition });
-        state.apply(&Entry { stamp: stamp(0, 0), commands: vec![create] }, None);
+        let create = create(name("a"), definition);
+        apply_one(&mut state, stamp(0, 0), create);
         let mut next = 0;
         for counts in requests {
             let commands = counts.iter().map(|count| strict_next("a", *count)).collect();

@@ -92,39 +92,22 @@ impl Table<NodeRecord> {
 
 #[cfg(test)]
 mod tests {
-    use seqd_idgen::WallMs;
-
-    use crate::cluster::commands::{ClusterCommand, Found};
+    use crate::cluster::commands::ClusterCommand;
     use crate::codec::CodecError;
     use crate::entry::{EncodedEntry, Entry, EntryError};
     use crate::level::{Level, LogPosition};
-    use crate::newtypes::{ClusterMs, NodeId};
-    use crate::stamp::Stamp;
+    use crate::newtypes::NodeId;
     use crate::state::State;
+    use crate::testing;
 
     const MEMBERSHIP: LogPosition = LogPosition { term: 1, index: 0 };
 
     fn entry(command: ClusterCommand) -> Entry {
-        let stamp = Stamp {
-            wall_ms: WallMs(1_767_225_600_001),
-            cluster_ms: ClusterMs(1),
-        };
-        let commands = vec![command.into()];
-        Entry { stamp, commands }
+        testing::entry(1, vec![command.into()])
     }
 
     fn founded_at(level: Level) -> State {
-        let mut state = State::new();
-        let founders = [(1, "n1"), (2, "n2")];
-        let found = ClusterCommand::Found(Found {
-            cluster_id: "c".to_owned(),
-            window_ms: 30_000,
-            max_peer_skew_ms: 500,
-            founders: founders
-                .map(|(id, name)| (NodeId(id), name.to_owned()))
-                .into(),
-        });
-        state.apply(&entry(found), None);
+        let mut state = testing::founded();
         for to in Level::FIRST.next().0..=level.0 {
             raise(&mut state, Level(to));
         }

@@ -2,14 +2,14 @@
 
 use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
-    AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Command, DefinitionError,
-    Epoch, FoundingError, GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant,
-    NodeId, Outcome, Refusal, Revision, SegmentGrant, SequenceCommand, SequenceMode,
-    SequenceOutcome, SequenceRefusal, TakeLease, TextField, TextRefusal, ValueRange, WorkerCommand,
-    WorkerOutcome, WorkerRefusal,
+    ClusterCommand, ClusterOutcome, ClusterRefusal, Command, DefinitionError, Epoch, FoundingError,
+    GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant, NodeId, Outcome,
+    Refusal, Revision, SegmentGrant, SequenceMode, SequenceOutcome, SequenceRefusal, TakeLease,
+    TextField, TextRefusal, ValueRange, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 
-use crate::support::{counting, definition, found, name, strict_next};
+use crate::support::commands::*;
+use crate::support::{counting, definition, name};
 
 pub(crate) fn commands() -> Vec<Command> {
     let order = || name("order");
@@ -18,18 +18,9 @@ pub(crate) fn commands() -> Vec<Command> {
     let narrow = Progression::new(5, -3, -9, 8, true).unwrap();
     vec![
         found(),
-        Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
-            name: "n4".to_owned(),
-            peer: "n4:7401".to_owned(),
-            http: "http://n4:7400".to_owned(),
-            nonce: 0x0123_4567_89ab_cdef,
-        })),
-        Command::Cluster(ClusterCommand::RegisterStart {
-            node: NodeId(4),
-            boot: 7,
-            nonce: u64::MAX,
-        }),
-        Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(4) }),
+        join("n4", 0x0123_4567_89ab_cdef),
+        start(NodeId(4), 7, u64::MAX),
+        remove(NodeId(4)),
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: layout(),
             owner: "n1".to_owned(),
@@ -38,54 +29,20 @@ pub(crate) fn commands() -> Vec<Command> {
             fence: Tick(30_001),
             datacenter: Some(3),
         })),
-        Command::Workers(WorkerCommand::ExtendLease {
-            layout: layout(),
-            worker,
-            lease: LeaseId(5),
-            fence: Tick(40_001),
-        }),
-        Command::Workers(WorkerCommand::ReleaseLease {
-            layout: layout(),
-            worker,
-            lease: LeaseId(5),
-            last_tick: Some(Tick(39_999)),
-        }),
-        Command::Workers(WorkerCommand::ReleaseLease {
-            layout: layout(),
-            worker,
-            lease: LeaseId(5),
-            last_tick: None,
-        }),
-        Command::Sequences(SequenceCommand::Create {
-            name: order(),
-            definition: counting(SequenceMode::Segment),
-        }),
-        Command::Sequences(SequenceCommand::Create {
-            name: name("eu:bill-2.x_1"),
-            definition: definition(SequenceMode::Strict, narrow),
-        }),
-        Command::Sequences(SequenceCommand::Delete {
-            name: order(),
-            if_revision: Some(Revision(2)),
-        }),
-        Command::Sequences(SequenceCommand::GrantSegment {
-            name: order(),
-            size: 1_000,
-            after: Some(GrantToken(9)),
-        }),
-        Command::Sequences(SequenceCommand::ReturnTail {
-            name: order(),
-            token: GrantToken(10),
-            first_unused: 1_234,
-        }),
-        Command::Sequences(SequenceCommand::Advance {
-            name: order(),
-            to: -500,
-        }),
+        extend(layout(), worker, LeaseId(5), Tick(40_001)),
+        release(layout(), worker, LeaseId(5), Some(Tick(39_999))),
+        release(layout(), worker, LeaseId(5), None),
+        create(order(), counting(SequenceMode::Segment)),
+        create(
+            name("eu:bill-2.x_1"),
+            definition(SequenceMode::Strict, narrow),
+        ),
+        delete(order(), Some(Revision(2))),
+        grant(order(), 1_000, Some(GrantToken(9))),
+        return_tail(order(), GrantToken(10), 1_234),
+        advance(order(), -500),
         strict_next("order", 1),
-        Command::Cluster(ClusterCommand::StampRestoration {
-            wall_ms: WallMs(1_767_225_600_000),
-        }),
+        stamp_restoration(WallMs(1_767_225_600_000)),
         Command::Cluster(ClusterCommand::RaiseLevel {
             to: Level::FRAMES,
             membership: LogPosition { term: 3, index: 17 },

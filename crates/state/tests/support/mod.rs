@@ -2,14 +2,14 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod commands;
 pub(crate) mod scripts;
 pub(crate) mod story;
 
 use seqd_idgen::{Progression, WallMs};
 use seqd_state::{
-    ClusterCommand, ClusterMs, ClusterOutcome, Command, Digest, Entry, Found, NextRequest, NodeId,
-    Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, Stamp,
-    State, row_hash,
+    ClusterMs, ClusterOutcome, Digest, Outcome, SegmentSizes, SequenceDefinition, SequenceMode,
+    SequenceName, Stamp, State, row_hash,
 };
 
 /// 2026-01-01T00:00:00Z, the epoch of the layouts `default` and `js53`: with times counted from
@@ -31,29 +31,10 @@ pub(crate) fn name(text: &str) -> SequenceName {
     SequenceName::new(text).unwrap()
 }
 
-pub(crate) fn found() -> Command {
-    Command::Cluster(ClusterCommand::Found(Found {
-        cluster_id: "c1".to_owned(),
-        window_ms: WINDOW_MS,
-        max_peer_skew_ms: SKEW_MS,
-        founders: vec![
-            (NodeId(1), "n1".to_owned()),
-            (NodeId(2), "n2".to_owned()),
-            (NodeId(3), "n3".to_owned()),
-        ],
-    }))
-}
-
 pub(crate) fn founded() -> State {
     let mut state = State::new();
-    let outcomes = state.apply(
-        &Entry {
-            stamp: stamp(0, 0),
-            commands: vec![found()],
-        },
-        None,
-    );
-    assert_eq!(outcomes, [Outcome::Cluster(ClusterOutcome::Founded)]);
+    let outcome = commands::apply_one(&mut state, stamp(0, 0), commands::found());
+    assert_eq!(outcome, Outcome::Cluster(ClusterOutcome::Founded));
     state
 }
 
@@ -76,11 +57,6 @@ pub(crate) fn counting(mode: SequenceMode) -> SequenceDefinition {
         mode,
         Progression::with_defaults(None, None, None, None, false).unwrap(),
     )
-}
-
-pub(crate) fn strict_next(text: &str, count: u64) -> Command {
-    let name = name(text);
-    SequenceCommand::Next(NextRequest { name, count }).into()
 }
 
 /// The digest as its definition says it, from all rows.

@@ -5,11 +5,12 @@ use proptest::option;
 use proptest::prelude::*;
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AllocateNodeId, ClusterCommand, Command, Entry, GrantToken, LeaseId, Level, LogPosition,
-    NextRequest, NodeId, Revision, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
-    SequenceName, TakeLease, WorkerCommand,
+    ClusterCommand, Command, Entry, GrantToken, LeaseId, Level, LogPosition, NextRequest, NodeId,
+    Revision, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName,
+    TakeLease, WorkerCommand,
 };
 
+use super::commands::*;
 use super::{name, stamp};
 
 /// The applied membership in these scripts.
@@ -82,68 +83,32 @@ fn lease_commands() -> impl Strategy<Value = Command> {
                 datacenter,
             }))
         });
-    let extend = (layouts(), worker.clone(), lease.clone(), fence.clone()).prop_map(
-        |(layout, worker, lease, fence)| {
-            Command::Workers(WorkerCommand::ExtendLease {
-                layout,
-                worker,
-                lease,
-                fence,
-            })
-        },
-    );
-    let release = (layouts(), worker, lease, option::of(fence)).prop_map(
-        |(layout, worker, lease, last_tick)| {
-            Command::Workers(WorkerCommand::ReleaseLease {
-                layout,
-                worker,
-                lease,
-                last_tick,
-            })
-        },
-    );
+    let extend = (layouts(), worker.clone(), lease.clone(), fence.clone())
+        .prop_map(|(layout, worker, lease, fence)| extend(layout, worker, lease, fence));
+    let release = (layouts(), worker, lease, option::of(fence))
+        .prop_map(|(layout, worker, lease, last_tick)| release(layout, worker, lease, last_tick));
     prop_oneof![3 => take, 2 => extend, 2 => release]
 }
 
 fn node_commands() -> impl Strategy<Value = Command> {
     let node = (1u64..9).prop_map(NodeId);
-    let allocate = ("n[3-5]", 0u64..2).prop_map(|(name, nonce)| {
-        let (peer, http) = (format!("{name}:7401"), format!("http://{name}:7400"));
-        Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
-            name,
-            peer,
-            http,
-            nonce,
-        }))
-    });
-    let start = (node.clone(), 0u64..4, 0u64..2).prop_map(|(node, boot, nonce)| {
-        Command::Cluster(ClusterCommand::RegisterStart { node, boot, nonce })
-    });
-    let remove = node.prop_map(|node| Command::Cluster(ClusterCommand::MarkRemoved { node }));
+    let allocate = ("n[3-5]", 0u64..2).prop_map(|(name, nonce)| join(&name, nonce));
+    let start =
+        (node.clone(), 0u64..4, 0u64..2).prop_map(|(node, boot, nonce)| start(node, boot, nonce));
+    let remove = node.prop_map(remove);
     prop_oneof![2 => allocate, 4 => start, 1 => remove]
 }
 
 fn sequence_commands() -> impl Strategy<Value = Command> {
     let token = (4u64..24).prop_map(GrantToken);
-    let create = (names(), definitions()).prop_map(|(name, definition)| {
-        Command::Sequences(SequenceCommand::Create { name, definition })
-    });
-    let delete =
-        (names(), option::of((1u64..3).prop_map(Revision))).prop_map(|(name, if_revision)| {
-            Command::Sequences(SequenceCommand::Delete { name, if_revision })
-        });
-    let grant = (names(), 0u64..60, option::of(token.clone())).prop_map(|(name, size, after)| {
-        Command::Sequences(SequenceCommand::GrantSegment { name, size, after })
-    });
-    let give_back = (names(), token, 0u64..200).prop_map(|(name, token, first_unused)| {
-        Command::Sequences(SequenceCommand::ReturnTail {
-            name,
-            token,
-            first_unused,
-        })
-    });
-    let advance = (names(), -50i64..450)
-        .prop_map(|(name, to)| Command::Sequences(SequenceCommand::Advance { name, to }));
+    let create = (names(), definitions()).prop_map(|(name, definition)| create(name, definition));
+    let delete = (names(), option::of((1u64..3).prop_map(Revision)))
+        .prop_map(|(name, if_revision)| delete(name, if_revision));
+    let grant = (names(), 0u64..60, option::of(token.clone()))
+        .prop_map(|(name, size, after)| grant(name, size, after));
+    let give_back = (names(), token, 0u64..200)
+        .prop_map(|(name, token, first_unused)| return_tail(name, token, first_unused));
+    let advance = (names(), -50i64..450).prop_map(|(name, to)| advance(name, to));
     let request = (names(), 0u64..90).prop_map(|(name, count)| NextRequest { name, count });
     let next = request.prop_map(|request| SequenceCommand::Next(request).into());
     prop_oneof![3 => create, 1 => delete, 4 => grant, 3 => give_back, 1 => advance, 4 => next]
@@ -151,10 +116,8 @@ fn sequence_commands() -> impl Strategy<Value = Command> {
 
 pub(crate) fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
-        1 => Just(super::found()),
-        1 => (0u64..90_000).prop_map(|at| Command::Cluster(ClusterCommand::StampRestoration {
-            wall_ms: stamp(at, 0).wall_ms,
-        })),
+        1 => Just(found()),
+        1 => (0u64..90_000).prop_map(|at| stamp_restoration(stamp(at, 0).wall_ms)),
         1 => (1u32..=2).prop_map(|to| Command::Cluster(ClusterCommand::RaiseLevel {
             to: Level(to),
             membership: LogPosition { term: 1, index: 0 },
@@ -176,7 +139,7 @@ pub(crate) fn entries(count: usize) -> impl Strategy<Value = Vec<Entry>> {
     vec(entry, 1..count).prop_map(|mut entries| {
         let start = Entry {
             stamp: stamp(0, 0),
-            commands: vec![super::found()],
+            commands: vec![found()],
         };
         entries.insert(0, start);
         entries

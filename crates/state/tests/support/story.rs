@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AllocateNodeId, ClusterCommand, ClusterOutcome, Command, Entry, Found, GrantToken, LeaseId,
-    NodeId, Outcome, Refusal, Restoration, Revision, SegmentSizes, SequenceCommand,
-    SequenceDefinition, SequenceMode, SequenceOutcome, State, TakeLease, ValueRange, WorkerCommand,
-    WorkerOutcome,
+    ClusterCommand, ClusterOutcome, Command, Entry, Found, GrantToken, LeaseId, NodeId, Outcome,
+    Refusal, Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode,
+    SequenceOutcome, State, TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
 };
 
+use super::commands::*;
 use super::{name, stamp};
 
 /// Plays a story and gives it back with the outcomes that were seen.
@@ -43,13 +43,8 @@ pub(crate) fn play(story: &str) -> String {
             ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
                 let commands = line.split(" ; ").flat_map(commands).collect();
-                for outcome in state.apply(
-                    &Entry {
-                        stamp: time,
-                        commands,
-                    },
-                    None,
-                ) {
+                let stamp = time;
+                for outcome in state.apply(&Entry { stamp, commands }, None) {
                     seen.push_str(&format!("> {}\n", tell(&outcome)));
                 }
             }
@@ -105,45 +100,27 @@ fn command(text: &str) -> Command {
             max_peer_skew_ms: words.u64("skew").unwrap_or(super::SKEW_MS),
             founders: (1..=3).map(|id| (NodeId(id), format!("n{id}"))).collect(),
         })),
-        ["join", node] => Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
-            name: (*node).to_owned(),
-            peer: format!("{node}:7401"),
-            http: format!("http://{node}:7400"),
-            nonce: words.u64("nonce").unwrap_or(0),
-        })),
-        ["start", node] => Command::Cluster(ClusterCommand::RegisterStart {
-            node: NodeId(number(node)),
-            boot: words.u64("boot").unwrap_or(1),
-            nonce: words.u64("nonce").unwrap_or(0),
-        }),
-        ["remove", node] => Command::Cluster(ClusterCommand::MarkRemoved {
-            node: NodeId(number(node)),
-        }),
-        ["create", mode, sequence] => Command::Sequences(SequenceCommand::Create {
-            name: name(sequence),
-            definition: definition(mode, &words),
-        }),
-        ["delete", sequence] => Command::Sequences(SequenceCommand::Delete {
-            name: name(sequence),
-            if_revision: words.u64("revision").map(Revision),
-        }),
-        ["grant", sequence, size] => Command::Sequences(SequenceCommand::GrantSegment {
-            name: name(sequence),
-            size: number(size),
-            after: words.u64("after").map(GrantToken),
-        }),
-        ["return", sequence] => Command::Sequences(SequenceCommand::ReturnTail {
-            name: name(sequence),
-            token: GrantToken(words.u64("token").unwrap()),
-            first_unused: words.u64("unused").unwrap(),
-        }),
-        ["advance", sequence, to] => Command::Sequences(SequenceCommand::Advance {
-            name: name(sequence),
-            to: to.parse().unwrap(),
-        }),
-        ["stamp", wall] => Command::Cluster(ClusterCommand::StampRestoration {
-            wall_ms: stamp(number(wall), 0).wall_ms,
-        }),
+        ["join", node] => join(node, words.u64("nonce").unwrap_or(0)),
+        ["start", node] => start(
+            NodeId(number(node)),
+            words.u64("boot").unwrap_or(1),
+            words.u64("nonce").unwrap_or(0),
+        ),
+        ["remove", node] => remove(NodeId(number(node))),
+        ["create", mode, sequence] => create(name(sequence), definition(mode, &words)),
+        ["delete", sequence] => delete(name(sequence), words.u64("revision").map(Revision)),
+        ["grant", sequence, size] => grant(
+            name(sequence),
+            number(size),
+            words.u64("after").map(GrantToken),
+        ),
+        ["return", sequence] => return_tail(
+            name(sequence),
+            GrantToken(words.u64("token").unwrap()),
+            words.u64("unused").unwrap(),
+        ),
+        ["advance", sequence, to] => advance(name(sequence), to.parse().unwrap()),
+        ["stamp", wall] => stamp_restoration(stamp(number(wall), 0).wall_ms),
         _ => lease_command(&words),
     }
 }
@@ -160,18 +137,18 @@ fn lease_command(words: &Words<'_>) -> Command {
             fence: Tick(words.u64("fence").unwrap()),
             datacenter: words.u64("datacenter").map(|datacenter| datacenter as u32),
         })),
-        ["extend", layout, id] => Command::Workers(WorkerCommand::ExtendLease {
-            layout: (*layout).to_owned(),
-            worker: worker(id),
-            lease: lease(),
-            fence: Tick(words.u64("fence").unwrap()),
-        }),
-        ["release", layout, id] => Command::Workers(WorkerCommand::ReleaseLease {
-            layout: (*layout).to_owned(),
-            worker: worker(id),
-            lease: lease(),
-            last_tick: words.u64("last").map(Tick),
-        }),
+        ["extend", layout, id] => extend(
+            (*layout).to_owned(),
+            worker(id),
+            lease(),
+            Tick(words.u64("fence").unwrap()),
+        ),
+        ["release", layout, id] => release(
+            (*layout).to_owned(),
+            worker(id),
+            lease(),
+            words.u64("last").map(Tick),
+        ),
         other => panic!("no command {other:?}"),
     }
 }
@@ -217,21 +194,8 @@ fn restore(state: &mut State, line: &str) -> String {
 
 fn show_counter(state: &State) -> String {
     let mut copy = state.clone();
-    let ask = Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
-        name: "nobody".to_owned(),
-        peer: "nobody:1".to_owned(),
-        http: "http://nobody:1".to_owned(),
-        nonce: u64::MAX,
-    }));
-    let outcomes = copy.apply(
-        &Entry {
-            stamp: stamp(0, 0),
-            commands: vec![ask],
-        },
-        None,
-    );
-    match outcomes.as_slice() {
-        [Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node })] => {
+    match apply_one(&mut copy, stamp(0, 0), join("nobody", u64::MAX)) {
+        Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node }) => {
             format!("> the next number is {node}\n")
         }
         other => format!("> {other:?}\n"),
@@ -240,7 +204,7 @@ fn show_counter(state: &State) -> String {
 
 fn next_of(word: &str) -> Command {
     let (sequence, count) = word.split_once('*').unwrap_or((word, "1"));
-    super::strict_next(sequence, number(count))
+    strict_next(sequence, number(count))
 }
 
 fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {

@@ -1,0 +1,117 @@
+//! One function for each command, and the application of one.
+
+use seqd_idgen::{Tick, WallMs, WorkerId};
+use seqd_state::{
+    AllocateNodeId, ClusterCommand, Command, Entry, Found, GrantToken, LeaseId, NextRequest,
+    NodeId, Outcome, Revision, SequenceCommand, SequenceDefinition, SequenceName, Stamp, State,
+    TakeLease, WorkerCommand,
+};
+
+use super::{SKEW_MS, WINDOW_MS, name};
+
+pub(crate) fn apply_one(state: &mut State, stamp: Stamp, command: Command) -> Outcome {
+    let commands = vec![command];
+    let mut outcomes = state.apply(&Entry { stamp, commands }, None);
+    outcomes.pop().unwrap()
+}
+
+pub(crate) fn found() -> Command {
+    let founders = [1, 2, 3].map(|id| (NodeId(id), format!("n{id}")));
+    let found = Found {
+        cluster_id: "c1".to_owned(),
+        window_ms: WINDOW_MS,
+        max_peer_skew_ms: SKEW_MS,
+        founders: founders.into(),
+    };
+    ClusterCommand::Found(found).into()
+}
+
+pub(crate) fn join(name: &str, nonce: u64) -> Command {
+    let request = AllocateNodeId {
+        name: name.to_owned(),
+        peer: format!("{name}:7401"),
+        http: format!("http://{name}:7400"),
+        nonce,
+    };
+    ClusterCommand::AllocateNodeId(request).into()
+}
+
+pub(crate) fn start(node: NodeId, boot: u64, nonce: u64) -> Command {
+    ClusterCommand::RegisterStart { node, boot, nonce }.into()
+}
+
+pub(crate) fn remove(node: NodeId) -> Command {
+    ClusterCommand::MarkRemoved { node }.into()
+}
+
+pub(crate) fn stamp_restoration(wall_ms: WallMs) -> Command {
+    ClusterCommand::StampRestoration { wall_ms }.into()
+}
+
+/// Of an external generator.
+pub(crate) fn take(layout: &str, owner: &str, fence: Tick) -> Command {
+    let request = TakeLease {
+        layout: layout.to_owned(),
+        owner: owner.to_owned(),
+        node: None,
+        boot: 0,
+        fence,
+        datacenter: None,
+    };
+    WorkerCommand::TakeLease(request).into()
+}
+
+pub(crate) fn extend(layout: String, worker: WorkerId, lease: LeaseId, fence: Tick) -> Command {
+    let extend = WorkerCommand::ExtendLease {
+        layout,
+        worker,
+        lease,
+        fence,
+    };
+    extend.into()
+}
+
+pub(crate) fn release(
+    layout: String,
+    worker: WorkerId,
+    lease: LeaseId,
+    last_tick: Option<Tick>,
+) -> Command {
+    let release = WorkerCommand::ReleaseLease {
+        layout,
+        worker,
+        lease,
+        last_tick,
+    };
+    release.into()
+}
+
+pub(crate) fn create(name: SequenceName, definition: SequenceDefinition) -> Command {
+    SequenceCommand::Create { name, definition }.into()
+}
+
+pub(crate) fn delete(name: SequenceName, if_revision: Option<Revision>) -> Command {
+    SequenceCommand::Delete { name, if_revision }.into()
+}
+
+pub(crate) fn grant(name: SequenceName, size: u64, after: Option<GrantToken>) -> Command {
+    SequenceCommand::GrantSegment { name, size, after }.into()
+}
+
+pub(crate) fn return_tail(name: SequenceName, token: GrantToken, first_unused: u64) -> Command {
+    let return_tail = SequenceCommand::ReturnTail {
+        name,
+        token,
+        first_unused,
+    };
+    return_tail.into()
+}
+
+pub(crate) fn advance(name: SequenceName, to: i64) -> Command {
+    SequenceCommand::Advance { name, to }.into()
+}
+
+pub(crate) fn strict_next(text: &str, count: u64) -> Command {
+    let name = name(text);
+    SequenceCommand::Next(NextRequest { name, count }).into()
+}
