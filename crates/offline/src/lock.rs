@@ -11,7 +11,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqd_disk::{OsDisk, create_dir_durable};
 
-/// The lock of a data folder, held until this is dropped.
 #[derive(Debug)]
 pub struct FolderLock {
     /// Kept open: closing it would let go.
@@ -19,7 +18,6 @@ pub struct FolderLock {
     why_not: Option<String>,
 }
 
-/// Why a folder was not locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// A node, or a tool that changes something, has it.

@@ -39,7 +39,6 @@ const BEFORE: &str = "before-";
 /// The most bytes of the small files that are carried over.
 const SMALL_FILE_BYTES: usize = 64 << 10;
 
-/// What is recovered.
 #[derive(Clone, Debug)]
 pub struct RecoveryOptions {
     pub data_dir: PathBuf,

@@ -14,7 +14,6 @@ pub struct FolderReport {
     pub unlocked: Option<String>,
     /// The first line of `format`.
     pub format: Option<String>,
-    /// Who the node is; none before it took part in a founding or was added.
     pub identity: Option<IdentityReport>,
     pub boot: Option<u64>,
     /// Why the folder must never be started again, if so.
@@ -38,7 +37,6 @@ pub struct FolderReport {
     pub problems: Vec<Problem>,
 }
 
-/// Something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The file or folder, below the data folder.
@@ -46,11 +44,9 @@ pub struct Problem {
     pub detail: String,
 }
 
-/// Who a node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdentityReport {
     pub cluster_id: String,
-    /// The node's ID.
     #[serde(serialize_with = "text")]
     pub node: u64,
     pub name: String,
@@ -64,7 +60,6 @@ pub struct IdentityReport {
     pub ancestors: Vec<String>,
 }
 
-/// Why a folder must never be started again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedReport {
     /// The word after `code=` of the node's last line.
@@ -72,7 +67,6 @@ pub struct RefusedReport {
     pub message: String,
 }
 
-/// The log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogReport {
     pub segments: Vec<SegmentSummary>,
@@ -89,7 +83,6 @@ pub struct LogReport {
     pub damage: Option<String>,
 }
 
-/// A place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct EntryId {
     pub index: u64,
@@ -103,7 +96,6 @@ impl From<LogIdRecord> for EntryId {
     }
 }
 
-/// A vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VoteReport {
     pub term: u64,
@@ -124,7 +116,6 @@ impl From<VoteRecord> for VoteReport {
     }
 }
 
-/// One segment of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentSummary {
     pub file: String,
@@ -136,7 +127,6 @@ pub struct SegmentSummary {
     pub last: Option<u64>,
 }
 
-/// The remains of an interrupted write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Torn {
     pub file: String,
@@ -158,7 +148,6 @@ pub struct SnapshotSummary {
     pub digest: String,
 }
 
-/// The checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckpointReport {
     pub folder: String,
@@ -172,7 +161,6 @@ pub struct CheckpointReport {
 /// A member, as a membership says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberReport {
-    /// Its ID.
     #[serde(serialize_with = "text")]
     pub id: u64,
     pub name: String,
@@ -184,7 +172,6 @@ pub struct MemberReport {
 /// What a node knew of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerReport {
-    /// The peer's ID.
     #[serde(serialize_with = "text")]
     pub id: u64,
     pub boot: u64,

@@ -14,7 +14,6 @@ use super::reports::{MemberReport, members};
 use seqd_store::records::restore_position;
 use seqd_store::snapshot_file::SnapshotReader;
 
-/// What a snapshot file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SnapshotReport {
     pub file: PathBuf,

@@ -50,17 +50,14 @@ pub(crate) trait ClusterView: Send + Sync {
     fn has_history(&self) -> bool;
     /// Whether a node was a member and is not one any more.
     fn is_removed(&self, node: u64) -> bool;
-    /// All members, by ID.
     fn members(&self) -> BTreeMap<u64, Member>;
     /// The leader's name, while it and a quorum are known to be in touch.
     fn live_leader_name(&self) -> Option<String>;
     /// Whether a node votes; `None` before the first membership is applied.
     fn votes(&self, node: u64) -> Option<bool>;
-    /// The cluster's level.
     fn level(&self) -> Level;
 }
 
-/// The state of the log's disk.
 #[derive(Debug, Default)]
 pub(crate) struct DiskHealth {
     hangs: AtomicBool,
@@ -95,7 +92,6 @@ pub(crate) struct NodeContext {
     pub(crate) transport: Arc<dyn Transport>,
     /// What is known of the others' starts.
     pub(crate) peers: Peers,
-    /// The state of the log's disk.
     pub(crate) disk: DiskHealth,
     /// What this start began with; unknown until its log is open.
     pub(crate) began: OnceLock<Began>,
@@ -112,7 +108,6 @@ pub(crate) struct NodeContext {
     phase: watch::Sender<Phase>,
 }
 
-/// What is known of another node's process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     heard: Option<Instant>,
@@ -122,7 +117,6 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether it answered lately.
     pub(crate) fn is_reachable(&self) -> bool {
         !self.refused && self.heard.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
     }
@@ -177,7 +171,6 @@ impl NodeContext {
         }
     }
 
-    /// Where this node is in its life.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
@@ -203,12 +196,10 @@ impl NodeContext {
         self.set_phase(Phase::Stopped(stop));
     }
 
-    /// Whether this node is over.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(*self.phase.borrow(), Phase::Stopped(_))
     }
 
-    /// This node's identity, once it has one.
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.identity
             .read()
@@ -264,7 +255,6 @@ impl NodeContext {
         Ok(())
     }
 
-    /// Records what the opened log holds.
     pub(crate) fn found_history(&self, any: bool, began: Began) {
         // Set once: a start opens its log once.
         let _ = self.began.set(began);
@@ -276,7 +266,6 @@ impl NodeContext {
         self.view.get().map(|view| &**view)
     }
 
-    /// Names the replica that runs.
     pub(crate) fn set_view(&self, view: Arc<dyn ClusterView>) {
         // Set once: a start runs one replica.
         let _ = self.view.set(view);
@@ -312,12 +301,10 @@ impl NodeContext {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of one node.
     pub(crate) fn peer(&self, node: u64) -> Known {
         self.known().get(&node).cloned().unwrap_or_default()
     }
 
-    /// Records that a node answered.
     pub(crate) fn heard(&self, node: u64, ping: Option<Ping>) {
         let mut known = self.known();
         let seen = known.entry(node).or_default();
@@ -328,12 +315,10 @@ impl NodeContext {
         }
     }
 
-    /// Records how far a node's clock is ahead.
     pub(crate) fn saw_clock(&self, node: u64, offset: ClockOffset) {
         self.known().entry(node).or_default().clock = Some(offset);
     }
 
-    /// Records that a node's port is closed.
     pub(crate) fn found_closed(&self, node: u64) {
         self.known().entry(node).or_default().refused = true;
     }

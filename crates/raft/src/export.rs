@@ -27,7 +27,6 @@ use seqd_store::snapshot_file::SnapshotFile;
 /// it is written.
 pub(crate) const AT_ONCE: usize = 2;
 
-/// One read of the file.
 const PIECE_BYTES: u64 = 256 << 10;
 
 /// Pieces that are read ahead.
@@ -36,7 +35,6 @@ const PIECES_AHEAD: usize = 2;
 /// How long a reader may take no byte.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Why there is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The leader could not be asked, or this node has nothing yet.
@@ -45,30 +43,22 @@ pub enum SnapshotError {
     /// As many are being downloaded as may be.
     #[error("{limit} snapshots are being downloaded from this node, which is the most")]
     Busy {
-        /// How many there may be.
         limit: usize,
     },
     /// The disk did not take it.
     #[error("the snapshot could not be written: {detail}")]
     Disk {
-        /// What the disk returned.
         detail: String,
     },
 }
 
-/// A snapshot that is ready to be sent.
 pub struct Export {
-    /// The cluster.
     pub cluster_id: String,
     /// Index of the last entry that is in it.
     pub index: u64,
-    /// Term of that entry.
     pub term: u64,
-    /// Its rows.
     pub rows: u64,
-    /// The digest of its rows.
     pub digest: Digest,
-    /// Its size in bytes.
     pub len: u64,
     file: Arc<dyn DiskFile>,
     place: OwnedSemaphorePermit,

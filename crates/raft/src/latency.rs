@@ -8,7 +8,6 @@ const BOUNDS: [f64; 12] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 3.0,
 ];
 
-/// Durations by bucket.
 #[derive(Default)]
 pub(crate) struct Latency {
     buckets: [AtomicU64; BOUNDS.len()],
@@ -17,7 +16,6 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// Counts one duration.
     pub(crate) fn record(&self, duration: Duration) {
         let seconds = duration.as_secs_f64();
         if let Some(at) = BOUNDS.iter().position(|bound| seconds <= *bound) {

@@ -20,7 +20,6 @@ const AFTER_THE_END: Duration = Duration::from_millis(20);
 /// Leadership that may propose: its own blank entry is applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leading {
-    /// The term.
     pub(crate) term: u64,
     base: ClusterMs,
     since: Instant,
@@ -47,7 +46,6 @@ impl Replica {
         })
     }
 
-    /// The leader that this replica follows.
     pub(crate) fn leader(&self) -> Option<u64> {
         let metrics = self.raft.server_metrics();
         metrics.borrow_watched().current_leader
@@ -118,7 +116,6 @@ impl Replica {
             .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// The vote that is stored.
     pub(crate) fn current_vote(&self) -> Vote {
         self.raft.metrics().borrow_watched().vote
     }
@@ -128,12 +125,10 @@ impl Replica {
         self.applied.read().applied.map_or(0, |id| id.index())
     }
 
-    /// A member's record, by ID.
     pub(crate) fn member(&self, node: u64) -> Option<Member> {
         self.applied.read().membership.get_node(&node).cloned()
     }
 
-    /// Whether a node votes by the membership that is applied.
     pub(crate) fn is_voter(&self, node: u64) -> bool {
         self.votes(node) == Some(true)
     }
@@ -143,7 +138,6 @@ impl Replica {
         self.applied.read().membership.get_joint_config().len() > 1
     }
 
-    /// The part that a member plays.
     pub(crate) fn role(&self, node: u64) -> Role {
         if self.live_leader() == Some(node) {
             Role::Leader

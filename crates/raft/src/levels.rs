@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The lowest and the highest level that a program can be part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelRange {
-    /// The lowest.
     pub oldest: u32,
-    /// The highest.
     pub newest: u32,
 }
 

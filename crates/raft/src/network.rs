@@ -44,7 +44,6 @@ const RETRY_EVERY: Duration = Duration::from_millis(50);
 /// Bytes of a snapshot that are read at once.
 const CHUNK: usize = 64 << 10;
 
-/// Makes openraft's clients.
 pub(crate) struct Network {
     pub(crate) context: Arc<NodeContext>,
     /// What this node's own log has synced.
@@ -82,7 +81,6 @@ impl RaftNetworkFactory<TypeConfig> for Network {
     }
 }
 
-/// One way to one peer.
 pub(crate) struct PeerClient {
     context: Arc<NodeContext>,
     target: u64,

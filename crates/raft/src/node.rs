@@ -20,7 +20,6 @@ impl Node {
         }
     }
 
-    /// The replica, once it runs.
     pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
         self.replica.get()
     }

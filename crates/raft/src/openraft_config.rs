@@ -11,7 +11,6 @@ use crate::handle::Stop;
 use crate::storage::failure::StorageFailure;
 use crate::types::TypeConfig;
 
-/// Entries in one replication message.
 const PAYLOAD_ENTRIES: u64 = 1024;
 
 /// Entries kept behind a snapshot, so that a follower that was away briefly is served from the

@@ -47,7 +47,6 @@ impl Raft {
         &self.inner.node
     }
 
-    /// Where this node is in its life.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
         self.inner.node.context.phase()
@@ -111,14 +110,12 @@ impl Raft {
         }
     }
 
-    /// The cluster as this node sees it.
     #[must_use]
     pub fn status(&self) -> Status {
         let changes = self.inner.leader_changes.load(Ordering::Relaxed);
         status::status(&self.inner.node, changes, self.inner.batcher.pending())
     }
 
-    /// Counters and gauges of the disk.
     #[must_use]
     pub fn storage_stats(&self) -> StorageStats {
         status::storage(&self.inner.node)

@@ -166,7 +166,6 @@ pub(crate) fn shown(vote: Option<&Vote>, last: Option<&LogId>) -> Shown {
     }
 }
 
-/// Reads one log entry.
 pub(crate) fn decode_entry(bytes: &[u8]) -> io::Result<Entry> {
     seqd_store::records::decode_entry(bytes)?.restore()
 }

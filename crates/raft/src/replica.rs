@@ -29,10 +29,8 @@ use crate::types::{Member, TypeConfig};
 use seqd_store::first_error::FirstError;
 use seqd_store::folder::Identity;
 
-/// openraft's handle.
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
 
-/// A replica that runs.
 pub(crate) struct Replica {
     pub(crate) node: u64,
     pub(crate) raft: OpenRaft,
@@ -48,7 +46,6 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts openraft on an opened storage.
     pub(crate) async fn start(
         context: &Arc<NodeContext>,
         identity: &Identity,
@@ -148,7 +145,6 @@ impl Replica {
         self.recovered.load(Ordering::Acquire)
     }
 
-    /// Bytes of the checkpoint on the disk.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         self.checkpointer.disk_bytes()
     }

@@ -134,13 +134,11 @@ pub(crate) struct FolderOpen {
     pub(crate) node: Arc<Node>,
 }
 
-/// This node has an identity.
 struct Identified {
     node: Arc<Node>,
     identity: Identity,
 }
 
-/// The log and the state are open and checked.
 struct Opened {
     node: Arc<Node>,
     identity: Identity,
@@ -156,7 +154,6 @@ struct Admitted {
     begins_log: bool,
 }
 
-/// The replica runs.
 struct Running {
     context: Arc<NodeContext>,
     replica: Arc<Replica>,
@@ -194,7 +191,6 @@ impl FolderOpen {
         Ok((Self { node }, options.listener))
     }
 
-    /// Waits until this node has an identity.
     async fn identify(self) -> Result<Identified, Stop> {
         let identity = obtain_identity::obtain_identity(&self.node.context).await?;
         Ok(Identified {

@@ -11,7 +11,6 @@ use crate::node::Node;
 use crate::replica::Replica;
 use seqd_store::snapshot_file;
 
-/// The whole picture.
 pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize) -> Status {
     let context = &node.context;
     let identity = context.identity();
@@ -118,7 +117,6 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
     all
 }
 
-/// Counters and gauges of the log, the snapshots and the checkpoint.
 pub(crate) fn storage(node: &Node) -> StorageStats {
     let Some(replica) = node.replica() else {
         return StorageStats::default();

@@ -5,7 +5,6 @@ use seqd_state::Level;
 use crate::handle::{Stop, StopReason};
 use crate::levels::LevelRange;
 
-/// The end of a node that was removed.
 pub(crate) fn removed(name: &str) -> Stop {
     Stop::new(
         StopReason::NodeRemoved,
@@ -17,7 +16,6 @@ pub(crate) fn removed(name: &str) -> Stop {
     )
 }
 
-/// The end of a node whose folder is not the latest one of this node.
 pub(crate) fn stale(name: &str, why: &str) -> Stop {
     Stop::new(
         StopReason::StaleFolder,
@@ -30,7 +28,6 @@ pub(crate) fn stale(name: &str, why: &str) -> Stop {
     )
 }
 
-/// The end of a node whose cluster was restored into another one.
 pub(crate) fn superseded(by: &str) -> Stop {
     Stop::new(
         StopReason::Superseded,
@@ -42,7 +39,6 @@ pub(crate) fn superseded(by: &str) -> Stop {
     )
 }
 
-/// The end of a node whose program does not speak the cluster's level.
 pub(crate) fn left_behind(own: LevelRange, level: Level) -> Stop {
     let advice = if level.0 > own.newest {
         "put the newer program back"

@@ -64,7 +64,6 @@ impl PartialEq for Proposal {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer(pub(crate) Vec<Outcome>);
 
-/// Makes a log ID from its two numbers.
 pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     LogId::new(
         leader_id_std::LeaderId { term, voted_for: 0 }.to_committed(),
@@ -72,7 +71,6 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     )
 }
 
-/// Makes a vote from its three parts.
 pub(crate) fn vote(term: u64, node: u64, committed: bool) -> Vote {
     Vote {
         leader_id: leader_id_std::LeaderId {

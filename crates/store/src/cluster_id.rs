@@ -16,7 +16,6 @@ pub fn cluster_id_at(wall: WallMs) -> Result<String, Stop> {
     Ok(Ulid::from_parts(wall.0, u128::from_be_bytes(random)).to_string())
 }
 
-/// Random bytes from the operating system.
 pub fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {
     getrandom::fill(bytes)
         .map_err(|e| Stop::invariant(format!("the operating system gives no random bytes: {e}")))

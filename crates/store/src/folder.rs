@@ -237,7 +237,6 @@ impl Folder {
         self.disk.sync_dir(&self.root)
     }
 
-    /// The identity, where there is one.
     pub fn identity(&self) -> Result<Option<Identity>, Stop> {
         self.read_checked(&self.root.join("identity"))
     }
@@ -288,7 +287,6 @@ impl Folder {
         }
     }
 
-    /// The disk that it is on.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
@@ -297,12 +295,10 @@ impl Folder {
         &self.root
     }
 
-    /// Where the log is.
     pub fn wal(&self) -> PathBuf {
         self.root.join("wal")
     }
 
-    /// Where snapshots are.
     pub fn snapshots(&self) -> PathBuf {
         self.root.join("snap")
     }

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::faults::newer;
 
-/// A vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoteRecord {
     pub term: u64,
@@ -109,7 +108,6 @@ impl Versioned for StoredMembershipRecord {
     const VERSION: u8 = 1;
 }
 
-/// What a log entry carries.
 #[derive(Clone, Debug)]
 pub enum EntryPayload {
     Blank,
@@ -117,7 +115,6 @@ pub enum EntryPayload {
     Membership(MembershipRecord),
 }
 
-/// A log entry.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
     pub id: LogIdRecord,
@@ -262,7 +259,6 @@ pub struct Start {
     pub nonce: u64,
 }
 
-/// What is known of one other node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerRecord {
     /// The latest start that was seen of it.

@@ -56,13 +56,11 @@ const MAGIC: &[u8; 8] = b"seqdsnap";
 /// A block is closed when it has this many bytes: one read, one CRC, one write.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// The most bytes of the header's payload.
 pub const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// The most bytes of a block: it is closed once it is full, so the largest row may come on top.
 const MAX_BLOCK_BYTES: usize = BLOCK_BYTES + ROW_PREFIX_BYTES + MAX_ROW_BYTES;
 
-/// The most bytes of the footer's payload.
 const MAX_FOOTER_BYTES: usize = 256;
 
 /// The footer's payload: kind, version, number of rows, digest.
@@ -75,7 +73,6 @@ const CRC_BYTES: usize = 4;
 /// The two lengths in front of each row.
 const ROW_PREFIX_BYTES: usize = 8;
 
-/// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum FrameKind {
@@ -119,7 +116,6 @@ impl Versioned for Footer {
 /// A snapshot that is complete on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// Where it is.
     pub path: PathBuf,
     pub cluster_id: String,
     /// Index of the last entry that is in it.
@@ -232,7 +228,6 @@ fn fill(
     writer.tally().expect(digest)
 }
 
-/// The final name of a snapshot.
 fn file_name(index: u64, term: u64) -> String {
     format!("{index}-{term}.snap")
 }

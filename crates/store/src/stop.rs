@@ -11,7 +11,6 @@ use seqd_wal::{FailedStep, WalError, WalFailure};
 
 use crate::faults::{is_newer, is_of_the_kernel, is_out_of_handles};
 
-/// Why a node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
     Stopped,
@@ -21,7 +20,6 @@ pub enum StopReason {
     ForeignFolder,
     /// The folder is an older copy of a node's.
     StaleFolder,
-    /// The node was removed from its cluster.
     NodeRemoved,
     /// A newer version of seqd wrote what was met.
     NewerFormat,
@@ -119,7 +117,6 @@ impl Stop {
         self.reason.exit()
     }
 
-    /// A state that must not be.
     pub fn invariant(what: impl Into<String>) -> Self {
         Self::new(StopReason::Invariant, what)
     }

@@ -126,7 +126,8 @@ fn a_killed_recovery_is_brought_to_its_end() {
                     "call {at}: {MOVES} are too few for all moves"
                 );
                 finished += 1;
-                unfinished.finish().unwrap();
+                assert_eq!(unfinished.said().unwrap().as_deref(), Some(SAID));
+                assert_eq!(unfinished.finish().unwrap(), root.join(OLD));
             }
             Recovery::Planned(again) if again.takeover().from_cluster == CLUSTER => {
                 assert!(starts.is_none_or(|cluster| cluster == CLUSTER), "call {at}");

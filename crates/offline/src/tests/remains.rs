@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
 use super::fixture::{APPLIED, Fixture, Plan, SNAPSHOTS};
-use super::takeovers::{OLD, SAID, assert_recovered, interrupted, mark, planned, recovery};
+use super::takeovers::{OLD, SAID, assert_recovered, failed, mark, planned, recovery};
 use super::{bad, files, flip};
 use crate::takeover::Source;
 use crate::*;
@@ -273,7 +273,7 @@ fn a_mark_that_is_not_a_recovery_s_stays_whatever_a_recovery_left() {
         assert!(files(&root) == before, "{code}");
 
         // Nor does one take it away that is brought to its end beside it.
-        let (_fixture, root) = interrupted("successor", |_| true);
+        let (_fixture, root) = failed(true);
         let disk = Arc::new(OsDisk);
         let folder = Folder::of_tool(disk, &root, "recovery-unfinished").unwrap();
         folder.mark_refused(code, why).unwrap();

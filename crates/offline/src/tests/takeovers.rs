@@ -65,46 +65,11 @@ pub(super) fn assert_recovered(root: &Path) {
     assert_eq!(left, Vec::<String>::new());
 }
 
-fn entries(root: &Path) -> Vec<String> {
-    let kept = |name: &String| {
-        !matches!(name.as_str(), "LOCK" | "format" | "refused") && !name.starts_with("before-")
-    };
-    let entries = fs::read_dir(root).unwrap().flatten();
-    entries
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .filter(kept)
-        .collect()
-}
-
-fn move_all(from: &Path, to: &Path, only: impl Fn(&str) -> bool) {
-    fs::create_dir_all(to).unwrap();
-    for name in entries(from).into_iter().filter(|name| only(name)) {
-        if from.join(&name) != to {
-            fs::rename(from.join(&name), to.join(&name)).unwrap();
-        }
-    }
-}
-
 pub(super) fn mark(root: &Path) {
     let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
     folder
         .mark_refused("recovery-unfinished", "interrupted")
         .unwrap();
-}
-
-/// A folder as a power cut leaves it: everything new is in `inside`, of the old is at home what
-/// `is_home` says.
-pub(super) fn interrupted(inside: &str, is_home: impl Fn(&str) -> bool) -> (Fixture, PathBuf) {
-    let fixture = Fixture::new();
-    let root = fixture.root();
-    planned(&root).carry_out(SAID).unwrap();
-    mark(&root);
-    let new = root.join(inside);
-    move_all(&root, &new, |_| true);
-    fs::write(new.join("from-cluster"), CLUSTER).unwrap();
-    fs::write(new.join("said"), SAID).unwrap();
-    move_all(&root.join(OLD), &root, is_home);
-    (fixture, root)
 }
 
 /// As a recovery leaves it that was interrupted before its outcome was certain.
@@ -236,51 +201,6 @@ fn a_bad_newest_snapshot_is_replaced_by_the_older_one_and_the_log() {
     assert_eq!(takeover.index, ENTRIES - 1);
 }
 
-#[test]
-fn a_recovery_that_is_interrupted_is_begun_again_or_finished() {
-    let fixture = Fixture::new();
-    let root = fixture.root();
-    planned(&root).carry_out(SAID).unwrap();
-    assert_recovered(&root);
-
-    // While the new folder is built.
-    let fixture = Fixture::new();
-    let root = fixture.root();
-    half_built(&root);
-    assert!(Folder::open(Arc::new(OsDisk), &root).is_err());
-    planned(&root).carry_out(SAID).unwrap();
-    assert_recovered(&root);
-
-    // Before, between and after the moves.
-    type IsHome = fn(&str) -> bool;
-    let cuts: [(&str, IsHome); 4] = [
-        ("successor", |_| true),
-        ("successor", |name| name < "snap"),
-        ("successor", |_| false),
-        ("successor-in", |_| false),
-    ];
-    for (inside, is_home) in cuts {
-        let (_fixture, root) = interrupted(inside, is_home);
-        assert!(Folder::open(Arc::new(OsDisk), &root).is_err(), "{inside}");
-        let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
-            panic!("{inside}: it was certain already");
-        };
-        assert_eq!(unfinished.said().unwrap().as_deref(), Some(SAID));
-        assert_eq!(unfinished.finish().unwrap(), root.join(OLD));
-        assert_recovered(&root);
-    }
-    // Half of the new is in its place.
-    let (_fixture, root) = interrupted("successor-in", |_| false);
-    move_all(&root.join("successor-in"), &root, |name| {
-        name < "snap" && !matches!(name, "from-cluster" | "said")
-    });
-    let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
-        panic!("it was certain already");
-    };
-    unfinished.finish().unwrap();
-    assert_recovered(&root);
-}
-
 /// A disk that fails a recovery on one side of the rename that makes its outcome certain.
 struct Fails {
     root: PathBuf,
@@ -303,7 +223,7 @@ impl Tap for Fails {
 }
 
 /// A folder whose recovery the disk has failed.
-fn failed(behind: bool) -> (Fixture, PathBuf) {
+pub(super) fn failed(behind: bool) -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     let root = fixture.root();
     let mut recovering = planned(&root);

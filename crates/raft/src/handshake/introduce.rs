@@ -112,7 +112,6 @@ pub(crate) fn meet(
     }
 }
 
-/// Answers a hello.
 pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<HelloReply> {
     let identity = context.identity();
     let standing = match &identity {

@@ -27,7 +27,6 @@ const ADOPT_LIMIT: Duration = Duration::from_secs(10);
 /// The most members that a cluster may have: founders and later ones.
 const MEMBERS: usize = 64;
 
-/// The node that is to be added.
 pub(super) struct NewMember<'a> {
     pub(super) name: &'a str,
     pub(super) peer: &'a str,

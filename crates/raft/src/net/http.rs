@@ -22,9 +22,7 @@ use super::acceptor::Acceptor;
 /// The bounds of one request's head.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
-    /// Bytes.
     pub head_bytes: usize,
-    /// Headers.
     pub headers: usize,
     /// How long it may take, the wait for it on an idle connection included; `None`: for ever.
     pub head_wait: Option<Duration>,

@@ -15,7 +15,6 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A stream of any kind.
 pub type BoxStream = Box<dyn Stream>;
 
 /// The next stream of a [`Listen`], to come.

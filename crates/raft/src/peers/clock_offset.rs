@@ -12,7 +12,6 @@ pub(crate) struct ClockOffset {
     /// By how much that may be wrong: the answer may have been written at either end of the
     /// exchange.
     pub(crate) uncertain_ms: u64,
-    /// When it was seen.
     pub(crate) seen: Instant,
 }
 

@@ -34,11 +34,9 @@ pub(crate) struct FileTurn {
     pub(crate) closed: bool,
 }
 
-/// The peers' starts, as this process knows them.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     inner: Mutex<Inner>,
-    /// Held by the writer of the file.
     pub(crate) file: Mutex<FileTurn>,
 }
 
@@ -57,7 +55,6 @@ struct Introduced {
 }
 
 impl Peers {
-    /// With a table as it was stored.
     pub(crate) fn new(table: Table) -> Self {
         let inner = Inner {
             table,
@@ -115,7 +112,6 @@ impl Peers {
         (inner.table.rows(), inner.table.version())
     }
 
-    /// Raised by every change of the table.
     pub(crate) fn version(&self) -> u64 {
         self.lock().table.version()
     }

@@ -60,14 +60,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table as it was stored.
     pub(crate) fn from_rows(rows: impl IntoIterator<Item = Row>) -> Self {
         let mut table = Self::default();
         table.merge(rows);
         table
     }
 
-    /// All of it.
     pub(crate) fn rows(&self) -> Vec<Row> {
         self.records
             .iter()
@@ -75,7 +73,6 @@ impl Table {
             .collect()
     }
 
-    /// Raised by every change.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

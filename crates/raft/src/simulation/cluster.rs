@@ -48,12 +48,10 @@ impl Cluster {
         }
     }
 
-    /// Index of the entry that is committed next.
     pub(super) fn next(&self) -> u64 {
         self.committed.len() as u64
     }
 
-    /// The committed entry of this index.
     pub(super) fn at(&self, index: u64) -> Option<&Committed> {
         self.committed.get(usize::try_from(index).ok()?)
     }
@@ -130,7 +128,6 @@ impl Cluster {
         (meta, scratch.contents(&file.path).unwrap())
     }
 
-    /// The ID of a committed entry.
     pub(super) fn id(&self, index: u64) -> Option<LogId> {
         Some(self.at(index)?.entry.log_id())
     }

@@ -16,13 +16,11 @@ const CUT: &str = "-- the disk after a cut or a restart --";
 /// What a history had in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Power cuts.
     pub cuts: u64,
     /// Cuts during an opening or a start.
     pub cuts_while_opening: u64,
     /// Processes killed, and clean stops, without a cut.
     pub restarts: u64,
-    /// Operations of the disks.
     pub operations: u64,
     /// Snapshots taken and installed.
     pub snapshots: u64,
@@ -38,7 +36,6 @@ pub struct Figures {
 
 /// Why a step did not go on.
 pub(super) enum Halt {
-    /// The power failed.
     Cut,
     /// It must not have happened.
     Wrong(String),

@@ -15,7 +15,6 @@ pub(super) enum LogChange {
     Purge(LogId),
 }
 
-/// A log's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) vote: Option<Vote>,

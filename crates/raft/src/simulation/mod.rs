@@ -60,11 +60,9 @@ pub enum Plant {
 /// What was found, and how to find it again.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The seed of the history.
     pub seed: u64,
     /// In which of its rounds, from 1.
     pub round: u64,
-    /// What is wrong.
     pub what: String,
     /// What the workload did since the cut before the last one.
     pub steps: Vec<String>,

@@ -36,7 +36,6 @@ const SEGMENT_BYTES: u64 = 4096;
 /// Entries that are applied while a snapshot is written, between two of its rows.
 pub(super) type Feed = Arc<Mutex<VecDeque<Entry>>>;
 
-/// What an open found.
 pub(super) struct Opened {
     pub(super) identity: Option<Identity>,
     pub(super) boot: u64,
@@ -155,12 +154,10 @@ impl Node {
         }
     }
 
-    /// Up to where the state is applied.
     pub(super) fn applied(&self) -> Option<LogId> {
         self.machine.applied.read().applied
     }
 
-    /// The state's digest.
     pub(super) fn digest(&self) -> u128 {
         self.machine.applied.read().state.digest().0
     }
@@ -171,7 +168,6 @@ impl Node {
         Self::drive(&self.pump, self.machine.apply(stream::iter(items)))
     }
 
-    /// All that the log holds.
     pub(super) fn content(&mut self) -> io::Result<Content> {
         let entries = Self::drive(&self.pump, self.log.try_get_log_entries(..))?;
         Ok(Content {

@@ -27,7 +27,6 @@ pub(crate) enum SnapshotHandle {
 }
 
 impl SnapshotHandle {
-    /// The file.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Kept(file) => &file.path,
@@ -43,7 +42,6 @@ impl SnapshotHandle {
         }
     }
 
-    /// Its length, bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Kept(file) => file.len,
@@ -52,7 +50,6 @@ impl SnapshotHandle {
     }
 }
 
-/// The replicated state and how far it has come.
 pub(crate) struct Core {
     pub(crate) state: State,
     pub(crate) applied: Option<LogId>,
@@ -102,7 +99,6 @@ impl Applied {
         self.core.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows the applied index.
     pub(crate) fn index(&self) -> watch::Receiver<u64> {
         self.index.subscribe()
     }
@@ -148,7 +144,6 @@ impl Applied {
         Ok((changes.rows, position))
     }
 
-    /// Applies one entry.
     pub(crate) fn apply(&self, entry: &crate::types::Entry) -> Answer {
         let mut core = self.write();
         let answer = match &entry.payload {

@@ -64,7 +64,6 @@ impl SyncedLog for Wal {
 /// Says, between any two rows of a snapshot, whether it is time to take what was applied.
 pub(crate) type Pace = Box<dyn FnMut() -> bool + Send>;
 
-/// Every 50 ms.
 pub(crate) fn every_50_ms() -> Pace {
     let (mut last, mut asked) = (Instant::now(), 0_u32);
     Box::new(move || {
@@ -96,7 +95,6 @@ enum Job {
     Stop(oneshot::Sender<io::Result<()>>),
 }
 
-/// A snapshot's open file, and what it is of.
 pub(crate) type Exported = (Arc<dyn DiskFile>, SnapshotFile);
 
 /// Who carries out the jobs.
@@ -108,7 +106,6 @@ enum Jobs {
     Inline(Arc<Mutex<Option<CheckpointWorker>>>),
 }
 
-/// A handle on the thread.
 #[derive(Clone)]
 pub(crate) struct Checkpointer {
     jobs: Jobs,
@@ -119,7 +116,6 @@ pub(crate) struct Checkpointer {
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-/// What the thread works with.
 pub(crate) struct CheckpointWorker {
     pub(crate) applied: Arc<Applied>,
     pub(crate) store: Box<dyn StateStore>,
@@ -137,7 +133,6 @@ pub(crate) struct CheckpointWorker {
 }
 
 impl Checkpointer {
-    /// Starts the thread.
     pub(crate) fn start(worker: CheckpointWorker) -> io::Result<Self> {
         // Snapshots are built one at a time, installs wait for openraft, few are exported at once:
         // eight is never reached.
@@ -220,7 +215,6 @@ impl Checkpointer {
         self.ask(|answer| Job::Install(snapshot, answer)).await
     }
 
-    /// The newest kept snapshot.
     pub(crate) fn current_snapshot(&self) -> io::Result<Option<Snapshot>> {
         snapshot_file::list(&*self.disk, &self.snapshots)?
             .into_iter()

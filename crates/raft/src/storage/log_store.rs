@@ -185,12 +185,10 @@ impl LogStore {
         self.memory().last
     }
 
-    /// The last purged ID.
     pub(crate) fn purged(&self) -> Option<LogId> {
         self.memory().purged
     }
 
-    /// The stored vote.
     pub(crate) fn vote(&self) -> Option<Vote> {
         self.memory().vote
     }

@@ -18,7 +18,6 @@ use crate::storage::checkpointer::Checkpointer;
 use crate::storage::failure::StorageFailure;
 use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
-/// openraft's state machine.
 pub(crate) struct Machine {
     pub(crate) applied: Arc<Applied>,
     pub(crate) checkpointer: Checkpointer,

@@ -60,12 +60,10 @@ pub(crate) struct Healed {
     pub(crate) torn_tail: bool,
     /// Snapshots that were found damaged.
     pub(crate) snapshots_set_aside: u64,
-    /// The checkpoint was rebuilt.
     pub(crate) rebuilt: bool,
 }
 
 impl Storage {
-    /// Opens and checks the folder's log and state.
     pub(crate) async fn open(folder: Arc<Folder>, identity: &Identity) -> Result<Self, Stop> {
         let cluster_id = identity.cluster_id.clone();
         let open = move || open_storage(&folder, cluster_id, Arc::new(SledStores), Wal::open);
@@ -84,7 +82,6 @@ impl Storage {
         }
     }
 
-    /// Whether neither a vote nor an entry was ever stored.
     pub(crate) fn is_pristine(&self) -> bool {
         self.log.is_pristine()
     }

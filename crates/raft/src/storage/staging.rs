@@ -66,12 +66,10 @@ impl Staging {
         self.lost.note(kept)
     }
 
-    /// How long the file has become, in bytes.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.end
     }
 
-    /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -12,7 +12,6 @@ pub(crate) struct Synced {
 }
 
 impl Synced {
-    /// As the opened log was found.
     pub(crate) fn new(vote: Option<Vote>, last: Option<LogId>) -> Self {
         Self {
             inner: Mutex::new((vote, last)),

@@ -11,7 +11,6 @@ use crate::levels::LevelRange;
 use crate::records::position_of;
 use crate::replica::Replica;
 
-/// The command, if the level can be raised.
 pub(super) fn due(context: &NodeContext, replica: &Replica) -> Option<Command> {
     let core = replica.applied.read();
     let to = core.state.level().next();

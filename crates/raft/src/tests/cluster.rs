@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::harness::{Cluster, create, deadline, free_addr, name, next, start, stopped, wait};
-use crate::{Peer, Phase, ProposeError, Role};
+use super::harness::{Cluster, create, deadline, free_addr, name, next, stopped, wait};
+use crate::{Peer, Phase, ProposeError};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_proposes_and_all_agree() {
@@ -87,51 +87,6 @@ async fn a_lost_checkpoint_is_rebuilt_to_the_same_digest() {
     let count = |state: &State| state.sequences("", None, 100).len();
     assert_eq!(ours.state(count), 20);
     cluster.stop_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wiped_folders_are_refused_and_found_no_second_cluster() {
-    let mut cluster = Cluster::new(3).await;
-    cluster.ready().await;
-    for at in [1, 2] {
-        cluster.stop(at).await;
-        let folder = cluster.spots[at].folder.clone();
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-    for at in [1, 2] {
-        cluster.start(at).await.unwrap();
-    }
-    for at in [1, 2] {
-        let stop = stopped(cluster.raft(at)).await;
-        assert_eq!(
-            (stop.exit(), stop.code()),
-            (9, "wiped-voter"),
-            "{}",
-            stop.message
-        );
-    }
-    cluster.stop_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_of_another_cluster_is_refused() {
-    let mut cluster = Cluster::new(3).await;
-    let mut stranger = Cluster::new(3).await;
-    cluster.ready().await;
-    stranger.ready().await;
-    cluster.stop(2).await;
-    stranger.stop(2).await;
-    cluster.spots[2].folder = stranger.spots[2].folder.clone();
-    cluster.start(2).await.unwrap();
-    let stop = stopped(cluster.raft(2)).await;
-    assert_eq!(
-        (stop.exit(), stop.code()),
-        (9, "foreign-folder"),
-        "{}",
-        stop.message
-    );
-    cluster.stop_all().await;
-    stranger.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -222,54 +177,6 @@ async fn a_voter_that_welcomed_a_start_outweighs_a_stranger_when_it_is_silent_la
     let silent = timeout(Duration::from_secs(20), asked_again).await;
     silent.expect("the voter is asked again").unwrap();
     runs_in_spite_of(stranger, cluster).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_joins_and_the_leader_is_removed() {
-    let mut cluster = Cluster::new(3).await;
-    cluster.create_orders(0).await;
-    let addr = free_addr();
-    let folder = cluster.dir.path().join("n4");
-    let joiner = start("n4", &folder, &addr, &cluster.peers).await.unwrap();
-    let added = cluster
-        .raft(1)
-        .member_add("n4".into(), addr, None, deadline())
-        .await
-        .unwrap();
-    assert_eq!(added.role, Role::Learner);
-    wait("the learner has started", || async {
-        *joiner.started().borrow()
-    })
-    .await;
-    let promote = || async {
-        cluster
-            .raft(0)
-            .member_promote("n4".into(), deadline())
-            .await
-            .is_ok()
-    };
-    wait("the learner is promoted", promote).await;
-    let leader = cluster.leader().expect("there is a leader");
-    let gone = cluster.spots[leader].name.clone();
-    let caller = (leader + 1) % 3;
-    cluster
-        .raft(caller)
-        .member_remove(gone, deadline())
-        .await
-        .unwrap();
-    let stop = stopped(cluster.raft(leader)).await;
-    assert_eq!(
-        (stop.exit(), stop.code()),
-        (9, "node-removed"),
-        "{}",
-        stop.message
-    );
-    assert!(next(&joiner, "orders").await.is_some());
-    cluster.stop(leader).await;
-    let again = cluster.start(leader).await.unwrap_err();
-    assert_eq!((again.exit(), again.code()), (9, "node-removed"));
-    joiner.stop().await;
-    cluster.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

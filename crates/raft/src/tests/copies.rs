@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::harness::{Cluster, deadline, free_addr, next, start, stopped, wait};
 use crate::{Peer, Phase, Raft, Role};
@@ -65,13 +65,6 @@ async fn outgrown(cluster: &Cluster, at: usize) -> PathBuf {
     kept
 }
 
-/// Starts a second node of a name, from a folder of its own.
-async fn twin(cluster: &Cluster, at: usize, folder: &Path) -> Raft {
-    let name = &cluster.spots[at].name;
-    let started = start(name, folder, &free_addr(), &cluster.peers).await;
-    started.unwrap()
-}
-
 async fn assert_stale(raft: &Raft) {
     let stop = stopped(raft).await;
     assert_eq!(
@@ -89,51 +82,6 @@ async fn assert_refused_for_good(cluster: &mut Cluster, at: usize) {
     cluster.stop(at).await;
     let again = cluster.start(at).await.unwrap_err();
     assert_eq!((again.exit(), again.code()), (9, "stale-folder"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_of_a_stopped_node_is_refused_and_the_machine_comes_back_as_a_new_node() {
-    let (mut cluster, victim) = worked().await;
-    cluster.stop(victim).await;
-    let kept = kept(&cluster, victim);
-    cluster.start(victim).await.unwrap();
-    cluster.ready().await;
-    work(cluster.raft(victim)).await;
-    put_back(&mut cluster, victim, &kept).await;
-    assert_refused_for_good(&mut cluster, victim).await;
-
-    let name = cluster.spots[victim].name.clone();
-    let helper = (victim + 1) % 3;
-    let removed = cluster
-        .raft(helper)
-        .member_remove(name.clone(), deadline())
-        .await;
-    removed.unwrap();
-    std::fs::remove_dir_all(&cluster.spots[victim].folder).unwrap();
-    cluster.start(victim).await.unwrap();
-    let addr = cluster.spots[victim].addr.clone();
-    wait("it is added again", || async {
-        let added = cluster
-            .raft(helper)
-            .member_add(name.clone(), addr.clone(), None, deadline());
-        added.await.is_ok()
-    })
-    .await;
-    cluster.ready().await;
-    assert!(next(cluster.raft(victim), "orders").await.is_some());
-    cluster.stop_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_of_a_running_node_is_refused_also_by_one_peer_alone() {
-    let (mut cluster, victim) = worked().await;
-    let kept = outgrown(&cluster, victim).await;
-    // The other follower never exchanged an entry with the victim: it knows by the tables.
-    let leader = cluster.leader().expect("there is a leader");
-    put_back(&mut cluster, victim, &kept).await;
-    cluster.stop(leader).await;
-    assert_refused_for_good(&mut cluster, victim).await;
-    cluster.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -259,63 +207,5 @@ async fn a_node_that_is_alone_may_have_empty_peers_in_its_configuration() {
     cluster.start(0).await.unwrap();
     cluster.ready().await;
     second.stop().await;
-    cluster.stop_all().await;
-}
-
-/// How many of these nodes are left once they have found each other out. A start on a busy disk takes
-/// its time, and a node that waits for its disk is not over.
-async fn that_are_left(nodes: &[&Raft]) -> usize {
-    let until = deadline();
-    let is_over = |raft: &&&Raft| matches!(*raft.phase().borrow(), Phase::Stopped(_));
-    while Instant::now() < until && nodes.iter().filter(is_over).count() + 1 < nodes.len() {
-        sleep(Duration::from_millis(20)).await;
-    }
-    for node in nodes.iter().filter(is_over) {
-        assert_stale(node).await;
-    }
-    nodes.len() - nodes.iter().filter(is_over).count()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_copies_of_one_folder_at_most_one_serves() {
-    let (mut cluster, victim) = worked().await;
-    cluster.stop(victim).await;
-    let twin_folder = kept(&cluster, victim);
-    let twin = twin(&cluster, victim, &twin_folder).await;
-    cluster.start(victim).await.unwrap();
-    let both = [cluster.raft(victim), &twin];
-    let left = that_are_left(&both).await;
-    let phases = both.map(|raft| raft.phase().borrow().clone());
-    assert!(left <= 1, "{phases:?}");
-    twin.stop().await;
-    let other = (victim + 1) % 3;
-    assert!(next(cluster.raft(other), "orders").await.is_some());
-    cluster.stop_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_beside_the_running_node_never_serves_with_it() {
-    let (mut cluster, victim) = worked().await;
-    let twin_folder = outgrown(&cluster, victim).await;
-    let twin = twin(&cluster, victim, &twin_folder).await;
-    assert_stale(&twin).await;
-    twin.stop().await;
-    // The true one was never disturbed.
-    assert!(next(cluster.raft(victim), "orders").await.is_some());
-    assert!(cluster.raft(victim).phase().borrow().is_running());
-    cluster.stop_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_start_all_at_once_from_their_own_folders_are_welcome() {
-    let (mut cluster, _) = worked().await;
-    for round in 0..4 {
-        cluster.stop_all().await;
-        for at in 0..3 {
-            cluster.start((at + round) % 3).await.unwrap();
-        }
-        cluster.ready().await;
-        work(cluster.raft(round % 3)).await;
-    }
     cluster.stop_all().await;
 }

@@ -18,7 +18,6 @@ use seqd_wal::Wal;
 use crate::peers::table::{Start, Table};
 use crate::storage::opening::open_storage;
 use crate::types;
-use seqd_offline::{Verdict, verify_folder};
 use seqd_store::checkpoint::SledStores;
 use seqd_store::folder::Folder;
 use seqd_store::records::{self, EntryPayload, LogEntry, PeersRecord};
@@ -250,19 +249,4 @@ fn a_folder_of_version_1_without_its_checkpoint_is_rebuilt_to_the_same_state() {
     fs::remove_dir_all(root.join("state-1")).unwrap();
     fs::remove_file(root.join("CURRENT")).unwrap();
     assert_opens(&root, true);
-}
-
-#[test]
-fn every_byte_of_a_folder_of_version_1_verifies() {
-    let (_dir, root) = folder_of_version_1();
-    let mut bad = Vec::new();
-    let mut checks = 0;
-    verify_folder(&root, &mut |check| {
-        checks += 1;
-        if check.verdict == Verdict::Bad {
-            bad.push(check.clone());
-        }
-    })
-    .unwrap();
-    assert!(bad.is_empty() && checks > 5, "{checks} checks: {bad:#?}");
 }

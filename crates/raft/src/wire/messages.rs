@@ -21,7 +21,6 @@ use crate::peers::table::{Row, Shown, Start};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 pub(crate) use seqd_store::records::Founder;
 
-/// Who sends a message to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     pub(crate) cluster_id: String,
@@ -46,7 +45,6 @@ macro_rules! messages {
             const VERSION: u8 = 1;
         })+
 
-        /// All kinds that are given.
         #[cfg(test)]
         const KINDS: &[u8] = &[$($kind),+];
     };
@@ -162,7 +160,6 @@ pub(crate) struct Forward {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ForwardReply(pub(crate) Result<Vec<Frame>, ForwardRefusal>);
 
-/// Why the leader did not answer a forwarded group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ForwardRefusal {
     /// It does not lead; nothing was done.
@@ -239,7 +236,6 @@ pub(crate) struct Ping {
     pub(crate) acknowledged: Vec<Row>,
     /// Whether its disk hangs: it must not lead.
     pub(crate) disk_hangs: bool,
-    /// The levels that its program speaks.
     pub(crate) levels: LevelRange,
 }
 
@@ -253,7 +249,6 @@ pub(crate) struct Hello {
     pub(crate) peers: BTreeMap<String, String>,
     /// The client address, for the membership.
     pub(crate) http: String,
-    /// The levels that the sender's program speaks.
     pub(crate) levels: LevelRange,
     pub(crate) identity: Option<HelloIdentity>,
 }
@@ -275,7 +270,6 @@ pub(crate) struct HelloReply {
     pub(crate) name: String,
     pub(crate) peers: BTreeMap<String, String>,
     pub(crate) http: String,
-    /// The levels that the answering node's program speaks.
     pub(crate) levels: LevelRange,
     pub(crate) standing: Standing,
     /// Whether the answering node votes, as far as it knows.
@@ -304,7 +298,6 @@ pub(crate) enum Standing {
 /// What the answering node knows about the sender of the hello.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Verdict {
-    /// Nothing against it.
     Welcome,
     /// Its identity is of another cluster.
     Foreign,

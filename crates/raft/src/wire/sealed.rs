@@ -15,7 +15,6 @@ use seqd_state::codec::Versioned;
 use super::messages::Envelope;
 use crate::records;
 
-/// A message in its envelope.
 pub(crate) struct Sealed<M> {
     pub(crate) envelope: Envelope,
     pub(crate) message: M,
@@ -72,7 +71,6 @@ pub(crate) fn unseal(bytes: &[u8]) -> io::Result<(Envelope, &[u8])> {
     Ok((records::decode(envelope)?, message))
 }
 
-/// The message that the bytes hold.
 pub(crate) fn decode<M: Versioned>(bytes: &[u8]) -> io::Result<M> {
     records::decode(bytes)
 }

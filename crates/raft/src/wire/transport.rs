@@ -15,7 +15,6 @@ use futures_util::stream::BoxStream;
 /// entry, and an entry at most 8 MiB.
 pub(crate) const MESSAGE_BYTES: usize = 16 << 20;
 
-/// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// Nobody listens there: the process is not running. Nothing was sent.
@@ -50,7 +49,6 @@ pub(crate) struct Rejection {
     pub(crate) detail: String,
 }
 
-/// The kinds of rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionCode {
     /// It is not a message.
@@ -117,17 +115,14 @@ impl Rejection {
 /// Which connections a call uses: a snapshot or a full log must not delay a heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Link {
-    /// Everything else.
     Calls,
     /// Heartbeats, votes and pings.
     Heartbeats,
-    /// Snapshots.
     Snapshots,
 }
 
 /// What is sent in one call.
 pub(crate) enum Payload {
-    /// A message.
     Bytes(Bytes),
     /// A message and a file behind it.
     Stream(BoxStream<'static, io::Result<Vec<u8>>>),

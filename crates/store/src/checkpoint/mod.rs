@@ -39,7 +39,6 @@ pub use generation::{Opened, create_empty, create_generation, open};
 pub use record::Format;
 pub use sled_store::{SledStores, folder_bytes};
 
-/// A row of the state: key and value.
 pub type Row = (Vec<u8>, Vec<u8>);
 
 /// A changed row: its key, and its new value or none if the row is gone.
@@ -199,7 +198,6 @@ pub fn check_row(key: &[u8], value: &[u8]) -> io::Result<()> {
 /// Counts rows and sums their hashes: the one way in which rows are compared with a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many rows were seen.
     pub rows: u64,
     /// The wrapping sum of their hashes.
     pub digest: u128,

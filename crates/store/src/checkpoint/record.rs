@@ -13,7 +13,6 @@ use crate::faults::newer;
 /// Whose rows these are. Written when the folder is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
-    /// The cluster.
     pub(super) cluster_id: String,
     /// The number in the folder's name: a folder that was renamed by hand is not believed.
     pub(super) generation: u64,

@@ -26,9 +26,7 @@ use super::{
 
 /// First byte of the keys of the state's rows.
 const STATE: u8 = b's';
-/// Key of the [`Format`] record.
 const FORMAT_KEY: &[u8] = b"m/format";
-/// Key of the [`Checkpoint`] record.
 const APPLIED_KEY: &[u8] = b"m/applied";
 
 /// sled's page cache. Its real memory is a multiple of this; the state is in memory anyway, so the
@@ -81,7 +79,6 @@ impl Stores for SledStores {
     }
 }
 
-/// A checkpoint folder that sled has open.
 struct SledStore {
     /// Taken out when the store is dropped.
     db: Option<sled::Db>,

@@ -17,7 +17,6 @@ const FILE_NAME: &str = "witness";
 /// Index and CRC, little-endian.
 const NOTE_BYTES: usize = 12;
 
-/// The open file.
 pub(super) struct Witness {
     file: Arc<dyn DiskFile>,
 }

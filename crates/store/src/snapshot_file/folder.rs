@@ -44,7 +44,6 @@ impl Recovered {
 pub struct Bad {
     /// The index and term of its name.
     pub of: (u64, u64),
-    /// Where it is.
     pub path: PathBuf,
     pub why: String,
 }
