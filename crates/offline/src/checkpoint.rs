@@ -1,7 +1,7 @@
-//! A checkpoint, looked at in a copy of its folder: sled cannot open one without writing to it.
+//! A checkpoint, read in a copy of its folder: sled cannot open one without writing to it.
 //!
-//! The copy is opened as a start opens a checkpoint, with every row against the recorded digest.
-//! It lies in the system's folder for temporary files (`TMPDIR`) and goes when it was looked at.
+//! The copy is opened as a start opens a checkpoint: the digest of its rows is compared with the
+//! recorded one. It is made in the folder for temporary files (`TMPDIR`) and removed afterwards.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use seqd_disk::{Disk, FileReader, FileWriter, Kind, OsDisk, read_file};
 use seqd_state::StateLoader;
 
-use super::OfflineError;
-use super::inspect::DISK;
+use super::error::OfflineError;
+use super::files::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members};
 use seqd_store::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use seqd_store::faults::is_newer;
@@ -25,7 +25,7 @@ const MAX_CURRENT_BYTES: usize = 4096;
 /// One write of a copy.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How many rows there are; that they are records is what the digest of the state says.
+/// Counts rows; the digest of the state covers what they are.
 #[derive(Default)]
 struct Rows(u64);
 
@@ -36,33 +36,31 @@ impl TakeRows for Rows {
     }
 }
 
-/// Why there is nothing to say of a checkpoint.
+/// Why a checkpoint cannot be reported.
 #[derive(Debug)]
-pub(super) enum Unseen {
+pub(super) enum CheckpointError {
     /// It cannot be believed: a start would set it aside.
     Damaged(Problem),
-    /// It could not be copied, which says nothing of it.
+    /// It could not be copied; it may be whole.
     NotCopied { to: PathBuf, why: io::Error },
 }
 
-impl Unseen {
-    /// The same as an error of a tool.
-    pub(super) fn into_error(self) -> OfflineError {
-        match self {
-            Self::Damaged(Problem { file, detail }) => {
-                OfflineError::new("corrupt", format!("{file}: {detail}"))
+impl From<CheckpointError> for OfflineError {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Damaged(Problem { file, detail }) => {
+                Self::new("corrupt", format!("{file}: {detail}"))
             }
-            Self::NotCopied { to, why } => {
+            CheckpointError::NotCopied { to, why } => {
                 let what = format!("no copy of the checkpoint in {}: {why}", to.display());
-                OfflineError::new("failure", what)
-                    .with_hint("TMPDIR=DIR names a folder with room for it")
+                Self::new("failure", what).with_hint("TMPDIR=DIR names a folder with room for it")
             }
         }
     }
 }
 
 /// A checkpoint that a start would believe.
-pub(super) struct Seen<R> {
+pub(super) struct Verified<R> {
     folder: String,
     /// The last entry that is in it.
     pub(super) applied: Option<LogIdRecord>,
@@ -72,8 +70,11 @@ pub(super) struct Seen<R> {
 }
 
 /// The checkpoint that a start would find; none before the first.
-pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointReport>, Unseen> {
-    let seen = look_in::<Rows>(&std::env::temp_dir(), root, cluster_id)?;
+pub(super) fn describe(
+    root: &Path,
+    cluster_id: &str,
+) -> Result<Option<CheckpointReport>, CheckpointError> {
+    let seen = open_copy::<Rows>(&std::env::temp_dir(), root, cluster_id)?;
     Ok(seen.map(|seen| CheckpointReport {
         folder: seen.folder,
         applied: seen.applied.map(EntryId::from),
@@ -84,18 +85,21 @@ pub(super) fn look(root: &Path, cluster_id: &str) -> Result<Option<CheckpointRep
 }
 
 /// The same with the state that it holds.
-pub(super) fn load(root: &Path, cluster_id: &str) -> Result<Option<Seen<StateLoader>>, Unseen> {
-    look_in(&std::env::temp_dir(), root, cluster_id)
+pub(super) fn load(
+    root: &Path,
+    cluster_id: &str,
+) -> Result<Option<Verified<StateLoader>>, CheckpointError> {
+    open_copy(&std::env::temp_dir(), root, cluster_id)
 }
 
-/// What is in the checkpoint, looked at in a copy below `temporary`.
-pub(super) fn look_in<R: TakeRows>(
+/// The checkpoint, opened in a copy below `temporary`.
+pub(super) fn open_copy<R: TakeRows>(
     temporary: &Path,
     root: &Path,
     cluster_id: &str,
-) -> Result<Option<Seen<R>>, Unseen> {
+) -> Result<Option<Verified<R>>, CheckpointError> {
     let problem = |file: &str, detail: String| {
-        Unseen::Damaged(Problem {
+        CheckpointError::Damaged(Problem {
             file: file.to_owned(),
             detail,
         })
@@ -105,12 +109,12 @@ pub(super) fn look_in<R: TakeRows>(
         Ok(None) => return Err(problem(CURRENT, "it is missing".to_owned())),
         Err(e) => return Err(problem(CURRENT, e.to_string())),
     };
-    // Whether the line is right is for the opening to say, which reads it again.
+    // Whether the line is right is checked by the opening, which reads it again.
     let folder = line.split(' ').next().unwrap_or_default().to_owned();
     let is_name = folder.starts_with("state-") && !folder.contains(['/', '.']);
     let blamed = if is_name { folder.as_str() } else { CURRENT };
     let failed = |e: io::Error| problem(blamed, e.to_string());
-    let not_copied = |why: io::Error| Unseen::NotCopied {
+    let not_copied = |why: io::Error| CheckpointError::NotCopied {
         to: temporary.to_owned(),
         why,
     };
@@ -118,7 +122,7 @@ pub(super) fn look_in<R: TakeRows>(
         .prefix("seqd-look-")
         .tempdir_in(temporary)
         .map_err(not_copied)?;
-    let copied = Copied {
+    let copied = Copier {
         blamed,
         to: copy.path(),
     };
@@ -134,7 +138,7 @@ pub(super) fn look_in<R: TakeRows>(
     };
     let opened = checkpoint::open::<R>(&place, false).map_err(|e| match e {
         e if is_newer(&e) => failed(e),
-        // All else is said of the machine.
+        // All else is an error of the machine.
         e => not_copied(e),
     });
     match opened? {
@@ -146,7 +150,7 @@ pub(super) fn look_in<R: TakeRows>(
             drop(store);
             let (id, membership) =
                 restore_position(&applied.log_id, &applied.membership).map_err(failed)?;
-            Ok(Some(Seen {
+            Ok(Some(Verified {
                 folder,
                 applied: id,
                 membership,
@@ -159,29 +163,29 @@ pub(super) fn look_in<R: TakeRows>(
     }
 }
 
-/// A copy that is being made: what cannot be read is told of the folder, what cannot be written of
-/// the place of the copy. The copies can be written, also where the files cannot.
-struct Copied<'a> {
+/// A copy that is being made. What cannot be read is a problem of the folder, what cannot be written
+/// one of the place of the copy. The copies can be written, also where the files cannot.
+struct Copier<'a> {
     blamed: &'a str,
     to: &'a Path,
 }
 
-impl Copied<'_> {
-    fn unread(&self, error: io::Error) -> Unseen {
-        Unseen::Damaged(Problem {
+impl Copier<'_> {
+    fn unread(&self, error: io::Error) -> CheckpointError {
+        CheckpointError::Damaged(Problem {
             file: self.blamed.to_owned(),
             detail: error.to_string(),
         })
     }
 
-    fn unwritten(&self, why: io::Error) -> Unseen {
-        Unseen::NotCopied {
+    fn unwritten(&self, why: io::Error) -> CheckpointError {
+        CheckpointError::NotCopied {
             to: self.to.to_owned(),
             why,
         }
     }
 
-    fn tree(&self, from: &Path, to: &Path) -> Result<(), Unseen> {
+    fn tree(&self, from: &Path, to: &Path) -> Result<(), CheckpointError> {
         let made = OsDisk.create_dir_all(to);
         made.map_err(|e| self.unwritten(e))?;
         for name in DISK.list(from).map_err(|e| self.unread(e))? {
@@ -194,7 +198,7 @@ impl Copied<'_> {
         Ok(())
     }
 
-    fn file(&self, from: &Path, to: &Path) -> Result<(), Unseen> {
+    fn file(&self, from: &Path, to: &Path) -> Result<(), CheckpointError> {
         let source = DISK.open_read(from).and_then(FileReader::new);
         let mut source = source.map_err(|e| self.unread(e))?;
         let target = OsDisk.create(to).map(FileWriter::new);

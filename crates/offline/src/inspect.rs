@@ -1,58 +1,68 @@
-//! What lies in a stopped node's folder, file by file, as far as it can be read.
+//! The content of a stopped node's folder, file by file, as far as it can be read.
 
 use std::path::Path;
 
-use seqd_disk::{Disk, Kind, OsDisk, ReadOnly, read_file};
-use seqd_state::codec::{self, Versioned};
+use seqd_disk::{Disk, Kind};
 use seqd_wal::Inspection;
 
-use super::checkpoint::Unseen;
+use super::checkpoint::{self, CheckpointError};
+use super::error::OfflineError;
+use super::files::{DISK, NO_FORMAT, below, format_of, names, small_file};
+use super::lock::FolderLock;
 use super::reports::{
     EntryId, FolderReport, IdentityReport, LogReport, PeerReport, Problem, RefusedReport,
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
-use super::{FolderLock, OfflineError, checkpoint};
 use seqd_store::checkpoint::folder_bytes;
 use seqd_store::folder::{BootRecord, Identity, RefusedRecord};
 use seqd_store::records::PeersRecord;
 use seqd_store::records::{self, LogIdRecord, VoteRecord};
 use seqd_store::snapshot_file::{self, SnapshotFile};
 
-/// The most bytes of a small file.
-const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
-
-/// What a folder without a format is.
-pub(super) const NO_FORMAT: &str =
-    "it is missing: this is no data folder of seqd, or part of it was deleted";
-
-/// Everything here goes through this disk, which cannot write.
-pub(super) const DISK: ReadOnly<OsDisk> = ReadOnly(OsDisk);
-
-/// Looks at a folder and writes nothing to it.
+/// Reports what is in a folder and writes nothing to it.
 ///
 /// # Errors
-/// The folder is in use or is none; what cannot be read in it is told in the report.
+/// The folder is in use or is none; what cannot be read in it is in the report.
 pub fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let lock = FolderLock::to_look(root)?;
+    Ok(read(root, &lock).report)
+}
+
+/// A folder as far as it can be read.
+pub(super) struct Found {
+    pub(super) report: FolderReport,
+    pub(super) log: Option<Inspection>,
+    /// Why the checkpoint was not opened, although it may be whole.
+    pub(super) not_copied: Option<OfflineError>,
+}
+
+pub(super) fn read(root: &Path, lock: &FolderLock) -> Found {
     let mut report = FolderReport {
         path: root.to_owned(),
         unlocked: lock.why_not().map(str::to_owned),
         ..FolderReport::default()
     };
     report.small_files(root);
-    match seqd_wal::inspect(&DISK, &root.join("wal")) {
+    let log = match seqd_wal::inspect(&DISK, &root.join("wal")) {
         Ok(log) => {
-            report.leftovers = names_below(root, &log.leftovers);
+            report.leftovers = log.leftovers.iter().map(|path| below(root, path)).collect();
             report.log = log_report(root, &log, &mut report.problems);
+            Some(log)
         }
-        Err(error) => report.problem("wal", error),
-    }
+        Err(error) => {
+            report.problem("wal", error);
+            None
+        }
+    };
     report.snapshots(root);
-    report.checkpoint(root);
+    let not_copied = report.checkpoint(root);
     report.names(root);
     report.sizes = sizes(root);
-    drop(lock);
-    Ok(report)
+    Found {
+        report,
+        log,
+        not_copied,
+    }
 }
 
 impl FolderReport {
@@ -109,18 +119,22 @@ impl FolderReport {
             .sort_by_key(|one| std::cmp::Reverse((one.index, one.term)));
     }
 
-    fn checkpoint(&mut self, root: &Path) {
-        let Some(identity) = &self.identity else {
-            return;
-        };
-        match checkpoint::look(root, &identity.cluster_id) {
+    /// Returns why the checkpoint could not be copied, if that is so.
+    fn checkpoint(&mut self, root: &Path) -> Option<OfflineError> {
+        let identity = self.identity.as_ref()?;
+        match checkpoint::describe(root, &identity.cluster_id) {
             Ok(found) => self.checkpoint = found,
             // A node that has not applied anything yet has made none.
-            Err(Unseen::Damaged(problem))
+            Err(CheckpointError::Damaged(problem))
                 if problem.file == "CURRENT" && self.log.last.is_none() => {}
-            Err(Unseen::Damaged(problem)) => self.problems.push(problem),
-            Err(unseen) => self.problem("CURRENT", unseen.into_error()),
+            Err(CheckpointError::Damaged(problem)) => self.problems.push(problem),
+            Err(error @ CheckpointError::NotCopied { .. }) => {
+                let error = OfflineError::from(error);
+                self.problem("CURRENT", &error);
+                return Some(error);
+            }
         }
+        None
     }
 
     fn names(&mut self, root: &Path) {
@@ -161,22 +175,6 @@ impl From<Identity> for IdentityReport {
             ancestors: identity.ancestors,
         }
     }
-}
-
-/// The first line of `format`.
-pub(super) fn format_of(root: &Path) -> Result<Option<String>, String> {
-    let bytes = read_file(&DISK, &root.join("format"), MAX_SMALL_FILE_BYTES);
-    let bytes = bytes.map_err(|e| e.to_string())?;
-    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
-}
-
-/// A small file that ends in its checksum.
-pub(super) fn small_file<T: Versioned>(root: &Path, name: &str) -> Result<Option<T>, String> {
-    let bytes = read_file(&DISK, &root.join(name), MAX_SMALL_FILE_BYTES);
-    let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
-        return Ok(None);
-    };
-    codec::unseal(&bytes).map(Some).map_err(|e| e.to_string())
 }
 
 /// The log, with what in it cannot be decoded as a problem.
@@ -253,25 +251,6 @@ fn summary(file: String, found: &SnapshotFile) -> SnapshotSummary {
         bytes: found.len,
         digest: seqd_state::Digest(found.digest).to_string(),
     }
-}
-
-/// The names in a folder, in order; none if it is not there.
-pub(super) fn names(folder: &Path) -> Vec<String> {
-    let mut names = DISK.list(folder).unwrap_or_default();
-    names.sort_unstable();
-    names
-}
-
-/// A path as it is called below the data folder.
-pub(super) fn below(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .display()
-        .to_string()
-}
-
-fn names_below(root: &Path, paths: &[std::path::PathBuf]) -> Vec<String> {
-    paths.iter().map(|path| below(root, path)).collect()
 }
 
 /// Bytes on the disk: what folders take, not how long their files are.

@@ -5,134 +5,95 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqd_disk::{OsDisk, create_dir_durable};
 
-#[derive(Debug)]
-pub struct FolderLock {
-    /// Kept open: closing it would let go.
-    held: Option<File>,
-    why_not: Option<String>,
-}
+use super::error::OfflineError;
 
-#[derive(Debug, thiserror::Error)]
-pub enum LockError {
-    /// A node, or a tool that changes something, has it.
-    #[error("{} is in use by another process", path.display())]
-    InUse { path: PathBuf },
-    /// There is no such folder.
-    #[error("{} is not a folder", path.display())]
-    Missing { path: PathBuf },
-    /// The system refused.
-    #[error("cannot lock {}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+#[derive(Debug)]
+pub(super) struct FolderLock {
+    /// Closing the file releases the lock. Without a lock: why there is none.
+    held: Result<File, String>,
 }
 
 impl FolderLock {
-    /// For a tool that looks: no node can start meanwhile, other tools can look too. Where the
-    /// folder has no lock file, or its file system no locks, nothing is locked, and
-    /// [`FolderLock::why_not`] says so.
-    ///
-    /// # Errors
-    /// See [`LockError`].
-    pub fn to_look(root: &Path) -> Result<Self, LockError> {
+    /// For a tool that reads: no node can start meanwhile, other tools can read too. Where the folder
+    /// has no lock file, or its file system no locks, nothing is locked: [`FolderLock::why_not`].
+    pub(super) fn to_look(root: &Path) -> Result<Self, OfflineError> {
         Self::take(root, FlockOperation::NonBlockingLockShared)
     }
 
     /// For a tool that changes something: nobody else may use the folder.
-    ///
-    /// # Errors
-    /// See [`LockError`]; here a lock that cannot be taken is one.
-    pub fn to_change(root: &Path) -> Result<Self, LockError> {
+    pub(super) fn to_change(root: &Path) -> Result<Self, OfflineError> {
         let lock = Self::take(root, FlockOperation::NonBlockingLockExclusive)?;
-        match lock.why_not {
-            None => Ok(lock),
-            Some(why) => Err(LockError::Io {
-                path: root.to_owned(),
-                source: io::Error::other(why),
-            }),
+        match &lock.held {
+            Ok(_) => Ok(lock),
+            Err(why) => Err(failed(root, why)),
         }
     }
 
     /// For a tool that fills a folder: the folder and its lock file are made if they are not there.
-    ///
-    /// # Errors
-    /// As [`FolderLock::to_change`].
-    pub(super) fn to_fill(root: &Path) -> Result<Self, LockError> {
-        Self::make(root, OpenOptions::new().create(true).truncate(false))?;
+    pub(super) fn to_fill(root: &Path) -> Result<Self, OfflineError> {
+        make(root, OpenOptions::new().create(true).truncate(false))
+            .map_err(|error| failed(root, &error))?;
         Self::to_change(root)
     }
 
     /// For a tool that found no lock file when it looked: nothing if there is one by now, so that
     /// somebody has used the folder since.
-    ///
-    /// # Errors
-    /// As [`FolderLock::to_change`].
-    pub(super) fn of_unused(root: &Path) -> Result<Option<Self>, LockError> {
-        match Self::make(root, OpenOptions::new().create_new(true)) {
+    pub(super) fn of_unused(root: &Path) -> Result<Option<Self>, OfflineError> {
+        match make(root, OpenOptions::new().create_new(true)) {
             Ok(()) => Self::to_change(root).map(Some),
-            Err(LockError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
-                Ok(None)
-            }
-            Err(error) => Err(error),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(error) => Err(failed(root, &error)),
         }
     }
 
-    fn make(root: &Path, how: &mut OpenOptions) -> Result<(), LockError> {
-        let made = create_dir_durable(&OsDisk, root)
-            .and_then(|()| how.write(true).open(root.join("LOCK")));
-        made.map(drop).map_err(|source| LockError::Io {
-            path: root.to_owned(),
-            source,
-        })
-    }
-
-    fn take(root: &Path, operation: FlockOperation) -> Result<Self, LockError> {
-        let path = root.to_owned();
+    fn take(root: &Path, operation: FlockOperation) -> Result<Self, OfflineError> {
         if !root.is_dir() {
-            return Err(LockError::Missing { path });
+            let text = format!("{} is not a folder", root.display());
+            return Err(OfflineError::new("not-found", text));
         }
-        let unlocked = |why: String| Self {
-            held: None,
-            why_not: Some(why),
-        };
+        let unlocked = |why: String| Self { held: Err(why) };
         let file = match OpenOptions::new().read(true).open(root.join("LOCK")) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 return Ok(unlocked("it has no LOCK file".to_owned()));
             }
-            Err(source) => return Err(LockError::Io { path, source }),
+            Err(error) => return Err(failed(root, &error)),
         };
         match flock(&file, operation) {
-            Ok(()) => Ok(Self {
-                held: Some(file),
-                why_not: None,
-            }),
-            Err(Errno::WOULDBLOCK) => Err(LockError::InUse { path }),
+            Ok(()) => Ok(Self { held: Ok(file) }),
+            Err(Errno::WOULDBLOCK) => {
+                let text = format!("{} is in use by another process", root.display());
+                Err(OfflineError::new("folder-in-use", text).with_hint(
+                    "stop the node that uses it; a tool works on a stopped node's folder",
+                ))
+            }
             // A network file system may want a file that is open for writing, or have no locks.
             Err(errno @ (Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS)) => {
                 Ok(unlocked(format!("its file system does not lock: {errno}")))
             }
-            Err(errno) => Err(LockError::Io {
-                path,
-                source: errno.into(),
-            }),
+            Err(errno) => Err(failed(root, &errno)),
         }
     }
 
     /// Why nothing is locked; `None` while the lock is held.
-    #[must_use]
-    pub fn why_not(&self) -> Option<&str> {
-        self.why_not.as_deref()
+    pub(super) fn why_not(&self) -> Option<&str> {
+        self.held.as_ref().err().map(String::as_str)
     }
+}
 
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.held.is_some()
-    }
+fn make(root: &Path, how: &mut OpenOptions) -> io::Result<()> {
+    create_dir_durable(&OsDisk, root)?;
+    how.write(true).open(root.join("LOCK")).map(drop)
+}
+
+fn failed(root: &Path, why: &dyn std::fmt::Display) -> OfflineError {
+    OfflineError::new("failure", format!("cannot lock {}: {why}", root.display()))
 }
 
 #[cfg(test)]
@@ -147,11 +108,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let node = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path()).unwrap();
         let refused = FolderLock::to_look(dir.path()).unwrap_err();
-        assert!(matches!(refused, LockError::InUse { .. }), "{refused}");
+        assert_eq!(refused.code, "folder-in-use", "{refused}");
         node.unlock();
         let one = FolderLock::to_look(dir.path()).unwrap();
         let two = FolderLock::to_look(dir.path()).unwrap();
-        assert!(one.is_held() && two.is_held());
+        assert!(one.why_not().is_none() && two.why_not().is_none());
         let stop = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path())
             .err()
             .unwrap();
@@ -165,10 +126,10 @@ mod tests {
     fn looking_makes_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let lock = FolderLock::to_look(dir.path()).unwrap();
-        assert!(!lock.is_held() && lock.why_not().is_some());
+        assert!(lock.why_not().is_some());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         assert!(FolderLock::to_change(dir.path()).is_err());
         let missing = FolderLock::to_look(&dir.path().join("nowhere"));
-        assert!(matches!(missing, Err(LockError::Missing { .. })));
+        assert_eq!(missing.unwrap_err().code, "not-found");
     }
 }

@@ -19,9 +19,11 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk, create_dir_durable, read_file, replace_file};
 
-use super::inspect::DISK;
-use super::takeover::{Successor, Takeover, Wishes, from_io, from_stop, take_over};
-use super::{FolderLock, OfflineError, remains};
+use super::error::{OfflineError, from_io, from_stop};
+use super::files::DISK;
+use super::lock::FolderLock;
+use super::remains;
+use super::takeover::{Successor, Takeover, TakeoverOptions, take_over};
 use seqd_store::folder::{Folder, refused_code};
 use seqd_store::records::Member;
 use seqd_store::stop::Stop;
@@ -46,7 +48,7 @@ pub struct RecoveryOptions {
     /// Another peer address, `HOST:PORT`.
     pub peer: Option<String>,
     pub http: Option<String>,
-    pub wishes: Wishes,
+    pub takeover: TakeoverOptions,
 }
 
 /// What there is to do in a folder.
@@ -77,14 +79,14 @@ impl Recovery {
     /// Reads the folder and says what it would become; writes nothing in it and removes nothing.
     ///
     /// # Errors
-    /// Whatever is wrong with the folder or the wishes.
+    /// Whatever is wrong with the folder or the options.
     pub fn plan(options: RecoveryOptions) -> Result<Self, OfflineError> {
         let RecoveryOptions {
             data_dir: root,
             name,
             peer,
             http,
-            wishes,
+            takeover,
         } = options;
         if is_unfinished(&root)? {
             let lock = FolderLock::to_change(&root)?;
@@ -119,7 +121,7 @@ impl Recovery {
         };
         let name = name.unwrap_or_else(|| identity.name.clone());
         let member = Member { name, peer, http };
-        let (successor, takeover) = take_over(source, member, &wishes)?;
+        let (successor, takeover) = take_over(source, member, &takeover)?;
         Ok(Self::Planned(Box::new(Recovering {
             takeover,
             successor,

@@ -10,16 +10,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use seqd_disk::Kind;
-use seqd_state::State;
 use seqd_wal::Inspection;
 
-use super::checkpoint::{self, Unseen};
+use super::checkpoint::{self, CheckpointError};
+use super::error::{OfflineError, from_io};
+use super::replay::Replayed;
 use super::reports::Problem;
-use super::takeover::{Source, from_io};
-use super::{OfflineError, restore};
+use super::takeover::Source;
 use seqd_store::faults::is_of_the_machine;
 use seqd_store::folder::{Folder, Identity};
-use seqd_store::records::{self, EntryPayload, LogIdRecord, StoredMembershipRecord};
+use seqd_store::records::{self, LogIdRecord};
 use seqd_store::snapshot_file;
 
 /// The state as far as this folder knows it.
@@ -36,40 +36,39 @@ pub(super) fn read(folder: &Folder, identity: &Identity) -> Result<Source, Offli
         return Err(unusable(folder, lost));
     }
     let mut notes = Vec::new();
-    let mut source = newest_snapshot(folder, identity, &mut notes)?;
-    let behind = |source: &Option<Source>| source.as_ref().map_or(0, |s| s.position.index + 1);
-    let is_gap = log.next_index() > behind(&source) && log.first_index() > behind(&source);
+    let newest = newest_snapshot(folder, identity, &mut notes)?;
+    let mut replayed = newest.map_or_else(Replayed::default, |(_, replayed)| replayed);
+    let is_gap = log.next_index() > replayed.next() && log.first_index() > replayed.next();
     if is_gap {
-        source = Some(from_checkpoint(folder, identity, &log)?);
+        replayed = from_checkpoint(folder, identity, &log)?;
         notes.push(
             "the snapshots do not reach the log: the state begins with the checkpoint".to_owned(),
         );
     }
-    let first = behind(&source);
-    for index in first..log.next_index() {
-        apply(&mut source, &log, index).map_err(from_io(root))?;
+    let first = replayed.next();
+    while replayed.next() < log.next_index() {
+        replayed.apply_next(&log).map_err(from_io(root))?;
     }
-    let Some(mut source) = source else {
-        let text = format!("{}: it has neither a snapshot nor a log", root.display());
-        return Err(OfflineError::new("not-found", text));
-    };
+    let source = Source::new(root, replayed)?;
+    let end = source.position.index;
     // A log that goes on behind the checkpoint is no older one.
     if !is_gap {
-        notes.extend(check_complete(folder, identity, source.position.index)?);
+        notes.extend(check_complete(folder, identity, end)?);
     }
-    let proven = log
-        .committed
-        .as_ref()
+    let committed = log.committed.as_ref();
+    let committed = committed
         .map(|bytes| records::decode::<LogIdRecord>(bytes))
         .transpose()
-        .map_err(from_io(root))?
+        .map_err(from_io(root))?;
+    let proven = committed
         .map_or(0, |id| id.index)
         .max(first.saturating_sub(1));
-    source.unproven_entries = source.position.index.saturating_sub(proven);
-    source.path = root.to_owned();
-    source.ancestors.clone_from(&identity.ancestors);
-    source.notes = notes;
-    Ok(source)
+    Ok(Source {
+        unproven_entries: end.saturating_sub(proven),
+        ancestors: identity.ancestors.clone(),
+        notes,
+        ..source
+    })
 }
 
 /// Refuses remains that end before the checkpoint does: entries that were committed are not in them.
@@ -79,10 +78,10 @@ fn check_complete(
     identity: &Identity,
     end: u64,
 ) -> Result<Option<String>, OfflineError> {
-    let held = match checkpoint::look(folder.root(), &identity.cluster_id) {
+    let held = match checkpoint::describe(folder.root(), &identity.cluster_id) {
         Ok(found) => found.and_then(|found| found.applied),
-        Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
-        Err(Unseen::Damaged(Problem { file, detail })) => {
+        Err(error @ CheckpointError::NotCopied { .. }) => return Err(error.into()),
+        Err(CheckpointError::Damaged(Problem { file, detail })) => {
             return Ok(Some(format!(
                 "the checkpoint cannot be read ({file}: {detail}): if the log is older than the \
                  folder around it, nothing shows that"
@@ -109,7 +108,7 @@ fn from_checkpoint(
     folder: &Folder,
     identity: &Identity,
     log: &Inspection,
-) -> Result<Source, OfflineError> {
+) -> Result<Replayed, OfflineError> {
     let (root, begins) = (folder.root(), log.first_index());
     let gap = |checkpoint: &str| {
         let text = format!(
@@ -119,16 +118,16 @@ fn from_checkpoint(
         );
         unusable(folder, text)
     };
-    let seen = match checkpoint::load(root, &identity.cluster_id) {
-        Ok(seen) => seen,
-        Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
-        Err(Unseen::Damaged(Problem { file, detail })) => {
+    let found = match checkpoint::load(root, &identity.cluster_id) {
+        Ok(found) => found,
+        Err(error @ CheckpointError::NotCopied { .. }) => return Err(error.into()),
+        Err(CheckpointError::Damaged(Problem { file, detail })) => {
             return Err(gap(&format!("cannot be read ({file}: {detail})")));
         }
     };
-    let Some((seen, position)) = seen.and_then(|seen| {
-        let position = seen.applied?;
-        Some((seen, position))
+    let Some((found, position)) = found.and_then(|found| {
+        let position = found.applied?;
+        Some((found, position))
     }) else {
         return Err(gap("holds nothing"));
     };
@@ -139,14 +138,10 @@ fn from_checkpoint(
     if held >= log.next_index() {
         return Err(older(folder, held, log.next_index() - 1));
     }
-    Ok(Source {
-        path: root.to_owned(),
-        state: seen.rows.finish(),
-        position,
-        membership: seen.membership,
-        unproven_entries: 0,
-        ancestors: Vec::new(),
-        notes: Vec::new(),
+    Ok(Replayed {
+        state: found.rows.finish(),
+        position: Some(position),
+        membership: found.membership,
     })
 }
 
@@ -158,7 +153,7 @@ fn unusable(folder: &Folder, what: String) -> OfflineError {
         newest.ok().flatten()
     });
     let backup = match newest {
-        Some(newest) => newest.path.display().to_string(),
+        Some((path, _)) => path.display().to_string(),
         None => "a backup".to_owned(),
     };
     let hint = format!("recover from another node's folder, or restore {backup}");
@@ -171,7 +166,7 @@ fn newest_snapshot(
     folder: &Folder,
     identity: &Identity,
     notes: &mut Vec<String>,
-) -> Result<Option<Source>, OfflineError> {
+) -> Result<Option<(PathBuf, Replayed)>, OfflineError> {
     let (disk, snapshots) = (&**folder.disk(), folder.snapshots());
     let mut pass_over = |path: &Path, error: io::Error| {
         if is_of_the_machine(&error) {
@@ -200,43 +195,10 @@ fn newest_snapshot(
             pass_over(&file.path, io::Error::other(foreign))?;
             continue;
         }
-        match restore::read(disk, &file.path) {
-            Ok(source) => return Ok(Some(source)),
+        match Replayed::of_snapshot(disk, &file.path) {
+            Ok(replayed) => return Ok(Some((file.path, replayed))),
             Err(error) => pass_over(&file.path, error)?,
         }
     }
     Ok(None)
-}
-
-fn apply(source: &mut Option<Source>, log: &Inspection, index: u64) -> io::Result<()> {
-    let lost = || {
-        let text = format!("entry {index} is not in the log");
-        io::Error::new(io::ErrorKind::InvalidData, text)
-    };
-    let entry = records::decode_entry(&log.entry(index)?.ok_or_else(lost)?)?;
-    let id = entry.id;
-    let source = source.get_or_insert_with(|| Source {
-        path: PathBuf::new(),
-        state: State::new(),
-        position: id,
-        membership: StoredMembershipRecord::default(),
-        unproven_entries: 0,
-        ancestors: Vec::new(),
-        notes: Vec::new(),
-    });
-    match &entry.payload {
-        EntryPayload::Blank => {}
-        EntryPayload::Normal(entry) => {
-            let membership = source.membership.log_id.map(Into::into);
-            source.state.apply(entry, membership);
-        }
-        EntryPayload::Membership(membership) => {
-            source.membership = StoredMembershipRecord {
-                log_id: Some(id),
-                membership: membership.clone(),
-            };
-        }
-    }
-    source.position = id;
-    Ok(())
 }

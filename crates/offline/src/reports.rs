@@ -1,4 +1,4 @@
-//! What the tools say, as plain values that become JSON as they stand.
+//! What the tools report: plain values that are serialized to JSON as they are.
 
 use std::path::PathBuf;
 
@@ -188,6 +188,60 @@ pub struct Sizes {
     /// What was set aside, and the small files.
     pub other: u64,
     pub total: u64,
+}
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Ok,
+    /// It is worth knowing and nothing is wrong: the next start deals with it.
+    Note,
+    /// It is damaged, or does not fit the rest.
+    Bad,
+}
+
+impl Verdict {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// One file, or one thing that several files must agree on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub verdict: Verdict,
+    /// The file, below the data folder, or what was compared.
+    pub what: String,
+    pub detail: String,
+}
+
+impl Check {
+    /// It is as it should be.
+    pub fn ok(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::of(Verdict::Ok, what, detail)
+    }
+
+    pub fn note(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::of(Verdict::Note, what, detail)
+    }
+
+    pub fn bad(what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::of(Verdict::Bad, what, detail)
+    }
+
+    fn of(verdict: Verdict, what: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            what: what.into(),
+            detail: detail.into(),
+        }
+    }
 }
 
 /// The members of a membership, by ID.

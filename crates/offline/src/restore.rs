@@ -8,15 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, Kind, OsDisk};
-use seqd_state::StateLoader;
 
-use super::takeover::{Source, Successor, Takeover, Wishes, from_io, from_stop, take_over};
-use super::{FolderLock, OfflineError};
-use seqd_store::checkpoint::TakeRows;
+use super::error::{OfflineError, from_io, from_stop};
+use super::lock::FolderLock;
+use super::replay::Replayed;
+use super::takeover::{Source, Successor, Takeover, TakeoverOptions, take_over};
 use seqd_store::folder::{self, Folder};
 use seqd_store::records::Member;
-use seqd_store::records::restore_position;
-use seqd_store::snapshot_file::SnapshotReader;
 
 /// The word in the mark of a folder that a restore has not finished.
 const UNFINISHED: &str = "restore-unfinished";
@@ -29,7 +27,7 @@ pub struct RestoreOptions {
     pub data_dir: PathBuf,
     /// The only member of the new cluster.
     pub member: Member,
-    pub wishes: Wishes,
+    pub takeover: TakeoverOptions,
 }
 
 /// A restore that can be carried out.
@@ -43,17 +41,17 @@ impl Restore {
     /// Reads the whole snapshot and checks it; writes nothing.
     ///
     /// # Errors
-    /// Whatever is wrong with the file, the folder or the wishes.
+    /// Whatever is wrong with the file, the folder or the options.
     pub fn plan(options: RestoreOptions) -> Result<Self, OfflineError> {
         let RestoreOptions {
             file,
             data_dir,
             member,
-            wishes,
+            takeover,
         } = options;
         check_empty(&data_dir)?;
-        let source = read(&OsDisk, &file).map_err(from_io(&file))?;
-        let (successor, takeover) = take_over(source, member, &wishes)?;
+        let replayed = Replayed::of_snapshot(&OsDisk, &file).map_err(from_io(&file))?;
+        let (successor, takeover) = take_over(Source::new(&file, replayed)?, member, &takeover)?;
         Ok(Self {
             takeover,
             successor,
@@ -86,38 +84,6 @@ impl Restore {
         drop(lock);
         Ok(())
     }
-}
-
-/// Reads a snapshot in full.
-///
-/// # Errors
-/// What the disk says; [`io::ErrorKind::InvalidData`] if it is not what was written.
-pub(super) fn read(disk: &dyn Disk, file: &Path) -> io::Result<Source> {
-    let malformed = |what: &str| {
-        let text = format!("{}: {what}", file.display());
-        io::Error::new(io::ErrorKind::InvalidData, text)
-    };
-    let reader = SnapshotReader::open(disk, file)?;
-    let header = reader.header().clone();
-    let mut loader = StateLoader::default();
-    reader
-        .rows()
-        .visit(&mut |key, value| TakeRows::row(&mut loader, key, value))?;
-    let (position, membership) = restore_position(&header.log_id, &header.membership)?;
-    let position = position.ok_or_else(|| malformed("it names no entry"))?;
-    let state = loader.finish();
-    if state.settings().map(|settings| &settings.cluster_id) != Some(&header.cluster_id) {
-        return Err(malformed("its rows are not those of its cluster"));
-    }
-    Ok(Source {
-        path: file.to_owned(),
-        state,
-        position,
-        membership,
-        unproven_entries: 0,
-        ancestors: Vec::new(),
-        notes: Vec::new(),
-    })
 }
 
 /// Refuses a folder in which anything is, unless an unfinished restore left it.

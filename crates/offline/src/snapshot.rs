@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use seqd_state::{Census, Counts};
 use serde::Serialize;
 
-use super::OfflineError;
-use super::inspect::DISK;
+use super::error::OfflineError;
+use super::files::DISK;
 use super::reports::{MemberReport, members};
 use seqd_store::records::restore_position;
 use seqd_store::snapshot_file::SnapshotReader;

@@ -17,7 +17,8 @@ use seqd_state::{
 use seqd_wal::{Done, Wal, WalOptions};
 use serde::Serialize;
 
-use super::OfflineError;
+use super::error::OfflineError;
+use super::replay::Replayed;
 use seqd_store::checkpoint::{self, Checkpoint, Place, SledStores};
 use seqd_store::cluster_id;
 use seqd_store::folder::{Folder, Identity};
@@ -25,11 +26,10 @@ use seqd_store::records::{
     self, Founder, LogIdRecord, Member, MembershipRecord, StoredMembershipRecord, VoteRecord,
 };
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
-use seqd_store::stop::Stop;
 
-/// What the operator says.
+/// What the operator gives.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct TakeoverOptions {
     /// For each named sequence, the first value that may be granted.
     pub floors: Vec<(String, i64)>,
     /// How many values of every other sequence are passed over.
@@ -104,6 +104,30 @@ pub(super) struct Source {
     pub(super) notes: Vec<String>,
 }
 
+impl Source {
+    /// A snapshot's state, or a folder's; an error if it holds nothing.
+    pub(super) fn new(path: &Path, replayed: Replayed) -> Result<Self, OfflineError> {
+        let Replayed {
+            state,
+            position,
+            membership,
+        } = replayed;
+        let nothing = || {
+            let text = format!("{}: it has neither a snapshot nor a log", path.display());
+            OfflineError::new("not-found", text)
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            state,
+            position: position.ok_or_else(nothing)?,
+            membership,
+            unproven_entries: 0,
+            ancestors: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+}
+
 /// The new cluster, in memory.
 pub(super) struct Successor {
     state: State,
@@ -116,7 +140,7 @@ pub(super) struct Successor {
 pub(super) fn take_over(
     source: Source,
     member: Member,
-    wishes: &Wishes,
+    options: &TakeoverOptions,
 ) -> Result<(Successor, Takeover), OfflineError> {
     let Source {
         path,
@@ -136,20 +160,20 @@ pub(super) fn take_over(
         .filter_map(|id| cluster_id::time_of_id(id))
         .min();
     let wall_ms = state.last_wall_ms().0;
-    let cluster_id = cluster_id::cluster_id_at(WallMs(wishes.now_ms))
+    let cluster_id = cluster_id::cluster_id_at(WallMs(options.now_ms))
         .map_err(|stop| OfflineError::new("failure", stop.message))?;
     let restoration = Restoration {
         cluster_id: cluster_id.clone(),
         founder: member.name.clone(),
-        ancestors: if wishes.drill { Vec::new() } else { lineage },
-        floors: floors(&wishes.floors)?,
-        margin: wishes.margin,
+        ancestors: if options.drill { Vec::new() } else { lineage },
+        floors: floors(&options.floors)?,
+        margin: options.margin,
     };
     let (node, raised) = match state.restore(&restoration) {
         Ok(done) => done,
         Err(error) => return Err(refused(&state, error)),
     };
-    let age_ms = i64::try_from(wishes.now_ms)
+    let age_ms = i64::try_from(options.now_ms)
         .unwrap_or(i64::MAX)
         .saturating_sub_unsigned(wall_ms);
     let since = Since {
@@ -410,14 +434,4 @@ fn durable(start: impl FnOnce(Done)) -> io::Result<()> {
     }));
     wait.recv()
         .unwrap_or_else(|_| Err(io::Error::other("the log's writer thread has ended")))
-}
-
-/// A start's or a disk's refusal, as a tool says it.
-pub(super) fn from_stop(stop: Stop) -> OfflineError {
-    OfflineError::new(stop.code(), stop.message)
-}
-
-/// What the disk said while a folder was written.
-pub(super) fn from_io(path: &Path) -> impl Fn(io::Error) -> OfflineError + '_ {
-    move |error| OfflineError::io(path, &error)
 }

@@ -13,7 +13,7 @@ use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, Plan, SNAPSHOTS};
 
 use seqd_state::StateLoader;
 
-use super::checkpoint::Unseen;
+use super::checkpoint::CheckpointError;
 use super::*;
 use seqd_store::folder::Folder;
 
@@ -179,10 +179,13 @@ fn a_flipped_byte_in_sled_is_told_and_sled_not_written_to() {
 fn a_checkpoint_that_cannot_be_copied_is_not_called_damaged() {
     let fixture = Fixture::new();
     let nowhere = fixture.root().join("nowhere");
-    let seen = checkpoint::look_in::<StateLoader>(&nowhere, &fixture.root(), CLUSTER);
-    let unseen = seen.err().unwrap();
-    assert!(matches!(unseen, Unseen::NotCopied { .. }), "{unseen:?}");
-    let error = unseen.into_error();
+    let seen = checkpoint::open_copy::<StateLoader>(&nowhere, &fixture.root(), CLUSTER);
+    let error = seen.err().unwrap();
+    assert!(
+        matches!(error, CheckpointError::NotCopied { .. }),
+        "{error:?}"
+    );
+    let error = OfflineError::from(error);
     assert_eq!(error.code, "failure");
     assert!(error.hint.unwrap().contains("TMPDIR"));
 }

@@ -1,237 +1,172 @@
 //! Everything in a stopped node's folder, read in full and compared: every checksum, every record,
-//! and whether log, snapshots and checkpoint tell one story.
+//! and whether log, snapshots and checkpoint fit each other.
 //!
-//! The last check is the one that counts: the oldest kept snapshot and the log are applied again,
-//! by the same state machine as the node's, and must come to the digests of the newer snapshot and
-//! of the checkpoint.
+//! The last check is the strongest: the oldest kept snapshot and the log are applied again, by the
+//! state machine of the node, and must lead to the digests of the newer snapshot and of the
+//! checkpoint. No other check finds one that is whole in itself and not what the log leads to.
 
 use std::path::Path;
 
-use seqd_wal::Inspection;
-use serde::Serialize;
+use seqd_wal::{Inspection, WalError};
 
-use super::checkpoint::Unseen;
-use super::inspect::{DISK, NO_FORMAT, below, format_of, log_report, names, small_file};
-use super::replay;
-use super::reports::{CheckpointReport, EntryId, LogReport, Problem, Torn};
+use super::error::OfflineError;
+use super::files::{DISK, below, small_file};
+use super::inspect::{self, Found};
+use super::lock::FolderLock;
+use super::replay::Replayed;
+use super::reports::{Check, EntryId, FolderReport, Problem, Torn};
 use super::snapshot::{SnapshotReport, read_snapshot};
-use super::{FolderLock, OfflineError, checkpoint};
-use seqd_store::folder::{BootRecord, Identity, RefusedRecord};
-use seqd_store::records;
-use seqd_store::records::PeersRecord;
+use seqd_store::folder::FORMAT;
+use seqd_store::records::{self, PeersRecord};
 
-/// What a check came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Ok,
-    /// It is worth knowing and nothing is wrong: the next start deals with it.
-    Note,
-    /// It is damaged, or does not fit the rest.
-    Bad,
-}
-
-impl Verdict {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Bad => "bad",
-        }
-    }
-}
-
-/// One file, or one thing that several files must agree on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    pub verdict: Verdict,
-    /// The file, below the data folder, or what was compared.
-    pub what: String,
-    pub detail: String,
-}
-
-impl Check {
-    /// It is as it should be.
-    pub fn ok(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(Verdict::Ok, what, detail)
-    }
-
-    pub fn note(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(Verdict::Note, what, detail)
-    }
-
-    pub fn bad(what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self::of(Verdict::Bad, what, detail)
-    }
-
-    fn of(verdict: Verdict, what: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            verdict,
-            what: what.into(),
-            detail: detail.into(),
-        }
-    }
-}
-
-/// Checks a folder and writes nothing to it. `tell` hears of each check as it is done.
+/// Checks a folder and writes nothing to it. `tell` gets each check as it is done.
 ///
 /// # Errors
-/// The folder is in use or is none, or there is no room for the copy of the checkpoint. Damage is no
-/// error here: it is told as a [`Check`].
+/// The folder is in use or is none, or there is no room for the copy of the checkpoint. Damage is
+/// not an error here but a [`Check`].
 pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     let lock = FolderLock::to_look(root)?;
-    if let Some(why) = lock.why_not() {
-        tell(&Check::note(
-            "LOCK",
-            format!("looked at without a lock: {why}"),
-        ));
+    let Found {
+        report,
+        log,
+        not_copied,
+    } = inspect::read(root, &lock);
+    if let Some(error) = not_copied {
+        return Err(error);
     }
-    let mut checks = Checks { root, tell };
-    let identity = checks.small_files();
-    let log = checks.log(identity.as_ref());
-    let snapshots = checks.snapshots(identity.as_ref());
-    let checkpoint = checks.checkpoint(identity.as_ref(), log.as_ref())?;
-    if let Some((log, report)) = &log {
-        checks.cover(report, &snapshots, checkpoint.as_ref());
-        for check in replay::replay(log, &snapshots, checkpoint.as_ref()) {
-            checks.tell(&check);
-        }
+    let report = &report;
+    let mut checks = Checks { root, report, tell };
+    checks.small_files();
+    if let Some(log) = &log {
+        checks.log(log);
+    }
+    for file in &report.leftovers {
+        checks.note(file, "it was not finished; the next start removes it");
+    }
+    for file in &report.set_aside {
+        checks.note(file, "set aside by an earlier start, not used");
+    }
+    for Problem { file, detail } in &report.problems {
+        checks.bad(file, detail);
+    }
+    let snapshots = checks.snapshots();
+    checks.checkpoint();
+    if let Some(log) = &log {
+        checks.cover(&snapshots);
+        checks.state(log, &snapshots);
     }
     Ok(())
 }
 
 struct Checks<'a> {
     root: &'a Path,
+    report: &'a FolderReport,
     tell: &'a mut dyn FnMut(&Check),
 }
 
 impl Checks<'_> {
-    fn tell(&mut self, check: &Check) {
-        (self.tell)(check);
+    fn ok(&mut self, what: &str, detail: impl Into<String>) {
+        (self.tell)(&Check::ok(what, detail));
     }
 
-    fn small<T>(
-        &mut self,
-        name: &str,
-        read: Result<Option<T>, String>,
-        shown: impl FnOnce(&T) -> Check,
-    ) -> Option<T> {
-        match read {
-            Ok(Some(value)) => {
-                let check = shown(&value);
-                self.tell(&check);
-                Some(value)
-            }
-            Ok(None) => None,
-            Err(why) => {
-                self.tell(&Check::bad(name, why));
-                None
-            }
+    fn note(&mut self, what: &str, detail: impl Into<String>) {
+        (self.tell)(&Check::note(what, detail));
+    }
+
+    fn bad(&mut self, what: &str, detail: impl Into<String>) {
+        (self.tell)(&Check::bad(what, detail));
+    }
+
+    fn small_files(&mut self) {
+        let report = self.report;
+        if let Some(why) = &report.unlocked {
+            self.note("LOCK", format!("looked at without a lock: {why}"));
         }
-    }
-
-    fn small_files(&mut self) -> Option<Identity> {
-        let root = self.root;
-        let known = |format: &String| match format.as_str() {
-            seqd_store::folder::FORMAT => Check::ok("format", format),
-            other => {
-                let known = seqd_store::folder::FORMAT;
-                Check::bad(
+        match report.format.as_deref() {
+            Some(FORMAT) => self.ok("format", FORMAT),
+            Some(other) => {
+                self.bad(
                     "format",
-                    format!("it says {other:?}, known here is {known:?}"),
-                )
+                    format!("it says {other:?}, known here is {FORMAT:?}"),
+                );
             }
-        };
-        let format = format_of(root);
-        if let Ok(None) = format {
-            self.tell(&Check::bad("format", NO_FORMAT));
+            None => {}
         }
-        self.small("format", format, known);
-        let identity = self.small(
-            "identity",
-            small_file::<Identity>(root, "identity"),
-            |own| {
-                let (name, node, cluster) = (&own.name, own.node, &own.cluster_id);
-                Check::ok(
-                    "identity",
-                    format!("{name}, node {node} of cluster {cluster}"),
-                )
-            },
-        );
-        let boot = small_file::<BootRecord>(root, "boot");
-        self.small("boot", boot, |record| {
-            Check::ok("boot", format!("start number {}", record.boot))
-        });
-        let refused = small_file::<RefusedRecord>(root, "refused");
-        self.small("refused", refused, |record| {
-            let (code, message) = (&record.code, &record.message);
-            Check::note(
-                "refused",
-                format!("this folder is not started again: {code}: {message}"),
-            )
-        });
-        let peers = small_file::<PeersRecord>(root, "peers");
-        self.small("peers", peers, |record| {
+        if let Some(own) = &report.identity {
+            let (name, node, cluster) = (&own.name, own.node, &own.cluster_id);
+            self.ok(
+                "identity",
+                format!("{name}, node {node} of cluster {cluster}"),
+            );
+        }
+        if let Some(boot) = report.boot {
+            self.ok("boot", format!("start number {boot}"));
+        }
+        if let Some(refused) = &report.refused {
+            let (code, message) = (&refused.code, &refused.message);
+            let detail = format!("this folder is not started again: {code}: {message}");
+            self.note("refused", detail);
+        }
+        if let Ok(Some(record)) = small_file::<PeersRecord>(self.root, "peers") {
             let of = &record.cluster_id;
-            if identity.as_ref().is_some_and(|own| own.cluster_id != *of) {
-                return Check::note("peers", format!("of cluster {of}, not used"));
+            if report
+                .identity
+                .as_ref()
+                .is_some_and(|own| own.cluster_id != *of)
+            {
+                self.note("peers", format!("of cluster {of}, not used"));
+            } else {
+                let count = record.rows.len();
+                self.ok("peers", format!("what {count} other nodes had synced"));
             }
-            let count = record.rows.len();
-            Check::ok("peers", format!("what {count} other nodes had synced"))
-        });
-        identity
+        }
     }
 
-    fn log(&mut self, identity: Option<&Identity>) -> Option<(Inspection, LogReport)> {
-        let root = self.root;
-        let log = match seqd_wal::inspect(&DISK, &root.join("wal")) {
-            Ok(log) => log,
-            Err(error) => {
-                self.tell(&Check::bad("wal", error.to_string()));
-                return None;
-            }
-        };
-        let mut problems: Vec<Problem> = Vec::new();
-        let report = log_report(root, &log, &mut problems);
-        for segment in &report.segments {
+    fn log(&mut self, log: &Inspection) {
+        let report = self.report;
+        for segment in &report.log.segments {
             let entries = match (segment.first, segment.last) {
                 (Some(first), Some(last)) => format!("entries {first} to {last}"),
                 _ => "no entry of use".to_owned(),
             };
             let (batches, used) = (segment.batches, segment.used);
             let detail = format!("{batches} batches in {used} bytes, {entries}");
-            self.tell(&Check::ok(&segment.file, detail));
+            self.ok(&segment.file, detail);
         }
-        if let Some(torn) = &report.torn {
-            let Torn { offset, bytes, .. } = torn;
+        if let Some(Torn {
+            file,
+            offset,
+            bytes,
+        }) = &report.log.torn
+        {
             let detail = format!(
                 "a torn tail at byte {offset} ({bytes} bytes): a write that was interrupted and \
                  acknowledged to nobody; the next start cuts it off"
             );
-            self.tell(&Check::note(&torn.file, detail));
-        }
-        for leftover in &log.leftovers {
-            let detail = "it was not finished; the next start removes it";
-            self.tell(&Check::note(below(root, leftover), detail));
+            self.note(file, detail);
         }
         if let Some(damage) = &log.damage {
-            self.tell(&Check::bad(damaged_file(root, damage), damage.to_string()));
+            let file = match damage {
+                WalError::Corrupt { path, .. }
+                | WalError::NewerFormat { path, .. }
+                | WalError::Io { path, .. } => below(self.root, path),
+                WalError::Option { .. } => "wal".to_owned(),
+            };
+            self.bad(&file, damage.to_string());
         }
-        if let Some(own) = identity.filter(|_| log.segments.is_empty()) {
+        if let Some(own) = report.identity.as_ref().filter(|_| log.segments.is_empty()) {
             // The first segment is made before the identity is.
-            let detail = format!("no segment: the log of {} is lost", own.name);
-            self.tell(&Check::bad("wal", detail));
+            self.bad(
+                "wal",
+                format!("no segment: the log of {} is lost", own.name),
+            );
         }
-        for Problem { file, detail } in problems {
-            self.tell(&Check::bad(file, detail));
-        }
-        self.entries(&log, &report);
-        Some((log, report))
+        self.entries(log);
     }
 
     /// Every entry is one, is the one that its place says, and terms do not fall.
-    fn entries(&mut self, log: &Inspection, report: &LogReport) {
+    fn entries(&mut self, log: &Inspection) {
+        let report = &self.report.log;
         let (first, next) = (log.first_index(), log.next_index());
         let mut term = report.purged.map_or(0, |purged| purged.term);
         for index in first..next {
@@ -250,7 +185,7 @@ impl Checks<'_> {
                 }
                 Err(error) => error.to_string(),
             };
-            self.tell(&Check::bad("log", format!("entry {index}: {wrong}")));
+            self.bad("log", format!("entry {index}: {wrong}"));
             return;
         }
         let detail = match (report.first, report.last) {
@@ -263,110 +198,79 @@ impl Checks<'_> {
         match report.vote {
             Some(vote) if vote.term < term => {
                 let detail = format!("its vote is of term {}, an entry of {term}", vote.term);
-                self.tell(&Check::bad("log", detail));
+                self.bad("log", detail);
             }
             Some(vote) => {
                 let detail = format!(
                     "{detail}; vote for node {} in term {}",
                     vote.node, vote.term
                 );
-                self.tell(&Check::ok("log", detail));
+                self.ok("log", detail);
             }
-            None => self.tell(&Check::ok("log", format!("{detail}; no vote"))),
+            None => self.ok("log", format!("{detail}; no vote")),
         }
     }
 
-    /// The snapshots that can be believed, oldest first.
-    fn snapshots(&mut self, identity: Option<&Identity>) -> Vec<SnapshotReport> {
-        let folder = self.root.join("snap");
+    /// The sound snapshots of this cluster, oldest first.
+    fn snapshots(&mut self) -> Vec<SnapshotReport> {
+        let report = self.report;
+        let own = report.identity.as_ref().map(|own| &own.cluster_id);
         let mut sound = Vec::new();
-        for name in names(&folder) {
-            let file = format!("snap/{name}");
-            if name.ends_with(".tmp") {
-                let detail = "it was not finished; the next start removes it";
-                self.tell(&Check::note(file, detail));
-                continue;
-            }
-            if !name.ends_with(".snap") {
-                self.tell(&Check::note(
-                    file,
-                    "set aside by an earlier start, not used",
-                ));
-                continue;
-            }
-            let read = read_snapshot(&folder.join(&name), &mut |_| {});
-            let check = match read {
-                Err(error) => Check::bad(file, error.message),
-                Ok(found) if name != format!("{}-{}.snap", found.index, found.term) => {
+        for summary in report.snapshots.iter().rev() {
+            let file = &summary.file;
+            match read_snapshot(&self.root.join(file), &mut |_| {}) {
+                Err(error) => self.bad(file, error.message),
+                Ok(found) if *file != format!("snap/{}-{}.snap", found.index, found.term) => {
                     let (index, term) = (found.index, found.term);
-                    Check::bad(file, format!("it is of entry {index}, term {term}"))
+                    self.bad(file, format!("it is of entry {index}, term {term}"));
                 }
-                Ok(found) if identity.is_some_and(|own| own.cluster_id != found.cluster_id) => {
-                    Check::bad(file, format!("it is of cluster {}", found.cluster_id))
+                Ok(found) if own.is_some_and(|own| *own != found.cluster_id) => {
+                    self.bad(file, format!("it is of cluster {}", found.cluster_id));
                 }
                 Ok(found) => {
                     let (rows, bytes, digest) = (found.rows, found.bytes, &found.digest);
-                    let check = Check::ok(
+                    self.ok(
                         file,
                         format!("{rows} rows in {bytes} bytes, digest {digest}"),
                     );
                     sound.push(found);
-                    check
                 }
-            };
-            self.tell(&check);
+            }
         }
-        sound.sort_by_key(|found| (found.index, found.term));
         sound
     }
 
-    fn checkpoint(
-        &mut self,
-        identity: Option<&Identity>,
-        log: Option<&(Inspection, LogReport)>,
-    ) -> Result<Option<CheckpointReport>, OfflineError> {
-        let Some(identity) = identity else {
-            return Ok(None);
-        };
-        Ok(match checkpoint::look(self.root, &identity.cluster_id) {
-            Ok(None) => {
-                self.tell(&Check::ok(
-                    "CURRENT",
-                    "a checkpoint without anything applied yet",
-                ));
-                None
-            }
-            Ok(Some(found)) => {
+    fn checkpoint(&mut self) {
+        let report = self.report;
+        match &report.checkpoint {
+            Some(found) => {
                 let index = found.applied.map_or(0, |applied| applied.index);
                 let (rows, digest) = (found.rows, &found.digest);
                 let detail = format!(
                     "checkpoint at entry {index}: {rows} rows, digest {digest} (opened in a copy)"
                 );
-                self.tell(&Check::ok(&found.folder, detail));
-                Some(found)
+                self.ok(&found.folder, detail);
             }
-            Err(unseen @ Unseen::NotCopied { .. }) => return Err(unseen.into_error()),
-            Err(Unseen::Damaged(problem)) => {
-                let applied_nothing = log.is_some_and(|(_, log)| log.last.is_none());
-                let check = if problem.file == "CURRENT" && applied_nothing {
-                    Check::ok("CURRENT", "no checkpoint yet")
-                } else {
-                    Check::bad(problem.file, problem.detail)
-                };
-                self.tell(&check);
-                None
+            None if report.identity.is_some() && !self.has_problem_of_checkpoint() => {
+                self.ok("CURRENT", "no checkpoint yet");
             }
-        })
+            None => {}
+        }
+    }
+
+    fn has_problem_of_checkpoint(&self) -> bool {
+        let mut files = self.report.problems.iter().map(|problem| &problem.file);
+        files.any(|file| file == "CURRENT" || file.starts_with("state-"))
     }
 
     /// Nothing is missing between what the snapshots or the checkpoint hold and the log.
-    fn cover(
-        &mut self,
-        log: &LogReport,
-        snapshots: &[SnapshotReport],
-        checkpoint: Option<&CheckpointReport>,
-    ) {
-        let applied = checkpoint.and_then(|found| found.applied);
+    fn cover(&mut self, snapshots: &[SnapshotReport]) {
+        let log = &self.report.log;
+        let applied = self
+            .report
+            .checkpoint
+            .as_ref()
+            .and_then(|found| found.applied);
         let newest = snapshots.last().map(|found| EntryId {
             index: found.index,
             term: found.term,
@@ -381,7 +285,7 @@ impl Checks<'_> {
                 "the checkpoint holds entry {held}, log and snapshots end at {end}: the log was \
                  lost or is older"
             );
-            self.tell(&Check::bad("log and checkpoint", detail));
+            self.bad("log and checkpoint", detail);
         }
         if let Some(purged) = log.purged
             && Some(purged.index) > applied.max(newest).map(|id| id.index)
@@ -390,17 +294,90 @@ impl Checks<'_> {
                 "the log begins behind entry {}, and nothing holds what came before",
                 purged.index
             );
-            self.tell(&Check::bad("log and snapshots", detail));
+            self.bad("log and snapshots", detail);
+        }
+    }
+
+    /// Applies the log again and compares the digest wherever one was recorded.
+    fn state(&mut self, log: &Inspection, snapshots: &[SnapshotReport]) {
+        let checkpoint = self.report.checkpoint.as_ref().and_then(|found| {
+            let index = found.applied?.index;
+            Some((index, found.digest.as_str(), found.folder.clone()))
+        });
+        let mut recorded: Vec<(u64, &str, String)> = (snapshots.iter())
+            .map(|found| {
+                let name = format!("snap/{}-{}.snap", found.index, found.term);
+                (found.index, found.digest.as_str(), name)
+            })
+            .chain(checkpoint)
+            .collect();
+        recorded.sort_by_key(|(index, ..)| *index);
+        if recorded.is_empty() {
+            return self.note("state", "nothing recorded a digest to compare with");
+        }
+        let mut replayed = match begin(log, snapshots) {
+            Ok(Some(replayed)) => replayed,
+            Ok(None) => {
+                let what = "the log does not reach back to a snapshot: the digests stand alone";
+                return self.note("state", what);
+            }
+            Err(why) => return self.bad("state", why.to_string()),
+        };
+        let from = replayed.next();
+        for (index, digest, what) in recorded {
+            while replayed.next() <= index {
+                let next = replayed.next();
+                if !(log.first_index()..log.next_index()).contains(&next) {
+                    let what =
+                        format!("the log ends before entry {next}, the rest is not compared");
+                    return self.note("state", what);
+                }
+                if let Err(error) = replayed.apply_next(log) {
+                    return self.bad("state", format!("entry {next}: {error}"));
+                }
+            }
+            let found = replayed.state.digest().to_string();
+            let applied = replayed.next() - from;
+            if replayed.next() > index + 1 {
+                self.note(
+                    "state",
+                    format!("{what} is older than what was applied from"),
+                );
+            } else if found == digest {
+                let same =
+                    format!("{applied} entries applied again up to {index}: the digest of {what}");
+                self.ok("state", same);
+            } else {
+                let other =
+                    format!("at entry {index} {what} has digest {digest}, applied is {found}");
+                self.bad("state", other);
+            }
         }
     }
 }
 
-fn damaged_file(root: &Path, damage: &seqd_wal::WalError) -> String {
-    use seqd_wal::WalError;
-    match damage {
-        WalError::Corrupt { path, .. }
-        | WalError::NewerFormat { path, .. }
-        | WalError::Io { path, .. } => below(root, path),
-        WalError::Option { .. } => "wal".to_owned(),
+/// Where applying begins: the newest snapshot that the log's entries did not lead to (a leader sent
+/// it), else the first entry of all, else the oldest snapshot that the log reaches back to.
+fn begin(log: &Inspection, snapshots: &[SnapshotReport]) -> std::io::Result<Option<Replayed>> {
+    let is_whole = log.purged.is_none() && log.first_index() == 0 && log.next_index() > 0;
+    let reached = |found: &&SnapshotReport| log.first_index() <= found.index + 1;
+    let begin = match snapshots.iter().rfind(|found| !continues(log, found)) {
+        None if is_whole => return Ok(Some(Replayed::default())),
+        None => snapshots.iter().find(reached).or(snapshots.last()),
+        sent => sent,
+    };
+    begin
+        .map(|found| Replayed::of_snapshot(&DISK, &found.file))
+        .transpose()
+}
+
+/// Whether the log's entries are those that led to the snapshot. A snapshot that a leader sent voids
+/// what came before it, and a crash may have come before that was purged.
+fn continues(log: &Inspection, found: &SnapshotReport) -> bool {
+    if found.index < log.first_index() {
+        return true;
     }
+    let entry = log.entry(found.index).ok().flatten();
+    let entry = entry.and_then(|bytes| records::decode_entry(&bytes).ok());
+    entry.is_some_and(|entry| entry.id.term == found.term)
 }

@@ -42,14 +42,10 @@ pub enum SnapshotError {
     Propose(#[from] ProposeError),
     /// As many are being downloaded as may be.
     #[error("{limit} snapshots are being downloaded from this node, which is the most")]
-    Busy {
-        limit: usize,
-    },
+    Busy { limit: usize },
     /// The disk did not take it.
     #[error("the snapshot could not be written: {detail}")]
-    Disk {
-        detail: String,
-    },
+    Disk { detail: String },
 }
 
 pub struct Export {

@@ -74,19 +74,13 @@ impl Phase {
 pub enum ProposeError {
     /// Certainly not done: no leader, or the leader has no quorum.
     #[error("{detail}")]
-    NoQuorum {
-        detail: String,
-    },
+    NoQuorum { detail: String },
     /// It was proposed, and its fate is not known.
     #[error("{detail}")]
-    OutcomeUnknown {
-        detail: String,
-    },
+    OutcomeUnknown { detail: String },
     /// Certainly not done: a queue is full.
     #[error("too many proposals are waiting ({limit})")]
-    Overloaded {
-        limit: usize,
-    },
+    Overloaded { limit: usize },
     /// Certainly not done: this node is stopping.
     #[error("this node is stopping")]
     Stopping,
@@ -114,32 +108,21 @@ impl ProposeError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum MemberError {
     #[error("no member is named {name}; members: {known}")]
-    NotFound {
-        name: String,
-        known: String,
-    },
+    NotFound { name: String, known: String },
     /// The name or the address is taken.
     #[error("{detail}")]
-    AlreadyExists {
-        detail: String,
-    },
+    AlreadyExists { detail: String },
     /// The change would leave the cluster without a quorum.
     #[error("{detail}")]
-    Unsafe {
-        detail: String,
-    },
+    Unsafe { detail: String },
     #[error("another change of membership is being carried out")]
     InProgress,
     #[error("{detail}")]
-    LearnerLagging {
-        detail: String,
-    },
+    LearnerLagging { detail: String },
     /// The change does not fit: a new node that is not an empty one of that name, a leader that
     /// has no vote, one member too many.
     #[error("{detail}")]
-    Unfit {
-        detail: String,
-    },
+    Unfit { detail: String },
     /// As for any proposal.
     #[error(transparent)]
     Propose(#[from] ProposeError),

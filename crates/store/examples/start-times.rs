@@ -213,7 +213,8 @@ fn build(records: u64, data_dir: &Path) -> Result<(), Failed> {
     for term in [1, 2] {
         snapshot_file::take(&*store, &place.disk, &snapshots, CLUSTER, term, &mut || {
             Ok(())
-        })?;
+        })?
+        .finish()?;
     }
     Ok(store.close()?)
 }

@@ -34,7 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqd_disk::{Disk, DiskFile};
+use seqd_disk::Disk;
 use seqd_state::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
@@ -155,14 +155,16 @@ impl SnapshotFile {
     }
 }
 
-/// Takes a snapshot of a checkpoint store, at the index and with the digest of its own record.
+/// Writes the rows of a checkpoint store into a snapshot, at the index and with the digest of the
+/// store's own record. The caller closes it: [`SnapshotWriter::finish`] gives it its final name,
+/// [`SnapshotWriter::finish_unnamed`] none.
 ///
 /// The caller sees to it that no checkpoint is written meanwhile; `term` is that of the record's
 /// log ID, which is bytes here. `meanwhile` is called between any two rows: it must be brief.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] before the first checkpoint, [`io::ErrorKind::InvalidData`] if
-/// the store's rows are not those of its record: nothing gets a final name then.
+/// the store's rows are not those of its record.
 pub fn take(
     store: &dyn StateStore,
     disk: &Arc<dyn Disk>,
@@ -170,40 +172,10 @@ pub fn take(
     cluster_id: &str,
     term: u64,
     meanwhile: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<SnapshotFile> {
-    let (header, digest) = header(store, cluster_id, term)?;
-    let mut writer = SnapshotWriter::create(disk, dir, header)?;
-    fill(&mut writer, store, digest, meanwhile)?;
-    writer.finish()
-}
-
-/// As [`take`], but the file never gets a final name and has none at all when this returns: it is
-/// there as long as it is open. It is not synced.
-pub fn take_unnamed(
-    store: &dyn StateStore,
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    cluster_id: &str,
-    term: u64,
-    meanwhile: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<(Arc<dyn DiskFile>, SnapshotFile)> {
-    let (header, digest) = header(store, cluster_id, term)?;
-    let mut writer = SnapshotWriter::create_unnamed(disk, dir, header)?;
-    fill(&mut writer, store, digest, meanwhile)?;
-    writer.finish_unnamed()
-}
-
-/// The header of a snapshot of what the store holds, and the digest of its rows.
-fn header(
-    store: &dyn StateStore,
-    cluster_id: &str,
-    term: u64,
-) -> io::Result<(SnapshotHeader, u128)> {
+) -> io::Result<SnapshotWriter> {
     let applied = store.applied().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "there is no checkpoint to take a snapshot of",
-        )
+        let why = "there is no checkpoint to take a snapshot of";
+        io::Error::new(io::ErrorKind::InvalidInput, why)
     })?;
     let header = SnapshotHeader {
         cluster_id: cluster_id.to_owned(),
@@ -212,20 +184,13 @@ fn header(
         log_id: applied.log_id,
         membership: applied.membership,
     };
-    Ok((header, applied.digest))
-}
-
-fn fill(
-    writer: &mut SnapshotWriter,
-    store: &dyn StateStore,
-    digest: u128,
-    meanwhile: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<()> {
+    let mut writer = SnapshotWriter::create(disk, dir, header)?;
     store.stream(&mut |key, value| {
         meanwhile()?;
         writer.row(key, value)
     })?;
-    writer.tally().expect(digest)
+    writer.tally().expect(applied.digest)?;
+    Ok(writer)
 }
 
 fn file_name(index: u64, term: u64) -> String {

@@ -17,8 +17,8 @@ pub(super) const OLD: &str = "before-01CLUSTER";
 /// What the operator of these recoveries agreed to.
 pub(super) const SAID: &str = "becomes a new cluster";
 
-fn wishes(margin: Option<u64>) -> Wishes {
-    Wishes {
+fn options(margin: Option<u64>) -> TakeoverOptions {
+    TakeoverOptions {
         floors: Vec::new(),
         margin,
         drill: false,
@@ -32,7 +32,7 @@ pub(super) fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, Off
         name: None,
         peer: None,
         http: None,
-        wishes: wishes(margin),
+        takeover: options(margin),
     })
 }
 
@@ -159,16 +159,16 @@ fn a_planned_recovery_writes_nothing_and_counts_the_whole_log() {
 #[test]
 fn a_rehearsal_names_no_ancestor() {
     let fixture = Fixture::new();
-    let drill = Wishes {
+    let drill = TakeoverOptions {
         drill: true,
-        ..wishes(Some(0))
+        ..options(Some(0))
     };
     let recovery = Recovery::plan(RecoveryOptions {
         data_dir: fixture.root(),
         name: Some("drill1".to_owned()),
         peer: None,
         http: None,
-        wishes: drill,
+        takeover: drill,
     });
     let Recovery::Planned(recovering) = recovery.unwrap() else {
         panic!("nothing was begun");
@@ -272,7 +272,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     let file = snapshots.map(|entry| entry.path()).max().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let data_dir = dir.path().join("new");
-    let options = |data_dir: &Path| RestoreOptions {
+    let of = |data_dir: &Path| RestoreOptions {
         file: file.clone(),
         data_dir: data_dir.to_owned(),
         member: Member {
@@ -280,9 +280,9 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
             peer: "n9:7401".to_owned(),
             http: "http://n9:7400".to_owned(),
         },
-        wishes: wishes(Some(0)),
+        takeover: options(Some(0)),
     };
-    let restore = || Restore::plan(options(&data_dir));
+    let restore = || Restore::plan(of(&data_dir));
     let plan = restore().unwrap();
     assert!(!data_dir.exists());
     plan.carry_out().unwrap();
@@ -303,11 +303,8 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
 
     // Somebody else was quicker: what he made stays as it is.
     let data_dir = dir.path().join("quick");
-    let plan = Restore::plan(options(&data_dir)).unwrap();
-    Restore::plan(options(&data_dir))
-        .unwrap()
-        .carry_out()
-        .unwrap();
+    let plan = Restore::plan(of(&data_dir)).unwrap();
+    Restore::plan(of(&data_dir)).unwrap().carry_out().unwrap();
     let made = files(&data_dir);
     assert_eq!(plan.carry_out().unwrap_err().code, "already-exists");
     assert!(files(&data_dir) == made);

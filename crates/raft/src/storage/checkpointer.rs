@@ -32,7 +32,7 @@ use crate::storage::staging::Staging;
 use crate::types::{LogId, SnapshotMeta};
 use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
 use seqd_store::first_error::FirstError;
-use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile};
+use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotWriter};
 
 pub(crate) use scrubber::Scrubber;
 
@@ -76,16 +76,6 @@ pub(crate) fn every_50_ms() -> Pace {
         is_time
     })
 }
-
-/// How a snapshot is taken of a store: with a call between any two rows.
-type Take<T> = fn(
-    &dyn StateStore,
-    &Arc<dyn Disk>,
-    &Path,
-    &str,
-    u64,
-    &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<T>;
 
 enum Job {
     Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
@@ -340,7 +330,7 @@ impl CheckpointWorker {
     /// Builds a snapshot of the store; also says the index of the older kept one.
     pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
-        let file = self.while_staging(snapshot_file::take)?;
+        let file = self.take()?.finish()?;
         let disk = &*self.place.disk;
         snapshot_file::keep_two(disk, &self.snapshots)?;
         let floor = older_kept(disk, &self.snapshots)?;
@@ -371,15 +361,15 @@ impl CheckpointWorker {
         }
         // Rows take less in a snapshot than in the store.
         snapshot_file::check_room(&self.snapshots, self.store.disk_bytes())?;
-        self.while_staging(snapshot_file::take_unnamed)
+        self.take()?.finish_unnamed()
     }
 
     /// Streams the store into a file, then writes to the store what was applied meanwhile.
-    fn while_staging<T>(&mut self, take: Take<T>) -> io::Result<T> {
+    fn take(&mut self) -> io::Result<SnapshotWriter> {
         let term = self.written.map_or(0, |id| **id.committed_leader_id());
         let mut staging = Staging::new(&self.place.disk, &self.snapshots, self.written);
         let (applied, pace) = (&self.applied, &mut self.pace);
-        let taken = take(
+        let taken = snapshot_file::take(
             &*self.store,
             &self.place.disk,
             &self.snapshots,

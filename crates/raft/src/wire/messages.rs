@@ -303,13 +303,19 @@ pub(crate) enum Verdict {
     Foreign,
     /// A later start of its folder, or a twin of this one, was seen, or it shows less than it has
     /// acknowledged.
-    Stale { why: String },
+    Stale {
+        why: String,
+    },
     /// It was removed from the cluster.
     Removed,
     /// Its cluster was restored into this one, whose ID this is.
-    Superseded { by: String },
+    Superseded {
+        by: String,
+    },
     /// Its program does not speak the cluster's level.
-    LeftBehind { level: Level },
+    LeftBehind {
+        level: Level,
+    },
 }
 
 /// The founder's first phase: take this identity, sync it, answer.

@@ -9,7 +9,8 @@ use clap::Args;
 use seqd_client::api::address::{HTTP_PORT, base_url, is_host_port};
 use seqd_client::api::{exit, validate_name};
 use seqd_offline::{
-    Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover, Wishes,
+    Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
+    TakeoverOptions,
 };
 
 use crate::display;
@@ -35,7 +36,7 @@ pub(crate) struct RestoreArgs {
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
-    wishes: TakeoverArgs,
+    takeover: TakeoverArgs,
 }
 
 /// The folder of a node that is left over.
@@ -54,7 +55,7 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
-    wishes: TakeoverArgs,
+    takeover: TakeoverArgs,
 }
 
 /// How far the sequences may have come since, and whether this is a rehearsal.
@@ -73,9 +74,9 @@ struct TakeoverArgs {
 }
 
 impl TakeoverArgs {
-    fn wishes(self) -> Wishes {
+    fn options(self) -> TakeoverOptions {
         let now_ms = jiff::Timestamp::now().as_millisecond();
-        Wishes {
+        TakeoverOptions {
             floors: self.floors,
             margin: self.margin,
             drill: self.drill,
@@ -99,7 +100,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         name,
         peer,
         http,
-        wishes,
+        takeover,
     } = args;
     let host = check(Some(&name), Some(&peer))?;
     let http = http.unwrap_or_else(|| base_url(format_args!("{host}:{HTTP_PORT}")));
@@ -107,7 +108,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         file: file.clone(),
         data_dir: data_dir.clone(),
         member: Member { name, peer, http },
-        wishes: wishes.wishes(),
+        takeover: takeover.options(),
     })
     .map_err(Failure::from)?;
     let takeover = restore.takeover().clone();
@@ -132,16 +133,16 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         name,
         peer,
         http,
-        wishes,
+        takeover,
     } = args;
     check(name.as_deref(), peer.as_deref())?;
-    let says_how_far = !wishes.floors.is_empty() || wishes.margin.is_some();
+    let says_how_far = !takeover.floors.is_empty() || takeover.margin.is_some();
     let recovery = Recovery::plan(RecoveryOptions {
         data_dir: data_dir.clone(),
         name,
         peer,
         http,
-        wishes: wishes.wishes(),
+        takeover: takeover.options(),
     })
     .map_err(Failure::from)?;
     let recovering = match recovery {

@@ -409,6 +409,10 @@ fn a_damaged_or_foreign_transfer_is_refused_and_leaves_nothing() {
     assert!(transfer(&bytes, CLUSTER).is_ok());
 }
 
+fn taken(store: &dyn StateStore, dir: &Path) -> io::Result<SnapshotFile> {
+    take(store, &os(), dir, CLUSTER, 3, &mut || Ok(()))?.finish()
+}
+
 #[test]
 fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     let (dir, data) = (temp(), temp());
@@ -431,13 +435,13 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
         stores: Arc::new(FileStores),
     })
     .unwrap();
-    let before = take(&*store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
+    let before = taken(&*store, dir.path()).unwrap_err();
     assert_eq!(before.kind(), io::ErrorKind::InvalidInput);
     let puts = rows
         .iter()
         .map(|(key, value)| (key.clone(), Some(value.clone())));
     store.write(puts.collect(), &applied).unwrap();
-    let file = take(&*store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap();
+    let file = taken(&*store, dir.path()).unwrap();
     assert_eq!((file.index, file.term), (44, 3));
 
     let read = SnapshotReader::open(&OsDisk, &file.path).unwrap().rows();
@@ -468,7 +472,7 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     };
     store.write(Vec::new(), &wrong).unwrap();
     fs::remove_file(&file.path).unwrap();
-    let error = take(&*store, &os(), dir.path(), CLUSTER, 3, &mut || Ok(())).unwrap_err();
+    let error = taken(&*store, dir.path()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert_eq!(names(dir.path()), [""; 0]);
 }

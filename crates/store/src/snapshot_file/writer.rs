@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use seqd_disk::{Disk, DiskFile, FileWriter};
 use seqd_state::codec;
@@ -12,10 +11,6 @@ use super::{
     BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
 };
 use crate::checkpoint::{Tally, check_row};
-
-/// Tells the files of one process apart that get no name; what a kill leaves of them is removed at
-/// the next start.
-static UNNAMED: AtomicU64 = AtomicU64::new(0);
 
 /// After so many bytes the file is synced on the way: the sync at its end must not take seconds,
 /// and the log's own syncs must not wait behind so much that is written back.
@@ -91,26 +86,6 @@ impl SnapshotWriter {
         header: SnapshotHeader,
     ) -> io::Result<SnapshotWriter> {
         let path = dir.join(file_name(header.index, header.term) + ".tmp");
-        Self::create_at(disk, dir, path, header)
-    }
-
-    /// Begins a snapshot that gets no name: see [`SnapshotWriter::finish_unnamed`].
-    pub fn create_unnamed(
-        disk: &Arc<dyn Disk>,
-        dir: &Path,
-        header: SnapshotHeader,
-    ) -> io::Result<SnapshotWriter> {
-        let number = UNNAMED.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!("unnamed-{number}.tmp"));
-        Self::create_at(disk, dir, path, header)
-    }
-
-    fn create_at(
-        disk: &Arc<dyn Disk>,
-        dir: &Path,
-        path: PathBuf,
-        header: SnapshotHeader,
-    ) -> io::Result<SnapshotWriter> {
         let bytes = codec::encode(&header).map_err(too_large)?;
         if disk.kind(&path)?.is_some() {
             // An attempt that failed, and could not remove what it had written.

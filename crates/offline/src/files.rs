@@ -1,0 +1,46 @@
+//! The files of a data folder, read through a disk that cannot write.
+
+use std::path::Path;
+
+use seqd_disk::{Disk, OsDisk, ReadOnly, read_file};
+use seqd_state::codec::{self, Versioned};
+
+/// The most bytes of a small file.
+const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
+
+/// What a folder without a format is.
+pub(super) const NO_FORMAT: &str =
+    "it is missing: this is no data folder of seqd, or part of it was deleted";
+
+pub(super) const DISK: ReadOnly<OsDisk> = ReadOnly(OsDisk);
+
+/// The first line of `format`.
+pub(super) fn format_of(root: &Path) -> Result<Option<String>, String> {
+    let bytes = read_file(&DISK, &root.join("format"), MAX_SMALL_FILE_BYTES);
+    let bytes = bytes.map_err(|e| e.to_string())?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
+}
+
+/// A small file that ends in its checksum.
+pub(super) fn small_file<T: Versioned>(root: &Path, name: &str) -> Result<Option<T>, String> {
+    let bytes = read_file(&DISK, &root.join(name), MAX_SMALL_FILE_BYTES);
+    let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
+        return Ok(None);
+    };
+    codec::unseal(&bytes).map(Some).map_err(|e| e.to_string())
+}
+
+/// The names in a folder, in order; none if it is not there.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let mut names = DISK.list(folder).unwrap_or_default();
+    names.sort_unstable();
+    names
+}
+
+/// A path as it is called below the data folder.
+pub(super) fn below(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root)
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
