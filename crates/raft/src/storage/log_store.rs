@@ -7,7 +7,6 @@
 //! A purge that openraft asks for is carried out only up to the older of the two kept snapshots,
 //! so that a newest snapshot that turns bad can still be replaced by the older one and the log.
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
@@ -21,17 +20,11 @@ use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
 use crate::records::{self, LogIdRecord, Restore, ToRecord, VoteRecord};
+use crate::storage::entry_cache::EntryCache;
 use crate::storage::failure::StorageFailure;
 use crate::storage::synced::Synced;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 use seqd_store::snapshot_file::InstalledMark;
-
-/// Decoded entries kept in memory: enough that a follower that lags by seconds is served from
-/// here, little enough not to matter on a small machine.
-const CACHED_ENTRIES: usize = 16_384;
-
-/// Bytes of encoded entries that the cache stands for, at most.
-const CACHED_BYTES: usize = 32 << 20;
 
 /// Bytes of entries read for one replication message, at most (one entry is always read).
 const READ_BYTES: usize = 4 << 20;
@@ -59,62 +52,7 @@ struct Memory {
     committed: Option<LogId>,
     purged: Option<LogId>,
     last: Option<LogId>,
-    recent: VecDeque<(Entry, usize)>,
-    recent_bytes: usize,
-}
-
-impl Memory {
-    fn push(&mut self, entry: Entry, bytes: usize) {
-        self.last = Some(entry.log_id());
-        self.recent_bytes += bytes;
-        self.recent.push_back((entry, bytes));
-        while self.recent.len() > CACHED_ENTRIES || self.recent_bytes > CACHED_BYTES {
-            self.pop_front();
-        }
-    }
-
-    fn pop_front(&mut self) {
-        if let Some((_, bytes)) = self.recent.pop_front() {
-            self.recent_bytes -= bytes;
-        }
-    }
-
-    fn first_recent(&self) -> Option<u64> {
-        self.recent.front().map(|(entry, _)| entry.index())
-    }
-
-    fn truncate_after(&mut self, last: Option<LogId>) {
-        let keep = last.as_ref().map(LogId::index);
-        while self
-            .recent
-            .back()
-            .is_some_and(|(entry, _)| Some(entry.index()) > keep)
-        {
-            if let Some((_, bytes)) = self.recent.pop_back() {
-                self.recent_bytes -= bytes;
-            }
-        }
-        self.last = last;
-    }
-
-    /// Entries from `start` to before `end` and their bytes, as far as they are in memory without
-    /// a gap: nothing if what is in memory begins behind `start`.
-    fn slice(&self, start: u64, end: u64, max_bytes: usize) -> (Vec<Entry>, usize) {
-        let skip = match self.first_recent() {
-            Some(first) if first <= start => usize::try_from(start - first).unwrap_or(usize::MAX),
-            _ => return (Vec::new(), 0),
-        };
-        let mut bytes = 0;
-        let mut found = Vec::new();
-        for (entry, size) in self.recent.iter().skip(skip) {
-            if entry.index() >= end || (bytes + size > max_bytes && !found.is_empty()) {
-                break;
-            }
-            bytes += size;
-            found.push(entry.clone());
-        }
-        (found, bytes)
-    }
+    recent: EntryCache,
 }
 
 impl LogStore {
@@ -220,7 +158,7 @@ impl LogStore {
         while next < end && (found.is_empty() || left > 0) {
             let (first_recent, (cached, bytes)) = {
                 let memory = self.memory();
-                (memory.first_recent(), memory.slice(next, end, left))
+                (memory.recent.first(), memory.recent.slice(next, end, left))
             };
             left = left.saturating_sub(bytes);
             let before = found.len();
@@ -336,7 +274,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                     ));
                     return (self.shared.failure).keep("an entry could not be written", gap);
                 }
-                memory.push(entry, bytes.len());
+                memory.last = Some(entry.log_id());
+                memory.recent.push(entry, bytes.len());
                 batch.push(Record { index, bytes });
             }
             memory.last
@@ -356,7 +295,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         if self.last().map(|id| id.index()) <= last_log_id.map(|id| id.index()) {
             return Ok(());
         }
-        self.memory().truncate_after(last_log_id);
+        {
+            let mut memory = self.memory();
+            memory
+                .recent
+                .truncate_after(last_log_id.map(|id| id.index()));
+            memory.last = last_log_id;
+        }
         let index = last_log_id.map(|id| id.index());
         durable(|done| self.wal.truncate_after(index, done)).await?;
         self.shared.synced.cut(last_log_id);
@@ -385,12 +330,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             {
                 return Ok(());
             }
-            while memory
-                .first_recent()
-                .is_some_and(|first| first <= upto.index())
-            {
-                memory.pop_front();
-            }
+            memory.recent.drop_upto(upto.index());
             memory.purged = Some(upto);
             memory.last = memory.last.max(Some(upto));
             upto
@@ -413,6 +353,7 @@ mod tests {
     use seqd_wal::WalOptions;
 
     use super::*;
+    use crate::storage::entry_cache::ENTRIES;
     use crate::types;
 
     fn store(dir: &std::path::Path) -> LogStore {
@@ -430,26 +371,15 @@ mod tests {
     async fn a_read_across_the_front_of_the_cache_has_no_gap() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = store(dir.path());
-        let all = CACHED_ENTRIES as u64 + 5_000;
+        let all = ENTRIES as u64 + 5_000;
         append(&mut log, 0..all).await.unwrap();
-        let front = log.memory().first_recent().unwrap();
+        let front = log.memory().recent.first().unwrap();
         assert!(front > 0, "the cache has moved on");
         for start in [0, front - 700, front - 1, front] {
             let read = log.try_get_log_entries(start..all).await.unwrap();
             let indexes: Vec<u64> = read.iter().map(Entry::index).collect();
             assert_eq!(indexes, (start..all).collect::<Vec<u64>>());
         }
-    }
-
-    #[tokio::test]
-    async fn what_begins_in_front_of_the_cache_is_not_served_from_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = store(dir.path());
-        append(&mut log, 0..10).await.unwrap();
-        let mut memory = log.memory();
-        memory.pop_front();
-        assert!(memory.slice(0, 10, usize::MAX).0.is_empty());
-        assert_eq!(memory.slice(1, 10, usize::MAX).0.len(), 9);
     }
 
     #[tokio::test]

@@ -3,13 +3,15 @@
 //! The log and the snapshots are the truth; the checkpoint spares a start their replay.
 //!
 //! - the folder as a whole: [`opening`]
-//! - the log: [`log_store`], and how much of it is on the disk, [`synced`]
+//! - the log: [`log_store`], the last of it in memory, [`entry_cache`], and how much of it is on the
+//!   disk, [`synced`]
 //! - the state: [`applied`] in memory, openraft's [`machine`] over it, [`checkpointer`] beneath it,
 //!   [`staging`] while a snapshot is read
 //! - the cause of a failure, of which openraft hands on the text alone: [`failure`]
 
 pub(crate) mod applied;
 pub(crate) mod checkpointer;
+mod entry_cache;
 pub(crate) mod failure;
 pub(crate) mod log_store;
 pub(crate) mod machine;

@@ -8,17 +8,17 @@
 //! a second, and what is refused need not be the file's fault.
 
 use std::io;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{CheckpointWorker, Checkpointer, Job};
+use super::Checkpointer;
+use super::worker::Job;
 use crate::blocking;
 use crate::storage::applied::SnapshotHandle;
-use seqd_store::snapshot_file::{self, Bad, SnapshotFile};
+use seqd_store::snapshot_file::{self, SnapshotFile};
 
 /// Time between two reads. It also bounds how often it is logged that a snapshot cannot be sent.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -78,32 +78,6 @@ impl Checkpointer {
     /// How many snapshots were found bad and replaced since the start.
     pub(crate) fn set_aside(&self) -> u64 {
         self.set_aside.load(Ordering::Relaxed)
-    }
-}
-
-impl CheckpointWorker {
-    /// Sets a bad snapshot aside and takes another. The only one keeps its name until there is one
-    /// that can be sent, for openraft ends when it asks for a snapshot and there is none; of the same
-    /// entry the other takes its place.
-    ///
-    /// openraft does not hear of the other: it goes by the older position, and purges less.
-    pub(super) fn replace(&mut self, bad: &Bad) -> io::Result<()> {
-        let bad = slice::from_ref(bad);
-        let kept = snapshot_file::list(&*self.place.disk, &self.snapshots)?;
-        let is_only = kept.iter().all(|file| file.path == bad[0].path);
-        if !is_only {
-            snapshot_file::set_aside(&*self.place.disk, &self.snapshots, bad)?;
-        }
-        let (file, _) = self.build()?;
-        if !is_only {
-            return Ok(());
-        }
-        if file.path != bad[0].path {
-            return snapshot_file::set_aside(&*self.place.disk, &self.snapshots, bad);
-        }
-        let Bad { path, why, .. } = &bad[0];
-        tracing::warn!(path = %path.display(), %why, "a snapshot was damaged and was replaced");
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use futures_util::FutureExt;
 use openraft::entry::RaftEntry;
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
-use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_disk::{DiskFile, OsDisk, Tap, Tapped};
 use seqd_state::State;
 use seqd_state::idgen::WallMs;
 use seqd_state::{
@@ -16,12 +16,14 @@ use seqd_state::{
 use tempfile::TempDir;
 
 use super::*;
+use crate::storage::applied::Applied;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::tests::harness::create;
 use crate::types::{self, Answer, Entry, Proposal, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
-use seqd_store::checkpoint::{self, RowSource, VisitRow};
+use seqd_store::checkpoint::{self, Change, Checkpoint, Place, RowSource, StateStore, VisitRow};
+use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::InstalledMark;
 
 /// Sequences in one large entry: with their descriptions more than half of what is written at once.

@@ -1,0 +1,310 @@
+//! What the checkpoint thread does: checkpoints, and the jobs that it is given.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use seqd_disk::{Disk, DiskFile, FileReader};
+use seqd_wal::Wal;
+use tokio::sync::oneshot;
+
+use crate::records::restore_position;
+use crate::storage::applied::{Applied, SnapshotHandle};
+use crate::storage::staging::Staging;
+use crate::types::LogId;
+use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
+use seqd_store::first_error::FirstError;
+use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotWriter};
+
+/// Time between two checkpoints: what a crash has to replay, against writes to the disk.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Time between two measurements of the store's folder, for a metric: each is a walk over it.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a checkpoint waits for the own log to sync what was applied.
+const SYNC_WAIT: Duration = Duration::from_millis(500);
+
+/// What a checkpoint asks of the log.
+pub(crate) trait SyncedLog: Send {
+    /// Returns when entry `index` is durable. What the log does not hold came from a snapshot:
+    /// there is nothing to wait for.
+    fn wait_until_synced(&self, index: u64) -> io::Result<()>;
+}
+
+impl SyncedLog for Wal {
+    fn wait_until_synced(&self, index: u64) -> io::Result<()> {
+        while index < self.next_index() && !self.wait_synced(index, SYNC_WAIT)? {
+            tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
+        }
+        Ok(())
+    }
+}
+
+/// Says, between any two rows of a snapshot, whether it is time to take what was applied.
+pub(crate) type Pace = Box<dyn FnMut() -> bool + Send>;
+
+pub(crate) fn every_50_ms() -> Pace {
+    let (mut last, mut asked) = (Instant::now(), 0_u32);
+    Box::new(move || {
+        asked = asked.wrapping_add(1);
+        // A look at the clock for every row would be half of what a row costs.
+        let is_time = asked % 64 == 0 && last.elapsed() >= EVERY;
+        if is_time {
+            last = Instant::now();
+        }
+        is_time
+    })
+}
+
+pub(super) enum Job {
+    Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
+    Export(oneshot::Sender<io::Result<Exported>>),
+    Install(SnapshotHandle, oneshot::Sender<io::Result<u64>>),
+    Replace(Bad, oneshot::Sender<io::Result<()>>),
+    Stop(oneshot::Sender<io::Result<()>>),
+}
+
+pub(crate) type Exported = (Arc<dyn DiskFile>, SnapshotFile);
+
+pub(crate) struct CheckpointWorker {
+    pub(crate) applied: Arc<Applied>,
+    pub(crate) store: Box<dyn StateStore>,
+    pub(crate) log: Box<dyn SyncedLog>,
+    pub(crate) place: Place,
+    pub(crate) mark: Arc<InstalledMark>,
+    pub(crate) pace: Pace,
+    pub(crate) snapshots: PathBuf,
+    /// The index that `store` holds.
+    pub(crate) written: Option<LogId>,
+    /// Changes were taken from the state and did not reach the store.
+    pub(crate) lost: FirstError,
+    /// Told once, when a checkpoint could not be written.
+    pub(crate) on_failure: Box<dyn Fn(io::Error) + Send>,
+}
+
+/// The index of the older of the kept snapshots; 0 if there is only one.
+fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
+    Ok(snapshot_file::list(disk, snapshots)?
+        .get(1)
+        .map_or(0, |file| file.index))
+}
+
+impl CheckpointWorker {
+    pub(super) fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
+        let mut measured = Instant::now();
+        loop {
+            if measured.elapsed() >= MEASURE_EVERY {
+                size.store(self.store.disk_bytes(), Ordering::Relaxed);
+                measured = Instant::now();
+            }
+            match inbox.recv_timeout(EVERY) {
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = self.checkpoint() {
+                        (self.on_failure)(error);
+                        return;
+                    }
+                }
+                Ok(job) => {
+                    if let Some(answer) = self.perform(job) {
+                        let _ = answer.send(self.stop());
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Does a job; of the one that ends the work, returns who waits for that.
+    pub(super) fn perform(&mut self, job: Job) -> Option<oneshot::Sender<io::Result<()>>> {
+        match job {
+            Job::Build(answer) => {
+                let _ = answer.send(self.build());
+            }
+            Job::Export(answer) => {
+                let _ = answer.send(self.export());
+            }
+            Job::Install(snapshot, answer) => {
+                let _ = answer.send(self.install(snapshot));
+            }
+            Job::Replace(bad, answer) => {
+                let _ = answer.send(self.replace(&bad));
+            }
+            Job::Stop(answer) => return Some(answer),
+        }
+        None
+    }
+
+    pub(super) fn stop(mut self) -> io::Result<()> {
+        self.checkpoint()?;
+        self.store.close()
+    }
+
+    /// Carries what was applied since the last checkpoint to the store.
+    pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
+        self.lost.check()?;
+        if self.applied.read().applied == self.written && self.store.applied().is_some() {
+            return Ok(());
+        }
+        let (changes, position) = self.applied.take_changes()?;
+        self.write(changes, &position)
+    }
+
+    fn write(&mut self, changes: Vec<Change>, position: &Checkpoint) -> io::Result<()> {
+        let written = self
+            .log
+            .wait_until_synced(position.index)
+            .and_then(|()| self.store.write(changes, position));
+        self.lost.note(written)?;
+        self.written = restore_position(&position.log_id, &position.membership)?.0;
+        Ok(())
+    }
+
+    /// Builds a snapshot of the store; also says the index of the older kept one.
+    pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
+        self.checkpoint()?;
+        let file = self.take()?.finish()?;
+        let disk = &*self.place.disk;
+        snapshot_file::keep_two(disk, &self.snapshots)?;
+        let floor = older_kept(disk, &self.snapshots)?;
+        tracing::info!(
+            index = file.index,
+            rows = file.rows,
+            bytes = file.len,
+            "snapshot taken"
+        );
+        Ok((file, floor))
+    }
+
+    /// The newest kept snapshot if nothing was applied since, else one without a name.
+    fn export(&mut self) -> io::Result<Exported> {
+        self.checkpoint()?;
+        let Some(written) = self.written else {
+            return Err(io::Error::other("nothing was applied yet"));
+        };
+        let term = **written.committed_leader_id();
+        let disk = &self.place.disk;
+        let newest = snapshot_file::list(&**disk, &self.snapshots)?
+            .into_iter()
+            .next();
+        if let Some(kept) = newest.filter(|kept| (kept.index, kept.term) == (written.index(), term))
+        {
+            // Open, it is there for as long as it is sent, also when it is dropped meanwhile.
+            return Ok((disk.open_read(&kept.path)?, kept));
+        }
+        // Rows take less in a snapshot than in the store.
+        snapshot_file::check_room(&self.snapshots, self.store.disk_bytes())?;
+        self.take()?.finish_unnamed()
+    }
+
+    /// Streams the store into a file, then writes to the store what was applied meanwhile.
+    fn take(&mut self) -> io::Result<SnapshotWriter> {
+        let term = self.written.map_or(0, |id| **id.committed_leader_id());
+        let mut staging = Staging::new(&self.place.disk, &self.snapshots, self.written);
+        let (applied, pace) = (&self.applied, &mut self.pace);
+        let taken = snapshot_file::take(
+            &*self.store,
+            &self.place.disk,
+            &self.snapshots,
+            &self.place.cluster_id,
+            term,
+            &mut || {
+                if pace() {
+                    staging.stage(applied)
+                } else {
+                    Ok(())
+                }
+            },
+        );
+        let caught_up = self.catch_up(staging);
+        let caught_up = self.lost.note(caught_up);
+        if let Err(error) = &caught_up {
+            tracing::error!(%error, "what was applied during a snapshot did not reach the checkpoint");
+        }
+        caught_up.and(taken)
+    }
+
+    /// Writes what was staged. More is staged meanwhile, so that `apply` is never held up for long;
+    /// the last of it is left to the next checkpoint. On a disk that is slower than the load this
+    /// would not end: what is staged meanwhile is no more than what was staged before.
+    fn catch_up(&mut self, mut staging: Staging) -> io::Result<()> {
+        let most = staging.staged_bytes().saturating_mul(2);
+        while let Some((changes, position)) = staging.pop()? {
+            let is_last = staging.is_empty();
+            self.write(changes, &position)?;
+            if !is_last && staging.staged_bytes() < most {
+                staging.stage(&self.applied)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over a snapshot of another folder, as if a leader had sent it.
+    fn copy(&self, file: &SnapshotFile) -> io::Result<SnapshotFile> {
+        let disk = &self.place.disk;
+        let mut source = FileReader::new(disk.open_read(&file.path)?)?;
+        let mut receiver = snapshot_file::Receiver::create(disk, &self.snapshots)?;
+        let mut chunk = vec![0; 64 << 10];
+        loop {
+            match io::Read::read(&mut source, &mut chunk)? {
+                0 => return receiver.finish(&self.place.cluster_id)?.adopt(),
+                read => receiver.write(&chunk[..read])?,
+            }
+        }
+    }
+
+    /// Replaces the state by a snapshot's: the mark that the log may end before it, the file into
+    /// place, a new generation of the store whole, then memory. What is found after a crash in
+    /// between is one or the other.
+    pub(crate) fn install(&mut self, snapshot: SnapshotHandle) -> io::Result<u64> {
+        let (index, term) = snapshot.position();
+        self.mark.set(index, term)?;
+        let file = match snapshot {
+            SnapshotHandle::Kept(file) if file.path.parent() == Some(&self.snapshots) => file,
+            SnapshotHandle::Kept(file) => self.copy(&file)?,
+            SnapshotHandle::Received(received) => received.adopt()?,
+        };
+        let (state, store) = snapshot_file::load(&file, &self.place)?;
+        let (id, membership) = restore_position(&file.log_id, &file.membership)?;
+        self.store = store;
+        {
+            let mut core = self.applied.write();
+            core.state = state;
+            core.applied = id;
+            core.membership = membership;
+        }
+        self.written = id;
+        snapshot_file::void_older(&*self.place.disk, &self.snapshots, file.index)?;
+        tracing::info!(index = file.index, rows = file.rows, "snapshot installed");
+        Ok(file.index)
+    }
+
+    /// Sets a bad snapshot aside and takes another. The only one keeps its name until there is one
+    /// that can be sent, for openraft ends when it asks for a snapshot and there is none; of the same
+    /// entry the other takes its place.
+    ///
+    /// openraft does not hear of the other: it goes by the older position, and purges less.
+    fn replace(&mut self, bad: &Bad) -> io::Result<()> {
+        let bad = slice::from_ref(bad);
+        let kept = snapshot_file::list(&*self.place.disk, &self.snapshots)?;
+        let is_only = kept.iter().all(|file| file.path == bad[0].path);
+        if !is_only {
+            snapshot_file::set_aside(&*self.place.disk, &self.snapshots, bad)?;
+        }
+        let (file, _) = self.build()?;
+        if !is_only {
+            return Ok(());
+        }
+        if file.path != bad[0].path {
+            return snapshot_file::set_aside(&*self.place.disk, &self.snapshots, bad);
+        }
+        let Bad { path, why, .. } = &bad[0];
+        tracing::warn!(path = %path.display(), %why, "a snapshot was damaged and was replaced");
+        Ok(())
+    }
+}
