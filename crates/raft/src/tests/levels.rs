@@ -93,6 +93,8 @@ async fn a_question_of_a_newer_program_is_refused_as_such_and_ends_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_below_the_cluster_s_level_is_refused_in_the_handshake() {
     let (mut cluster, leader, follower) = pair().await;
+    // The level rises once both know each other; here it must not rise in between.
+    at_newest(&cluster).await;
     let context = &cluster.raft(follower).node().context;
     let mut hello = hello::own_hello(context);
     let level = context.level();
