@@ -18,10 +18,12 @@ mod progress;
 mod server;
 mod session;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use mimalloc::MiMalloc;
+use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -58,7 +60,13 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(client_command(cli.command, &session))
+    block_on(&runtime, client_command(cli.command, &session))
+}
+
+/// Waits for `future`. Boxed: a runtime compiles what it is given several times over.
+fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
+    let future: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(future);
+    runtime.block_on(future)
 }
 
 /// Runs a command that is a client of a cluster.

@@ -44,7 +44,7 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     }
     let runtime = runtime(resolved.config.node.threads)
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
-    let stop = runtime.block_on(serve(resolved.config));
+    let stop = crate::block_on(&runtime, serve(resolved.config));
     // A task that is stuck on a disk must not hold up the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))

@@ -44,7 +44,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    let code = runtime.block_on(demo(args));
+    let code = crate::block_on(&runtime, demo(args));
     // The thread that reads keys may be waiting for one that never comes.
     runtime.shutdown_background();
     code
