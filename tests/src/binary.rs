@@ -4,7 +4,7 @@
 //! follows from the test's own: `target/<profile>/deps/<test>` or `target/<profile>/<bin>`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
@@ -39,6 +39,26 @@ pub fn workspace() -> PathBuf {
         .parent()
         .expect("tests/ lies in the workspace")
         .to_path_buf()
+}
+
+/// The command line under test, without the `SEQD_` variables of the environment.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(seqd());
+    remove_variables(&mut command);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+pub fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("seqd runs")
+}
+
+pub(crate) fn remove_variables(command: &mut Command) {
+    for (key, _) in std::env::vars_os() {
+        if key.to_string_lossy().starts_with("SEQD_") {
+            command.env_remove(key);
+        }
+    }
 }
 
 fn build(name: &str, feature: Option<&str>) -> PathBuf {
@@ -81,9 +101,9 @@ fn build(name: &str, feature: Option<&str>) -> PathBuf {
     binary
 }
 
-/// Whether the binary is newer than all that it was built from, as cargo's dep-info file says, or,
-/// where `cargo test` built it and left none, than every file of the crates; `None` if that cannot
-/// be told.
+/// Whether the binary is newer than all that it was built from, by cargo's dep-info file, or,
+/// where `cargo test` built it and left none, than every file of the crates; `None` if that is
+/// unknown.
 fn is_fresh(binary: &Path) -> Option<bool> {
     let built = modified(binary)?;
     let mut files = match std::fs::read_to_string(binary.with_extension("d")) {

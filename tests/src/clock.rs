@@ -1,7 +1,7 @@
 //! A wall clock that a story can shift, for one node: libfaketime and a file with the offset.
 //!
 //! The monotonic clock stays true, or tokio's timers would stand still. Where the library is not
-//! installed there is no shifted clock, and a story says so: the same rules are then shown by the
+//! installed there is no shifted clock, and a story prints that: the same rules are then shown by the
 //! node crate's stories with a replaced clock port alone.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct ShiftedClock {
 
 impl ShiftedClock {
     /// Puts the node on a clock that begins unshifted, from its next start on; `None`, with a line
-    /// that says why, if the library is not there.
+    /// with the reason, if the library is not there.
     pub fn for_node(node: &mut Node, folder: &Path) -> Option<Self> {
         if !Path::new(LIBRARY).exists() {
             println!("no shifted clock: {LIBRARY} is missing (apt-get install faketime)");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http::{self, Reply};
@@ -11,6 +11,7 @@ use crate::loop_disk::{FileSystem, LoopDisk};
 use crate::node::Node;
 use crate::permits::{self, Permit};
 use crate::wait;
+use crate::workload::{Load, Route};
 
 /// From the start of the last process to ready on every node: an election, a worker lease and,
 /// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
@@ -50,12 +51,16 @@ impl Cluster {
         cluster
     }
 
-    /// A cluster whose nodes are all ready.
     pub fn started(count: usize) -> Self {
-        let mut cluster = Self::planned(count);
-        cluster.start_all();
-        cluster.wait_ready();
-        cluster
+        Self::planned(count).ready()
+    }
+
+    /// Starts every node and waits until all are ready.
+    #[must_use]
+    pub fn ready(mut self) -> Self {
+        self.start_all();
+        self.wait_ready();
+        self
     }
 
     /// Gives every node a disk of its own; its data folder is a folder on it.
@@ -130,6 +135,26 @@ impl Cluster {
         self.nodes.iter().map(Node::url).collect()
     }
 
+    /// `HOST:PORT` of a node's client side.
+    pub fn address(&self, index: usize) -> String {
+        self.nodes[index].url().replace("http://", "")
+    }
+
+    pub fn addresses(&self) -> Vec<String> {
+        (0..self.size()).map(|index| self.address(index)).collect()
+    }
+
+    /// A load on all nodes.
+    pub fn load(&self, clients: usize, route: Route, count: u64, pause_ms: u64) -> Load {
+        Load {
+            urls: self.urls(),
+            clients,
+            route,
+            count,
+            pause: Duration::from_millis(pause_ms),
+        }
+    }
+
     pub fn start_all(&mut self) {
         self.nodes.iter_mut().for_each(Node::start);
     }
@@ -201,6 +226,39 @@ impl Cluster {
                 None => return names,
             }
         }
+    }
+
+    /// A metric without labels.
+    #[track_caller]
+    pub fn metric(&self, index: usize, name: &str) -> f64 {
+        let metrics = self.get(index, "/metrics").ok().body;
+        let mut values = metrics.lines().filter_map(|line| line.split_once(' '));
+        let value = values.find(|(key, _)| *key == name);
+        let value = value.unwrap_or_else(|| panic!("no {name} in {metrics}")).1;
+        value.parse().expect("a number")
+    }
+
+    /// Adds a started node as a learner, as soon as it waits to be added.
+    pub fn add_member(&self, index: usize, asked: usize) {
+        let node = &self.nodes[index];
+        let new = json!({"name": node.name(), "peer": node.peer_address(), "http": node.url()});
+        let members = self.url(asked, "/v1/cluster/members");
+        wait::until("the node is added", READY, || {
+            let reply = http::post(&members).json(&new).reply();
+            (reply.status < 300).then_some(())
+        });
+    }
+
+    /// Makes a learner a voter, as soon as it is ready.
+    pub fn promote(&self, index: usize, asked: usize) {
+        self.wait_ready_of(&[index], READY);
+        let name = self.nodes[index].name();
+        let promote = self.url(asked, &format!("/v1/cluster/members/{name}/promote"));
+        wait::until("the learner votes", READY, || {
+            let reply = http::post(&promote).reply();
+            assert!(reply.status == 200 || reply.retryable(), "{reply:?}");
+            (reply.status == 200).then_some(())
+        });
     }
 
     /// The index of the leader that at least one running node names, waiting for one.

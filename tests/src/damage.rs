@@ -110,7 +110,7 @@ impl Row {
         })
     }
 
-    /// The node ends by itself, and its last line is what the table says.
+    /// The node ends by itself, and its last line has the words of the entry.
     #[track_caller]
     pub fn ends(&self, node: &mut Node) {
         let status = node.exit_within(READY);
@@ -122,7 +122,7 @@ impl Row {
         assert!(self.is_said_in(&last), "{self:?}\n{last}");
     }
 
-    /// The node serves in spite of the damage, and one of its lines says of it what the table says.
+    /// The node serves in spite of the damage, and one of its lines has the words of the entry.
     #[track_caller]
     pub fn is_healed(&self, said: &str) {
         assert_eq!((self.exit, self.code.as_ref()), (None, None), "{self:?}");

@@ -1,4 +1,4 @@
-//! What clients asked and were told, on one monotonic clock.
+//! Requests of clients and their outcomes, on one monotonic clock.
 //!
 //! All clients of a run live in one process, so one `Instant` orders them. A request that timed
 //! out or whose connection broke is *unknown*: it may have had its effect or may still have it.
@@ -30,7 +30,7 @@ impl Timeline {
     }
 }
 
-/// What a client knows of its request afterwards.
+/// The outcome of a request, as its client saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome<T> {
     /// Acknowledged with this answer.
@@ -60,6 +60,30 @@ impl<T> Op<T> {
             Outcome::Ok(answer) => Some(answer),
             _ => None,
         }
+    }
+}
+
+/// An answer that has numbers.
+pub trait Numbers {
+    fn runs(&self) -> &[Run];
+}
+
+impl<T: Numbers> Op<T> {
+    /// The numbers that were acknowledged.
+    pub fn runs(&self) -> &[Run] {
+        self.answer().map_or(&[], Numbers::runs)
+    }
+}
+
+impl Numbers for Ids {
+    fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+}
+
+impl Numbers for Values {
+    fn runs(&self) -> &[Run] {
+        &self.runs
     }
 }
 
@@ -136,7 +160,7 @@ pub fn tally<T>(history: &[Op<T>]) -> (usize, usize, usize) {
     counts
 }
 
-/// How often each code or reason was told, most frequent first, for the report of a failed run.
+/// How often each code or reason occurred, most frequent first, for the report of a failed run.
 pub fn reasons<T>(history: &[Op<T>]) -> Vec<(String, usize)> {
     let mut counts = std::collections::BTreeMap::new();
     for op in history {

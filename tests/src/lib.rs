@@ -1,9 +1,9 @@
 //! The harness: it starts real `seqd server` processes on free loopback ports with temporary
-//! folders, lets faults loose on them, records what clients were told on one monotonic clock, and
+//! folders, injects faults, records the outcomes of requests on one monotonic clock, and
 //! checks the history.
 //!
 //! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
-//! it. It knows the product only from outside: the binary, its configuration file, its HTTP
+//! it. It uses the product only from outside: the binary, its configuration file, its HTTP
 //! interface, its exit codes and its folders.
 //!
 //! Everything that a run makes it ends and removes again, also when the run fails. Processes are

@@ -118,7 +118,7 @@ impl LoopDisk {
         &self.mount
     }
 
-    /// Cuts its power: from here on nothing reaches it, and whoever uses it is told `EIO`. It is
+    /// Cuts its power: from here on nothing reaches it, and every use of it fails with `EIO`. It is
     /// then to be unmounted; mounted again it holds what was synced.
     pub fn cut(&self, loss: Loss) {
         let command = match loss {
@@ -190,7 +190,7 @@ impl LoopDisk {
         ballast
     }
 
-    /// Freezes it: whoever writes waits, and cannot even be killed. It thaws when what is answered
+    /// Freezes it: a process that writes waits, and cannot even be killed. It thaws when what is answered
     /// is dropped, and after `limit` whatever becomes of this process.
     pub fn freeze(&self, limit: Duration) -> Frozen {
         let mount = self.mount_text();

@@ -158,11 +158,7 @@ impl Node {
                 command
             }
         };
-        for (key, _) in std::env::vars_os() {
-            if key.to_string_lossy().starts_with("SEQD_") {
-                command.env_remove(key);
-            }
-        }
+        binary::remove_variables(&mut command);
         command
             .args(["server", "--config"])
             .arg(self.config())

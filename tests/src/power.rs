@@ -1,10 +1,9 @@
 //! Power cuts of real nodes on real file systems, under load, and what must hold afterwards.
 //!
-//! Each node has a disk of its own. A cut takes what the disk was not told to sync, and the
-//! process; the disk is mounted again and the node started at once. Two manners:
+//! Each node has a disk of its own. A cut takes what was not synced, and the process; the disk is mounted again and the node started at once. Two manners:
 //!
 //! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
-//!   client has was given by a process that believed its disk, so every answer counts.
+//!   client has came from a process whose disk worked, so every answer counts.
 //! - [`Manner::Alive`]: the disk loses its power under the running process, which then dies by its
 //!   own judgement (`EIO`) or by `kill -9`. A sync that races with the cut may be reported although
 //!   its bytes are gone: what was answered while the cut went on does not count.
@@ -149,7 +148,7 @@ impl PowerRun {
     }
 
     /// Cuts `count` times under one continuous load, every `all_every`th time all nodes at once,
-    /// and judges what clients were told.
+    /// and checks what was acknowledged.
     pub fn round(&mut self, count: usize, all_every: usize) -> Result<(), Violation> {
         self.begin_load();
         for number in 1..=count {
@@ -235,7 +234,10 @@ impl PowerRun {
         match node.ended() {
             Some(status) if status.code() != DISK_FAILED => {
                 let detail = format!("{status} without a disk: {}", node.last_line());
-                Err(violation("a lost disk ends the node with exit 10", detail))
+                Err(Violation::new(
+                    "a lost disk ends the node with exit 10",
+                    detail,
+                ))
             }
             _ => {
                 node.kill();
@@ -250,7 +252,7 @@ impl PowerRun {
             return Ok(());
         }
         let detail = format!("{} ended by itself: {}", node.name(), node.last_line());
-        Err(violation("every node opens", detail))
+        Err(Violation::new("every node opens", detail))
     }
 
     fn settle(&mut self) -> Result<(), Violation> {
@@ -267,7 +269,7 @@ impl PowerRun {
                 let url = self.cluster.url(index, "/readyz?verbose");
                 let said = http::get(&url).send();
                 let detail = format!("n{} is not ready in {READY:?}: {said:?}", index + 1);
-                Err(violation("every node gets ready", detail))
+                Err(Violation::new("every node gets ready", detail))
             })?;
         }
         self.unsettled = false;
@@ -301,7 +303,7 @@ impl PowerRun {
         };
         let goal = load.order.acknowledged() + PROGRESS;
         wait::within(READY, || (load.order.acknowledged() >= goal).then_some(())).ok_or_else(|| {
-            violation(
+            Violation::new(
                 "a cluster with a quorum serves",
                 format!("not in {READY:?}"),
             )
@@ -326,7 +328,7 @@ impl PowerRun {
     fn judge(&mut self) -> Result<(), Violation> {
         self.figures.strict = linearizable::strict(&self.order)?;
         self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
-        self.figures.ids = unique::ids(&self.ids)?;
+        self.figures.ids = unique::numbers(&self.ids)?;
         increasing::ids_per_worker(&self.ids)?;
         let url = self.cluster.url(0, "/v1/sequences/order/next");
         let reply = http::post(&url).reply();
@@ -335,7 +337,7 @@ impl PowerRun {
                 "the sequence does not go on: {} {}",
                 reply.status, reply.body
             );
-            return Err(violation("no lost acknowledgement", detail));
+            return Err(Violation::new("no lost acknowledgement", detail));
         }
         let next = integer(&reply.json()["first"]);
         lost::strict(&self.order, 1 + self.judged, next)?;
@@ -356,12 +358,8 @@ impl PowerRun {
         tally(&self.order)
     }
 
-    /// What the nodes said last, for the report of a run that failed.
+    /// The last lines of the nodes, for the report of a run that failed.
     pub fn tails(&self) -> String {
         (0..3).map(|i| self.cluster.node(i).tail()).collect()
     }
-}
-
-fn violation(invariant: &'static str, detail: String) -> Violation {
-    Violation { invariant, detail }
 }

@@ -1,4 +1,4 @@
-//! Clients that ask all the time and write down what they were told.
+//! Clients that send requests all the time and record the outcomes.
 //!
 //! A request is sent once. One that was refused is followed by a new request, at the next node if
 //! the client roams; one whose outcome is unknown is recorded as such and never sent again.
@@ -152,7 +152,7 @@ fn start<T: Send + 'static>(
     }
 }
 
-/// What the client knows after an answer, or after none.
+/// The outcome of an answer, or of none.
 fn judge<T>(sent: Result<Reply, Failure>, read: fn(&Reply) -> T) -> Outcome<T> {
     match sent {
         Ok(reply) if matches!(reply.status, 200 | 201) => Outcome::Ok(read(&reply)),

@@ -1,6 +1,6 @@
 //! Ranges granted to different nodes are disjoint, and every value lies inside the sequence.
 //!
-//! Which grant a value came from is not visible outside; that no value was told by two nodes is.
+//! Which grant a value came from is not visible outside; that no value came from two nodes is.
 
 use super::{Violation, unique};
 use crate::history::{Op, Values};
@@ -9,14 +9,14 @@ use crate::history::{Op, Values};
 /// values were acknowledged.
 pub fn segments(history: &[Op<Values>], min: i64, max: i64) -> Result<u64, Violation> {
     for op in history {
-        for run in op.answer().iter().flat_map(|values| values.runs.iter()) {
+        for run in op.runs() {
             if run.first < min || run.last > max || run.first > run.last {
                 let detail = format!("{run:?} from node {} outside {min}..={max}", op.node);
                 return Err(Violation::new("disjoint", detail));
             }
         }
     }
-    unique::values(history)
+    unique::numbers(history)
 }
 
 #[cfg(test)]

@@ -8,56 +8,34 @@
 use std::collections::BTreeMap;
 
 use super::Violation;
-use crate::history::{At, Ids, Op, Run, Values};
-
-struct Answer<'a> {
-    call: At,
-    back: At,
-    runs: &'a [Run],
-}
+use crate::history::{Ids, Numbers, Op, Values};
 
 /// Checks the IDs of each worker.
 pub fn ids_per_worker(history: &[Op<Ids>]) -> Result<(), Violation> {
-    check(history.iter().filter_map(|op| {
-        let ids = op.answer()?;
-        Some((
-            ids.worker,
-            Answer {
-                call: op.call,
-                back: op.back,
-                runs: &ids.runs,
-            },
-        ))
-    }))
+    check(history, |_, ids| ids.worker)
 }
 
-/// Checks the values that each node told: a segment sequence increases per node.
+/// Checks the values of each node: a segment sequence increases per node.
 pub fn values_per_node(history: &[Op<Values>]) -> Result<(), Violation> {
-    check(history.iter().filter_map(|op| {
-        let values = op.answer()?;
-        Some((
-            op.node as u64,
-            Answer {
-                call: op.call,
-                back: op.back,
-                runs: &values.runs,
-            },
-        ))
-    }))
+    check(history, |op, _| op.node as u64)
 }
 
-fn check<'a>(answers: impl Iterator<Item = (u64, Answer<'a>)>) -> Result<(), Violation> {
-    let mut sources: BTreeMap<u64, Vec<Answer<'a>>> = BTreeMap::new();
-    for (source, answer) in answers {
-        sources.entry(source).or_default().push(answer);
+fn check<T: Numbers>(
+    history: &[Op<T>],
+    source: impl Fn(&Op<T>, &T) -> u64,
+) -> Result<(), Violation> {
+    let mut sources: BTreeMap<u64, Vec<&Op<T>>> = BTreeMap::new();
+    for op in history {
+        if let Some(answer) = op.answer() {
+            sources.entry(source(op, answer)).or_default().push(op);
+        }
     }
-    sources
-        .iter()
-        .try_for_each(|(source, answers)| check_source(*source, answers))
+    let mut sources = sources.into_iter();
+    sources.try_for_each(|(source, answers)| check_source(source, answers))
 }
 
-fn check_source(source: u64, answers: &[Answer<'_>]) -> Result<(), Violation> {
-    let mut by_call: Vec<&Answer<'_>> = answers.iter().collect();
+/// The first answer that does not lie above one seen before it was asked for is an error.
+fn check_source<T: Numbers>(source: u64, mut by_call: Vec<&Op<T>>) -> Result<(), Violation> {
     by_call.sort_by_key(|answer| answer.call);
     let mut by_back = by_call.clone();
     by_back.sort_by_key(|answer| answer.back);
@@ -65,10 +43,10 @@ fn check_source(source: u64, answers: &[Answer<'_>]) -> Result<(), Violation> {
     let mut highest = None;
     for answer in by_call {
         while let Some(before) = seen.next_if(|before| before.back < answer.call) {
-            highest = highest.max(before.runs.last().map(|run| run.last));
+            highest = highest.max(before.runs().last().map(|run| run.last));
         }
         let mut floor = highest;
-        for run in answer.runs {
+        for run in answer.runs() {
             if floor.is_some_and(|floor| run.first <= floor) {
                 let detail = format!("source {source}: {run:?} told after {floor:?}");
                 return Err(Violation::new("increasing", detail));

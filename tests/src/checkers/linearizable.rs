@@ -12,10 +12,10 @@ use crate::history::{At, Op, Run, Values};
 /// Checks a history of `next` on one strict sequence with a positive increment; answers how many
 /// values were acknowledged.
 pub fn strict(history: &[Op<Values>]) -> Result<u64, Violation> {
-    let count = unique::values(history)?;
+    let count = unique::numbers(history)?;
     let mut granted: Vec<(Run, At, At)> = Vec::new();
     for op in history {
-        for run in op.answer().iter().flat_map(|values| values.runs.iter()) {
+        for run in op.runs() {
             granted.push((*run, op.call, op.back));
         }
     }

@@ -9,11 +9,7 @@ use crate::history::{Created, Op, Outcome, Values};
 /// Checks a strict sequence with increment 1 that began at `first`, against the value that a
 /// request after the whole history was given.
 pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Violation> {
-    let highest = history
-        .iter()
-        .filter_map(Op::answer)
-        .flat_map(|values| values.runs.iter().map(|run| run.last))
-        .max();
+    let highest = history.iter().flat_map(Op::runs).map(|run| run.last).max();
     if let Some(highest) = highest.filter(|highest| next <= *highest) {
         let detail = format!("{next} is next, though {highest} was acknowledged");
         return Err(Violation::new("no lost acknowledgement", detail));

@@ -20,7 +20,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    fn new(invariant: &'static str, detail: impl Into<String>) -> Self {
+    pub fn new(invariant: &'static str, detail: impl Into<String>) -> Self {
         Self {
             invariant,
             detail: detail.into(),

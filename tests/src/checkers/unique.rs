@@ -4,31 +4,11 @@
 //! exactly if neighbours do.
 
 use super::Violation;
-use crate::history::{Ids, Op, Run, Values};
+use crate::history::{Numbers, Op, Run};
 
-/// Checks the IDs of a history; answers how many there are.
-pub fn ids(history: &[Op<Ids>]) -> Result<u64, Violation> {
-    check(
-        history
-            .iter()
-            .filter_map(Op::answer)
-            .flat_map(|ids| ids.runs.iter().copied()),
-    )
-}
-
-/// Checks the values of a history; answers how many there are.
-pub fn values(history: &[Op<Values>]) -> Result<u64, Violation> {
-    check(
-        history
-            .iter()
-            .filter_map(Op::answer)
-            .flat_map(|values| values.runs.iter().copied()),
-    )
-}
-
-/// Checks runs in any order; answers how many numbers they hold.
-pub fn check(runs: impl IntoIterator<Item = Run>) -> Result<u64, Violation> {
-    let mut runs: Vec<Run> = runs.into_iter().collect();
+/// Checks the numbers of a history; answers how many there are.
+pub fn numbers(history: &[Op<impl Numbers>]) -> Result<u64, Violation> {
+    let mut runs: Vec<Run> = history.iter().flat_map(|op| op.runs()).copied().collect();
     runs.sort_unstable();
     for pair in runs.windows(2) {
         if pair[1].first <= pair[0].last {
@@ -50,7 +30,7 @@ mod tests {
             planted::ids(1, 0, 1, &[(10, 19), (40, 40)]),
             planted::ids(2, 0, 1, &[(20, 29)]),
         ];
-        assert_eq!(ids(&history), Ok(21));
+        assert_eq!(numbers(&history), Ok(21));
     }
 
     #[test]
@@ -59,7 +39,7 @@ mod tests {
             planted::ids(1, 0, 1, &[(10, 19)]),
             planted::ids(1, 5, 6, &[(19, 19)]),
         ];
-        assert!(ids(&history).is_err());
+        assert!(numbers(&history).is_err());
     }
 
     #[test]
@@ -68,11 +48,11 @@ mod tests {
             planted::values(0, 0, 1, &[(1, 100)]),
             planted::values(1, 0, 1, &[(7, 8)]),
         ];
-        assert!(values(&history).is_err());
+        assert!(numbers(&history).is_err());
     }
 
     #[test]
     fn the_same_run_inside_one_answer_is_found() {
-        assert!(values(&[planted::values(0, 0, 1, &[(1, 5), (1, 5)])]).is_err());
+        assert!(numbers(&[planted::values(0, 0, 1, &[(1, 5), (1, 5)])]).is_err());
     }
 }

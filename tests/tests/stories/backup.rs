@@ -3,38 +3,22 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use seqd_tests::binary;
+use seqd_tests::binary::{command, run};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::Timeline;
 use seqd_tests::http;
 use seqd_tests::wait;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::{Value, json};
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary::seqd());
-    for (key, _) in std::env::vars_os() {
-        if key.to_string_lossy().starts_with("SEQD_") {
-            command.env_remove(key);
-        }
-    }
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn seqd(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("seqd runs")
-}
 
 /// What a command that succeeds writes as JSON.
 #[track_caller]
 fn json_of(arguments: &[&str]) -> Value {
-    let output = seqd(&[arguments, &["-o", "json"]].concat());
+    let output = run(&[arguments, &["-o", "json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -42,7 +26,7 @@ fn json_of(arguments: &[&str]) -> Value {
 /// The stderr of a command that fails.
 #[track_caller]
 fn fails(arguments: &[&str], code: i32) -> String {
-    let output = seqd(arguments);
+    let output = run(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         output.status.code(),
@@ -54,10 +38,6 @@ fn fails(arguments: &[&str], code: i32) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path of UTF-8")
-}
-
-fn endpoint(cluster: &Cluster, index: usize) -> String {
-    cluster.node(index).url().replace("http://", "")
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -73,24 +53,18 @@ fn flip(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-fn strict_load(cluster: &Cluster) -> Load {
-    Load {
-        urls: cluster.urls(),
-        clients: 4,
-        route: Route::Fixed,
-        count: 1,
-        pause: Duration::from_millis(2),
-    }
-}
-
 #[test]
 fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = Workload::next(strict_load(&cluster), Timeline::begin(), "order");
+    let load = Workload::next(
+        cluster.load(4, Route::Fixed, 1, 2),
+        Timeline::begin(),
+        "order",
+    );
     load.wait_for(100, READY);
     let follower = cluster.follower();
-    let node = endpoint(&cluster, follower);
+    let node = cluster.address(follower);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup.snap");
     let other = (0..3).find(|at| *at != follower).unwrap();
@@ -107,7 +81,7 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
     load.wait_for(100, READY);
     load.finish();
 
-    // The same state has the same digest, whoever tells it.
+    // The same state has the same digest on every node.
     wait::until("a backup of the state that a node shows", READY, || {
         let view = cluster.get(other, "/v1/cluster").ok().json();
         let again = json_of(&["-e", &node, "snapshot", "save", text(&file), "--yes"]);
@@ -148,7 +122,7 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
 }
 
 /// Passes one connection on to `to`, and of the answer no more than its head and `bytes` bytes.
-/// Then it closes, or, told to, keeps silent until the sender is dropped.
+/// Then it closes, or, with `silent`, waits until the sender is dropped.
 fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -182,7 +156,7 @@ fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> St
 #[test]
 fn a_download_that_breaks_off_leaves_no_file() {
     let cluster = Cluster::started(1);
-    let node = endpoint(&cluster, 0);
+    let node = cluster.address(0);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup.snap");
     let proxy = cut_proxy(node.clone(), 200, None);
@@ -243,7 +217,7 @@ fn without_a_quorum_only_what_a_node_has_can_be_saved() {
     for index in (0..3).filter(|index| *index != survivor) {
         cluster.node_mut(index).kill();
     }
-    let node = endpoint(&cluster, survivor);
+    let node = cluster.address(survivor);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup.snap");
     let said = fails(&["-e", &node, "snapshot", "save", text(&file)], 5);
@@ -258,11 +232,15 @@ fn without_a_quorum_only_what_a_node_has_can_be_saved() {
 
 #[test]
 fn a_stopped_node_s_folder_is_told_and_checked() {
-    let mut cluster = Cluster::planned(3).with("raft", "snapshot_every", "100");
-    cluster.start_all();
-    cluster.wait_ready();
+    let mut cluster = Cluster::planned(3)
+        .with("raft", "snapshot_every", "100")
+        .ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = Workload::next(strict_load(&cluster), Timeline::begin(), "order");
+    let load = Workload::next(
+        cluster.load(4, Route::Fixed, 1, 2),
+        Timeline::begin(),
+        "order",
+    );
     let victim = cluster.follower();
     let data = cluster.node(victim).data();
     let snapshots = || {
@@ -304,7 +282,7 @@ fn a_stopped_node_s_folder_is_told_and_checked() {
         "{checked}"
     );
 
-    // A flipped byte in a snapshot: told with the file, put right by putting it back.
+    // A flipped byte in a snapshot: found, with the name of the file; put back, all is sound.
     let name = snapshots().remove(0);
     let snapshot = data.join("snap").join(&name);
     let middle = std::fs::metadata(&snapshot).unwrap().len() as usize / 2;

@@ -1,6 +1,6 @@
 //! The command line: data on stdout, talk on stderr, exit codes from the one table.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use seqd_tests::binary;
 use seqd_tests::cluster::Cluster;
@@ -17,7 +17,7 @@ impl Shell {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        seqd(&[&["--endpoints", &self.endpoints], arguments].concat())
+        binary::run(&[&["--endpoints", &self.endpoints], arguments].concat())
     }
 
     /// The stdout of a command that succeeds.
@@ -39,20 +39,6 @@ impl Shell {
         assert!(output.stdout.is_empty(), "talk on stdout: {output:?}");
         String::from_utf8(output.stderr).unwrap()
     }
-}
-
-fn seqd(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary::seqd());
-    for (key, _) in std::env::vars_os() {
-        if key.to_string_lossy().starts_with("SEQD_") {
-            command.env_remove(key);
-        }
-    }
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("seqd runs")
 }
 
 #[test]
@@ -101,7 +87,7 @@ fn ids_sequences_and_the_cluster_from_the_command_line() {
         "{members}"
     );
     assert!(shell.out(&["worker", "list"]).contains("default"));
-    assert!(seqd(&["version"]).status.success());
+    assert!(binary::run(&["version"]).status.success());
 }
 
 #[test]

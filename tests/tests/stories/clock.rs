@@ -1,7 +1,7 @@
-//! A node whose wall clock went back does not mint below what it minted, says so, and serves all
-//! that needs no clock.
+//! A node whose wall clock went back does not mint below what it minted, answers `clock-behind`,
+//! and serves all that needs no clock.
 //!
-//! Where no clock can be shifted (see `seqd_tests::clock`) a story says so and ends; the node
+//! Where no clock can be shifted (see `seqd_tests::clock`) a story prints that and ends; the node
 //! crate's stories show the same rules through its clock port.
 
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
         history.iter().all(|op| op.answer().is_some()),
         "a refusal for 20 ms"
     );
-    unique::ids(&history).unwrap();
+    unique::numbers(&history).unwrap();
     increasing::ids_per_worker(&history).unwrap();
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::cluster::Cluster;
 use seqd_tests::damage::{copy_folder, files, flip_text, row};
 use seqd_tests::load::{Pace, Target, run as load};
 use seqd_tests::node::Node;
@@ -42,11 +42,7 @@ fn a_torn_tail_is_cut_off_and_nothing_is_missed() {
     cluster.node_mut(0).start();
     cluster.wait_ready();
     row("torn tail").is_healed(&cluster.node(0).stderr()[said..]);
-    let metrics = cluster.get(0, "/metrics").ok().body;
-    assert!(
-        metrics.contains("\nseqd_log_torn_tails_total 1\n"),
-        "{metrics}"
-    );
+    assert_eq!(cluster.metric(0, "seqd_log_torn_tails_total"), 1.0);
     assert_eq!(cluster.next(0, "order", 1), (11, 11));
 }
 
@@ -68,12 +64,7 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
     http::request("DELETE", &member).reply().ok();
     std::fs::remove_dir_all(cluster.node(victim).data()).unwrap();
     cluster.node_mut(victim).start();
-    let added = json!({"name": name, "peer": cluster.node(victim).peer_address()});
-    let members = cluster.url(other, "/v1/cluster/members");
-    wait::until("the machine is a member again", READY, || {
-        let reply = http::request("POST", &members).json(&added).send().ok()?;
-        (reply.status < 300).then_some(())
-    });
+    cluster.add_member(victim, other);
     cluster.wait_ready();
     cluster.wait_same_state(&[0, 1, 2]);
     assert_eq!(cluster.next(victim, "order", 1), (11, 11));
@@ -84,7 +75,7 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
 fn with_two_segments() -> Cluster {
     let cluster = started_with_records(1);
     let target = Target {
-        addresses: vec![cluster.node(0).url().replace("http://", "")],
+        addresses: cluster.addresses(),
         method: "PUT",
         path: format!(
             "/v1/sequences/made?mode=strict&description={}",

@@ -9,7 +9,7 @@ use seqd_tests::damage::{files, flip_bit, row};
 use seqd_tests::history::Timeline;
 use seqd_tests::node::Node;
 use seqd_tests::wait;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 /// Entries that a log keeps behind a snapshot.
@@ -44,17 +44,11 @@ fn flip_in_the_middle(path: &PathBuf) {
 
 /// Nodes that took two snapshots each, and have applied about `entries`.
 fn filled(count: usize, entries: u64) -> Cluster {
-    let mut cluster = Cluster::planned(count).with("raft", "snapshot_every", "200");
-    cluster.start_all();
-    cluster.wait_ready();
+    let cluster = Cluster::planned(count)
+        .with("raft", "snapshot_every", "200")
+        .ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = Load {
-        urls: cluster.urls(),
-        clients: 4,
-        route: Route::Fixed,
-        count: 1,
-        pause: Duration::ZERO,
-    };
+    let load = cluster.load(4, Route::Fixed, 1, 0);
     let load = Workload::next(load, Timeline::begin(), "order");
     wait::until("snapshots and enough entries", FILLED, || {
         let has_two = (0..count).all(|i| snapshots(cluster.node(i)).len() == 2);
@@ -65,7 +59,7 @@ fn filled(count: usize, entries: u64) -> Cluster {
     cluster
 }
 
-/// Stops a node, damages it, starts it again; what it says from then on.
+/// Stops a node, damages it, starts it again; the length of its stderr before that start.
 fn restarted(cluster: &mut Cluster, node: usize, damage: impl FnOnce(&Node)) -> usize {
     assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
     damage(cluster.node(node));
@@ -74,13 +68,8 @@ fn restarted(cluster: &mut Cluster, node: usize, damage: impl FnOnce(&Node)) -> 
     said
 }
 
-/// The metric that tells of snapshots that were set aside.
-fn set_aside(cluster: &Cluster, node: usize) -> u64 {
-    let metrics = cluster.get(node, "/metrics").ok().body;
-    let mut lines = metrics.lines();
-    let line = lines.find(|line| line.starts_with("seqd_snapshots_set_aside_total "));
-    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    value.expect("a count of snapshots that were set aside")
+fn set_aside(cluster: &Cluster, node: usize) -> f64 {
+    cluster.metric(node, "seqd_snapshots_set_aside_total")
 }
 
 #[test]
@@ -92,17 +81,11 @@ fn a_flipped_bit_in_the_newest_snapshot_is_set_aside_and_another_is_taken() {
     });
     cluster.wait_ready();
     row("flipped bit in a snapshot").is_healed(&cluster.node(node).stderr()[said..]);
-    assert_eq!(set_aside(&cluster, node), 1);
+    assert_eq!(set_aside(&cluster, node), 1.0);
     cluster.wait_same_state(&[0, 1, 2]);
     // The next ones come as ever, and there are two good ones again.
-    let again = Load {
-        urls: cluster.urls(),
-        clients: 4,
-        route: Route::Fixed,
-        count: 1,
-        pause: Duration::ZERO,
-    };
-    let load = Workload::next(again, Timeline::begin(), "order");
+    let load = cluster.load(4, Route::Fixed, 1, 0);
+    let load = Workload::next(load, Timeline::begin(), "order");
     wait::until("two snapshots again", READY, || {
         (snapshots(cluster.node(node)).len() == 2).then_some(())
     });
@@ -118,7 +101,7 @@ fn two_bad_snapshots_are_set_aside_and_the_checkpoint_serves() {
     });
     cluster.wait_ready();
     row("flipped bits in both snapshots").is_healed(&cluster.node(0).stderr()[said..]);
-    assert_eq!(set_aside(&cluster, 0), 2);
+    assert_eq!(set_aside(&cluster, 0), 2.0);
     cluster.next(0, "order", 1);
 }
 

@@ -1,7 +1,7 @@
 //! Disks that fail under a live process: a sync that is refused, no room, no answer at all.
 //!
 //! A refused sync needs `strace` and the right to trace, a full or a hung disk needs a file system
-//! of its own; where that is not there a story says so on stderr and ends.
+//! of its own; where that is not there a story prints that on stderr and ends.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use seqd_tests::faults::{Strace, can_trace};
 use seqd_tests::history::{Timeline, Values};
 use seqd_tests::loop_disk::{FileSystem, ROOMY};
 use seqd_tests::node::Node;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{http, wait};
 use serde_json::json;
 
@@ -38,24 +38,16 @@ fn cannot_trace(story: &str) -> bool {
     !can
 }
 
-fn four_clients(cluster: &Cluster) -> Load {
-    Load {
-        urls: cluster.urls(),
-        clients: 4,
-        route: Route::Roaming,
-        count: 1,
-        pause: Duration::from_millis(1),
-    }
-}
-
 fn strict_load(cluster: &Cluster) -> Workload<Values> {
-    Workload::next(four_clients(cluster), Timeline::begin(), "order")
+    Workload::next(
+        cluster.load(4, Route::Roaming, 1, 1),
+        Timeline::begin(),
+        "order",
+    )
 }
 
-fn started_with_order(cluster: Cluster) -> Cluster {
-    let mut cluster = cluster;
-    cluster.start_all();
-    cluster.wait_ready();
+fn started_with_order(planned: Cluster) -> Cluster {
+    let cluster = planned.ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster
 }
@@ -143,7 +135,11 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
         .map(|&node| cluster.disk_mut(node).fill())
         .collect();
     // What grows first is the checkpoint: sequences are made until it must.
-    let made = Workload::creates(four_clients(&cluster), Timeline::begin(), "made");
+    let made = Workload::creates(
+        cluster.load(4, Route::Roaming, 1, 1),
+        Timeline::begin(),
+        "made",
+    );
     // Without a quorum nothing more is written: the last of all three may live on.
     let enough = full.len().min(2);
     let ended = wait::until("nodes without room end", READY, || {
@@ -164,7 +160,7 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
     if full.len() == 1 {
         load.wait_for(20, ELECTION);
     }
-    // With the room still gone a start says the same.
+    // With the room still gone a start fails in the same way.
     cluster.node_mut(full[0]).start();
     row("full disk at a start").ends(cluster.node_mut(full[0]));
     drop(ballast);
@@ -222,10 +218,7 @@ fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
         (reply.status == 503 && reply.body.contains("the disk hangs")).then_some(())
     });
     assert!(begin.elapsed() < THAWS, "it thawed before that was seen");
-    let metrics = cluster.get(hung, "/metrics").ok().body;
-    let stalled = "seqd_raft_disk_stalled_seconds ";
-    let stalled = metrics.lines().find_map(|line| line.strip_prefix(stalled));
-    let stalled: f64 = stalled.and_then(|text| text.parse().ok()).expect("a time");
+    let stalled = cluster.metric(hung, "seqd_raft_disk_stalled_seconds");
     assert!(stalled >= 1.0, "stalled for {stalled} s");
     drop(frozen);
     row("hung disk").is_healed(&cluster.node(hung).stderr()[said..]);

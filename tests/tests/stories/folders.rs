@@ -51,7 +51,7 @@ fn a_folder_of_another_cluster_is_refused() {
     copy_folder(&other.node(0).data(), kept.path());
     drop(other);
 
-    // The same name in another cluster: nothing on the node itself tells them apart.
+    // The same name in another cluster: nothing on the node itself differs.
     let mut cluster = Cluster::started(3);
     let victim = 0;
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
@@ -139,9 +139,9 @@ fn a_folder_on_a_file_system_for_reading_alone_is_left_alone() {
     if cannot_cut(FileSystem::Ext4, "a read-only file system") {
         return;
     }
-    let mut cluster = Cluster::planned(1).on_disks(FileSystem::Ext4, ROOMY);
-    cluster.start_all();
-    cluster.wait_ready();
+    let mut cluster = Cluster::planned(1)
+        .on_disks(FileSystem::Ext4, ROOMY)
+        .ready();
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     cluster.disk_mut(0).unmount();
     cluster.disk_mut(0).mount_read_only();
@@ -177,7 +177,7 @@ fn damage_in_a_small_file_is_told_by_its_name() {
 fn a_damaged_mark_of_the_clock_is_said_and_nothing_more() {
     let mut cluster = Cluster::started(1);
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
-    // Centuries ahead, if it were believed.
+    // Centuries ahead, if it were used.
     flip_bit(&cluster.node(0).data().join("last-tick"), 7);
     let said = cluster.node(0).stderr().len();
     cluster.node_mut(0).start();

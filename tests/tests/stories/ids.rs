@@ -6,7 +6,7 @@ use seqd_tests::checkers::{increasing, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::history::{Timeline, reasons, tally};
 use seqd_tests::seed::Random;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 
 /// How long a node that is up may pause while another is killed or comes back. A debug build that
 /// shares two cores with another cluster is given twice what the soak run demands.
@@ -16,13 +16,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 fn no_id_is_told_twice_while_each_node_in_turn_is_killed() {
     let mut cluster = Cluster::started(3);
     let timeline = Timeline::begin();
-    let load = Load {
-        urls: cluster.urls(),
-        clients: 3,
-        route: Route::Fixed,
-        count: 500,
-        pause: Duration::from_millis(5),
-    };
+    let load = cluster.load(3, Route::Fixed, 500, 5);
     let workload = Workload::ids(load, timeline);
     workload.wait_for(50, READY);
     let mut outages = Vec::new();
@@ -39,7 +33,7 @@ fn no_id_is_told_twice_while_each_node_in_turn_is_killed() {
     }
     let history = workload.finish();
     println!("{:?} {:?}", tally(&history), reasons(&history));
-    let count = unique::ids(&history).unwrap();
+    let count = unique::numbers(&history).unwrap();
     increasing::ids_per_worker(&history).unwrap();
     assert!(count >= 75_000, "only {count} IDs were minted");
     for (victim, from, to) in outages {
@@ -58,7 +52,7 @@ fn an_id_names_its_time_its_worker_and_who_held_it() {
         .ok()
         .json();
     let id = minted["id"].as_str().expect("an ID as a string");
-    // Any node decodes it, as any node knows the leases.
+    // Any node decodes it, as the leases are replicated.
     let parts = cluster.get(2, &format!("/v1/ids/{id}")).ok().json();
     assert_eq!(parts["id"], minted["id"]);
     assert_eq!(parts["worker"], minted["worker"]);

@@ -1,4 +1,4 @@
-//! Stories told with real processes: what a user, and what an operator on a bad day, would see.
+//! Tests with real processes: what a user, and what an operator on a bad day, would see.
 //!
 //! Each starts its own cluster in a temporary folder and ends it again. Their longer versions are
 //! the commands of the `soak` binary.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seqd_tests::checkers::{linearizable, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{http, wait};
 use serde_json::json;
 
@@ -24,13 +24,7 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let timeline = Timeline::begin();
-    let load = |clients, route| Load {
-        urls: cluster.urls(),
-        clients,
-        route,
-        count: 1,
-        pause: Duration::from_millis(5),
-    };
+    let load = |clients, route| cluster.load(clients, route, 1, 5);
     let ids = Workload::ids(load(3, Route::Fixed), timeline);
     let values = Workload::next(load(4, Route::Roaming), timeline, "order");
     values.wait_for(50, READY);
@@ -87,7 +81,7 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let (ids, values) = (ids.finish(), values.finish());
     println!("ids {:?} {:?}", tally(&ids), reasons(&ids));
     println!("values {:?} {:?}", tally(&values), reasons(&values));
-    unique::ids(&ids).unwrap();
+    unique::numbers(&ids).unwrap();
     linearizable::strict(&values).unwrap();
     for node in (0..3).filter(|&node| node != leader) {
         pauses::check_node(&ids, node, (from, to), PAUSE).unwrap();

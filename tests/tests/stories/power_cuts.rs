@@ -1,13 +1,13 @@
 //! Power cuts of real nodes on real file systems: what was acknowledged is there, every node opens.
 //!
 //! A few of those that `soak power-cuts` makes by the hundred. Where nothing can be mounted (see
-//! `seqd_tests::loop_disk`) a story says so and ends.
+//! `seqd_tests::loop_disk`) a story prints that and ends.
 
 use seqd_tests::loop_disk::{FileSystem, unavailable};
 use seqd_tests::power::PowerRun;
 use seqd_tests::seed::Random;
 
-/// Whether a story ends here, with a line on stderr that says why.
+/// Whether a story ends here, with the reason on stderr.
 pub(crate) fn cannot_cut(kind: FileSystem, story: &str) -> bool {
     let why = unavailable(kind);
     if let Some(why) = &why {

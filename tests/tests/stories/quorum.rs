@@ -1,4 +1,4 @@
-//! Two of three nodes are gone: what the survivor still does, for how long, and what it says.
+//! Two of three nodes are gone: what the survivor still serves, for how long, and its errors.
 
 use std::time::Duration;
 
@@ -14,9 +14,7 @@ const TIMEOUT: Duration = Duration::from_millis(3000 + 500);
 
 #[test]
 fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
-    let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW);
-    cluster.start_all();
-    cluster.wait_ready();
+    let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW).ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({"mode": "segment"}));
     assert_eq!(cluster.next(0, "order", 1), (1, 1));
@@ -39,7 +37,7 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
         );
         (reply.code() == "no-quorum").then_some(())
     });
-    // From here on it is known that there is no leader: it is said before anything is proposed.
+    // From here on it is known that there is no leader: it is answered before anything is proposed.
     let reply = http::post(&order).reply().refused(503, "no-quorum");
     assert!(reply.retryable());
     assert!(

@@ -1,12 +1,10 @@
 //! Segment sequences: served from buffered ranges, given back by a clean stop, bounded in loss.
 
-use std::time::Duration;
-
 use seqd_tests::checkers::{disjoint, increasing};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Timeline, reasons, tally};
 use seqd_tests::http;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 /// Segments of one size, so that a story can count what is buffered.
@@ -82,13 +80,7 @@ fn an_advance_voids_what_nodes_have_buffered_and_what_they_give_back() {
 fn no_value_is_told_twice_under_load_and_kills() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 50, "max": 5000}}));
-    let load = Load {
-        urls: cluster.urls(),
-        clients: 6,
-        route: Route::Fixed,
-        count: 7,
-        pause: Duration::from_millis(1),
-    };
+    let load = cluster.load(6, Route::Fixed, 7, 1);
     let workload = Workload::next(load, Timeline::begin(), "ticket");
     for victim in [cluster.leader(), cluster.follower()] {
         workload.wait_for(200, READY);

@@ -8,21 +8,11 @@ use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::Paused;
 use seqd_tests::history::{At, Op, Timeline, Values, reasons, tally};
 use seqd_tests::wait;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 /// How much later than the leader's death a request that was in flight may be answered.
 const IN_FLIGHT: Duration = Duration::from_millis(2500);
-
-fn eight_clients(cluster: &Cluster) -> Load {
-    Load {
-        urls: cluster.urls(),
-        clients: 8,
-        route: Route::Roaming,
-        count: 1,
-        pause: Duration::ZERO,
-    }
-}
 
 fn assert_answered_in_time(history: &[Op<Values>], kills: &[At]) {
     for &kill in kills {
@@ -44,7 +34,7 @@ fn values_stay_in_real_time_order_while_leaders_are_killed() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let timeline = Timeline::begin();
-    let workload = Workload::next(eight_clients(&cluster), timeline, "order");
+    let workload = Workload::next(cluster.load(8, Route::Roaming, 1, 0), timeline, "order");
     let mut kills = Vec::new();
     for _ in 0..2 {
         workload.wait_for(200, READY);
@@ -68,7 +58,11 @@ fn values_stay_in_real_time_order_while_leaders_are_killed() {
 fn what_was_acknowledged_survives_the_death_of_all_nodes_at_once() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let workload = Workload::next(eight_clients(&cluster), Timeline::begin(), "order");
+    let workload = Workload::next(
+        cluster.load(8, Route::Roaming, 1, 0),
+        Timeline::begin(),
+        "order",
+    );
     workload.wait_for(500, READY);
     (0..3).for_each(|i| cluster.node_mut(i).kill());
     let history = workload.finish();
@@ -83,7 +77,11 @@ fn what_was_acknowledged_survives_the_death_of_all_nodes_at_once() {
 fn without_a_fault_there_is_no_gap() {
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict", "start": "100"}));
-    let workload = Workload::next(eight_clients(&cluster), Timeline::begin(), "order");
+    let workload = Workload::next(
+        cluster.load(8, Route::Roaming, 1, 0),
+        Timeline::begin(),
+        "order",
+    );
     workload.wait_for(500, READY);
     let history = workload.finish();
     let count = linearizable::strict(&history).unwrap();
@@ -101,7 +99,11 @@ fn without_a_fault_there_is_no_gap() {
 fn a_leader_that_was_paused_tells_no_stale_value() {
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let workload = Workload::next(eight_clients(&cluster), Timeline::begin(), "order");
+    let workload = Workload::next(
+        cluster.load(8, Route::Roaming, 1, 0),
+        Timeline::begin(),
+        "order",
+    );
     workload.wait_for(200, READY);
     let leader = cluster.leader();
     let pause = Paused::new(cluster.node(leader));

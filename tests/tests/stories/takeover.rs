@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use seqd_tests::binary::run;
 use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::http::Reply;
-use seqd_tests::{binary, http, wait};
+use seqd_tests::{http, wait};
 use serde_json::{Value, json};
 
 /// Every layout that can mint.
@@ -19,12 +19,6 @@ const WINDOW: &str = "\"3s\"";
 
 /// The window and four times the default skew, and time to start.
 const MINTS: Duration = Duration::from_secs(45);
-
-fn seqd(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary::seqd());
-    command.args(arguments).stdin(Stdio::null());
-    command.output().expect("seqd runs")
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -117,9 +111,7 @@ fn served(ask: impl Fn() -> Reply) -> Reply {
 }
 
 fn begun() -> (Cluster, Given) {
-    let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW);
-    cluster.start_all();
-    cluster.wait_ready();
+    let cluster = Cluster::planned(3).with("clock", "window", WINDOW).ready();
     cluster.create_sequence(0, "order", &json!({"mode": "segment"}));
     cluster.create_sequence(0, "bill", &json!({"mode": "strict"}));
     let mut given = Given::default();
@@ -134,7 +126,7 @@ fn begun() -> (Cluster, Given) {
 fn backup(cluster: &Cluster) -> PathBuf {
     let file = cluster.folder().join("backup.snap");
     let url = cluster.node(1).url();
-    let saved = seqd(&["-e", &url, "snapshot", "save", &file.display().to_string()]);
+    let saved = run(&["-e", &url, "snapshot", "save", &file.display().to_string()]);
     assert!(saved.status.success(), "{}", text(&saved.stderr));
     file
 }
@@ -153,23 +145,14 @@ fn goes_on(cluster: &mut Cluster, first: usize, joining: &[usize], given: &mut G
             "lease {lease} was a token before"
         );
     }
-    let members = cluster.url(first, "/v1/cluster/members");
     for &at in joining {
         let node = cluster.node_mut(at);
         if node.data().exists() {
             std::fs::remove_dir_all(node.data()).unwrap();
         }
         node.start();
-        let name = node.name().to_owned();
-        let asks = format!("member add {name}");
-        wait::until("the machine to wait for its being added", READY, || {
-            cluster.node(at).stderr().contains(&asks).then_some(())
-        });
-        let node = cluster.node(at);
-        let new = json!({"name": name, "peer": node.peer_address(), "http": node.url()});
-        http::post(&members).json(&new).reply().ok();
-        cluster.wait_ready_of(&[at], READY);
-        served(|| http::post(&format!("{members}/{name}/promote")).reply());
+        cluster.add_member(at, first);
+        cluster.promote(at, first);
         given.mint(cluster, at, 2_000);
         given.count(cluster, at);
     }
@@ -213,7 +196,7 @@ fn nothing_is_given_out_again_after_a_restore() {
         cluster.node(first).url(),
     );
     let line = restore_line(&file, &folder, &peer, &url);
-    let silent = seqd(&[&line[..], &["--yes"]].concat());
+    let silent = run(&[&line[..], &["--yes"]].concat());
     assert_eq!(silent.status.code(), Some(2), "{silent:?}");
     let said = text(&silent.stderr);
     assert!(
@@ -223,7 +206,7 @@ fn nothing_is_given_out_again_after_a_restore() {
 
     let floor = format!("order={}", given.floor("order"));
     let line = [&line[..], &["--floor", &floor, "--margin", "5000"]].concat();
-    let unasked = seqd(&line);
+    let unasked = run(&line);
     assert_eq!(unasked.status.code(), Some(2), "{unasked:?}");
     let said = text(&unasked.stderr);
     for promise in [
@@ -237,14 +220,14 @@ fn nothing_is_given_out_again_after_a_restore() {
         assert!(said.contains(promise), "{promise} is missing: {said}");
     }
     assert!(!Path::new(&folder).join("identity").exists());
-    let done = seqd(&[&line[..], &["--yes", "-o", "json"]].concat());
+    let done = run(&[&line[..], &["--yes", "-o", "json"]].concat());
     assert!(done.status.success(), "{}", text(&done.stderr));
     let told: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(
         told["sequences"][1]["next_after"],
         given.floor("order").to_string()
     );
-    let again = seqd(&[&line[..], &["--yes"]].concat());
+    let again = run(&[&line[..], &["--yes"]].concat());
     assert_eq!(again.status.code(), Some(6), "{again:?}");
 
     cluster.node_mut(first).set_data(Path::new(&folder));
@@ -300,9 +283,9 @@ fn nothing_is_given_out_again_after_a_lost_majority_is_recovered() {
         "--floor",
     ];
     let line = [&line[..], &[&bill]].concat();
-    let dry = seqd(&[&line[..], &["--dry-run"]].concat());
+    let dry = run(&[&line[..], &["--dry-run"]].concat());
     assert!(dry.status.success(), "{}", text(&dry.stderr));
-    let done = seqd(&[&line[..], &["--yes"]].concat());
+    let done = run(&[&line[..], &["--yes"]].concat());
     assert!(done.status.success(), "{}", text(&done.stderr));
     let kept = std::fs::read_dir(&folder).unwrap().flatten();
     let kept: Vec<_> = kept

@@ -1,13 +1,11 @@
 //! A rolling upgrade: the next version beside this one, one node at a time, under load.
 
-use std::time::Duration;
-
 use seqd_tests::binary;
 use seqd_tests::checkers::{linearizable, unique};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{History, Outcome, Timeline, reasons, tally};
 use seqd_tests::wait;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::{Value, json};
 
 /// Refusals that a client meets while the node that it asks is being replaced.
@@ -72,13 +70,7 @@ fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
         (levels.len() == 3 && levels.iter().all(|one| *one == levels[0])).then(|| levels[0])
     });
     let timeline = Timeline::begin();
-    let load = |clients, count| Load {
-        urls: cluster.urls(),
-        clients,
-        route: Route::Roaming,
-        count,
-        pause: Duration::from_millis(5),
-    };
+    let load = |clients, count| cluster.load(clients, Route::Roaming, count, 5);
     let ids = Workload::ids(load(3, 10), timeline);
     let strict = Workload::next(load(3, 1), timeline, "order");
     let segments = Workload::next(load(3, 7), timeline, "invoice");
@@ -113,8 +105,8 @@ fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
     nothing_was_lost("ids", &ids);
     nothing_was_lost("strict values", &strict);
     nothing_was_lost("segment values", &segments);
-    unique::ids(&ids).unwrap();
-    unique::values(&segments).unwrap();
+    unique::numbers(&ids).unwrap();
+    unique::numbers(&segments).unwrap();
     linearizable::strict(&strict).unwrap();
 
     older_program_is_refused(&mut cluster, order[0]);

@@ -1,4 +1,4 @@
-//! The documents say what is there: links lead somewhere, invariants name tests that exist, the
+//! The documents match the code: links lead somewhere, invariants name tests that exist, the
 //! README's test command is the one that CI runs, and every error code is explained.
 
 use std::collections::BTreeSet;

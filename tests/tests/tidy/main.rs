@@ -1,5 +1,5 @@
 //! What the compiler does not hold: the arrows between crates, where a dependency may be named,
-//! how files open and how long they grow, and that the documents say what is there.
+//! how files open and how long they grow, and that the documents match the code.
 //!
 //! Nothing is started here; the sources are read as text.
 

@@ -33,14 +33,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     if misses.is_empty() {
         return Ok(());
     }
-    Err(Violation {
-        invariant: "the figures",
-        detail: misses.join("; "),
-    })
-}
-
-fn address(cluster: &Cluster, node: usize) -> String {
-    cluster.node(node).url().replace("http://", "")
+    Err(Violation::new("the figures", misses.join("; ")))
 }
 
 fn line(what: &str, clients: usize, figures: &Figures) -> String {
@@ -60,7 +53,7 @@ fn single_ids(cluster: &Cluster, length: Duration, misses: &mut Vec<String>) {
         method: "GET",
         path: path.to_owned(),
     };
-    let node = address(cluster, 0);
+    let node = cluster.address(0);
     for clients in CLIENTS {
         let target = get(&bare.address, "/v1/id");
         let theirs = load(&target, clients, Pace::Closed, length);
@@ -100,7 +93,7 @@ fn strict_values(cluster: &Cluster, length: Duration, misses: &mut Vec<String>) 
     let leader = cluster.leader();
     let nodes = (0..3).map(|i| (leader + i) % 3);
     let target = Target {
-        addresses: nodes.map(|i| address(cluster, i)).collect(),
+        addresses: nodes.map(|i| cluster.address(i)).collect(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
     };

@@ -8,7 +8,7 @@ use seqd_tests::cluster::Cluster;
 use seqd_tests::faults::Paused;
 use seqd_tests::history::{Timeline, tally};
 use seqd_tests::seed::Random;
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 /// From the last fault's end to ready on every node.
@@ -20,13 +20,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 20, "max": 500}}));
     let timeline = Timeline::begin();
-    let load = |clients, route, count| Load {
-        urls: cluster.urls(),
-        clients,
-        route,
-        count,
-        pause: Duration::from_millis(1),
-    };
+    let load = |clients, route, count| cluster.load(clients, route, count, 1);
     let ids = Workload::ids(load(3, Route::Fixed, 100), timeline);
     let values = Workload::next(load(6, Route::Roaming, 1), timeline, "order");
     let tickets = Workload::next(load(3, Route::Fixed, 7), timeline, "ticket");
@@ -54,7 +48,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     println!("ids     (ok, unknown, refused): {:?}", tally(&ids));
     println!("order   (ok, unknown, refused): {:?}", tally(&values));
     println!("ticket  (ok, unknown, refused): {:?}", tally(&tickets));
-    println!("{} IDs, no duplicate", unique::ids(&ids)?);
+    println!("{} IDs, no duplicate", unique::numbers(&ids)?);
     increasing::ids_per_worker(&ids)?;
     println!(
         "{} strict values in real-time order",

@@ -41,7 +41,7 @@ const MIB: u64 = 1 << 20;
 ///
 /// The log goes in whole segments of 16 MiB, up to the older of two snapshots: when it is looked
 /// at, up to two more may be there or not. Snapshots are three while one is being taken. sled
-/// collects its own garbage when it likes. The folder is all of that and whatever no metric knows.
+/// collects its own garbage when it likes. The folder is all of that and of what no metric covers.
 /// Memory comes and goes with a snapshot's blocks and with what the allocator keeps.
 const MARGINS: [(&str, f64, u64); 5] = [
     ("wal", 0.1, 32 * MIB),
@@ -68,9 +68,8 @@ pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
         })
         .collect();
     let posts = |path: &str, connections| {
-        let urls = cluster.urls();
         let target = Target {
-            addresses: urls.iter().map(|url| url.replace("http://", "")).collect(),
+            addresses: cluster.addresses(),
             method: "POST",
             path: path.to_owned(),
         };
@@ -100,7 +99,7 @@ pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
     (0..3).try_for_each(|node| judge(node, &samples[node]))
 }
 
-/// Creates, moves and deletes sequences until told to stop; refusals are part of it.
+/// Creates, moves and deletes sequences until `over`; refusals are part of it.
 fn churn(urls: &[String], number: usize, over: &AtomicBool, moved: &AtomicU64) {
     let mut random = Random::seeded(number as u64);
     let words = "what a sequence is for, in words ".repeat(8);
@@ -192,10 +191,7 @@ fn judge(node: usize, samples: &[Sample]) -> Result<(), Violation> {
         );
         println!("{line}");
         if last > allowed {
-            return Err(Violation {
-                invariant: "disk use and memory level off",
-                detail: line,
-            });
+            return Err(Violation::new("disk use and memory level off", line));
         }
     }
     Ok(())

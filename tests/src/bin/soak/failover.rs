@@ -43,10 +43,7 @@ pub(crate) fn run(runs: u64) -> Result<(), Violation> {
     println!("least {least:?}, median {median:?}, most {most:?}");
     if median > TO_BEAT {
         let detail = format!("a median of {median:?}, {TO_BEAT:?} is to be beaten");
-        return Err(Violation {
-            invariant: "failover",
-            detail,
-        });
+        return Err(Violation::new("failover", detail));
     }
     Ok(())
 }

@@ -63,9 +63,6 @@ pub(crate) fn run(delay_ms: u64) -> Result<(), Violation> {
     }
     match broken {
         None => Ok(()),
-        Some(detail) => Err(Violation {
-            invariant: "a quorum's disks and no more",
-            detail,
-        }),
+        Some(detail) => Err(Violation::new("a quorum's disks and no more", detail)),
     }
 }

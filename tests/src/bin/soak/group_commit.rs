@@ -18,11 +18,7 @@ pub(crate) fn run(clients: u64) -> Result<(), Violation> {
     let leader = cluster.leader();
     let strace = Strace::watch_fdatasync(cluster.node(leader), cluster.folder());
     let target = Target {
-        addresses: cluster
-            .urls()
-            .iter()
-            .map(|url| url.replace("http://", ""))
-            .collect(),
+        addresses: cluster.addresses(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
     };
@@ -38,10 +34,7 @@ pub(crate) fn run(clients: u64) -> Result<(), Violation> {
     );
     if share < LEAST {
         let detail = format!("{share:.1} acknowledgements per fdatasync, {LEAST} are demanded");
-        return Err(Violation {
-            invariant: "group commit",
-            detail,
-        });
+        return Err(Violation::new("group commit", detail));
     }
     Ok(())
 }

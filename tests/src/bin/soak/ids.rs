@@ -5,7 +5,7 @@ use std::time::Duration;
 use seqd_tests::checkers::{Violation, increasing, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 
 /// IDs in one request.
 const BATCH: u64 = 1000;
@@ -16,13 +16,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn run(count: u64) -> Result<(), Violation> {
     let mut cluster = Cluster::started(3);
     let timeline = Timeline::begin();
-    let load = Load {
-        urls: cluster.urls(),
-        clients: 6,
-        route: Route::Fixed,
-        count: BATCH,
-        pause: Duration::ZERO,
-    };
+    let load = cluster.load(6, Route::Fixed, BATCH, 0);
     let workload = Workload::ids(load, timeline);
     let patience = Duration::from_secs(600);
     // Seven stretches: before, between and during the outages.
@@ -48,7 +42,7 @@ pub(crate) fn run(count: u64) -> Result<(), Violation> {
         tally(&history),
         reasons(&history)
     );
-    let minted = unique::ids(&history)?;
+    let minted = unique::numbers(&history)?;
     println!(
         "{minted} IDs, no duplicate, in {:?}",
         timeline.at().since(Default::default())

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             arguments.size("--cuts", 200_000) as u64,
             arguments.size("--seed", 1) as u64,
         ),
-        "restore" => takeover::run(arguments.number("--ids", 10_000_000)),
+        "restore" => takeover::takeovers(arguments.number("--ids", 10_000_000)),
         "endurance" => endurance::run(arguments.number("--minutes", 10)),
         "scale" => scale::run(arguments.number("--records", 2_000_000)),
         "bare-axum" => bare::serve(),

@@ -65,10 +65,7 @@ pub(crate) fn run(cuts: u64, seed: u64) -> Result<(), Violation> {
 }
 
 fn violated(detail: String) -> Violation {
-    Violation {
-        invariant: "what is acknowledged survives a power cut",
-        detail,
-    }
+    Violation::new("what is acknowledged survives a power cut", detail)
 }
 
 fn add(total: &mut Figures, figures: &Figures) {

@@ -1,4 +1,4 @@
-//! Times measured one after another, and what is said of them.
+//! Times measured one after another, and their quantiles.
 
 use std::time::{Duration, Instant};
 

@@ -39,10 +39,7 @@ pub(crate) fn run(records: u64) -> Result<(), Violation> {
     if misses.is_empty() {
         return Ok(());
     }
-    Err(Violation {
-        invariant: "scale",
-        detail: misses.join("; "),
-    })
+    Err(Violation::new("scale", misses.join("; ")))
 }
 
 /// Sequences with names and descriptions of mixed length.
@@ -60,7 +57,7 @@ fn create(cluster: &Cluster, records: u64) {
         })
     };
     let begin = Instant::now();
-    let answered = load::each(&addresses(cluster), CLIENTS * 4, requests);
+    let answered = load::each(&cluster.addresses(), CLIENTS * 4, requests);
     assert_eq!(answered, records, "records that were created");
     let took = begin.elapsed();
     println!(
@@ -69,15 +66,10 @@ fn create(cluster: &Cluster, records: u64) {
     );
 }
 
-fn addresses(cluster: &Cluster) -> Vec<String> {
-    let urls = cluster.urls();
-    urls.iter().map(|url| url.replace("http://", "")).collect()
-}
-
 /// The two loads take turns, so that what else slows the machine down meets both.
 fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
     let target = Target {
-        addresses: addresses(cluster),
+        addresses: cluster.addresses(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seqd_tests::checkers::{Violation, linearizable, lost, pauses};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::workload::{Load, Route, Workload};
+use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 /// How much later than the leader's death a request that was in flight may be answered.
@@ -16,13 +16,7 @@ pub(crate) fn run(kills: u64) -> Result<(), Violation> {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let timeline = Timeline::begin();
-    let load = Load {
-        urls: cluster.urls(),
-        clients: 8,
-        route: Route::Roaming,
-        count: 1,
-        pause: Duration::ZERO,
-    };
+    let load = cluster.load(8, Route::Roaming, 1, 0);
     let workload = Workload::next(load, timeline, "order");
     let mut outages = Vec::new();
     for _ in 0..kills {
@@ -62,10 +56,7 @@ pub(crate) fn run(kills: u64) -> Result<(), Violation> {
         println!("leader killed: in flight answered {late:?} later at most, pause {pause:?}");
         if late > IN_FLIGHT {
             let detail = format!("a request in flight was answered {late:?} after the kill");
-            return Err(Violation {
-                invariant: "bounded answers",
-                detail,
-            });
+            return Err(Violation::new("bounded answers", detail));
         }
     }
     cluster.wait_same_state(&[0, 1, 2]);

@@ -2,13 +2,13 @@
 //! with work after the backup: of millions of further IDs on every layout none repeats, tokens
 //! rise, and sequences go on behind their floors.
 
-use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use seqd_tests::binary::run;
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::http::{self, Reply};
-use seqd_tests::{binary, wait};
+use seqd_tests::wait;
 use serde_json::{Value, json};
 
 /// Every layout that can mint, and what one worker of it makes in a second.
@@ -36,7 +36,7 @@ struct Given {
     highest_value: i64,
 }
 
-pub(crate) fn run(ids: u64) -> Result<(), Violation> {
+pub(crate) fn takeovers(ids: u64) -> Result<(), Violation> {
     for restores in [true, false] {
         let what = if restores {
             "restore"
@@ -55,9 +55,9 @@ pub(crate) fn run(ids: u64) -> Result<(), Violation> {
 }
 
 fn one_takeover(restores: bool, ids: u64) -> Result<(), Violation> {
-    let mut cluster = Cluster::planned(3).with("clock", "window", "\"3s\"");
-    cluster.start_all();
-    cluster.wait_ready();
+    let mut cluster = Cluster::planned(3)
+        .with("clock", "window", "\"3s\"")
+        .ready();
     cluster.create_sequence(0, "order", &json!({"mode": "segment"}));
     let mut given = Given {
         ids: vec![Vec::new(); LAYOUTS.len()],
@@ -207,18 +207,18 @@ fn unique(layout: &str, ids: &mut [u64]) -> Result<(), Violation> {
 }
 
 fn repeated(detail: String) -> Violation {
-    let invariant = "nothing is given out again";
-    Violation { invariant, detail }
+    Violation::new("nothing is given out again", detail)
 }
 
 fn join(cluster: &mut Cluster, first: usize, at: usize) {
     cluster.node_mut(at).start();
-    let asks = format!("member add {}", cluster.node(at).name());
+    let node = cluster.node(at);
+    let asks = format!("member add {}", node.name());
     wait::until("the machine to wait for its being added", READY, || {
-        cluster.node(at).stderr().contains(&asks).then_some(())
+        node.stderr().contains(&asks).then_some(())
     });
-    let (name, endpoint) = (cluster.node(at).name(), cluster.node(first).url());
-    let (peer, url) = (cluster.node(at).peer_address(), cluster.node(at).url());
+    let (name, endpoint) = (node.name(), cluster.node(first).url());
+    let (peer, url) = (node.peer_address(), node.url());
     let add = [
         "-e", &endpoint, "member", "add", name, &peer, "--http", &url, "--wait",
     ];
@@ -239,11 +239,8 @@ fn number(value: &Value) -> u64 {
         .expect("a number as text")
 }
 
-fn succeeds(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary::seqd());
-    command.args(arguments).stdin(Stdio::null());
-    let output = command.output().expect("seqd runs");
+fn succeeds(arguments: &[&str]) {
+    let output = run(arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}");
-    output
 }
