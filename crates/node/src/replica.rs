@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// An answer of the cluster, to come.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
 
-/// How far the members have applied the log, as this node knows.
+/// How far each member has applied the log, as last reported to this node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     /// This node's last applied entry.

@@ -49,7 +49,7 @@ pub(crate) struct TestReplica {
     started: Instant,
     pub(crate) has_quorum: AtomicBool,
     pub(crate) proposals: AtomicU64,
-    /// What this node knows of the other members: none, unless a test sets some.
+    /// The other members: none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
 }
 

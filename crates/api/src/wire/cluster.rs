@@ -87,7 +87,7 @@ pub struct Cluster {
     pub leader: Option<String>,
     /// The term of the answering node.
     pub term: u64,
-    /// The level: up to where the formats of the cluster have come. 0 if the node does not tell.
+    /// The level of the formats that the cluster may write; 0 if the node is older.
     #[serde(default)]
     pub level: u32,
     /// Who is needed and who is there.
@@ -157,7 +157,7 @@ pub struct Member {
     /// The lowest and the highest level that its program can be part of, where known.
     #[serde(default)]
     pub levels: Option<(u32, u32)>,
-    /// IDs that it minted a second, lately; only the answering node knows its own.
+    /// IDs that it minted a second, lately; of the answering node alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_per_second: Option<f64>,
 }

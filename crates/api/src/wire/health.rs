@@ -16,7 +16,7 @@ pub struct Live {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyQuery {
-    /// `ids` looks at minting alone; everything where nothing is said.
+    /// `ids` checks minting alone; everything by default.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub for_what: Option<String>,
     /// Each check in the answer.

@@ -112,7 +112,7 @@ pub struct IdParts {
     pub base62: String,
     /// Crockford's base 32, 13 wide.
     pub crockford: String,
-    /// Who held the worker at that tick; null if no record says so.
+    /// Who held the worker at that tick; null if no record has it.
     pub holder: Option<Holder>,
 }
 

@@ -8,7 +8,7 @@ use crate::number_text;
 requests! {
     /// How large a range is wanted.
     GrantRequest {
-        /// How many values; [`GrantRequest::DEFAULT_SIZE`] where nothing is said.
+        /// How many values; [`GrantRequest::DEFAULT_SIZE`] by default.
         size: u64 as "number_text::option",
         /// The grant that this one follows: granted only if no other came in between.
         after: u64 as "number_text::option",
@@ -20,7 +20,7 @@ impl GrantRequest {
     /// client that vanishes takes it with it.
     pub const MAX_SIZE: u64 = 100_000_000;
 
-    /// Where nothing is said.
+    /// The size by default.
     pub const DEFAULT_SIZE: u64 = 10_000;
 }
 

@@ -1,11 +1,11 @@
-//! A snapshot is taken from the first endpoint that has one, and believed only when it is whole.
+//! A snapshot is taken from the first endpoint that has one, and kept only when it is whole.
 
 use std::net::SocketAddr;
 
 use seqd_client::Error;
 use seqd_client::api::{SnapshotQuery, exit};
 
-use super::{BUSY, answer, client, nobody, says, stub};
+use super::{BUSY, answer, answers, client, nobody, stub};
 
 const BODY: &[u8] = b"the bytes of a snapshot";
 const HEAD: &str = "seqd-cluster: 01J9\r\nseqd-snapshot-index: 42\r\nseqd-snapshot-term: 3\r\n\
@@ -17,7 +17,7 @@ fn sends(head: &str, body: &[u8]) -> SocketAddr {
     stub(answer(200, head, BODY.len(), body))
 }
 
-/// What is written, what was told on the way, and the node; or the error.
+/// The bytes, the progress on the way, and the node; or the error.
 async fn download(addresses: &[SocketAddr]) -> Result<(Vec<u8>, Vec<u64>, String), Error> {
     let client = client(addresses, None);
     let download = client.snapshot(&SnapshotQuery::default()).await?;
@@ -25,20 +25,20 @@ async fn download(addresses: &[SocketAddr]) -> Result<(Vec<u8>, Vec<u64>, String
     assert_eq!((head.index, head.term, head.rows), (42, 3, 7));
     assert_eq!(head.bytes, BODY.len() as u64);
     let node = download.node().to_owned();
-    let (mut out, mut told) = (Vec::new(), Vec::new());
+    let (mut out, mut progress) = (Vec::new(), Vec::new());
     download
-        .save(&mut out, |written| told.push(written))
+        .save(&mut out, |written| progress.push(written))
         .await?;
-    Ok((out, told, node))
+    Ok((out, progress, node))
 }
 
 #[tokio::test]
 async fn all_bytes_come_from_the_first_endpoint_that_has_them() {
     let whole = sends(HEAD, BODY);
-    let busy = says(503, BUSY);
-    let (bytes, told, node) = download(&[nobody(), busy, whole]).await.unwrap();
+    let busy = answers(503, BUSY);
+    let (bytes, progress, node) = download(&[nobody(), busy, whole]).await.unwrap();
     assert_eq!(bytes, BODY);
-    assert_eq!(told.last(), Some(&(BODY.len() as u64)));
+    assert_eq!(progress.last(), Some(&(BODY.len() as u64)));
     assert_eq!(node, "n2");
 }
 
@@ -54,7 +54,7 @@ async fn an_answer_that_breaks_off_is_an_error_and_not_taken_up_elsewhere() {
 
 #[tokio::test]
 async fn what_is_no_snapshot_is_refused() {
-    let internal = says(500, INTERNAL);
+    let internal = answers(500, INTERNAL);
     let whole = sends(HEAD, BODY);
     let error = download(&[internal, whole]).await.unwrap_err();
     assert_eq!(error.exit(), exit::FAILURE);

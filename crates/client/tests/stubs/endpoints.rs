@@ -1,4 +1,4 @@
-//! Which endpoint is asked, and what is told when none gives a good answer.
+//! Which endpoint is asked, and the error when none gives a good answer.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use seqd_client::Error;
 use seqd_client::api::{IdQuery, NextRequest, exit};
 
-use super::{BUSY, Stub, client, nobody, says, stub};
+use super::{BUSY, Stub, answers, client, nobody, stub};
 
 const TIMEOUT: Option<Duration> = Some(Duration::from_millis(400));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
@@ -28,19 +28,19 @@ async fn next(addresses: &[SocketAddr]) -> Result<u64, Error> {
 
 #[tokio::test]
 async fn a_refused_connection_leads_to_the_next_endpoint() {
-    assert_eq!(id(&[nobody(), says(200, ID)]).await.unwrap(), "7");
+    assert_eq!(id(&[nobody(), answers(200, ID)]).await.unwrap(), "7");
 }
 
 #[tokio::test]
 async fn a_retryable_answer_leads_to_the_next_endpoint() {
-    let busy = says(503, BUSY);
-    assert_eq!(id(&[busy, says(200, ID)]).await.unwrap(), "7");
+    let busy = answers(503, BUSY);
+    assert_eq!(id(&[busy, answers(200, ID)]).await.unwrap(), "7");
 }
 
 #[tokio::test]
 async fn an_answer_that_is_not_retryable_ends_the_round() {
-    let missing = says(404, MISSING);
-    let error = id(&[missing, says(200, ID)]).await.unwrap_err();
+    let missing = answers(404, MISSING);
+    let error = id(&[missing, answers(200, ID)]).await.unwrap_err();
     assert_eq!(error.exit(), exit::NOT_FOUND);
 }
 
@@ -53,7 +53,7 @@ async fn refused_everywhere_is_unavailable() {
 
 #[tokio::test]
 async fn a_problem_says_more_than_a_refused_connection() {
-    let error = next(&[says(503, BUSY), nobody()]).await.unwrap_err();
+    let error = next(&[answers(503, BUSY), nobody()]).await.unwrap_err();
     assert_eq!(
         error.problem().map(|problem| &*problem.code),
         Some("overloaded")
@@ -64,7 +64,9 @@ async fn a_problem_says_more_than_a_refused_connection() {
 async fn a_change_without_an_answer_is_unknown_and_not_sent_again() {
     for silence in [Stub::Hang, Stub::Close] {
         let started = Instant::now();
-        let error = next(&[stub(silence), says(200, "{}")]).await.unwrap_err();
+        let error = next(&[stub(silence), answers(200, "{}")])
+            .await
+            .unwrap_err();
         assert!(matches!(error, Error::OutcomeUnknown(_)), "{error}");
         assert_eq!(error.exit(), exit::OUTCOME_UNKNOWN);
         assert!(started.elapsed() < Duration::from_secs(5));
@@ -73,16 +75,18 @@ async fn a_change_without_an_answer_is_unknown_and_not_sent_again() {
 
 #[tokio::test]
 async fn an_id_without_an_answer_may_be_asked_for_again() {
-    let error = id(&[stub(Stub::Close), says(200, ID)]).await.unwrap_err();
+    let error = id(&[stub(Stub::Close), answers(200, ID)])
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::NoAnswer(_)), "{error}");
     assert_eq!(error.exit(), exit::UNAVAILABLE);
 }
 
 #[tokio::test]
-async fn what_is_not_seqd_is_told() {
-    let error = id(&[says(200, "<html>")]).await.unwrap_err();
+async fn what_is_not_seqd_is_an_error() {
+    let error = id(&[answers(200, "<html>")]).await.unwrap_err();
     assert_eq!(error.exit(), exit::FAILURE);
     assert!(error.to_string().contains("<html>"), "{error}");
-    let gateway = next(&[says(502, "bad gateway")]).await.unwrap_err();
+    let gateway = next(&[answers(502, "bad gateway")]).await.unwrap_err();
     assert_eq!(gateway.exit(), exit::OUTCOME_UNKNOWN);
 }

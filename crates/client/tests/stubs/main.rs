@@ -49,8 +49,7 @@ fn answer(status: u16, head: &str, announced: usize, body: &[u8]) -> Stub {
     Stub::Send([head.as_bytes(), body].concat())
 }
 
-/// A stub that says this.
-fn says(status: u16, body: &str) -> SocketAddr {
+fn answers(status: u16, body: &str) -> SocketAddr {
     stub(answer(status, "", body.len(), body.as_bytes()))
 }
 

@@ -114,7 +114,7 @@ pub(super) fn not_ready(readiness: &Readiness) -> Option<Problem> {
     use crate::services::Unready;
     let (check, why) = readiness.failed()?;
     let mut problem = match why {
-        // It knows more than a sentence: by how much, until when.
+        // It has more than the detail: by how much, until when.
         Unready::Minting(error) => mint(error),
         _ => Problem::new(why.code(), check.detail.clone()).with_retry_after_ms(1000),
     };

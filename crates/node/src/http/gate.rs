@@ -1,4 +1,4 @@
-//! What every request passes before it is read: where it comes from and whom it is for.
+//! Checks before a request is read: its origin and its cluster.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};

@@ -1,7 +1,7 @@
 //! HTTP below the handlers: one way in and one way out for every request.
 //!
 //! A request passes the [`gate`], is read once into a [`Request`], answered by the handler that the
-//! [`router`] finds, and counted by the [`meter`]. Nothing here knows a service.
+//! [`router`] finds, and counted by the [`meter`]. Nothing here depends on a service.
 
 mod gate;
 mod meter;

@@ -35,8 +35,8 @@ pub(crate) struct Context {
     closing: Closing,
 }
 
-/// Whether the port closes soon: requests are refused as `draining`, with the word that their
-/// connection ends. A client that was cut off instead could not know whether it was served.
+/// Whether the port closes soon: requests are refused as `draining`, and their connections
+/// end. A client that was cut off instead could not tell whether it was served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closing(Arc<AtomicBool>);
 
@@ -62,7 +62,7 @@ impl Closing {
 }
 
 impl Context {
-    /// To be told that the port closes soon.
+    /// The switch that refuses requests before the port closes.
     pub(crate) fn closing(&self) -> Closing {
         self.closing.clone()
     }

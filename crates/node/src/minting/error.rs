@@ -1,4 +1,4 @@
-//! Why no ID can be given, with what a caller needs to know about when that ends.
+//! Why no ID can be given, with the time at which that ends.
 
 use seqd_api::ErrorCode;
 use seqd_idgen::WallMs;
@@ -22,7 +22,7 @@ pub(crate) enum MintError {
     /// The clock ran ahead: of the node's monotonic clock, or of the leader's.
     #[error("{detail}")]
     ClockAhead {
-        /// By how much, or what the leader said.
+        /// By how much, or the leader's refusal.
         detail: String,
     },
     #[error("{}", unanswered(.0))]

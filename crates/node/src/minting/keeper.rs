@@ -22,7 +22,7 @@ use crate::replica::{Replica, peek, propose_one};
 /// How long the cluster may take to answer about a lease before it is asked again.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// The wait after a refusal or a missing answer, unless the refusal says a longer one.
+/// The wait after a refusal or a missing answer, unless the refusal carries a longer one.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Requests that find the window ended wake the keeper, but not more often than this.
@@ -38,7 +38,7 @@ pub(crate) struct Keeper {
     pub(crate) owner: String,
     /// This node's datacenter, for layouts that have one.
     pub(crate) datacenter: u32,
-    /// The window before the cluster has said its own, in milliseconds.
+    /// The window until the replicated setting is known, in milliseconds.
     pub(crate) window_ms: u64,
     /// Varies the first sequence of each tick where a layout draws it.
     pub(crate) seed: u64,
@@ -164,7 +164,7 @@ impl Keeper {
         }
     }
 
-    /// Gives the lease back: closes the generator first, then says which tick was its last.
+    /// Gives the lease back: closes the generator first, then proposes its last tick.
     pub(crate) async fn release(&self, minter: &Minter, deadline: Instant) {
         let Some((holder, last)) = minter.close() else {
             return;

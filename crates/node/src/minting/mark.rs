@@ -1,5 +1,5 @@
-//! The mark on disk: how far this node has minted, so that its next start knows a clock that went
-//! back.
+//! The mark on disk: how far this node has minted, so that its next start detects a clock that
+//! went back.
 //!
 //! Written every 250 ms on a thread of its own, and at a clean stop. Minting does not wait for it:
 //! a stalled disk must not stop a node that has a window, and uniqueness is the fence's business.

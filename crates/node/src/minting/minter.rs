@@ -315,7 +315,7 @@ fn no_lease_yet() -> MintError {
     MintError::NoLeaseYet { detail }
 }
 
-/// Adds a run, and says how many are left. IDs of another lease do not mix with those gathered
+/// Adds a run; returns how many IDs are left. IDs of another lease do not mix with those gathered
 /// before: the request begins anew and the earlier ones stay a gap.
 fn gather(got: &mut Option<Minted>, run: IdRun, left: u32, count: u32) -> u32 {
     match got {

@@ -113,7 +113,7 @@ impl Minters {
         }
     }
 
-    /// What the mark on disk should say while running.
+    /// The mark to write while running.
     pub(crate) fn mark(&self, before: WallMs) -> StoredMark {
         let all = self.all();
         let last = all.iter().filter_map(|minter| minter.last_used()).max();

@@ -70,12 +70,12 @@ impl ClockWatch {
         verdict
     }
 
-    /// Tells when the last tick began that a generator has used.
+    /// Records when the last tick began that a generator has used.
     pub(crate) fn used(&self, last: WallMs) {
         self.last_used.fetch_max(last.0, Ordering::Relaxed);
     }
 
-    /// When the last tick began that was told to [`ClockWatch::used`]; 0 before any.
+    /// The largest time given to [`ClockWatch::used`]; 0 before any.
     pub(crate) fn last_used(&self) -> WallMs {
         WallMs(self.last_used.load(Ordering::Relaxed))
     }

@@ -27,8 +27,8 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// After a failed refill, none is proposed ahead of need for this long.
 const PUT_OFF: Duration = Duration::from_millis(200);
 
-/// Callers that find nothing within this after a failed refill are told the same at once.
-const TELL_AGAIN: Duration = Duration::from_millis(50);
+/// Callers that find nothing within this after a failed refill get the same error at once.
+const REPEAT_ERROR: Duration = Duration::from_millis(50);
 
 /// Tails returned in one entry: a thousand apply in well under a millisecond.
 const TAILS_PER_ENTRY: usize = 1000;
@@ -204,10 +204,10 @@ impl Segments {
         is_missing: bool,
     ) -> Result<(), NextError> {
         let failed_since = slot.error().map(|(at, _)| at.elapsed());
-        let pause = if is_missing { TELL_AGAIN } else { PUT_OFF };
+        let pause = if is_missing { REPEAT_ERROR } else { PUT_OFF };
         if failed_since.is_some_and(|since| since < pause) {
             slot.put_off();
-            // What the last caller was told is news enough for this one.
+            // The error of the last refill is recent enough for this caller.
             return if is_missing {
                 give_up_on_error(name, slot, count)
             } else {

@@ -117,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// Ends the slot of a deleted sequence: it is empty for good, and whoever waits at it looks the
+    /// Ends the slot of a deleted sequence: it is empty for good, and its waiters look the
     /// sequence up again. How many indices were thrown away.
     pub(super) fn retire(&self) -> u64 {
         let abandoned = {
@@ -132,7 +132,7 @@ impl Slot {
         abandoned
     }
 
-    /// Takes `count` indices if they are there, in one run if `together`; and says which refill to
+    /// Takes `count` indices if they are there, in one run if `together`; and returns the refill to
     /// propose, if one is due.
     pub(super) fn take(
         &self,

@@ -56,7 +56,7 @@ impl Staged {
     }
 
     /// Takes `count` indices that lie together. What lies before them is thrown away, since
-    /// indices are given in increasing order only; the answer says how many those were.
+    /// indices are given in increasing order only; returns how many those were.
     pub(super) fn take_together(&mut self, count: u64) -> Option<(IndexRange, u64)> {
         let at = self.ranges.iter().position(|range| range.count >= count)?;
         let abandoned = self.ranges.drain(..at).map(|range| range.count).sum();
@@ -64,7 +64,7 @@ impl Staged {
         Some((*taken.first()?, abandoned))
     }
 
-    /// Throws everything away and says how many those were.
+    /// Drops everything; returns how many indices those were.
     pub(super) fn clear(&mut self) -> u64 {
         let count = self.count();
         self.ranges.clear();

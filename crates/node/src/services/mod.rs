@@ -1,7 +1,7 @@
-//! What a node does for its callers, whatever protocol they speak.
+//! What a node does for its clients, in any protocol.
 //!
 //! One service a domain. A service takes and returns the contract's plain types (`seqd_api`) and
-//! fails with an error of its own; it knows nothing of methods, headers, statuses or forms. What a
+//! fails with an error of its own; it has no methods, headers, statuses or media types. What a
 //! request means is decided here, once; `handlers` only translates.
 
 mod cluster;

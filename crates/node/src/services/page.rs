@@ -1,4 +1,4 @@
-//! Pages of a list: limits, and the cursor that says where a page ended.
+//! Pages of a list: limits, and the cursor, which is where a page ended.
 //!
 //! A cursor is the last name of its page in hexadecimal: opaque to clients, stateless here.
 
@@ -28,7 +28,7 @@ impl Wanted {
         })
     }
 
-    /// Cuts the page out of all items, which are in order, and says how to go on.
+    /// Cuts the page out of all items, which are in order.
     pub(crate) fn cut<T>(&self, items: impl Iterator<Item = (String, T)>) -> Page<T> {
         let after = self.after.as_deref();
         let mut kept = Vec::new();

@@ -194,7 +194,7 @@ async fn tend(
             Some(signal) = orders.recv() => {
                 let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
                 if let Some(pid) = pid {
-                    // It fails only if the process has ended, which `wait` tells.
+                    // It fails only if the process has ended, which `wait` reports.
                     let _ = kill_process(pid, signal);
                 }
             }
