@@ -1,15 +1,12 @@
-//! What several owners of files need: to read a small one, to replace one so that a crash leaves
-//! the old or the new, to make a folder that stays.
+//! Reads a small file, replaces one atomically, and creates a folder durably.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Disk;
 
-/// The whole of a file; `None` if there is none.
-///
-/// # Errors
-/// [`io::ErrorKind::InvalidData`] if it has more than `limit` bytes; whatever the disk says.
+/// The whole of a file; `None` if there is none. More than `limit` bytes are
+/// [`io::ErrorKind::InvalidData`].
 pub fn read_file(disk: &dyn Disk, path: &Path, limit: usize) -> io::Result<Option<Vec<u8>>> {
     let file = match disk.open_read(path) {
         Ok(file) => file,
@@ -28,8 +25,8 @@ pub fn read_file(disk: &dyn Disk, path: &Path, limit: usize) -> io::Result<Optio
     Ok(Some(bytes))
 }
 
-/// Replaces a file, or makes it, so that after a power cut the old or the new one is there, whole;
-/// once this has returned, the new one.
+/// Replaces or creates a file: a power cut leaves the old or the new one, whole; after the return, the
+/// new one.
 pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = sibling(path, ".tmp");
     if disk.kind(&temporary)?.is_some() {
@@ -45,10 +42,10 @@ pub fn replace_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()
     }
 }
 
-/// Makes a folder whose parent is there or can be made, and syncs the folder that holds it.
+/// Creates a folder and those above it, and syncs its parent.
 pub fn create_dir_durable(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     if disk.kind(path)?.is_some() {
-        // A start before this one may have made it and lost power before it synced the name.
+        // An earlier start may have lost power before it synced the name.
         return sync_parent(disk, path);
     }
     disk.create_dir_all(path)?;
@@ -62,7 +59,6 @@ fn sync_parent(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The path with something behind its name.
 #[must_use]
 pub fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -81,7 +77,7 @@ mod tests {
         let path = dir.path().join("identity");
         assert_eq!(read_file(&OsDisk, &path, 10).unwrap(), None);
         replace_file(&OsDisk, &path, b"old").unwrap();
-        // What an interrupted replacement left is in nobody's way.
+        // The remains of an interrupted replacement do no harm.
         std::fs::write(sibling(&path, ".tmp"), "left over").unwrap();
         replace_file(&OsDisk, &path, b"new").unwrap();
         assert_eq!(

@@ -1,14 +1,10 @@
 //! Every file operation that durability rests on, behind two small traits.
 //!
-//! The log, snapshots, `CURRENT`, `last-tick`, `peers` and the identity files are written through
-//! [`Disk`] and [`DiskFile`] alone, so that a test can stand in for the disk: make a call fail,
-//! record every call, and show what a power cut at any moment may leave. [`OsDisk`] is the
-//! operating system's; behind the feature `simulation`, `simulated` is a disk in memory whose
-//! power can fail, and `Tapped` lets a test meddle with some calls of any disk.
+//! [`OsDisk`] is the operating system's. Behind the feature `simulation`, `simulated` is a disk in
+//! memory whose power can fail, and `Tapped` intercepts some calls of any disk.
 //!
-//! This crate knows operations, not formats: what is in a file, and when it must be synced, is its
-//! owner's business. It never syncs on its own, never retries, and adds no buffering but where its
-//! name says so ([`FileWriter`]).
+//! This crate knows operations, not formats: the owner of a file decides when it is synced. It never
+//! syncs, retries or buffers on its own.
 
 mod durable;
 mod os;
@@ -35,9 +31,8 @@ pub trait DiskFile: Send + Sync {
     /// Fills `buf` from `offset`; a file that ends before that is
     /// [`io::ErrorKind::UnexpectedEof`].
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Writes all of `buf` at `offset`.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
-    /// Reserves `len` bytes, where the file system can; a full disk is told here, not later.
+    /// Reserves `len` bytes, where the file system can; so that a full disk fails here and not later.
     fn reserve(&self, len: u64) -> io::Result<()>;
     /// Cuts the file off, or extends it with zeroes.
     fn set_len(&self, len: u64) -> io::Result<()>;
@@ -51,7 +46,6 @@ pub trait DiskFile: Send + Sync {
     }
 }
 
-/// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
@@ -64,11 +58,9 @@ pub trait Disk: Send + Sync {
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// The names in a folder, in no order; a name that is not UTF-8 is left out.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// What is there, if anything is.
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
-    /// Opens an existing file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Makes a file, which must not exist yet, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
@@ -76,7 +68,6 @@ pub trait Disk: Send + Sync {
     /// that has the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Removes a folder and all that is in it.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
     /// `fsync` of a folder: its names are durable afterwards.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;

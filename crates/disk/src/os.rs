@@ -10,7 +10,6 @@ use rustix::fs::FallocateFlags;
 
 use crate::{Disk, DiskFile, Kind};
 
-/// The operating system's disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsDisk;
 
@@ -106,7 +105,6 @@ impl Disk for OsDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        // A folder opens read-only, and only for this.
         File::open(path)?.sync_all()
     }
 }

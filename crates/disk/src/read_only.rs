@@ -1,4 +1,4 @@
-//! A disk that is only looked at: what would change something is refused, and never reaches it.
+//! A disk that refuses every change.
 
 use std::io;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::{Disk, DiskFile, Kind};
 
-/// A disk whose files are opened for reading alone, whatever they are opened for.
+/// Opens every file for reading alone.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOnly<D>(pub D);
 
 fn refused() -> io::Error {
     io::Error::new(
         io::ErrorKind::ReadOnlyFilesystem,
-        "this disk is only looked at",
+        "this disk is opened for reading alone",
     )
 }
 

@@ -1,4 +1,4 @@
-//! A file from its start to its end: `std::io`'s reader and writer over a [`DiskFile`].
+//! `std::io`'s reader and writer over a [`DiskFile`].
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! A disk whose calls a test listens in on: it changes, holds or notes the few that it is about,
-//! and every other goes on to the disk below as it is.
+//! A disk with some of its calls intercepted by a test; every other goes to the disk below.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,22 +6,19 @@ use std::sync::Arc;
 
 use crate::{Disk, DiskFile, Kind};
 
-/// What is done with the calls that read, change something or make it durable; by default they go
-/// on.
+/// Intercepts calls; by default each goes to the disk below.
 pub trait Tap: Send + Sync + 'static {
-    /// A read from the file that was opened as `_path`; `below` is the one that was asked for.
+    /// A read from the file that was opened as `_path`; `below` does it.
     fn read(&self, _path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         below()
     }
-    /// A look at the names in a folder.
     fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
         below.list(path)
     }
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
         below.write_at(buf, offset)
     }
-    /// A sync of the file that was opened as `_path`, of its data or of all; `below` is the one
-    /// that was asked for.
+    /// `sync_data` or `sync_all` of the file that was opened as `_path`; `below` does it.
     fn sync(&self, _path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
         below()
     }
@@ -35,13 +31,11 @@ pub trait Tap: Send + Sync + 'static {
     fn remove(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
         below.remove(path)
     }
-    /// A folder's removal, with all that is in it.
     fn remove_dir_all(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
         below.remove_dir_all(path)
     }
 }
 
-/// A disk with a tap on it.
 pub struct Tapped<T> {
     pub disk: Arc<dyn Disk>,
     pub tap: Arc<T>,

@@ -123,7 +123,6 @@ struct Unsynced {
     dirty: bool,
 }
 
-/// A file.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     cached: Bytes,

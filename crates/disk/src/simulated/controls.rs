@@ -1,5 +1,4 @@
-//! What a test does to a simulated disk, beside using it: cuts, faults, lies, held syncs, and
-//! looks behind the seam.
+//! The controls of a simulated disk: cuts, faults, lies, held syncs, and direct access to files.
 
 use std::io;
 use std::path::Path;
@@ -11,25 +10,14 @@ use super::names::Names;
 use super::operation::{Call, Failure, Fault, Operation, mix};
 use super::{Node, SimulatedDisk, State, Tree};
 
-impl Default for SimulatedDisk {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl SimulatedDisk {
-    #[must_use]
-    pub fn new() -> Self {
-        Self::from_tree(Tree::new(), None)
-    }
-
     /// A disk on which this folder is, durably.
     ///
     /// # Panics
     /// If there is no such path.
     #[must_use]
     pub fn holding(folder: impl AsRef<Path>) -> Self {
-        let disk = Self::new();
+        let disk = Self::from_tree(Tree::new(), None);
         let made = crate::Disk::create_dir_all(&disk, folder.as_ref());
         assert!(made.is_ok(), "{made:?}");
         disk.kept()
@@ -78,8 +66,8 @@ impl SimulatedDisk {
     }
 
     /// The power fails under the operation of this number (the next one is
-    /// [`Self::operation_count`] + 1). That one may reach the disk or not, its caller is told of
-    /// an error, and so is every later one. [`Self::cut`] then shows what is left.
+    /// [`Self::operation_count`] + 1). That one may reach the disk or not; its caller and
+    /// every later one get an error. [`Self::cut`] then shows what is left.
     pub fn cut_at(&self, number: u64) {
         self.lock().power_fails_at = Some(number);
     }
@@ -104,18 +92,12 @@ impl SimulatedDisk {
         self.lock().faults.push(fault);
     }
 
-    /// Takes back the planted errors that have not struck.
-    pub fn clear_faults(&self) {
-        self.lock().faults.clear();
-    }
-
     /// While the disk is full, no file grows.
     pub fn set_full(&self, full: bool) {
         self.lock().full = full;
     }
 
-    /// Operations that `lie` picks are not done, and their callers are told that they were. The
-    /// creation of a file cannot be lied about.
+    /// Operations that `lie` picks return `Ok` and are not done. Not for the creation of a file.
     pub fn set_lie(&self, lie: impl Fn(&Operation) -> bool + Send + Sync + 'static) {
         self.lock().lie = Some(Arc::new(lie));
     }
@@ -150,11 +132,6 @@ impl SimulatedDisk {
             mix(&mut hash, operation.number);
         }
         hash
-    }
-
-    /// Forgets the operations so far; their numbers go on. A long run needs it.
-    pub fn forget_operations(&self) {
-        self.lock().operations.clear();
     }
 
     /// From here on `sync_data` waits until [`Self::release_syncs`], or twenty seconds.
@@ -196,8 +173,8 @@ impl SimulatedDisk {
         }
     }
 
-    /// Puts a file there, durably, behind everybody's back; one of that name is replaced, for
-    /// those who have it open too. Its folder's unsynced names become durable with it.
+    /// Puts a file there, durably, without an operation; one of that name is replaced, also for open
+    /// handles. Its folder's unsynced names become durable with it.
     ///
     /// # Panics
     /// If its folder is not there.
@@ -208,7 +185,7 @@ impl SimulatedDisk {
         assert!(put.is_ok(), "{}: {put:?}", path.display());
     }
 
-    /// Changes a file, durably, behind everybody's back.
+    /// Changes a file, durably, without an operation.
     ///
     /// # Panics
     /// If it is not there.
@@ -219,7 +196,7 @@ impl SimulatedDisk {
         self.put(path, &bytes);
     }
 
-    /// Removes a file or folder, durably, behind everybody's back.
+    /// Removes a file or folder, durably, without an operation.
     ///
     /// # Panics
     /// If it is not there.

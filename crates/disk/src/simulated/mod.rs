@@ -1,6 +1,6 @@
 //! A disk in memory whose power can fail: for tests, behind the feature `simulation`.
 //!
-//! It knows what was synced and what was only written. [`SimulatedDisk::cut`] answers a disk as a
+//! It knows what was synced and what was only written. [`SimulatedDisk::cut`] returns a disk as a
 //! power cut in this moment may leave it:
 //!
 //! - Of the bytes that were written since the last sync of their file, each sector of 512 bytes
@@ -76,12 +76,12 @@ struct State {
     let_through: usize,
 }
 
-/// What a call that was let through is to do.
+/// What becomes of a call.
 enum Verdict {
     Go,
-    /// Told `Ok`, and nothing done.
+    /// Returns `Ok` and does nothing.
     Lie,
-    /// Done as it may be, but its caller meets a dead machine.
+    /// Done or not; its caller gets an error.
     PowerFails,
     Fail(Failure),
 }

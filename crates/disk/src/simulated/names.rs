@@ -23,7 +23,6 @@ struct Unsynced {
     action: Action,
 }
 
-/// A folder.
 #[derive(Clone, Default)]
 pub(super) struct Names {
     cached: BTreeMap<String, NodeId>,

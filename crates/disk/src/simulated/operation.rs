@@ -1,4 +1,4 @@
-//! What is asked of a simulated disk: the record of it, and the errors and lies that it meets.
+//! Recorded operations of a simulated disk, and planted errors and lies.
 
 use std::fmt;
 use std::io;
@@ -29,14 +29,6 @@ pub enum Call {
     Read,
     /// A folder is listed, or a name or a length is looked up.
     Look,
-}
-
-impl Call {
-    /// Whether it changes what is on the disk, or makes it durable.
-    #[must_use]
-    pub fn is_change(self) -> bool {
-        !matches!(self, Self::Open | Self::Read | Self::Look)
-    }
 }
 
 /// One recorded call.
@@ -96,7 +88,7 @@ pub enum Outcome {
     Failed,
     /// It was not possible: nothing of that name, something of that name, no room.
     Refused,
-    /// Its caller was told that it was done, and it was not.
+    /// Its caller got `Ok`, and it was not done.
     Lied,
     PowerFailed,
 }
@@ -235,10 +227,10 @@ impl Fault {
     }
 }
 
-/// Chooses the operations that are swallowed while their callers are told `Ok`.
+/// Picks the operations that return `Ok` and are not done.
 pub(super) type Lie = Arc<dyn Fn(&Operation) -> bool + Send + Sync>;
 
-/// What every call meets once the power is off.
+/// The error of every call once the power is off.
 pub(super) fn power_is_off() -> io::Error {
     io::Error::other("the power is off")
 }
