@@ -272,7 +272,7 @@ impl Layout {
     /// Takes an ID apart; refuses a number that has bits outside the layout, the sign bit too.
     pub fn unpack(&self, id: SnowflakeId) -> Result<Parts, UnpackError> {
         let g = &self.geometry;
-        let bits = g.time_bits + g.time_shift;
+        let bits = self.bits();
         if id.get() >> bits != 0 {
             return Err(UnpackError { id, bits });
         }

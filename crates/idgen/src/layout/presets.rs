@@ -14,69 +14,52 @@ const EPOCH_2016_05_20_MS: u64 = 1_463_702_400_000;
 /// Twitter's: 2010-11-04T01:42:54.657Z.
 const EPOCH_TWITTER_MS: u64 = 1_288_834_974_657;
 
-/// A name, then epoch, tick, and the bits of time, datacenter, worker, sequence.
-struct Preset(&'static str, u64, u32, [u8; 4], FieldOrder, FirstSequence);
+struct Preset {
+    name: &'static str,
+    epoch_ms: u64,
+    tick_ms: u32,
+    /// Of time, datacenter, worker, sequence.
+    bits: [u8; 4],
+    order: FieldOrder,
+    first_sequence: FirstSequence,
+}
 
-const PRESETS: [Preset; 6] = {
-    use FieldOrder::{TickSequenceWorker, TickWorkerSequence};
-    use FirstSequence::{RandomBelow, Zero};
-    [
-        Preset(
-            "default",
-            EPOCH_2026_MS,
-            1,
-            [41, 0, 10, 12],
-            TickWorkerSequence,
-            Zero,
-        ),
-        Preset(
-            "twitter",
-            EPOCH_TWITTER_MS,
-            1,
-            [41, 5, 5, 12],
-            TickWorkerSequence,
-            Zero,
-        ),
-        Preset(
-            "leaf",
-            EPOCH_TWITTER_MS,
-            1,
-            [41, 0, 10, 12],
-            TickWorkerSequence,
-            RandomBelow(100),
-        ),
-        Preset(
-            "sonyflake",
-            EPOCH_2025_MS,
-            10,
-            [39, 0, 16, 8],
-            TickSequenceWorker,
-            Zero,
-        ),
-        Preset(
-            "js53",
-            EPOCH_2026_MS,
-            1,
-            [41, 0, 5, 7],
-            TickWorkerSequence,
-            Zero,
-        ),
-        // Full since 2024-11-20: it decodes, and minting with it is refused.
-        Preset(
-            "uid-generator",
-            EPOCH_2016_05_20_MS,
-            1000,
-            [28, 0, 22, 13],
-            TickWorkerSequence,
-            Zero,
-        ),
-    ]
-};
+/// Ticks of a millisecond, fields in the usual order, sequences from 0.
+const fn usual(name: &'static str, epoch_ms: u64, bits: [u8; 4]) -> Preset {
+    Preset {
+        name,
+        epoch_ms,
+        tick_ms: 1,
+        bits,
+        order: FieldOrder::TickWorkerSequence,
+        first_sequence: FirstSequence::Zero,
+    }
+}
+
+const PRESETS: [Preset; 6] = [
+    usual("default", EPOCH_2026_MS, [41, 0, 10, 12]),
+    usual("twitter", EPOCH_TWITTER_MS, [41, 5, 5, 12]),
+    Preset {
+        first_sequence: FirstSequence::RandomBelow(100),
+        ..usual("leaf", EPOCH_TWITTER_MS, [41, 0, 10, 12])
+    },
+    Preset {
+        tick_ms: 10,
+        order: FieldOrder::TickSequenceWorker,
+        ..usual("sonyflake", EPOCH_2025_MS, [39, 0, 16, 8])
+    },
+    usual("js53", EPOCH_2026_MS, [41, 0, 5, 7]),
+    // Full since 2024-11-20: it decodes, and minting with it is refused.
+    Preset {
+        tick_ms: 1000,
+        ..usual("uid-generator", EPOCH_2016_05_20_MS, [28, 0, 22, 13])
+    },
+];
 
 impl Layout {
     /// The preset of that name, if there is one.
     pub fn preset(name: &str) -> Option<Self> {
-        PRESETS.iter().find(|preset| preset.0 == name).map(build)
+        PRESETS.iter().find(|preset| preset.name == name).map(build)
     }
 
     /// All presets: default, twitter, leaf, sonyflake, js53, uid-generator.
@@ -90,18 +73,17 @@ impl Layout {
     reason = "the table is constant; a test builds every row of it"
 )]
 fn build(preset: &Preset) -> Layout {
-    let Preset(name, epoch_ms, tick_ms, bits, order, first_sequence) = preset;
-    let [time_bits, datacenter_bits, worker_bits, sequence_bits] = *bits;
+    let [time_bits, datacenter_bits, worker_bits, sequence_bits] = preset.bits;
     Layout::new(LayoutSpec {
-        name: (*name).to_owned(),
-        epoch_ms: *epoch_ms,
-        tick_ms: *tick_ms,
+        name: preset.name.to_owned(),
+        epoch_ms: preset.epoch_ms,
+        tick_ms: preset.tick_ms,
         time_bits,
         datacenter_bits,
         worker_bits,
         sequence_bits,
-        order: *order,
-        first_sequence: *first_sequence,
+        order: preset.order,
+        first_sequence: preset.first_sequence,
     })
     .expect("a preset is a valid layout")
 }

@@ -56,6 +56,10 @@ impl Bench {
     }
 }
 
+fn behind(by_ms: u64, until: WallMs) -> ClockVerdict {
+    Behind { by_ms, until }
+}
+
 /// The last tick used at `BASE_MS`, and a mark that reaches 500 ms further.
 fn crashed() -> StoredMark {
     StoredMark::running(WallMs(BASE_MS), WallMs(BASE_MS), WallMs(BASE_MS + 30_000))
@@ -95,14 +99,8 @@ fn ten_seconds_behind_at_a_start_refuses_until_caught_up() {
     let mut bench = Bench::new(ClockPolicy::default(), Some(crashed()));
     let until = WallMs(BASE_MS + MARK_LEAD_MS);
     bench.step(-10_000);
-    assert_eq!(
-        bench.read(),
-        Behind {
-            by_ms: 10_000,
-            until
-        }
-    );
-    assert_eq!(bench.after(9_949), Behind { by_ms: 51, until });
+    assert_eq!(bench.read(), behind(10_000, until));
+    assert_eq!(bench.after(9_949), behind(51, until));
     assert_eq!(bench.after(1), Wait { ms: 550 });
     assert_eq!(bench.after(550), Good);
 }
@@ -127,21 +125,9 @@ fn a_rollback_while_running_is_refused_and_its_correction_is_no_jump() {
     bench.last_used = Some(bench.wall());
     let until = bench.wall();
     bench.step(-10_000);
-    assert_eq!(
-        bench.after(1_000),
-        Behind {
-            by_ms: 9_000,
-            until
-        }
-    );
+    assert_eq!(bench.after(1_000), behind(9_000, until));
     // Long enough for a line to be believed, were it not known to be wrong.
-    assert_eq!(
-        bench.after(7_000),
-        Behind {
-            by_ms: 2_000,
-            until
-        }
-    );
+    assert_eq!(bench.after(7_000), behind(2_000, until));
     bench.step(10_000);
     assert_eq!(bench.after(1), Good);
 }

@@ -197,22 +197,10 @@ fn a_bad_definition_is_refused_with_its_reason() {
         change(&mut spec);
         Layout::new(spec).unwrap_err()
     };
-    assert!(matches!(
-        refused(&|s| s.name = String::new()),
-        LayoutError::Name(_)
-    ));
-    assert!(matches!(
-        refused(&|s| s.name = "-a".to_owned()),
-        LayoutError::Name(_)
-    ));
-    assert!(matches!(
-        refused(&|s| s.name = "a b".to_owned()),
-        LayoutError::Name(_)
-    ));
-    assert!(matches!(
-        refused(&|s| s.name = "a".repeat(129)),
-        LayoutError::Name(_)
-    ));
+    for name in ["", "-a", "a b", &"a".repeat(129)] {
+        let error = refused(&|s| s.name = name.to_owned());
+        assert!(matches!(error, LayoutError::Name(_)), "{name}");
+    }
     assert_eq!(refused(&|s| s.tick_ms = 100), LayoutError::TickLength(100));
     assert_eq!(refused(&|s| s.worker_bits = 11), LayoutError::TotalBits(64));
     for field in [

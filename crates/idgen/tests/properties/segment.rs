@@ -21,6 +21,18 @@ fn range(first: u64, count: u64) -> IndexRange {
     IndexRange { first, count }
 }
 
+fn refill(size: u64, after: Option<u64>) -> RefillRequest<u64> {
+    RefillRequest { size, after }
+}
+
+fn tail(token: u64, range: IndexRange, latest: IndexRange) -> Tail<u64> {
+    Tail {
+        token,
+        range,
+        latest,
+    }
+}
+
 fn policy(min: u64, max: u64) -> SegmentPolicy {
     SegmentPolicy::new(min, max, secs(60)).unwrap()
 }
@@ -306,24 +318,12 @@ proptest! {
 fn the_next_segment_is_fetched_when_a_tenth_is_used() {
     let mut buffer = Buffer::new(policy(100, 1000));
     let first = buffer.take(0, secs(0));
-    assert_eq!(
-        first.refill,
-        Some(RefillRequest {
-            size: 100,
-            after: None
-        })
-    );
+    assert_eq!(first.refill, Some(refill(100, None)));
     assert_eq!(buffer.take(5, secs(0)).refill, None, "one in flight");
     assert_eq!(buffer.granted(7, 1, range(0, 100)), Granted::Kept);
     assert_eq!(buffer.take(9, secs(1)).refill, None);
     let tenth = buffer.take(1, secs(1));
-    assert_eq!(
-        tenth.refill,
-        Some(RefillRequest {
-            size: 100,
-            after: Some(7)
-        })
-    );
+    assert_eq!(tenth.refill, Some(refill(100, Some(7))));
 }
 
 #[test]
@@ -334,13 +334,9 @@ fn a_take_goes_on_into_the_next_segment_in_order() {
     let take = buffer.take(25, secs(0));
     assert_eq!(take.ranges, [range(0, 10), range(30, 10)]);
     assert_eq!(take.missing, 5);
-    let refill = take.refill.unwrap();
     assert_eq!(
-        refill,
-        RefillRequest {
-            size: 20,
-            after: Some(2)
-        },
+        take.refill.unwrap(),
+        refill(20, Some(2)),
         "doubled: it was drained fast"
     );
 }
@@ -382,15 +378,7 @@ fn a_clean_stop_gives_the_whole_run_of_both_buffers_back() {
     buffer.granted(1, 1, range(0, 10));
     buffer.granted(2, 1, range(10, 10));
     buffer.take(4, secs(0));
-    let tail = buffer.close();
-    assert_eq!(
-        tail,
-        Some(Tail {
-            token: 2,
-            range: range(4, 16),
-            latest: range(10, 10)
-        })
-    );
+    assert_eq!(buffer.close(), Some(tail(2, range(4, 16), range(10, 10))));
     assert_eq!(buffer.close(), None, "once");
 }
 
@@ -400,15 +388,7 @@ fn a_grant_of_somebody_else_between_leaves_only_the_latest_to_give_back() {
     buffer.granted(1, 1, range(0, 10));
     buffer.granted(3, 1, range(20, 10));
     buffer.take(4, secs(0));
-    let tail = buffer.close();
-    assert_eq!(
-        tail,
-        Some(Tail {
-            token: 3,
-            range: range(20, 10),
-            latest: range(20, 10)
-        })
-    );
+    assert_eq!(buffer.close(), Some(tail(3, range(20, 10), range(20, 10))));
 }
 
 #[test]
