@@ -233,6 +233,22 @@ mod tests {
         }
     }
 
+    /// The encoded note with one byte changed.
+    fn altered(at: usize, byte: u8) -> Vec<u8> {
+        let mut bytes = encode(&note()).unwrap();
+        bytes[at] = byte;
+        bytes
+    }
+
+    #[track_caller]
+    fn assert_malformed(bytes: &[u8]) {
+        let found = decode::<Note>(bytes);
+        assert!(
+            matches!(found, Err(CodecError::Malformed { .. })),
+            "{found:?}"
+        );
+    }
+
     #[test]
     fn the_bytes_are_kind_version_and_fixed_width_little_endian() {
         let bytes = encode(&note()).unwrap();
@@ -260,8 +276,7 @@ mod tests {
 
     #[test]
     fn a_newer_sealed_value_is_told_from_a_damaged_one() {
-        let mut bytes = encode(&note()).unwrap();
-        bytes[1] = 4;
+        let mut bytes = altered(1, 4);
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         let found = unseal::<Note>(&bytes);
         assert!(matches!(found, Err(CodecError::NewerVersion { .. })));
@@ -276,63 +291,34 @@ mod tests {
 
     #[test]
     fn another_kind_is_refused() {
-        let mut bytes = encode(&note()).unwrap();
-        bytes[0] = 62;
-        assert_eq!(
-            decode::<Note>(&bytes),
-            Err(CodecError::WrongKind {
-                found: 62,
-                expected: 63
-            })
-        );
+        let other = CodecError::WrongKind {
+            found: 62,
+            expected: 63,
+        };
+        assert_eq!(decode::<Note>(&altered(0, 62)), Err(other));
     }
 
     #[test]
     fn a_newer_version_is_named() {
-        let mut bytes = encode(&note()).unwrap();
-        bytes[1] = 4;
         let newer = CodecError::NewerVersion {
             kind: 63,
             found: 4,
             known: 3,
         };
-        assert_eq!(decode::<Note>(&bytes), Err(newer));
+        assert_eq!(decode::<Note>(&altered(1, 4)), Err(newer));
     }
 
     #[test]
-    fn a_version_that_was_never_written_is_malformed() {
+    fn an_unwritten_version_cut_and_trailing_bytes_and_a_huge_length_are_malformed() {
+        assert_malformed(&altered(1, 0));
         let mut bytes = encode(&note()).unwrap();
-        bytes[1] = 0;
-        assert!(matches!(
-            decode::<Note>(&bytes),
-            Err(CodecError::Malformed { .. })
-        ));
-    }
-
-    #[test]
-    fn cut_and_trailing_bytes_are_malformed() {
-        let bytes = encode(&note()).unwrap();
         for end in HEADER_BYTES..bytes.len() {
-            assert!(matches!(
-                decode::<Note>(&bytes[..end]),
-                Err(CodecError::Malformed { .. })
-            ));
+            assert_malformed(&bytes[..end]);
         }
-        let mut longer = bytes;
-        longer.push(0);
-        assert!(matches!(
-            decode::<Note>(&longer),
-            Err(CodecError::Malformed { .. })
-        ));
-    }
-
-    #[test]
-    fn a_huge_declared_length_is_malformed_and_allocates_nothing() {
-        let bytes = [63, 3, 7, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 127];
-        assert!(matches!(
-            decode::<Note>(&bytes),
-            Err(CodecError::Malformed { .. })
-        ));
+        bytes.push(0);
+        assert_malformed(&bytes);
+        // Nothing is allocated for a length above the limit.
+        assert_malformed(&[63, 3, 7, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 127]);
     }
 
     #[test]
@@ -341,13 +327,11 @@ mod tests {
             number: 7,
             text: "x".repeat(64),
         };
-        assert_eq!(
-            encode(&large),
-            Err(CodecError::TooLarge {
-                kind: 63,
-                limit: 64
-            })
-        );
+        let too_large = CodecError::TooLarge {
+            kind: 63,
+            limit: 64,
+        };
+        assert_eq!(encode(&large), Err(too_large));
         let fits = Note {
             number: 7,
             text: "x".repeat(50),

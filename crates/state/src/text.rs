@@ -28,22 +28,18 @@ impl TextField {
             Self::Description => 1024,
         }
     }
+}
 
-    const fn name(self) -> &'static str {
-        match self {
+impl std::fmt::Display for TextField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
             Self::ClusterId => "cluster ID",
             Self::NodeName => "node name",
             Self::PeerAddress => "peer address",
             Self::ClientUrl => "client URL",
             Self::Owner => "owner",
             Self::Description => "description",
-        }
-    }
-}
-
-impl std::fmt::Display for TextField {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        })
     }
 }
 

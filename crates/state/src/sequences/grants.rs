@@ -91,15 +91,14 @@ impl SequenceRecord {
         self.definition.progression.remaining(self.next_index)
     }
 
-    fn demand(&self, name: &SequenceName, mode: SequenceMode) -> Result<(), Refusal> {
+    fn demand(&self, name: &SequenceName, mode: SequenceMode) -> Result<(), SequenceRefusal> {
         if self.definition.mode == mode {
             return Ok(());
         }
         Err(SequenceRefusal::WrongMode {
             name: name.clone(),
             mode: self.definition.mode,
-        }
-        .into())
+        })
     }
 }
 
@@ -109,8 +108,11 @@ impl Table<SequenceRecord> {
         counter: &mut Table<Counter>,
         command: &SequenceCommand,
     ) -> Result<SequenceOutcome, Refusal> {
-        match command {
-            SequenceCommand::Create { name, definition } => self.create(name, definition),
+        let outcome = match command {
+            SequenceCommand::Create { name, definition } => {
+                text::check(TextField::Description, &definition.description)?;
+                self.create(name, definition)
+            }
             SequenceCommand::Delete { name, if_revision } => self.delete(name, *if_revision),
             SequenceCommand::GrantSegment { name, size, after } => {
                 self.grant(counter, name, *size, *after)
@@ -122,7 +124,8 @@ impl Table<SequenceRecord> {
             } => self.return_tail(name, *token, *first_unused),
             SequenceCommand::Advance { name, to } => self.advance(name, *to),
             SequenceCommand::Next(request) => self.next(request),
-        }
+        };
+        Ok(outcome?)
     }
 
     /// The sequence, unless it was deleted.
@@ -131,18 +134,20 @@ impl Table<SequenceRecord> {
     }
 
     /// For a change that is about to happen: a refusal after this encodes the row once more.
-    fn existing_mut(&mut self, name: &SequenceName) -> Result<&mut SequenceRecord, Refusal> {
+    fn existing_mut(
+        &mut self,
+        name: &SequenceName,
+    ) -> Result<&mut SequenceRecord, SequenceRefusal> {
         self.get_mut(name)
             .filter(|record| !record.deleted)
-            .ok_or_else(|| SequenceRefusal::SequenceNotFound { name: name.clone() }.into())
+            .ok_or_else(|| SequenceRefusal::SequenceNotFound { name: name.clone() })
     }
 
-    pub(crate) fn create(
+    fn create(
         &mut self,
         name: &SequenceName,
         definition: &SequenceDefinition,
-    ) -> Result<SequenceOutcome, Refusal> {
-        text::check(TextField::Description, &definition.description)?;
+    ) -> Result<SequenceOutcome, SequenceRefusal> {
         definition
             .check()
             .map_err(SequenceRefusal::InvalidDefinition)?;
@@ -175,8 +180,7 @@ impl Table<SequenceRecord> {
             return Err(SequenceRefusal::SequenceExists {
                 name: name.clone(),
                 revision,
-            }
-            .into());
+            });
         }
         let kept = &record.definition;
         if kept.mode != definition.mode || kept.progression != definition.progression {
@@ -184,8 +188,7 @@ impl Table<SequenceRecord> {
             return Err(SequenceRefusal::DefinitionDiffers {
                 name: name.clone(),
                 kept,
-            }
-            .into());
+            });
         }
         let revision = Revision(revision.0 + 1);
         if let Some(record) = self.get_mut(name) {
@@ -200,11 +203,11 @@ impl Table<SequenceRecord> {
         })
     }
 
-    pub(crate) fn delete(
+    fn delete(
         &mut self,
         name: &SequenceName,
         if_revision: Option<Revision>,
-    ) -> Result<SequenceOutcome, Refusal> {
+    ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
         let actual = record.revision;
         if let Some(expected) = if_revision.filter(|expected| *expected != actual) {
@@ -212,8 +215,7 @@ impl Table<SequenceRecord> {
                 name: name.clone(),
                 expected,
                 actual,
-            }
-            .into());
+            });
         }
         record.deleted = true;
         record.run = None;
@@ -223,13 +225,13 @@ impl Table<SequenceRecord> {
         })
     }
 
-    pub(crate) fn grant(
+    fn grant(
         &mut self,
         counter: &mut Table<Counter>,
         name: &SequenceName,
         size: u64,
         after: Option<GrantToken>,
-    ) -> Result<SequenceOutcome, Refusal> {
+    ) -> Result<SequenceOutcome, SequenceRefusal> {
         check_count(size, MAX_GRANT_SIZE)?;
         let record = self.existing_mut(name)?;
         record.demand(name, SequenceMode::Segment)?;
@@ -247,8 +249,7 @@ impl Table<SequenceRecord> {
                 name: name.clone(),
                 asked: size,
                 remaining: 0,
-            }
-            .into());
+            });
         };
         // The run ends at the mark, where this grant begins.
         let run = record.run.filter(|run| after == Some(run.token));
@@ -271,20 +272,19 @@ impl Table<SequenceRecord> {
         }))
     }
 
-    pub(crate) fn return_tail(
+    fn return_tail(
         &mut self,
         name: &SequenceName,
         token: GrantToken,
         first_unused: u64,
-    ) -> Result<SequenceOutcome, Refusal> {
+    ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
         record.demand(name, SequenceMode::Segment)?;
         let Some(run) = record.run.filter(|run| run.token == token) else {
             return Err(SequenceRefusal::GrantSuperseded {
                 name: name.clone(),
                 token,
-            }
-            .into());
+            });
         };
         let next = record.next_index;
         if first_unused < run.start || first_unused > next {
@@ -292,8 +292,7 @@ impl Table<SequenceRecord> {
                 first_unused,
                 run_start: run.start,
                 next,
-            }
-            .into());
+            });
         }
         record.next_index = first_unused;
         record.run = None;
@@ -303,15 +302,15 @@ impl Table<SequenceRecord> {
         })
     }
 
-    pub(crate) fn advance(
+    fn advance(
         &mut self,
         name: &SequenceName,
         to: i64,
-    ) -> Result<SequenceOutcome, Refusal> {
+    ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
         let progression = record.definition.progression;
         if progression.cycle() {
-            return Err(SequenceRefusal::CannotAdvanceCycling { name: name.clone() }.into());
+            return Err(SequenceRefusal::CannotAdvanceCycling { name: name.clone() });
         }
         let (min, max) = (progression.min(), progression.max());
         let upwards = progression.increment() > 0;
@@ -320,8 +319,7 @@ impl Table<SequenceRecord> {
             to,
             min,
             max,
-        }
-        .into();
+        };
         if (upwards && to > max) || (!upwards && to < min) {
             return Err(out_of_range);
         }
@@ -332,8 +330,7 @@ impl Table<SequenceRecord> {
                 name: name.clone(),
                 to,
                 next,
-            }
-            .into());
+            });
         }
         let target = progression
             .first_index_at_or_beyond(to, record.next_index)
@@ -349,7 +346,7 @@ impl Table<SequenceRecord> {
         })
     }
 
-    pub(crate) fn next(&mut self, request: &NextRequest) -> Result<SequenceOutcome, Refusal> {
+    fn next(&mut self, request: &NextRequest) -> Result<SequenceOutcome, SequenceRefusal> {
         let NextRequest { name, count } = request;
         let count = *count;
         check_count(count, MAX_STRICT_COUNT)?;
@@ -357,13 +354,10 @@ impl Table<SequenceRecord> {
         record.demand(name, SequenceMode::Strict)?;
         let progression = &record.definition.progression;
         let first_index = record.next_index;
-        let exhausted = |remaining: u64| {
-            SequenceRefusal::SequenceExhausted {
-                name: name.clone(),
-                asked: count,
-                remaining,
-            }
-            .into()
+        let exhausted = |remaining: u64| SequenceRefusal::SequenceExhausted {
+            name: name.clone(),
+            asked: count,
+            remaining,
         };
         let Some(end) = first_index.checked_add(count) else {
             return Err(exhausted(u64::MAX - first_index));
@@ -375,8 +369,7 @@ impl Table<SequenceRecord> {
                 return Err(SequenceRefusal::CountOutOfRange {
                     count,
                     limit: from - first_index,
-                }
-                .into());
+                });
             }
             let until = end.min(progression.pass_end(from));
             let Some(first) = progression.value_at(from).filter(|_| until > from) else {
@@ -406,9 +399,9 @@ fn range_of(first: i64, increment: i64, count: u64) -> ValueRange {
     }
 }
 
-fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
+fn check_count(count: u64, limit: u64) -> Result<(), SequenceRefusal> {
     if (1..=limit).contains(&count) {
         return Ok(());
     }
-    Err(SequenceRefusal::CountOutOfRange { count, limit }.into())
+    Err(SequenceRefusal::CountOutOfRange { count, limit })
 }
