@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::net::Listen;
-use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Stop};
+use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -215,10 +215,8 @@ fn options(
 ) -> Options {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let peers = config.peer.peers.iter();
-    Options {
+    let settings = Settings {
         name: config.node.name.clone(),
-        data_dir: config.node.data_dir.clone(),
-        listener,
         peer_advertise: config.peer.advertise.clone(),
         http_advertise: config.http.advertise.clone(),
         peers: peers
@@ -235,7 +233,12 @@ fn options(
         levels: LevelRange::OWN,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Arc::clone(clock),
+    };
+    Options {
+        data_dir: config.node.data_dir.clone(),
         disk: Arc::clone(disk),
+        listener,
+        settings,
     }
 }
 

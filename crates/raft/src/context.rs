@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use seqd_state::Level;
-use seqd_state::idgen::WallClock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::handle::{Peer, Phase, Report, Stop};
+use crate::handle::{Phase, Report, Settings, Stop};
 use crate::levels::LevelRange;
 use crate::peers::clock_offset::ClockOffset;
 use crate::peers::starts::Peers;
@@ -27,22 +26,6 @@ use seqd_store::folder::{Folder, Identity};
 
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
-
-/// The parts of the options that stay.
-pub(crate) struct Settings {
-    pub(crate) name: String,
-    pub(crate) peer_advertise: String,
-    pub(crate) http_advertise: String,
-    pub(crate) peers: Vec<Peer>,
-    pub(crate) heartbeat: Duration,
-    pub(crate) election: (Duration, Duration),
-    pub(crate) snapshot_every: u64,
-    pub(crate) window_ms: u64,
-    pub(crate) max_peer_skew_ms: u64,
-    pub(crate) version: String,
-    pub(crate) levels: LevelRange,
-    pub(crate) clock: Arc<dyn WallClock>,
-}
 
 /// What the rooms below the replica ask of it, once it runs.
 pub(crate) trait ClusterView: Send + Sync {
@@ -295,6 +278,21 @@ impl NodeContext {
         let mut history = self.history.subscribe();
         let _ = history.wait_for(Option::is_some).await;
         self.has_history().unwrap_or(true)
+    }
+
+    /// What this node sends of itself; `applied` is the index that it has applied.
+    pub(crate) fn own_ping(&self, applied: u64) -> Ping {
+        let report = self.report.lock();
+        Ping {
+            name: self.settings.name.clone(),
+            version: self.settings.version.clone(),
+            applied,
+            report: report.unwrap_or_else(PoisonError::into_inner).clone(),
+            wall_ms: self.settings.clock.wall().0,
+            acknowledged: self.peers.rows().0,
+            disk_hangs: self.disk.hangs(),
+            levels: self.settings.levels,
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Known>> {

@@ -19,10 +19,18 @@ use crate::net::Listen;
 
 /// Everything that a replica needs to start. The listener is bound by the caller.
 pub struct Options {
-    pub name: String,
     /// The folder that this node owns; created if missing.
     pub data_dir: PathBuf,
+    /// The disk that `data_dir` is on.
+    pub disk: Arc<dyn Disk>,
     pub listener: Box<dyn Listen>,
+    pub settings: Settings,
+}
+
+/// A node's configuration, and what its program is.
+pub struct Settings {
+    /// Unique in the cluster.
+    pub name: String,
     /// This node's own peer address, `HOST:PORT`, as the others reach it.
     pub peer_advertise: String,
     /// This node's client address, `http://HOST:PORT`, as shown to people.
@@ -33,6 +41,7 @@ pub struct Options {
     pub heartbeat: Duration,
     /// Shortest and longest election timeout.
     pub election: (Duration, Duration),
+    /// Entries between two snapshots.
     pub snapshot_every: u64,
     /// Length of a minting window, milliseconds. Replicated at founding.
     pub window_ms: u64,
@@ -42,7 +51,6 @@ pub struct Options {
     /// The levels that the program speaks: [`LevelRange::OWN`], except in tests.
     pub levels: LevelRange,
     pub clock: Arc<dyn WallClock>,
-    pub disk: Arc<dyn Disk>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ pub use seqd_store::stop::{Stop, StopReason};
 
 pub use crate::export::{Export, SnapshotError};
 pub use crate::handle::{
-    MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Status,
+    MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role, Settings, Status,
     StorageStats,
 };
 pub use crate::levels::LevelRange;

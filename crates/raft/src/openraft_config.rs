@@ -6,8 +6,7 @@ use openraft::SnapshotPolicy;
 use openraft::errors::Fatal;
 use seqd_wal::Wal;
 
-use crate::context::Settings;
-use crate::handle::Stop;
+use crate::handle::{Settings, Stop};
 use crate::storage::failure::StorageFailure;
 use crate::types::TypeConfig;
 

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::bootstrap::{founder, obtain_identity};
-use crate::context::{NodeContext, Settings};
+use crate::context::NodeContext;
 use crate::export;
 use crate::handle::{Options, Phase, Stop, StopReason};
 use crate::handshake::admission::{self, Admission};
@@ -168,25 +168,11 @@ impl FolderOpen {
         let mut nonce = [0; 8];
         cluster_id::fill_random(&mut nonce)?;
         let transport = Arc::new(HttpTransport::new(CONNECT).map_err(start_failed)?);
-        let settings = Settings {
-            name: options.name,
-            peer_advertise: options.peer_advertise,
-            http_advertise: options.http_advertise,
-            peers: options.peers,
-            heartbeat: options.heartbeat,
-            election: options.election,
-            snapshot_every: options.snapshot_every,
-            window_ms: options.window_ms,
-            max_peer_skew_ms: options.max_peer_skew_ms,
-            version: options.version,
-            levels: options.levels,
-            clock: options.clock,
-        };
         let nonce = u64::from_be_bytes(nonce);
         let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
         let peers = Peers::new(file::load(&folder, cluster_id));
         let start = Start { boot, nonce };
-        let context = NodeContext::new(settings, folder, identity, start, transport, peers);
+        let context = NodeContext::new(options.settings, folder, identity, start, transport, peers);
         let node = Arc::new(Node::new(Arc::new(context)));
         Ok((Self { node }, options.listener))
     }

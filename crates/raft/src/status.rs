@@ -1,7 +1,5 @@
 //! The cluster as this node sees it, put together for people and for readiness checks.
 
-use std::sync::PoisonError;
-
 use openraft::async_runtime::WatchReceiver;
 use seqd_state::NodeId;
 
@@ -73,43 +71,25 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
         .map(|(id, member)| {
             let own = id == replica.node;
             let known = context.peer(id);
-            let report = context
-                .report
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
-            let applied = replica.applied.read().applied.map_or(0, |id| id.index());
-            let heard = known.ping.as_ref().map(|ping| ping.levels);
-            let levels = if own {
-                Some(context.settings.levels)
-            } else {
-                heard
-            };
             let clock_offset_ms = known.clock_offset().map(|offset| offset.ms);
+            let reachable = own || known.is_reachable();
+            let ping = if own {
+                Some(context.own_ping(replica.applied_index()))
+            } else {
+                known.ping
+            };
             MemberStatus {
                 name: member.name,
                 id: NodeId(id),
                 role: replica.role(id),
                 http: member.http,
                 peer: member.peer,
-                reachable: own || known.is_reachable(),
-                applied: if own {
-                    Some(applied)
-                } else {
-                    known.ping.as_ref().map(|p| p.applied)
-                },
-                report: if own {
-                    Some(report)
-                } else {
-                    known.ping.as_ref().map(|p| p.report.clone())
-                },
-                version: if own {
-                    Some(context.settings.version.clone())
-                } else {
-                    known.ping.map(|p| p.version)
-                },
+                reachable,
+                applied: ping.as_ref().map(|ping| ping.applied),
+                report: ping.as_ref().map(|ping| ping.report.clone()),
+                levels: ping.as_ref().map(|ping| ping.levels),
+                version: ping.map(|ping| ping.version),
                 clock_offset_ms,
-                levels,
             }
         })
         .collect();

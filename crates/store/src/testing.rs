@@ -8,8 +8,11 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use seqd_disk::{Disk, OsDisk};
-use seqd_state::idgen::WallMs;
-use seqd_state::{ClusterMs, Command, EncodedEntry, Entry, Level, Stamp, State};
+use seqd_state::idgen::{Progression, WallMs};
+use seqd_state::{
+    ClusterCommand, ClusterMs, Command, EncodedEntry, Entry, Found, Level, NodeId, SegmentSizes,
+    SequenceCommand, SequenceDefinition, SequenceMode, Stamp, State,
+};
 use seqd_wal::{Done, Record, Wal, WalOptions};
 
 use crate::checkpoint::{self, Checkpoint, Place, SledStores};
@@ -52,11 +55,8 @@ impl FolderBuilder {
                     cluster_ms: ClusterMs(index),
                 };
                 let commands = vec![command];
-                {
-                    let entry = Entry { stamp, commands };
-                    let entry = EncodedEntry::new(entry, Level::FIRST).unwrap();
-                    EntryPayload::Normal(Arc::new(entry))
-                }
+                let entry = EncodedEntry::new(Entry { stamp, commands }, Level::FIRST).unwrap();
+                EntryPayload::Normal(Arc::new(entry))
             }
         };
         let id = self.id(index);
@@ -182,7 +182,37 @@ impl FolderBuilder {
     }
 }
 
-fn wait(call: impl FnOnce(Done)) {
+/// The first command of a cluster of so many nodes, `n1` and on.
+pub fn found_cluster(cluster_id: &str, nodes: u64) -> Command {
+    Command::Cluster(ClusterCommand::Found(Found {
+        cluster_id: cluster_id.to_owned(),
+        window_ms: 30_000,
+        max_peer_skew_ms: 500,
+        founders: (1..=nodes)
+            .map(|node| (NodeId(node), format!("n{node}")))
+            .collect(),
+    }))
+}
+
+/// A sequence that counts from 1.
+pub fn create_sequence(name: &str, mode: SequenceMode, description: &str) -> Command {
+    Command::Sequences(SequenceCommand::Create {
+        name: name.parse().unwrap(),
+        definition: SequenceDefinition {
+            mode,
+            progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
+            segment: SegmentSizes {
+                target_ms: 60_000,
+                min: 1_000,
+                max: 1_000_000,
+            },
+            description: description.to_owned(),
+        },
+    })
+}
+
+/// Waits for a callback of the log's writer thread.
+pub fn wait(call: impl FnOnce(Done)) {
     let (done, answer) = mpsc::channel();
     call(Box::new(move |result| drop(done.send(result))));
     answer.recv().unwrap().unwrap();

@@ -2,15 +2,11 @@
 
 use std::path::PathBuf;
 
-use seqd_state::idgen::Progression;
-use seqd_state::{
-    ClusterCommand, Command, Found, NextRequest, NodeId, SegmentSizes, SequenceCommand,
-    SequenceDefinition, SequenceMode, SequenceName, State,
-};
+use seqd_state::{Command, NextRequest, SequenceCommand, SequenceMode, SequenceName, State};
 use tempfile::TempDir;
 
 use seqd_store::records::EntryPayload;
-use seqd_store::testing::FolderBuilder;
+use seqd_store::testing::{FolderBuilder, create_sequence, found_cluster};
 
 pub(super) const CLUSTER: &str = "01CLUSTER";
 
@@ -86,26 +82,13 @@ impl Fixture {
 fn command(index: u64) -> Option<Command> {
     let name = |number: u64| SequenceName::new(format!("sequence-{number}")).unwrap();
     Some(match index {
-        1 => Command::Cluster(ClusterCommand::Found(Found {
-            cluster_id: CLUSTER.to_owned(),
-            window_ms: 30_000,
-            max_peer_skew_ms: 500,
-            founders: vec![(NodeId(1), "n1".to_owned())],
-        })),
+        1 => found_cluster(CLUSTER, 1),
         index if index % 50 == 0 => return None,
-        index if index % 2 == 0 => Command::Sequences(SequenceCommand::Create {
-            name: name(index),
-            definition: SequenceDefinition {
-                mode: SequenceMode::Strict,
-                progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
-                segment: SegmentSizes {
-                    target_ms: 60_000,
-                    min: 1,
-                    max: 1,
-                },
-                description: "a description of some length, so that segments fill".to_owned(),
-            },
-        }),
+        index if index % 2 == 0 => create_sequence(
+            name(index).as_str(),
+            SequenceMode::Strict,
+            "a description of some length, so that segments fill",
+        ),
         index => Command::Sequences(SequenceCommand::Next(NextRequest {
             name: name(index - 1),
             count: index,

@@ -50,7 +50,7 @@ pub(super) async fn ping(service: &Service, body: &[u8]) -> Result<Bytes, Reject
             .replica()
             .map_or(0, |replica| replica.applied_index());
         pings::hear_ping(context, envelope.from, message);
-        Ok(pings::own_ping(context, applied))
+        Ok(context.own_ping(applied))
     })
     .await
 }

@@ -9,8 +9,8 @@ use seqd_disk::Disk;
 use seqd_disk::simulated::{Dice, SimulatedDisk};
 use seqd_state::idgen::{Progression, WallMs};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry as StateEntry, Found, Level, NextRequest, NodeId,
-    SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, Stamp, State,
+    ClusterMs, Command, Entry as StateEntry, Level, NextRequest, SegmentSizes, SequenceCommand,
+    SequenceDefinition, SequenceMode, SequenceName, Stamp, State,
 };
 
 use super::node::CLUSTER;
@@ -19,6 +19,7 @@ use crate::types::{
     Entry, LogId, Member, Membership, Payload, Proposal, SnapshotMeta, StoredMembership, log_id,
 };
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotWriter};
+use seqd_store::testing::found_cluster;
 
 /// A committed entry and the state after it.
 pub(super) struct Committed {
@@ -90,7 +91,7 @@ impl Cluster {
                     cluster_ms: ClusterMs(index * 10),
                 };
                 let commands = if index == 1 {
-                    vec![found()]
+                    vec![found_cluster(CLUSTER, 3)]
                 } else {
                     (0..=dice.below(3)).map(|_| command(dice)).collect()
                 };
@@ -144,17 +145,6 @@ fn membership(index: u64, dice: &mut Dice) -> Membership {
         .map(|node| (node, member(node)))
         .collect();
     Membership::new(vec![BTreeSet::from([1, 2, 3])], nodes).unwrap()
-}
-
-fn found() -> Command {
-    Command::Cluster(ClusterCommand::Found(Found {
-        cluster_id: CLUSTER.to_owned(),
-        window_ms: 30_000,
-        max_peer_skew_ms: 500,
-        founders: (1..=3)
-            .map(|node| (NodeId(node), format!("n{node}")))
-            .collect(),
-    }))
 }
 
 fn command(dice: &mut Dice) -> Command {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -21,24 +20,6 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// Looks before the log names who is away: at a start nobody has sent anything yet.
 const LOOKS_BEFORE: u32 = 3;
-
-/// What this node sends of itself; `applied` is the index that it has applied.
-pub(crate) fn own_ping(context: &NodeContext, applied: u64) -> Ping {
-    Ping {
-        name: context.settings.name.clone(),
-        version: context.settings.version.clone(),
-        applied,
-        report: context
-            .report
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone(),
-        wall_ms: context.settings.clock.wall().0,
-        acknowledged: context.peers.rows().0,
-        disk_hangs: context.disk.hangs(),
-        levels: context.settings.levels,
-    }
-}
 
 /// Takes in what a peer sends of itself and of the others.
 pub(crate) fn hear_ping(context: &NodeContext, from: u64, mut ping: Ping) {
@@ -122,7 +103,7 @@ impl Logged {
 }
 
 async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr: String) {
-    let message = own_ping(&context, replica.applied_index());
+    let message = context.own_ping(replica.applied_index());
     let to = (node, addr.as_str());
     let (asked, asked_wall) = (Instant::now(), message.wall_ms);
     let (link, path) = (Link::Heartbeats, paths::PING);

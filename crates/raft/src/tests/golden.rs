@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 
 use seqd_disk::OsDisk;
-use seqd_state::idgen::{Progression, Tick};
+use seqd_state::idgen::Tick;
 use seqd_state::{
-    ClusterCommand, Command, Found, NextRequest, NodeId, Outcome, SegmentSizes, SequenceCommand,
-    SequenceDefinition, SequenceMode, SequenceName, State, TakeLease, WorkerCommand,
+    ClusterCommand, Command, NextRequest, NodeId, Outcome, SequenceCommand, SequenceMode,
+    SequenceName, State, TakeLease, WorkerCommand,
 };
 use seqd_wal::Wal;
 
@@ -21,8 +21,7 @@ use crate::types;
 use seqd_store::checkpoint::SledStores;
 use seqd_store::folder::Folder;
 use seqd_store::records::{self, EntryPayload, LogEntry, PeersRecord};
-use seqd_store::testing::FolderBuilder;
-use seqd_store::testing::copy;
+use seqd_store::testing::{FolderBuilder, copy, create_sequence, found_cluster};
 
 const CLUSTER: &str = "01KGOLDEN00000000000000001";
 
@@ -55,19 +54,7 @@ fn name(text: &str) -> SequenceName {
 }
 
 fn create(text: &str, mode: SequenceMode) -> Command {
-    Command::Sequences(SequenceCommand::Create {
-        name: name(text),
-        definition: SequenceDefinition {
-            mode,
-            progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
-            segment: SegmentSizes {
-                target_ms: 60_000,
-                min: 1_000,
-                max: 1_000_000,
-            },
-            description: format!("{text}, as format 1 keeps it"),
-        },
-    })
+    create_sequence(text, mode, &format!("{text}, as format 1 keeps it"))
 }
 
 fn lease(owner: &str, node: Option<u64>) -> Command {
@@ -83,12 +70,7 @@ fn lease(owner: &str, node: Option<u64>) -> Command {
 
 fn command(index: u64) -> Option<Command> {
     Some(match index {
-        1 => Command::Cluster(ClusterCommand::Found(Found {
-            cluster_id: CLUSTER.to_owned(),
-            window_ms: 30_000,
-            max_peer_skew_ms: 500,
-            founders: vec![(NodeId(1), "n1".to_owned())],
-        })),
+        1 => found_cluster(CLUSTER, 1),
         2 => Command::Cluster(ClusterCommand::RegisterStart {
             node: NodeId(1),
             boot: 1,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_disk::{Disk, OsDisk};
-use seqd_state::idgen::{Progression, WallClock, WallMs};
+use seqd_state::idgen::{WallClock, WallMs};
 use seqd_state::{
-    Command, NextRequest, Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
-    SequenceName, SequenceOutcome,
+    Command, NextRequest, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
 };
+use seqd_store::testing::create_sequence;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Stop};
+use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop};
 
 struct TestClock;
 
@@ -91,7 +91,7 @@ impl Cluster {
         let spot = &mut self.spots[at];
         let disk = Arc::clone(&spot.disk);
         let mut options = options(disk, &spot.name, &spot.folder, &spot.addr, &self.peers).await;
-        options.levels = spot.levels;
+        options.settings.levels = spot.levels;
         spot.raft = Some(Raft::start(options).await?);
         Ok(())
     }
@@ -162,10 +162,8 @@ pub(crate) async fn options(
         sleep(Duration::from_millis(20)).await;
         bound = TcpListener::bind(addr);
     }
-    Options {
+    let settings = Settings {
         name: name.to_owned(),
-        data_dir: folder.to_owned(),
-        listener: bound.unwrap().into(),
         peer_advertise: addr.to_owned(),
         http_advertise: format!("http://{name}.invalid:7400"),
         peers: peers.to_vec(),
@@ -177,7 +175,12 @@ pub(crate) async fn options(
         version: "test".to_owned(),
         levels: LevelRange::OWN,
         clock: Arc::new(TestClock),
+    };
+    Options {
+        data_dir: folder.to_owned(),
         disk,
+        listener: bound.unwrap().into(),
+        settings,
     }
 }
 
@@ -213,19 +216,7 @@ pub(crate) fn name(text: &str) -> SequenceName {
 }
 
 pub(crate) fn create(text: &str) -> Command {
-    Command::Sequences(SequenceCommand::Create {
-        name: name(text),
-        definition: SequenceDefinition {
-            mode: SequenceMode::Strict,
-            progression: Progression::with_defaults(None, None, None, None, false).unwrap(),
-            segment: SegmentSizes {
-                target_ms: 60_000,
-                min: 1000,
-                max: 1_000_000,
-            },
-            description: String::new(),
-        },
-    })
+    create_sequence(text, SequenceMode::Strict, "")
 }
 
 pub(crate) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {

@@ -217,7 +217,7 @@ async fn a_node_that_does_not_speak_the_cluster_s_level_is_not_added() {
     let folder = cluster.dir.path().join("n2");
     let disk = std::sync::Arc::clone(&spot.disk);
     let mut options = options(disk, "n2", &folder, &addr, &cluster.peers).await;
-    options.levels = OLD;
+    options.settings.levels = OLD;
     let older = Raft::start(options).await.unwrap();
     let added = cluster
         .raft(0)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
-use seqd_state::{ClusterCommand, Command, Found, NodeId, State};
+use seqd_state::State;
 use seqd_wal::Wal;
 use tempfile::TempDir;
 
@@ -18,8 +18,7 @@ use seqd_store::checkpoint::SledStores;
 use seqd_store::folder::Folder;
 use seqd_store::records::EntryPayload;
 use seqd_store::snapshot_file::InstalledMark;
-use seqd_store::testing::FolderBuilder;
-use seqd_store::testing::of_a_newer_program;
+use seqd_store::testing::{FolderBuilder, found_cluster, of_a_newer_program};
 
 const CLUSTER: &str = "01REFUSED";
 
@@ -39,12 +38,7 @@ fn folder(last: u64, purged: Option<u64>) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("node");
     drop(NODE.found(&root, Vec::new()));
-    let founded = Command::Cluster(ClusterCommand::Found(Found {
-        cluster_id: CLUSTER.to_owned(),
-        window_ms: 30_000,
-        max_peer_skew_ms: 500,
-        founders: vec![(NodeId(1), "n1".to_owned())],
-    }));
+    let founded = found_cluster(CLUSTER, 1);
     let entry = |index| NODE.entry(index, (index == 1).then(|| founded.clone()));
     NODE.log(&root, (0..=last).map(entry), last.min(HELD), purged);
     let mut state = State::new();

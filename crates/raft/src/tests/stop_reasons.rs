@@ -3,12 +3,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use seqd_disk::{OsDisk, Tap, Tapped};
-use seqd_wal::{Done, Record, Wal, WalOptions};
+use seqd_store::testing::wait;
+use seqd_wal::{Record, Wal, WalOptions};
 
 use super::harness::{Cluster, create, deadline, next, stopped};
 use crate::records::EntryRecord;
@@ -70,12 +70,6 @@ async fn a_cause_that_is_not_the_disk_is_not_called_a_failed_sync() {
             );
         }
     }
-}
-
-fn wait(call: impl FnOnce(Done)) {
-    let (done, answer) = mpsc::channel();
-    call(Box::new(move |result| drop(done.send(result))));
-    answer.recv().unwrap().unwrap();
 }
 
 /// Writes the log again, with one entry in the middle as a newer program might have written it.

@@ -9,22 +9,19 @@ use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
 use seqd_disk::{DiskFile, OsDisk, Tap, Tapped};
 use seqd_state::State;
 use seqd_state::idgen::WallMs;
-use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry as StateEntry, Found, Level, NodeId, Outcome,
-    SequenceCommand, Stamp,
-};
+use seqd_state::{ClusterMs, Command, Entry as StateEntry, Level, Outcome, SequenceMode, Stamp};
 use tempfile::TempDir;
 
 use super::*;
 use crate::storage::applied::Applied;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
-use crate::tests::harness::create;
 use crate::types::{self, Answer, Entry, Proposal, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
 use seqd_store::checkpoint::{self, Change, Checkpoint, Place, RowSource, StateStore, VisitRow};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::InstalledMark;
+use seqd_store::testing::{create_sequence, found_cluster};
 
 /// Sequences in one large entry: with their descriptions more than half of what is written at once.
 const LARGE: usize = 1500;
@@ -55,13 +52,7 @@ impl Load {
             )),
             next: Arc::default(),
         };
-        let found = Found {
-            cluster_id: "C".to_owned(),
-            window_ms: 30_000,
-            max_peer_skew_ms: 500,
-            founders: vec![(NodeId(1), "n1".to_owned())],
-        };
-        load.apply(vec![Command::Cluster(ClusterCommand::Found(found))]);
+        load.apply(vec![found_cluster("C", 1)]);
         load
     }
 
@@ -83,11 +74,8 @@ impl Load {
         let index = self.next.load(Ordering::Relaxed);
         let description = "d".repeat(1000);
         let described = |n: usize| {
-            let mut command = create(&format!("s{index}-{n}"));
-            if let Command::Sequences(SequenceCommand::Create { definition, .. }) = &mut command {
-                definition.description.clone_from(&description);
-            }
-            command
+            let name = format!("s{index}-{n}");
+            create_sequence(&name, SequenceMode::Strict, &description)
         };
         self.apply((0..sequences).map(described).collect());
     }
