@@ -39,7 +39,7 @@ impl TakeRows for Rows {
 /// Why a checkpoint cannot be reported.
 #[derive(Debug)]
 pub(super) enum CheckpointError {
-    /// It cannot be believed: a start would set it aside.
+    /// It cannot be used: a start would set it aside.
     Damaged(Problem),
     /// It could not be copied; it may be whole.
     NotCopied { to: PathBuf, why: io::Error },
@@ -59,7 +59,7 @@ impl From<CheckpointError> for OfflineError {
     }
 }
 
-/// A checkpoint that a start would believe.
+/// A checkpoint that a start would use.
 pub(super) struct Verified<R> {
     folder: String,
     /// The last entry that is in it.

@@ -1,4 +1,4 @@
-//! Why a tool could not do its work.
+//! The error of all tools.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub struct OfflineError {
     /// A word for programs, such as `folder-in-use` or `corrupt`.
     pub code: &'static str,
     pub message: String,
-    /// What to do, where there is more to say.
+    /// What to do, where that is known.
     pub hint: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl OfflineError {
         self
     }
 
-    /// What the disk said of a file or a folder.
+    /// The disk's error at a file or a folder.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         let code = match error.kind() {
             io::ErrorKind::NotFound => "not-found",

@@ -155,7 +155,7 @@ fn peers_of(record: PeersRecord) -> Vec<PeerReport> {
         .map(|(id, record)| PeerReport {
             id,
             boot: record.start.boot,
-            synced: record.shown.max(record.before).to_string(),
+            synced: record.synced.max(record.before).to_string(),
         })
         .collect()
 }

@@ -26,7 +26,7 @@ impl FolderLock {
         Self::take(root, FlockOperation::NonBlockingLockShared)
     }
 
-    /// For a tool that changes something: nobody else may use the folder.
+    /// For a tool that changes something: no other process may use the folder.
     pub(super) fn to_change(root: &Path) -> Result<Self, OfflineError> {
         let lock = Self::take(root, FlockOperation::NonBlockingLockExclusive)?;
         match &lock.held {
@@ -43,7 +43,7 @@ impl FolderLock {
     }
 
     /// For a tool that found no lock file when it looked: nothing if there is one by now, so that
-    /// somebody has used the folder since.
+    /// another process has used the folder since.
     pub(super) fn of_unused(root: &Path) -> Result<Option<Self>, OfflineError> {
         match make(root, OpenOptions::new().create_new(true)) {
             Ok(()) => Self::to_change(root).map(Some),

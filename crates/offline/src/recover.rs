@@ -11,7 +11,7 @@
 //! 3. move everything of it into the folder; take the mark away; remove what is left of it.
 //!
 //! What is interrupted in 1 is begun again, what is interrupted later is finished. What was there
-//! before is never removed, and nothing at all changes before somebody has agreed.
+//! before is never removed, and nothing at all changes before the operator has agreed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub struct Recovering {
     takeover: Takeover,
     successor: Successor,
     root: PathBuf,
-    /// Nothing where the folder has no lock file: then nobody uses it.
+    /// None where the folder has no lock file: then no process uses it.
     lock: Option<FolderLock>,
     pub(super) disk: Arc<dyn Disk>,
 }
@@ -76,7 +76,7 @@ pub struct Unfinished {
 }
 
 impl Recovery {
-    /// Reads the folder and says what it would become; writes nothing in it and removes nothing.
+    /// Reads the folder and reports what it would become; writes nothing in it and removes nothing.
     ///
     /// # Errors
     /// Whatever is wrong with the folder or the options.
@@ -139,10 +139,10 @@ impl Recovering {
     }
 
     /// Puts the new cluster in the old one's place. Returns where the old content is kept. `said` is
-    /// what whoever agreed to it was told: it is told again if this is interrupted.
+    /// the text that the operator agreed to: it is printed again if this is interrupted.
     ///
     /// # Errors
-    /// Somebody else used a folder that had no lock; what the disk says. A repeated recovery begins
+    /// Another process used a folder that had no lock; the disk's error. A repeated recovery begins
     /// again or finishes this one.
     pub fn carry_out(mut self, said: &str) -> Result<PathBuf, OfflineError> {
         if self.lock.is_none() {
@@ -154,7 +154,7 @@ impl Recovering {
         let folder =
             Folder::of_tool(Arc::clone(&self.disk), root, UNFINISHED).map_err(from_stop)?;
         let mark = "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`";
-        // The mark and this name together would say that this recovery is to be finished.
+        // The mark and this name together would mean that this recovery is to be finished.
         self.remove_left(MOVING_IN).map_err(&failed)?;
         folder.mark_refused(UNFINISHED, mark).map_err(&failed)?;
         if let Err(error) = self.build(said) {
@@ -186,7 +186,7 @@ impl Recovering {
         create_dir_durable(&**disk, &path)?;
         let new =
             Folder::open(Arc::clone(disk), &path).map_err(|stop| io::Error::other(stop.message))?;
-        // The start numbers go on, and so does what tells a clock that went back.
+        // The start numbers go on, and so does the mark by which a clock that went back is found.
         for name in ["boot", "last-tick"] {
             if let Some(bytes) = read_file(&**disk, &root.join(name), SMALL_FILE_BYTES)? {
                 replace_file(&**disk, &path.join(name), &bytes)?;
@@ -203,10 +203,10 @@ impl Recovering {
 }
 
 impl Unfinished {
-    /// What was said before it was begun.
+    /// The text that the operator agreed to when it was begun.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     pub fn said(&self) -> Result<Option<String>, OfflineError> {
         let said = self.read(SAID, SAID_BYTES)?;
         Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
@@ -215,7 +215,7 @@ impl Unfinished {
     /// Finishes it. Returns where the old content is kept.
     ///
     /// # Errors
-    /// What the disk says; it can be repeated.
+    /// The disk's error; it can be repeated.
     pub fn finish(self) -> Result<PathBuf, OfflineError> {
         let from = self.read(FROM, SMALL_FILE_BYTES)?.unwrap_or_default();
         let from = String::from_utf8_lossy(&from).into_owned();
@@ -234,7 +234,7 @@ impl Unfinished {
     }
 }
 
-/// The folder's lock. One without a lock file is used by nobody, and gets one once it is changed.
+/// The folder's lock. One without a lock file is not in use, and gets one once it is changed.
 fn lock_if_any(root: &Path) -> Result<Option<FolderLock>, OfflineError> {
     if OsDisk
         .kind(&root.join("LOCK"))
@@ -249,10 +249,10 @@ fn lock_if_any(root: &Path) -> Result<Option<FolderLock>, OfflineError> {
 /// Names the old cluster inside a new folder that is not in its place yet.
 const FROM: &str = "from-cluster";
 
-/// Holds what was said before the recovery was begun, inside the same.
+/// Holds the text that the operator agreed to, inside the same.
 const SAID: &str = "said";
 
-/// The most bytes of what was said: a line for each of ten million sequences.
+/// The most bytes of that text: a line for each of ten million sequences.
 const SAID_BYTES: usize = 1 << 30;
 
 /// Steps 2 and 3; each of them can be repeated. Everything is on one file system, so a rename moves.
@@ -266,7 +266,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
             }
         }
         disk.sync_dir(&kept)?;
-        // What was moved away must not be back once the next name says that it was.
+        // What was moved away must not be back once the next name means that it was moved.
         disk.sync_dir(root)?;
         disk.rename(&root.join(WHOLE), &root.join(MOVING_IN))?;
         disk.sync_dir(root)?;
@@ -286,7 +286,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         disk.remove(&root.join("refused"))?;
         disk.sync_dir(root)?;
     }
-    // It is over: what is left of the new folder says only where it came from.
+    // It is complete: what is left of the new folder is only where it came from.
     if moving.is_dir() {
         disk.remove_dir_all(&moving)?;
         disk.sync_dir(root)?;
@@ -295,7 +295,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
 }
 
 /// Whether a new folder is whole and not in its place yet. The mark goes when all of it is; what is
-/// left of it then says nothing, whatever else the folder is refused for later.
+/// left of it then has no meaning, whatever else the folder is refused for later.
 fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
     let is_marked = has_own_mark(&OsDisk, root).map_err(from_stop)?;
     Ok(root.join(WHOLE).is_dir() || (is_marked && root.join(MOVING_IN).is_dir()))

@@ -19,7 +19,7 @@ pub struct FolderReport {
     /// Why the folder must never be started again, if so.
     pub refused: Option<RefusedReport>,
     pub log: LogReport,
-    /// The snapshots, newest first, as their headers and footers say.
+    /// The snapshots, newest first, by their headers and footers.
     pub snapshots: Vec<SnapshotSummary>,
     /// The checkpoint; none before the first.
     pub checkpoint: Option<CheckpointReport>,
@@ -77,7 +77,7 @@ pub struct LogReport {
     /// than what was.
     pub committed: Option<EntryId>,
     pub purged: Option<EntryId>,
-    /// The remains of an interrupted write: acknowledged to nobody, cut off by the next start.
+    /// The remains of an interrupted write: never acknowledged, cut off by the next start.
     pub torn: Option<Torn>,
     /// Where a start would refuse the log.
     pub damage: Option<String>,
@@ -158,7 +158,7 @@ pub struct CheckpointReport {
     pub members: Vec<MemberReport>,
 }
 
-/// A member, as a membership says.
+/// A member by the membership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberReport {
     #[serde(serialize_with = "text")]

@@ -67,11 +67,11 @@ impl Restore {
     /// Writes the folder; it is whole and on the disk when this returns.
     ///
     /// # Errors
-    /// What the disk says. The folder is not usable then, and a repeated restore replaces it.
+    /// The disk's error. The folder is not usable then, and a repeated restore replaces it.
     pub fn carry_out(self) -> Result<(), OfflineError> {
         let root = &self.data_dir;
         let lock = FolderLock::to_fill(root)?;
-        // Now that nobody else can use it: since the plan a node may have, or another restore.
+        // Under the lock: since the plan a node may have used it, or another restore.
         check_empty(root)?;
         let folder = Folder::of_tool(Arc::new(OsDisk), root, UNFINISHED).map_err(from_stop)?;
         let mark = "a restore into this folder was interrupted: repeat it, or empty the folder";

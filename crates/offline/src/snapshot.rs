@@ -69,10 +69,10 @@ impl From<Counts> for Records {
 }
 
 /// Reads a snapshot and compares every checksum, the number of its rows and their digest, and that
-/// each row is a record. `progress` is told how many bytes of rows were read.
+/// each row is a record. `progress` gets how many bytes of rows were read.
 ///
 /// # Errors
-/// `corrupt` with the place of the first damage, `newer-format`, or what the disk says.
+/// `corrupt` with the place of the first damage, `newer-format`, or the disk's error.
 pub fn read_snapshot(
     path: &Path,
     progress: &mut dyn FnMut(u64),
@@ -96,7 +96,7 @@ pub fn read_snapshot(
     let rows = reader.rows().visit(&mut |key, value| {
         read += (key.len() + value.len()) as u64;
         progress(read);
-        // Damage of the file is told before a record that cannot be read.
+        // Damage of the file is reported before a record that cannot be read.
         if unknown.is_none() {
             unknown = census.row(key, value).err();
         }

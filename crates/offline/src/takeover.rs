@@ -1,5 +1,5 @@
 //! A new cluster of one node that takes the place of another: its state, its folder, and what is
-//! said of both before anything is written.
+//! reported of both before anything is written.
 //!
 //! Both tools that make one end here: restoring a backup, and recovering a lost majority. They
 //! differ in where the state comes from and where the folder goes.
@@ -34,7 +34,7 @@ pub struct TakeoverOptions {
     pub floors: Vec<(String, i64)>,
     /// How many values of every other sequence are passed over.
     pub margin: Option<u64>,
-    /// A rehearsal: no node of the old cluster is told to stop.
+    /// A rehearsal: the nodes of the old cluster are not stopped.
     pub drill: bool,
     /// This machine's wall clock, Unix milliseconds.
     pub now_ms: u64,
@@ -50,7 +50,7 @@ pub struct Takeover {
     pub cluster_id: String,
     /// Its only member.
     pub member: Member,
-    /// The clusters whose nodes are told that they are superseded; none for a rehearsal.
+    /// The clusters whose nodes stop as `superseded`; none for a rehearsal.
     pub ancestors: Vec<String>,
     /// The last entry that is in the state.
     pub index: u64,
@@ -59,7 +59,7 @@ pub struct Takeover {
     pub wall_ms: u64,
     /// This machine's clock less that; negative if it is behind.
     pub age_ms: i64,
-    /// Entries that this node alone may have had: nobody may have been told of them.
+    /// Entries that this node alone may have had: perhaps never acknowledged.
     pub unproven_entries: u64,
     /// What could not be read or checked, a sentence each.
     pub notes: Vec<String>,
@@ -136,7 +136,7 @@ pub(super) struct Successor {
     membership: StoredMembershipRecord,
 }
 
-/// Makes the new cluster, and says what it is.
+/// Makes the new cluster, and the report of it.
 pub(super) fn take_over(
     source: Source,
     member: Member,
@@ -229,7 +229,7 @@ fn floors(given: &[(String, i64)]) -> Result<BTreeMap<SequenceName, i64>, Offlin
     Ok(floors)
 }
 
-/// Says what is missing, with where each sequence stands.
+/// An error that contains what is missing and where each sequence stands.
 fn refused(state: &State, error: RestorationError) -> OfflineError {
     let next = |record: &SequenceRecord| {
         record

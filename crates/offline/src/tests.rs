@@ -1,4 +1,4 @@
-//! What the tools say of a sound folder and of damaged ones, and that they leave both as they were.
+//! What the tools report of a sound folder and of damaged ones, and that they leave both as they were.
 
 mod fixture;
 mod kills;

@@ -19,7 +19,7 @@ use super::snapshot::{SnapshotReport, read_snapshot};
 use seqd_store::folder::FORMAT;
 use seqd_store::records::{self, PeersRecord};
 
-/// Checks a folder and writes nothing to it. `tell` gets each check as it is done.
+/// Checks a folder and writes nothing to it. `tell` is called with each check as it is done.
 ///
 /// # Errors
 /// The folder is in use or is none, or there is no room for the copy of the checkpoint. Damage is
@@ -164,7 +164,7 @@ impl Checks<'_> {
         self.entries(log);
     }
 
-    /// Every entry is one, is the one that its place says, and terms do not fall.
+    /// Every entry can be decoded, has the index of its place, and terms do not fall.
     fn entries(&mut self, log: &Inspection) {
         let report = &self.report.log;
         let (first, next) = (log.first_index(), log.next_index());

@@ -1,7 +1,7 @@
-//! What every room of a node may read: settings, folder, identity, phase, and what is known of the
+//! What every module of a node may read: settings, folder, identity, phase, and what is known of the
 //! other nodes.
 //!
-//! The replica stands above it. What the rooms below the replica need of it is a trait,
+//! The replica stands above it. What the modules below the replica need of it is a trait,
 //! [`ClusterView`], which the replica implements.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use seqd_store::folder::{Folder, Identity};
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
 
-/// What the rooms below the replica ask of it, once it runs.
+/// What the modules below the replica need of it, once it runs.
 pub(crate) trait ClusterView: Send + Sync {
     /// Whether a vote or an entry is stored.
     fn has_history(&self) -> bool;
@@ -110,7 +110,7 @@ impl Known {
             .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
     }
 
-    /// The levels that its program speaks, while it answers.
+    /// The levels that its program supports, while it answers.
     pub(crate) fn levels(&self) -> Option<LevelRange> {
         let ping = self.ping.as_ref().filter(|_| self.is_reachable());
         ping.map(|ping| ping.levels)
@@ -190,7 +190,7 @@ impl NodeContext {
             .clone()
     }
 
-    /// Looks at the identity, if this node has one.
+    /// Reads the identity, if this node has one.
     pub(crate) fn with_identity<R>(&self, look: impl FnOnce(&Identity) -> R) -> Option<R> {
         let own = self.identity.read();
         own.unwrap_or_else(PoisonError::into_inner)
@@ -244,7 +244,7 @@ impl NodeContext {
         self.history.send_replace(Some(any));
     }
 
-    /// The replica, as far as the rooms below it need it; `None` until it runs.
+    /// The replica, as far as the modules below it need it; `None` until it runs.
     pub(crate) fn view(&self) -> Option<&dyn ClusterView> {
         self.view.get().map(|view| &**view)
     }

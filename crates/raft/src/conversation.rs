@@ -13,7 +13,7 @@ use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
 use crate::handshake::introduce::introduce;
-use crate::peers::starts::Unheard;
+use crate::peers::starts::StartRefusal;
 use crate::stops;
 use crate::wire::messages::Envelope;
 use crate::wire::sealed::{self, Sealed};
@@ -48,10 +48,10 @@ pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), R
         let detail = format!("node {} was removed from the cluster", envelope.from);
         return refuse(RejectionCode::Removed, detail);
     }
-    match context.peers.hear(envelope.from, envelope.start) {
+    match context.peers.check(envelope.from, envelope.start) {
         Ok(()) => Ok(()),
-        Err(Unheard::Stale(stale)) => refuse(RejectionCode::StaleBoot, stale.to_string()),
-        Err(Unheard::Unintroduced) => {
+        Err(StartRefusal::Stale(stale)) => refuse(RejectionCode::StaleBoot, stale.to_string()),
+        Err(StartRefusal::Unintroduced) => {
             refuse(RejectionCode::Unintroduced, "say hello first".to_owned())
         }
     }

@@ -107,8 +107,8 @@ pub(crate) async fn export(
 }
 
 impl Export {
-    /// Reads it piece by piece for as long as somebody takes the pieces; they end early after an
-    /// error, or where nobody took one for a minute.
+    /// Reads it piece by piece for as long as the pieces are taken; they end early after an error, or
+    /// where none was taken for a minute.
     #[must_use]
     pub fn stream(self) -> mpsc::Receiver<io::Result<Bytes>> {
         let (pieces, reader) = mpsc::channel(PIECES_AHEAD);

@@ -1,7 +1,7 @@
 //! What the rest of seqd sees of consensus: one handle, and no openraft or sled type in it.
 //!
 //! Any node's handle takes any proposal: what needs the leader is forwarded inside, in groups,
-//! with the caller's deadline. A refusal says whether the proposal may have taken effect.
+//! with the caller's deadline. A refusal distinguishes whether the proposal may have taken effect.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub struct Settings {
     /// Largest tolerated difference of two peers' clocks, milliseconds. Replicated at founding.
     pub max_peer_skew_ms: u64,
     pub version: String,
-    /// The levels that the program speaks: [`LevelRange::OWN`], except in tests.
+    /// The levels that the program supports: [`LevelRange::OWN`], except in tests.
     pub levels: LevelRange,
     pub clock: Arc<dyn WallClock>,
 }
@@ -68,7 +68,7 @@ pub enum Phase {
         reason: String,
     },
     Running,
-    /// It is over; the reason says with what exit code.
+    /// It has ended; the reason has the exit code.
     Stopped(Stop),
 }
 
@@ -144,7 +144,7 @@ pub enum Role {
     Learner,
 }
 
-/// What a node tells its peers about itself once a second.
+/// What a node sends its peers about itself once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// The workers that it holds, by layout.
@@ -166,7 +166,7 @@ pub struct Status {
     pub term: u64,
     /// The leader that this node follows.
     pub leader: Option<NodeId>,
-    /// Whether this node hears its leader, or, leading, is heard by a quorum, within an election.
+    /// Whether its leader, or for a leader a quorum, was in touch within an election timeout.
     pub has_quorum_contact: bool,
     /// Whether this node's disk hangs: it does not lead meanwhile.
     pub disk_hangs: bool,
@@ -198,15 +198,15 @@ pub struct MemberStatus {
     pub peer: String,
     /// Whether it answered within the last three seconds.
     pub reachable: bool,
-    /// The index that it has applied, as last heard.
+    /// The index that it has applied, as last received.
     pub applied: Option<u64>,
     /// What it last reported of itself.
     pub report: Option<Report>,
-    /// Its binary's version, as last heard.
+    /// Its binary's version, as last received.
     pub version: Option<String>,
     /// Its wall clock minus this node's, milliseconds; `None` while unknown.
     pub clock_offset_ms: Option<i64>,
-    /// The levels that its program speaks, as last heard.
+    /// The levels that its program supports, as last received.
     pub levels: Option<LevelRange>,
 }
 

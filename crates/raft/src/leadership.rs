@@ -96,7 +96,7 @@ impl Replica {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long ago this replica last heard a leader, or as leader a quorum; `None` if never.
+    /// How long ago a leader, or for a leader a quorum, was last in touch; `None` if never.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         let acked = self
             .raft
@@ -109,7 +109,7 @@ impl Replica {
     }
 
     /// Records that a leader's append was accepted.
-    pub(crate) fn hear_leader(&self) {
+    pub(crate) fn note_leader(&self) {
         *self
             .leader_heard
             .lock()

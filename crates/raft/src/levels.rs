@@ -1,4 +1,4 @@
-//! The levels of format that a program speaks.
+//! The levels of format that a program supports.
 //!
 //! The cluster's level is replicated and only rises. A node below it would meet what it cannot
 //! read, so it is refused in the handshake, before anything is sent to it.
@@ -16,7 +16,7 @@ pub struct LevelRange {
 }
 
 impl LevelRange {
-    /// What this program speaks.
+    /// What this program supports.
     pub const OWN: Self = Self {
         oldest: Level::FIRST.0,
         newest: Level::NEWEST.0,

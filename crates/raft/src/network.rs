@@ -121,8 +121,8 @@ impl PeerClient {
     /// Records what the target has acknowledged as synced.
     fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
         let Envelope { from, start, .. } = reply.envelope;
-        let shown = records::shown(Some(vote), last.as_ref());
-        self.context.peers.record(from, start, shown);
+        let synced = records::synced_position(Some(vote), last.as_ref());
+        self.context.peers.record(from, start, synced);
     }
 
     fn describe(
@@ -206,7 +206,8 @@ impl PeerClient {
         let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
         let their_vote = reply.message.vote.restore();
         if their_vote == vote {
-            // The vote alone: of a snapshot that the peer did not need it says nothing here, and it
+            // The vote alone: the reply does not name the log ID of a snapshot that the peer did not
+            // need, and it
             // acknowledges the entry with the next message.
             self.record(&reply, &vote, None);
         }
@@ -214,7 +215,7 @@ impl PeerClient {
     }
 }
 
-/// The body of a snapshot's transfer: length of the head, head, file. What the disk says if the file
+/// The body of a snapshot's transfer: length of the head, head, file. The disk's error if the file
 /// cannot be read to its end is in `unread` then: of the transfer no more is seen than that it broke.
 async fn stream(
     head: Vec<u8>,

@@ -24,7 +24,7 @@ impl Node {
         self.replica.get()
     }
 
-    /// Names the replica that runs, here and to the rooms below it.
+    /// Sets the replica, here and for the modules below it.
     pub(crate) fn set_replica(&self, replica: &Arc<Replica>) {
         self.context.set_view(Arc::<Replica>::clone(replica));
         // Set once: a start runs one replica.

@@ -41,7 +41,7 @@ impl Raft {
         })
     }
 
-    /// What the tests look at.
+    /// For tests.
     #[cfg(test)]
     pub(crate) fn node(&self) -> &Node {
         &self.inner.node
@@ -102,7 +102,7 @@ impl Raft {
         export::export(node, batcher, exporting, stale, deadline).await
     }
 
-    /// Looks at the state that this node has applied. Keep it short: `apply` waits meanwhile.
+    /// Reads the state that this node has applied. Keep it short: `apply` waits meanwhile.
     pub fn state<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         match self.inner.node.replica() {
             Some(replica) => look(&replica.applied.read().state),

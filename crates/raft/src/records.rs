@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use openraft::entry::RaftEntry;
 use seqd_state::LogPosition;
-use seqd_store::records::Shown;
+use seqd_store::records::SyncedPosition;
 pub(crate) use seqd_store::records::{
     EntryPayload, EntryRecord, LogEntry, LogIdRecord, MembershipRecord, StoredMembershipRecord,
     VoteRecord, decode, encode,
@@ -158,9 +158,8 @@ pub(crate) fn position_of(membership: &StoredMembership) -> Option<LogPosition> 
     membership.log_id().as_ref().map(|id| id.record().into())
 }
 
-/// What a vote and a last log ID show.
-pub(crate) fn shown(vote: Option<&Vote>, last: Option<&LogId>) -> Shown {
-    Shown {
+pub(crate) fn synced_position(vote: Option<&Vote>, last: Option<&LogId>) -> SyncedPosition {
+    SyncedPosition {
         vote: vote.map(|vote| vote.record().into()),
         last: last.map(ToRecord::record),
     }

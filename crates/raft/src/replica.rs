@@ -154,7 +154,7 @@ impl Replica {
         self.healed.snapshots_set_aside + self.checkpointer.set_aside()
     }
 
-    /// Takes a snapshot for somebody outside of the cluster.
+    /// Takes a snapshot for a client.
     pub(crate) async fn export(&self) -> io::Result<Exported> {
         self.checkpointer.export().await
     }

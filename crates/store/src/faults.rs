@@ -1,4 +1,4 @@
-//! Errors of the disk: what they speak of, and of which file.
+//! Errors of the disk: whether they are of the machine, and of which file.
 
 use std::error::Error;
 use std::io;
@@ -36,17 +36,17 @@ fn causes(error: &io::Error) -> impl Iterator<Item = &io::Error> {
     successors(Some(first), |&error| error.source()).filter_map(|error| error.downcast_ref())
 }
 
-/// The same error, saying in which file.
+/// The same error, with the file.
 pub fn in_file(path: &Path, error: io::Error) -> io::Error {
     named(path.display().to_string(), error)
 }
 
-/// The same error, saying of what.
+/// The same error, with what it is of.
 pub fn named(what: String, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Named { what, error })
 }
 
-/// Whether an error says something of the machine and nothing of the file or folder that was read:
+/// Whether an error is of the machine and not of the file or folder that was read:
 /// what is there may be whole, and nothing that is done to it helps.
 pub fn is_of_the_machine(error: &io::Error) -> bool {
     use io::ErrorKind;

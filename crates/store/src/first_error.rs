@@ -1,4 +1,4 @@
-//! The first of several errors: the one that says what happened, where the later ones only follow
+//! The first of several errors: the one with the cause, where the later ones only follow
 //! from it.
 
 use std::error::Error;

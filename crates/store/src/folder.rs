@@ -1,4 +1,4 @@
-//! The data folder: its lock, its format, and the small files that say whose it is.
+//! The data folder: its lock, its format, and the small files with its identity.
 //!
 //! ```text
 //! LOCK      held while a process uses the folder
@@ -277,8 +277,8 @@ impl Folder {
         self.write_checked(&self.root.join("peers"), record)
     }
 
-    /// Whether the log's folder is there and holds a segment. A disk that does not say is no
-    /// answer: a log that cannot be seen is not lost.
+    /// Whether the log's folder is there and holds a segment. An error of
+    /// the disk is no answer: a log that cannot be read is not lost.
     pub fn has_log(&self) -> io::Result<bool> {
         match self.disk.list(&self.wal()) {
             Ok(names) => Ok(names.iter().any(|name| name.ends_with(".seg"))),
@@ -334,7 +334,7 @@ fn unread(path: &Path, error: &io::Error) -> Stop {
 }
 
 /// Makes the folder, or makes sure that its name stays. Where the folder above it may not be read,
-/// somebody else made this one.
+/// another process made this one.
 fn create_root(disk: &dyn Disk, root: &Path) -> io::Result<()> {
     let was_there = disk.kind(root)?.is_some();
     match create_dir_durable(disk, root) {

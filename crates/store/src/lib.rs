@@ -1,4 +1,4 @@
-//! What a node keeps in its data folder, without consensus: the small files that say whose it is,
+//! What a node keeps in its data folder, without consensus: the small files with its identity,
 //! checkpoints of the state in sled, snapshot files, the records of the log, and why a node stops.
 //!
 //! The log and the snapshots are the truth; a checkpoint spares a start their replay. Nothing here

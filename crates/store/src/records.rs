@@ -210,7 +210,7 @@ impl LogEntry {
 }
 
 /// What a node has on its disk for certain, in the order in which one node's votes may follow each
-/// other: a term gets one vote, and then the leader that won the term, who may be somebody else.
+/// other: a term gets one vote, and then the leader that won the term, which may be another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 pub struct Ballot {
     pub term: u64,
@@ -231,12 +231,12 @@ impl From<VoteRecord> for Ballot {
 /// What a node has on its disk, for certain: compared by the vote first. Under a higher vote the
 /// last log ID may be lower, for a new leader may cut off what was never committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
-pub struct Shown {
+pub struct SyncedPosition {
     pub vote: Option<Ballot>,
     pub last: Option<LogIdRecord>,
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for SyncedPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.vote {
             Some(vote) if vote.committed => {
@@ -263,10 +263,10 @@ pub struct Start {
 pub struct PeerRecord {
     /// The latest start that was seen of it.
     pub start: Start,
-    /// The most that this start has shown.
-    pub shown: Shown,
-    /// The most that the starts before it have shown.
-    pub before: Shown,
+    /// The most that this start reported as synced.
+    pub synced: SyncedPosition,
+    /// The most that the starts before it reported.
+    pub before: SyncedPosition,
 }
 
 /// The table of what the other nodes have acknowledged, as stored.

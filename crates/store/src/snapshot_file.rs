@@ -11,7 +11,7 @@
 //!
 //! Integers are little-endian. Each frame's CRC is seeded with the one before it, the first with
 //! the CRC of the magic: a frame that was moved, repeated or taken from another file is found, not
-//! only a changed one. The header says what the snapshot is of, the footer how many rows there are
+//! only a changed one. The header contains what the snapshot is of, the footer how many rows there are
 //! and what their digest is, so a file that was cut at a frame's edge is found too.
 //!
 //! A file has its final name `<index>-<term>.snap` only when it is complete and synced; until then
@@ -50,7 +50,7 @@ pub use receive::{Received, Receiver};
 pub use room::check_room;
 pub use writer::SnapshotWriter;
 
-/// The first bytes of each snapshot. The kinds and versions of header and footer say the rest.
+/// The first bytes of each snapshot. Header and footer have kinds and versions of their own.
 const MAGIC: &[u8; 8] = b"seqdsnap";
 
 /// A block is closed when it has this many bytes: one read, one CRC, one write.

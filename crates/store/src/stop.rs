@@ -1,6 +1,6 @@
 //! Why a node ends: the one table from reason to code, exit code and way out.
 //!
-//! Whoever meets an error classifies it where it happens, by the kind and the number of the system's
+//! An error is classified where it happens, by the kind and the number of the system's
 //! error and never by its text.
 
 use std::fmt;
@@ -168,7 +168,7 @@ impl From<&WalError> for Stop {
 
 impl From<&WalFailure> for Stop {
     fn from(failure: &WalFailure) -> Self {
-        // A number keeps what its kind does not say, such as too many open files.
+        // A number keeps what its kind does not, such as too many open files.
         let cause = match failure.errno {
             Some(errno) => io::Error::from_raw_os_error(errno),
             None => failure.to_io_error(),

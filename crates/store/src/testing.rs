@@ -129,7 +129,7 @@ impl FolderBuilder {
         writer.finish().unwrap();
     }
 
-    /// A checkpoint of the state, which it says is the one after an entry.
+    /// A checkpoint of the state, recorded as the one after an entry.
     pub fn checkpoint(&self, root: &Path, index: u64, state: &State) {
         let place = Place {
             disk: os(),

@@ -27,7 +27,7 @@ const MARKING: u64 = 8;
 
 /// Unwinds at the call of this number and at every later one, of whatever thread, as no error would:
 /// what is done after an error is not done after a kill. Where the unwinding is caught, in the log's
-/// writer and while a checkpoint is filled, it becomes an error; whoever would clean up for it is
+/// writer and while a checkpoint is filled, it becomes an error; the clean-up after it is
 /// struck in turn.
 struct Kill {
     at: u64,
@@ -131,7 +131,7 @@ fn a_killed_recovery_is_brought_to_its_end() {
             }
             Recovery::Planned(again) if again.takeover().from_cluster == CLUSTER => {
                 assert!(starts.is_none_or(|cluster| cluster == CLUSTER), "call {at}");
-                // Nobody cleans up behind a kill.
+                // Nothing is cleaned up after a kill.
                 let is_left = root.join("successor-new").exists();
                 assert_eq!(is_left, at >= MARKING, "call {at}");
                 begun_again += 1;

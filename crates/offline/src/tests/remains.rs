@@ -42,7 +42,7 @@ fn a_log_that_is_lost_or_older_than_the_checkpoint_is_no_base_for_a_recovery() {
     fs::remove_dir_all(lost.root().join("wal")).unwrap();
     assert_refused(&lost.root(), &["its log is lost"]);
 
-    // A checkpoint that cannot be believed says nothing against a whole log.
+    // A checkpoint that cannot be used is no reason against a whole log.
     let fixture = Fixture::new();
     fs::remove_file(fixture.root().join("CURRENT")).unwrap();
     planned(&fixture.root()).carry_out(SAID).unwrap();
@@ -104,7 +104,7 @@ fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_told() {
             note.contains("60-2.snap") && note.contains("os error 5"),
             "{note}"
         );
-        // What says nothing of the file lets the recovery wait until it can be read.
+        // An error of the machine refuses the recovery until the file can be read.
         let refused = left_on(&root, Errno::MFILE, after).0.err().unwrap();
         assert!(refused.message.contains("os error 24"), "{refused}");
     }

@@ -301,7 +301,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     restore().unwrap().carry_out().unwrap();
     assert_eq!(bad(&data_dir), Vec::<String>::new());
 
-    // Somebody else was quicker: what he made stays as it is.
+    // Another restore was quicker: its folder stays as it is.
     let data_dir = dir.path().join("quick");
     let plan = Restore::plan(of(&data_dir)).unwrap();
     Restore::plan(of(&data_dir)).unwrap().carry_out().unwrap();

@@ -34,7 +34,7 @@ enum Needed {
     /// Those of the peers with these names, of whom this folder knows nothing: any of them may be
     /// a voter. A copy from the time when this node was alone must not go on alone.
     Strangers(BTreeSet<String>),
-    /// Nobody's: this node is the only voter.
+    /// None: this node is the only voter.
     Nobody,
 }
 
@@ -159,7 +159,7 @@ fn refuse_foreign(context: &NodeContext, identity: &Identity, round: &Round) -> 
             continue;
         };
         if *cluster_id != identity.cluster_id && !identity.ancestors.contains(cluster_id) {
-            // A peer that has a leader speaks for a quorum of its cluster.
+            // A peer that has a leader counts as a quorum of its cluster.
             let weight = if leader.is_some() { round.len() } else { 1 };
             *foreign.entry(cluster_id).or_default() += weight;
         }

@@ -35,7 +35,7 @@ pub(crate) fn own_hello(context: &NodeContext) -> Hello {
 }
 
 pub(super) fn own_identity(context: &NodeContext) -> Option<HelloIdentity> {
-    let began = context.began.get()?.shown;
+    let began = context.began.get()?.synced;
     context.with_identity(|own| HelloIdentity {
         cluster_id: own.cluster_id.clone(),
         ancestors: own.ancestors.clone(),

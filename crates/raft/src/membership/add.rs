@@ -121,7 +121,7 @@ pub(super) async fn add(
     show(context, replica, name)
 }
 
-/// Refuses a node whose program does not speak the cluster's level.
+/// Refuses a node whose program does not support the cluster's level.
 fn check_levels(
     context: &NodeContext,
     name: &str,

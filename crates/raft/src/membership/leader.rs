@@ -69,7 +69,7 @@ pub(crate) async fn transfer_leadership(replica: &Replica, target: u64) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
-    // The vote may be cast and the new leader not yet heard.
+    // The vote may be cast and the new leader not known yet.
     while Instant::now() < until && replica.leader().is_none_or(|leader| leader == replica.node) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

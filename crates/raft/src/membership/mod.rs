@@ -89,7 +89,7 @@ pub(crate) async fn carry_out_here(
     ChangeReply(here(node, batcher, request.change, deadline).await)
 }
 
-/// Carries out a change as the leader. It goes on to its end also when nobody waits any longer:
+/// Carries out a change as the leader. It goes on to its end also when its caller has gone:
 /// a change of voters has two steps, and one that stops in between needs two majorities.
 async fn here(
     node: &Arc<Node>,

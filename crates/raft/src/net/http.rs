@@ -1,7 +1,7 @@
 //! HTTP/1 on every connection of an [`Acceptor`]: bounds, pipelining, a stop that drains.
 //!
 //! hyper rather than `axum::serve`, because only it can flush pipelined answers together, which is
-//! worth a factor of six to clients that pipeline. HTTP/1 alone: nothing speaks HTTP/2 to a node,
+//! worth a factor of six to clients that pipeline. HTTP/1 alone: no client of a node uses HTTP/2,
 //! and to understand both would add half a megabyte to the binary.
 
 use std::convert::Infallible;

@@ -82,7 +82,7 @@ impl From<std::net::TcpListener> for Box<dyn Listen> {
 }
 
 /// No delay: small answers would wait for the other side's delayed acknowledgements. And an end for
-/// connections of hosts that are gone without a word: after a minute of silence that nobody breaks.
+/// connections whose host has gone without closing them: after a minute without an answer.
 fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;

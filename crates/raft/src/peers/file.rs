@@ -41,7 +41,7 @@ mod tests {
         let vote = types::vote(5, 2, true);
         let last = types::log_id(5, 100);
         let start = Start { boot: 3, nonce: 7 };
-        table.record(1, start, records::shown(Some(&vote), Some(&last)));
+        table.record(1, start, records::synced_position(Some(&vote), Some(&last)));
         table
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::table::{Row, Shown, Stale, Start, Table};
+use super::table::{Row, Stale, Start, SyncedPosition, Table};
 
 /// Introductions that are kept; as many as the table has rows.
 const INTRODUCED: usize = 256;
@@ -19,12 +19,12 @@ const INTRODUCED: usize = 256;
 /// once, and one hello is enough for all of them.
 const HELLO_AGAIN: Duration = Duration::from_millis(200);
 
-/// Why a start may not be heard.
+/// Why the messages of a start are not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unheard {
+pub(crate) enum StartRefusal {
     /// It must not take part.
     Stale(Stale),
-    /// It has not said hello to this process, or must say it again.
+    /// It has not sent a hello to this process, or must send it again.
     Unintroduced,
 }
 
@@ -47,11 +47,11 @@ struct Inner {
     asked: BTreeMap<u64, Instant>,
 }
 
-/// A start that said hello, and what it began with.
+/// A start that sent a hello, and what it began with.
 #[derive(Clone, Copy, Debug)]
 struct Introduced {
     start: Start,
-    began: Shown,
+    began: SyncedPosition,
 }
 
 impl Peers {
@@ -71,7 +71,7 @@ impl Peers {
     }
 
     /// Judges a start by what it began with; one that may take part is introduced from here on.
-    pub(crate) fn meet(&self, node: u64, start: Start, began: Shown) -> Result<(), Stale> {
+    pub(crate) fn meet(&self, node: u64, start: Start, began: SyncedPosition) -> Result<(), Stale> {
         let mut inner = self.lock();
         inner.table.judge(node, start, began)?;
         inner.table.note_start(node, start);
@@ -81,23 +81,26 @@ impl Peers {
         Ok(())
     }
 
-    /// Whether a message of this start may be heard. What was learnt since its introduction counts.
-    pub(crate) fn hear(&self, node: u64, start: Start) -> Result<(), Unheard> {
+    /// Whether a message of this start is taken. What was learnt since its hello counts.
+    pub(crate) fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
         let inner = self.lock();
-        inner.table.is_latest(node, start).map_err(Unheard::Stale)?;
+        inner
+            .table
+            .is_latest(node, start)
+            .map_err(StartRefusal::Stale)?;
         match inner.introduced.get(&node) {
             Some(known)
                 if known.start == start && inner.table.judge(node, start, known.began).is_ok() =>
             {
                 Ok(())
             }
-            _ => Err(Unheard::Unintroduced),
+            _ => Err(StartRefusal::Unintroduced),
         }
     }
 
-    /// Records what a start said that it has synced.
-    pub(crate) fn record(&self, node: u64, start: Start, shown: Shown) {
-        self.lock().table.record(node, start, shown);
+    /// Records what a start reported as synced.
+    pub(crate) fn record(&self, node: u64, start: Start, synced: SyncedPosition) {
+        self.lock().table.record(node, start, synced);
     }
 
     /// Takes in what a peer's table holds of nodes other than `own`.

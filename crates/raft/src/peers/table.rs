@@ -1,11 +1,11 @@
 //! What each other node has acknowledged: the table by which a disk that lost its memory is known.
 //!
-//! A node may not come back with less than it has shown. What it has shown, at least, is in the
-//! tables of its peers: for each node the highest (vote, last log ID) of which it said that it is
-//! on its disk, by acknowledging it or, leading, by naming it.
+//! A node may not come back with less than it has acknowledged. That is in the tables of its peers:
+//! for each node the highest (vote, last log ID) that it reported as synced, by acknowledging it or,
+//! as the leader, by sending it.
 //!
 //! Invariants of [`Table`]:
-//! - Only what was synced before it was said is recorded; so a start of an honest disk shows at
+//! - Only what was synced before it was reported is recorded; so a start of an honest disk has at
 //!   least all that was recorded of the starts before it.
 //! - What is recorded of a node never falls, and a merge loses nothing of either table.
 //! - What a start acknowledged is never held against that start itself, but against all later
@@ -14,9 +14,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub(crate) use seqd_store::records::{PeerRecord, Shown, Start};
+pub(crate) use seqd_store::records::{PeerRecord, Start, SyncedPosition};
 
-/// More nodes than a cluster has members: what a table holds is bounded, whoever talks to it.
+/// More than the members of a cluster: a table is bounded, whatever peers send.
 const NODES: usize = 256;
 
 /// What is known of a node, with the node's ID, as tables are stored and passed on.
@@ -30,7 +30,10 @@ pub(crate) enum Stale {
     /// Another start of the same number was seen: another copy of the folder runs, or ran.
     Twin { boot: u64 },
     /// The node has acknowledged more than this start has.
-    Less { acknowledged: Shown, has: Shown },
+    Less {
+        acknowledged: SyncedPosition,
+        has: SyncedPosition,
+    },
 }
 
 impl fmt::Display for Stale {
@@ -77,8 +80,8 @@ impl Table {
         self.version
     }
 
-    /// Whether a start of a node that shows this much may take part.
-    pub(crate) fn judge(&self, node: u64, start: Start, shows: Shown) -> Result<(), Stale> {
+    /// Whether a start of a node that begins with this much may take part.
+    pub(crate) fn judge(&self, node: u64, start: Start, has: SyncedPosition) -> Result<(), Stale> {
         let Some(record) = self.records.get(&node) else {
             return Ok(());
         };
@@ -86,10 +89,9 @@ impl Table {
         let acknowledged = if start == record.start {
             record.before
         } else {
-            record.before.max(record.shown)
+            record.before.max(record.synced)
         };
-        if shows < acknowledged {
-            let has = shows;
+        if has < acknowledged {
             return Err(Stale::Less { acknowledged, has });
         }
         Ok(())
@@ -109,17 +111,17 @@ impl Table {
         }
     }
 
-    /// Notes a start that was judged well.
+    /// Notes a start that may take part.
     pub(crate) fn note_start(&mut self, node: u64, start: Start) {
-        self.record(node, start, Shown::default());
+        self.record(node, start, SyncedPosition::default());
     }
 
-    /// Notes what a start said that it has synced.
-    pub(crate) fn record(&mut self, node: u64, start: Start, shown: Shown) {
-        let before = Shown::default();
+    /// Notes what a start reported as synced.
+    pub(crate) fn record(&mut self, node: u64, start: Start, synced: SyncedPosition) {
+        let before = SyncedPosition::default();
         let record = PeerRecord {
             start,
-            shown,
+            synced,
             before,
         };
         self.merge([(node, record)]);
@@ -161,15 +163,15 @@ fn merged(one: &PeerRecord, other: &PeerRecord) -> PeerRecord {
     if earlier.start.boot < later.start.boot {
         return PeerRecord {
             start: later.start,
-            shown: later.shown,
-            before: before.max(earlier.shown),
+            synced: later.synced,
+            before: before.max(earlier.synced),
         };
     }
-    // Of twins the one that was seen first stays; what either has shown, no later start may
+    // Of twins the one that was seen first stays; what either acknowledged, no later start may
     // lack.
     PeerRecord {
         start: one.start,
-        shown: one.shown.max(other.shown),
+        synced: one.synced.max(other.synced),
         before,
     }
 }

@@ -48,7 +48,7 @@ const GROUP_COMMANDS: usize = 1024;
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
 const WAITING: usize = 65_536;
 
-/// Pause between two looks at what is still to be answered at a stop.
+/// Pause between two checks of what is still to be answered at a stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(2);
 
 const UNSENT: u8 = 0;

@@ -49,7 +49,7 @@ pub(super) async fn ping(service: &Service, body: &[u8]) -> Result<Bytes, Reject
             .node
             .replica()
             .map_or(0, |replica| replica.applied_index());
-        pings::hear_ping(context, envelope.from, message);
+        pings::take_ping(context, envelope.from, message);
         Ok(context.own_ping(applied))
     })
     .await

@@ -22,8 +22,8 @@ pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Reje
             let context = &service.node.context;
             if let Some(synced) = message.synced {
                 let vote = message.vote.restore();
-                let shown = records::shown(Some(&vote), Some(&synced.restore()));
-                context.peers.record(envelope.from, envelope.start, shown);
+                let synced = records::synced_position(Some(&vote), Some(&synced.restore()));
+                context.peers.record(envelope.from, envelope.start, synced);
             }
             context.peers.merge(envelope.to, message.acknowledged);
             let replica = replica(service)?;
@@ -44,7 +44,7 @@ pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Reje
                 .await
                 .map_err(not_running)?;
             if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
-                replica.hear_leader();
+                replica.note_leader();
             }
             Ok(match reply {
                 AppendEntriesResponse::Success => AppendReply::Success,

@@ -91,7 +91,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
         .install_full_snapshot(message.vote.restore(), snapshot)
         .await
         .map_err(not_running)?;
-    replica.hear_leader();
+    replica.note_leader();
     seal(
         service,
         envelope.from,

@@ -115,7 +115,7 @@ impl Life {
         let left = self.disk.operation_count();
         let old = self.disk.clone();
         self.replace_disk(|disk, _| disk.killed());
-        // What the old process would still do reaches nobody.
+        // What the old process would still do has no effect.
         old.switch_off();
         self.figures.restarts += 1;
         let at = self.disk.operation_count() + 1 + self.dice.below(90).max(left % 7);

@@ -111,7 +111,7 @@ impl Life {
         self.before = Some(std::mem::replace(&mut self.disk, next));
     }
 
-    /// Tells a cut from a failure that nothing explains.
+    /// Distinguishes a cut from a failure that nothing explains.
     pub(super) fn done<T>(&self, result: io::Result<T>) -> Result<T, Halt> {
         result.map_err(|error| {
             if self.disk.is_off() {

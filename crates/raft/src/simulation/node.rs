@@ -180,7 +180,7 @@ impl Node {
         })
     }
 
-    /// What openraft does with a storage before it runs on it; `purging` is told of a purge before
+    /// What openraft does with a storage before it runs on it; `purging` is called with a purge before
     /// it is asked for.
     pub(super) fn start(&mut self, purging: &mut dyn FnMut(LogId)) -> io::Result<()> {
         let pump = self.pump.clone();

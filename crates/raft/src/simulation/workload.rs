@@ -46,7 +46,7 @@ impl Life {
         node.pump.run();
         let failed = node.wal.failed().map(|failure| failure.to_io_error());
         self.done(failed.map_or(Ok(()), Err))?;
-        // Nothing is queued after a run without a failure: all were told `Ok`.
+        // Nothing is queued after a run without a failure: all callbacks got `Ok`.
         self.log.acknowledge_all();
         Ok(())
     }

@@ -103,7 +103,7 @@ impl Applied {
         self.index.subscribe()
     }
 
-    /// Says that the state is at another index.
+    /// Publishes the applied index of a state that was replaced.
     pub(crate) fn publish(&self) {
         let index = self.read().applied.map_or(0, |id| id.index());
         self.index.send_replace(index);
@@ -114,7 +114,7 @@ impl Applied {
         self.index.send_replace(index);
     }
 
-    /// Wakes whoever waits for a membership.
+    /// Wakes those that wait for a membership.
     pub(crate) fn membership_replaced(&self) {
         self.membership_changed.notify_waiters();
     }

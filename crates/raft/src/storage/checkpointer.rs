@@ -78,7 +78,7 @@ impl Checkpointer {
         })
     }
 
-    /// Starts no thread: jobs are done by whoever asks, checkpoints by [`Checkpointer::tick`].
+    /// Starts no thread: jobs are done by the caller, checkpoints by [`Checkpointer::tick`].
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn inline(worker: CheckpointWorker) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Checkpointer {
         }
     }
 
-    /// What the thread does every 50 ms; says up to where the store has the state.
+    /// What the thread does every 50 ms; returns up to where the store has the state.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn tick(&self) -> io::Result<Option<LogId>> {
         let Jobs::Inline(worker) = &self.jobs else {
@@ -130,7 +130,7 @@ impl Checkpointer {
         Ok((openraft_snapshot(file)?, floor))
     }
 
-    /// Takes a snapshot for somebody outside of the cluster: none of the kept ones is touched.
+    /// Takes a snapshot for a client: none of the kept ones is touched.
     pub(crate) async fn export(&self) -> io::Result<Exported> {
         self.ask(Job::Export).await
     }

@@ -1,6 +1,6 @@
 //! The first error that this node's storage returned to openraft, as what it means.
 //!
-//! openraft hands on the text of such an error alone, and a text says nothing for certain: too many
+//! openraft hands on the text of such an error alone, and a text cannot be relied on: too many
 //! open files, a full disk and an entry of a newer version would look alike.
 
 use std::io;

@@ -1,6 +1,6 @@
 //! A folder's log and state, opened and checked before openraft runs on them.
 //!
-//! The log and the snapshots are the truth. A checkpoint that cannot be believed is set aside and
+//! The log and the snapshots are the truth. A checkpoint that cannot be used is set aside and
 //! rebuilt from them; a log that ends before the checkpoint, or begins after all that is held, is
 //! corruption, and refused.
 
@@ -18,7 +18,7 @@ use seqd_wal::{Recovered, Wal, WalError, WalOptions};
 
 use crate::blocking;
 use crate::handle::{Stop, StopReason};
-use crate::peers::table::Shown;
+use crate::peers::table::SyncedPosition;
 use crate::records;
 use crate::storage::log_store::LogStore;
 use crate::types::{self, LogId, StoredMembership};
@@ -46,7 +46,7 @@ pub(crate) struct Storage {
 #[derive(Clone, Debug)]
 pub(crate) struct Began {
     /// The vote and the last log ID.
-    pub(crate) shown: Shown,
+    pub(crate) synced: SyncedPosition,
     /// The voters, as far as its checkpoint knows.
     pub(crate) voters: BTreeSet<u64>,
     /// The cluster's level, as far as its checkpoint knows.
@@ -76,7 +76,7 @@ impl Storage {
     pub(crate) fn began(&self) -> Began {
         let last = self.log.last().max(self.snapshot);
         Began {
-            shown: records::shown(self.log.vote().as_ref(), last.as_ref()),
+            synced: records::synced_position(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
             level: self.loaded.state.level(),
         }
@@ -130,7 +130,7 @@ pub(crate) fn open_storage(
     let installing = installing(&mark, &kept, &log);
     let loaded = load(&place, &log, &kept, opened)?;
     check_complete(&loaded, &log, &kept, installing)?;
-    // The folder is believed. Before that nothing in it was changed that another start, on a disk
+    // The folder is accepted. Before that nothing in it was changed that another start, on a disk
     // that reads again, would miss.
     snapshot_file::set_aside(disk, &snapshots, &kept.bad)
         .map_err(|e| Stop::of_io("cannot set a snapshot aside", &e))?;
@@ -303,7 +303,7 @@ fn load(
     })
 }
 
-/// Says what is missing, and which snapshots might have had it.
+/// A stop that contains what is missing, and which snapshots might have had it.
 fn corrupt(kept: &Kept, what: &str) -> Stop {
     let bad: String = kept
         .bad

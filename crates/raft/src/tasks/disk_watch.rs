@@ -22,7 +22,7 @@ const ELECTIONS: u32 = 2;
 /// And no less than this: disks that are only busy take half a second now and then.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
-/// Time between two looks: a fifth of the shortest time after which a disk hangs.
+/// Time between two checks: a fifth of the shortest time after which a disk hangs.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Watches the log's disk for as long as the node lives.
@@ -52,8 +52,8 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     }
 }
 
-/// Transfers leadership, if this node has it, and falls silent. Where nobody else votes, there is
-/// nobody to make room for.
+/// Transfers leadership, if this node has it, and sends nothing as a leader any more. A lone voter
+/// has no other to transfer it to.
 async fn step_back(context: &NodeContext, replica: &Replica) {
     let is_alone = {
         let core = replica.applied.read();

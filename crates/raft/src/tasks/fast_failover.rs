@@ -1,6 +1,6 @@
 //! A new leader within a fraction of an election when the old one's process has ended.
 //!
-//! Raft's followers wait for an election timeout because silence alone does not tell a dead leader
+//! Raft's followers wait for an election timeout because silence alone does not distinguish a dead leader
 //! from a slow one. A process that has ended shows at once: its connections break, and its port
 //! refuses new ones. So each follower keeps a request open at the leader (`/watch`), which the
 //! leader never answers while it serves. If the request breaks off *and* the port then refuses a
@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_millis(2);
 /// Pause where the leader cannot be watched.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Watches whoever leads, for as long as the node lives.
+/// Watches the current leader, for as long as the node runs.
 pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         let leader = replica.leader();

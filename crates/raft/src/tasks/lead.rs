@@ -14,14 +14,14 @@ use crate::membership::change;
 use crate::proposer::entry;
 use crate::replica::Replica;
 
-/// Time between two looks at what a leader has to do.
+/// Time between two checks of what a leader has to do.
 const LEADER_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest time without an entry that carries the time, while a deadline is pending.
 const TIME_ENTRY_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a change of voters may stay between its two steps before the leader takes the second:
-/// longer than whoever began it needs.
+/// longer than the leader that began it needs.
 const JOINT_FOR: Duration = Duration::from_secs(5);
 
 /// Does what a leader has to do, while this node leads.

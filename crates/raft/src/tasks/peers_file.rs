@@ -1,7 +1,7 @@
 //! Keeps the file `peers` as new as the table in memory.
 //!
 //! One writes at a time, what the table holds by then: a write that a stop overtakes goes on by
-//! itself, and both use the same temporary name. Once the file is closed nobody writes any more,
+//! itself, and both use the same temporary name. Once the file is closed it is not written any more,
 //! for the folder may be another process's.
 
 use std::io;
@@ -13,7 +13,7 @@ use seqd_store::records::PeersRecord;
 use crate::blocking;
 use crate::context::NodeContext;
 
-/// Time between two looks at whether the table has changed.
+/// Time between two checks of whether the table has changed.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Writes the table whenever it has changed, each second, as long as the node lives.

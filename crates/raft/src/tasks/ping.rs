@@ -18,11 +18,11 @@ use crate::wire::transport::{CallError, Link};
 /// Time between two pings; a peer counts as gone after three.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks before the log names who is away: at a start nobody has sent anything yet.
+/// Rounds before members that are away are logged: at a start none has sent anything yet.
 const LOOKS_BEFORE: u32 = 3;
 
-/// Takes in what a peer sends of itself and of the others.
-pub(crate) fn hear_ping(context: &NodeContext, from: u64, mut ping: Ping) {
+/// Records what a peer sends of itself and of the others.
+pub(crate) fn take_ping(context: &NodeContext, from: u64, mut ping: Ping) {
     let rows = std::mem::take(&mut ping.acknowledged);
     if let Some(own) = context.with_identity(|own| own.node) {
         context.peers.merge(own, rows);
@@ -112,6 +112,6 @@ async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr:
     if let Ok(ping) = answer {
         let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
         context.saw_clock(node, offset);
-        hear_ping(&context, node, ping);
+        take_ping(&context, node, ping);
     }
 }

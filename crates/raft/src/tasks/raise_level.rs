@@ -1,5 +1,5 @@
 //! The raise of the cluster's level: proposed by the leader once every member, learners too, answers
-//! and speaks the next one.
+//! and supports the next one.
 //!
 //! A member that is away holds it up, for its program is not known: it may come back as an older
 //! one. The command names the membership that was asked, and raises nothing under another.

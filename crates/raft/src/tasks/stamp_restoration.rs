@@ -3,7 +3,7 @@
 //!
 //! Every window of the new cluster begins past that time, so a clock that is behind would let an
 //! old window in. The leader waits until its clock is past the backup's last entry and agrees with
-//! the clocks of all other voters; a lone voter has nobody to compare with.
+//! the clocks of all other voters; a lone voter has none to compare with.
 
 use seqd_state::{ClusterCommand, Command};
 

@@ -47,7 +47,11 @@ async fn knows(cluster: &Cluster, at: usize, of: usize) {
     wait("what was acknowledged is known", || async {
         let (rows, _) = cluster.raft(at).node().context.peers.rows();
         rows.iter().any(|(id, record)| {
-            *id == node && record.shown.last.is_some_and(|shown| shown.index >= last)
+            *id == node
+                && record
+                    .synced
+                    .last
+                    .is_some_and(|synced| synced.index >= last)
         })
     })
     .await;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::harness::{Cluster, next, options, wait};
 use crate::context::ClusterView;
-use crate::peers::table::Shown;
+use crate::peers::table::SyncedPosition;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::start::FolderOpen;
@@ -28,7 +28,7 @@ async fn a_founder_that_was_slower_believes_one_that_has_begun() {
     let node = folder.node;
     let context = Arc::clone(&node.context);
     let nothing = Began {
-        shown: Shown::default(),
+        synced: SyncedPosition::default(),
         voters: BTreeSet::new(),
         level: Level::FIRST,
     };

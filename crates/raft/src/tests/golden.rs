@@ -117,7 +117,11 @@ fn make(root: &Path) {
     let mut table = Table::default();
     let start = Start { boot: 3, nonce: 7 };
     let (vote, last) = (types::vote(2, 1, true), types::log_id(2, LAST));
-    table.record(2, start, crate::records::shown(Some(&vote), Some(&last)));
+    table.record(
+        2,
+        start,
+        crate::records::synced_position(Some(&vote), Some(&last)),
+    );
     let peers = PeersRecord {
         cluster_id: CLUSTER.to_owned(),
         rows: table.rows(),

@@ -13,7 +13,7 @@ const SCHEME: &str = "http://";
 /// Idle connections that are kept for each peer and link: as many as groups are forwarded at once.
 const IDLE_PER_PEER: usize = 8;
 
-/// Connections to peers that speak HTTP/1.
+/// HTTP/1 connections to peers.
 pub(crate) struct HttpTransport {
     calls: Client,
     heartbeats: Client,

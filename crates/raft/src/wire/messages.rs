@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
 use crate::levels::LevelRange;
-use crate::peers::table::{Row, Shown, Start};
+use crate::peers::table::{Row, Start, SyncedPosition};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 pub(crate) use seqd_store::records::Founder;
 
@@ -156,7 +156,7 @@ pub(crate) struct Forward {
 }
 
 /// Outcomes, one for each command; or why not. They are frames, so that one that only a newer program
-/// knows is told apart from a damaged reply.
+/// knows is distinguished from a damaged reply.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ForwardReply(pub(crate) Result<Vec<Frame>, ForwardRefusal>);
 
@@ -262,7 +262,7 @@ pub(crate) struct HelloIdentity {
     pub(crate) node: u64,
     pub(crate) start: Start,
     /// What was on the disk when this start began.
-    pub(crate) began: Shown,
+    pub(crate) began: SyncedPosition,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -312,7 +312,7 @@ pub(crate) enum Verdict {
     Superseded {
         by: String,
     },
-    /// Its program does not speak the cluster's level.
+    /// Its program does not support the cluster's level.
     LeftBehind {
         level: Level,
     },

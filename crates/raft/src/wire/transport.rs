@@ -17,7 +17,7 @@ pub(crate) const MESSAGE_BYTES: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// Nobody listens there: the process is not running. Nothing was sent.
+    /// The port is closed: the process is not running. Nothing was sent.
     #[error("connection refused")]
     Refused,
     /// No connection came about. Nothing was sent.
@@ -61,7 +61,7 @@ pub(crate) enum RejectionCode {
     WrongTarget,
     /// A later start of the sender, or a twin of it, was seen.
     StaleBoot,
-    /// The sender must say hello first.
+    /// The sender must send a hello first.
     Unintroduced,
     /// The sender's cluster was restored into this one, whose ID is the detail.
     Superseded,

@@ -1,5 +1,5 @@
 //! A store in one file of the disk that it is given: the second one behind [`StateStore`] that
-//! keeps what it is told, and the one that a simulated power cut can reach.
+//! keeps what is written, and the one that a simulated power cut can reach.
 //!
 //! ```text
 //! rows  = frame*        the first one holds the format record, each later one a checkpoint

@@ -44,7 +44,7 @@ pub enum Opened<R> {
         store: Box<dyn StateStore>,
         /// What took in all rows.
         rows: R,
-        /// What the checkpoint says of itself.
+        /// The checkpoint's own record.
         applied: Checkpoint,
     },
     /// A folder without any checkpoint yet, made now or by an earlier start.
@@ -52,7 +52,7 @@ pub enum Opened<R> {
         /// The store, ready for the first checkpoint.
         store: Box<dyn StateStore>,
     },
-    /// No checkpoint that could be believed: the caller builds the next generation.
+    /// No usable checkpoint: the caller builds the next generation.
     SetAside {
         /// What was wrong.
         why: String,
@@ -141,7 +141,7 @@ pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
 ///
 /// # Errors
 /// Whatever `rows` yields; [`io::ErrorKind::InvalidData`] if the rows are not those of `applied`;
-/// whatever the disk says.
+/// the disk's error.
 pub fn create_generation(
     place: &Place,
     mut rows: impl Iterator<Item = io::Result<Row>>,
@@ -216,7 +216,7 @@ fn load_on_thread<R: TakeRows>(
     thread::Builder::new()
         .name("checkpoint-open".to_owned())
         .spawn(move || {
-            // Nobody listens any more if the limit has passed.
+            // The receiver has gone if the limit has passed.
             let _ = answer.send(guarded("opening", || load(&place, generation, deadline)));
         })?;
     // The lock's own deadline is this one: a little more time lets its reason arrive.
@@ -314,7 +314,7 @@ fn drop_generations(disk: &dyn Disk, data_dir: &Path, kept: Option<u64>) -> io::
     Ok(())
 }
 
-/// Without a `CURRENT` no folder can be believed, as it may be half built; the newest is kept.
+/// Without a `CURRENT` no folder can be used, as it may be half built; the newest is kept.
 fn set_newest_aside<R>(disk: &dyn Disk, data_dir: &Path, why: String) -> io::Result<Opened<R>> {
     let newest = newest_generation(disk, data_dir)?;
     let moved_to = newest

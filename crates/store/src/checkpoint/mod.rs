@@ -2,7 +2,7 @@
 //!
 //! The log and the snapshots are the truth. What lies here may be older than they are (the log
 //! replays the rest) and may be lost (it is built again from a snapshot and the log), but it must
-//! never be believed when it is wrong. So every checkpoint is one atomic batch that carries, beside
+//! never be used when it is wrong. So every checkpoint is one atomic batch that carries, beside
 //! the changed rows, a [`Checkpoint`] record with the digest of *all* rows, and an
 //! open compares it before anything is used.
 //!
@@ -10,8 +10,7 @@
 //! in `sled_store` alone; [`StateStore`] and [`Stores`] are the seam, and `file_store` is the second
 //! store behind it, in a file of the disk that a simulation brings.
 //!
-//! It does not decide when to write, does not hold back for the log's synced index, and does not
-//! say anything to people: the caller does.
+//! When to write, the wait for the log's synced index, and what is logged are the caller's.
 
 pub mod batch;
 #[cfg(any(test, feature = "simulation"))]
@@ -56,7 +55,7 @@ pub type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
 /// damaged file can allocate it without harm.
 pub const MAX_ROW_BYTES: usize = 1 << 20;
 
-/// What a checkpoint says of itself: one record beside the rows, in the same atomic batch.
+/// A checkpoint's own record, beside the rows in the same atomic batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Index of the last applied entry.
@@ -75,9 +74,9 @@ pub struct Checkpoint {
 /// 1. After a crash the store holds the rows and the record of one `write`, never of two.
 /// 2. `applied().index` never falls.
 /// 3. After a failed `write` every later one fails: whether the failed batch is on the disk is not
-///    known, and asking the disk again would not tell.
+///    known, and another attempt would not show it.
 pub trait StateStore: Send + Sync {
-    /// What the last checkpoint said; nothing before the first.
+    /// The record of the last checkpoint; none before the first.
     fn applied(&self) -> Option<Checkpoint>;
 
     /// Writes one checkpoint: all changes and `applied`, atomically, and waits for the disk.
@@ -212,7 +211,7 @@ impl Tally {
         hash
     }
 
-    /// An error that says what differs, if these are not the rows whose digest was recorded.
+    /// An error with both digests, if these are not the rows whose digest was recorded.
     pub fn expect(self, digest: u128) -> io::Result<()> {
         if self.digest == digest {
             return Ok(());

@@ -14,7 +14,7 @@ use crate::faults::newer;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Format {
     pub(super) cluster_id: String,
-    /// The number in the folder's name: a folder that was renamed by hand is not believed.
+    /// The number in the folder's name: a folder that was renamed by hand is not used.
     pub(super) generation: u64,
 }
 

@@ -333,7 +333,7 @@ fn state_key(key: &[u8]) -> Vec<u8> {
     prefixed
 }
 
-/// Runs `call`; a panic inside becomes an error that says during what.
+/// Runs `call`; a panic inside becomes an error that names `what`.
 pub(super) fn guarded<T>(
     what: &'static str,
     call: impl FnOnce() -> io::Result<T>,

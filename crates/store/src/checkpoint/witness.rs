@@ -1,7 +1,7 @@
 //! What the store is known to hold, written beside it where sled cannot forget it.
 //!
 //! sled takes damage in the middle of its file for a torn tail and goes back to an earlier batch
-//! without a word: rows, digest and record fit each other, and synced checkpoints are missing. The
+//! without an error: rows, digest and record fit each other, and synced checkpoints are missing. The
 //! log would replay them, if it still has them, but the fault would go unseen. So the index of each
 //! checkpoint is noted here after it was synced. The note itself is not synced each time: after a
 //! power cut it may be older than the store, never newer.
@@ -41,7 +41,7 @@ impl Witness {
         self.file.write_at(&note, 0)
     }
 
-    /// An error if the store holds less than was noted. A note that is damaged says nothing.
+    /// An error if the store holds less than was noted. A damaged note counts as none.
     pub(super) fn check(&self, found: Option<u64>) -> io::Result<()> {
         let mut note = [0; NOTE_BYTES];
         if self.file.len()? < NOTE_BYTES as u64 {

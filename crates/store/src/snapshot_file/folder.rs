@@ -1,4 +1,4 @@
-//! The folder of snapshots: which there are, which can be believed, which go.
+//! The folder of snapshots: which there are, which are sound, which are removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub struct Bad {
 /// here. Not for later: a file that is just being written has the name of a leftover.
 ///
 /// # Errors
-/// What the disk says of the folder or of the machine, and [`io::ErrorKind::Unsupported`] if a
+/// An error of the disk or of the machine, and [`io::ErrorKind::Unsupported`] if a
 /// newer program wrote a snapshot: such a file is left alone.
 pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Recovered> {
     let leftovers = disk
@@ -94,7 +94,7 @@ pub fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>>
 }
 
 impl Bad {
-    /// What an error says of a snapshot; the error itself if it says something of the machine.
+    /// A snapshot that an error makes unusable; the error itself if it is one of the machine.
     fn of_file(of: (u64, u64), path: PathBuf, error: io::Error) -> io::Result<Self> {
         if is_of_the_machine(&error) {
             return Err(error);
@@ -105,7 +105,7 @@ impl Bad {
 }
 
 /// Renames bad snapshots to `.snap.bad`, so that they count neither as the newest nor as kept, and
-/// says so.
+/// logs it.
 pub fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
     for Bad { path, why, .. } in bad {
         let aside = sibling(path, BAD);

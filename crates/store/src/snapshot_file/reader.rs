@@ -1,4 +1,4 @@
-//! Reads a snapshot, one block in memory at a time, and believes nothing unchecked.
+//! Reads a snapshot, one block in memory at a time, and uses nothing unchecked.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct SnapshotReader {
 
 /// The rows of a snapshot, in the order in which they were written.
 ///
-/// A row that was yielded had a right checksum, but only the end of the iterator says that the
+/// A row that was yielded had a right checksum, but only the end of the iterator means that the
 /// rows are complete: until `None` came without an error before it, they are not to be used.
 pub struct Rows {
     reader: SnapshotReader,
@@ -63,7 +63,7 @@ pub fn summary(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotFile> {
         .map_err(|_| invalid(path, "it is too short"))?;
     reader.fill(&mut footer)?;
     let footer = reader.decode(&footer).map_err(|error| {
-        // Its checksum was not looked at, so its version says nothing yet.
+        // Its checksum was not compared, so its version cannot be relied on.
         if is_newer(&error) {
             invalid(path, "the footer is damaged, or of a newer program")
         } else {
@@ -83,7 +83,7 @@ impl SnapshotReader {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if it is damaged or no snapshot,
-    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it, else what the disk says; all
+    /// [`io::ErrorKind::Unsupported`] if a newer program wrote it, else the disk's error; all
     /// errors of a reader name the file.
     pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<SnapshotReader> {
         let file = disk.open_read(path).and_then(FileReader::new);
@@ -165,13 +165,13 @@ impl SnapshotReader {
         Ok(kind)
     }
 
-    /// An error that says in which frame.
+    /// An error that names the frame.
     fn wrong(&self, why: impl std::fmt::Display) -> io::Error {
         let at = self.frame_at;
         invalid(&self.path, format!("in the frame at byte {at}: {why}"))
     }
 
-    /// What the disk said, and of which frame.
+    /// The disk's error, with the frame.
     fn unread(&self, error: io::Error) -> io::Error {
         let (path, at) = (self.path.display(), self.frame_at);
         named(format!("{path}: in the frame at byte {at}"), error)

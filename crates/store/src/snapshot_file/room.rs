@@ -8,8 +8,8 @@ use std::path::Path;
 /// nor what a leader sends must be what fills the disk.
 const LEFT_FREE: u64 = 32 << 20;
 
-/// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One that does
-/// not say how much it has is not asked again.
+/// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One whose
+/// free space is not known is accepted.
 pub fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
     let Ok(known) = rustix::fs::statvfs(folder) else {
         return Ok(());

@@ -23,8 +23,8 @@ fn vote(term: u64, node: u64) -> Option<Ballot> {
     })
 }
 
-fn shown(vote: Option<Ballot>, last: Option<(u64, u64)>) -> Shown {
-    Shown {
+fn synced(vote: Option<Ballot>, last: Option<(u64, u64)>) -> SyncedPosition {
+    SyncedPosition {
         vote,
         last: last.map(|(term, index)| LogIdRecord { term, index }),
     }
@@ -37,10 +37,10 @@ fn start(boot: u64, nonce: u64) -> Start {
 #[test]
 fn an_older_copy_of_a_folder_that_was_not_started_since_is_refused() {
     let mut table = Table::default();
-    let had = shown(leader(5, 2), Some((5, 100)));
+    let had = synced(leader(5, 2), Some((5, 100)));
     table.record(A, start(1, 10), had);
     // The copy was taken at entry 60 of the running node; its own start is the second.
-    let copy = shown(leader(5, 2), Some((5, 60)));
+    let copy = synced(leader(5, 2), Some((5, 60)));
     let stale = table.judge(A, start(2, 20), copy).unwrap_err();
     assert_eq!(
         stale.to_string(),
@@ -55,7 +55,7 @@ fn an_older_copy_of_a_folder_that_was_not_started_since_is_refused() {
 fn a_copy_of_a_folder_that_was_started_since_is_refused_whatever_it_shows() {
     let mut table = Table::default();
     table.note_start(A, start(2, 20));
-    let much = shown(leader(9, 2), Some((9, 900)));
+    let much = synced(leader(9, 2), Some((9, 900)));
     assert!(matches!(
         table.judge(A, start(1, 10), much),
         Err(Stale::Later { seen: 2, this: 1 })
@@ -64,16 +64,22 @@ fn a_copy_of_a_folder_that_was_started_since_is_refused_whatever_it_shows() {
         table.judge(A, start(2, 10), much),
         Err(Stale::Twin { boot: 2 })
     ));
-    assert_eq!(table.judge(A, start(2, 20), Shown::default()), Ok(()));
-    assert_eq!(table.judge(A, start(3, 30), Shown::default()), Ok(()));
+    assert_eq!(
+        table.judge(A, start(2, 20), SyncedPosition::default()),
+        Ok(())
+    );
+    assert_eq!(
+        table.judge(A, start(3, 30), SyncedPosition::default()),
+        Ok(())
+    );
 }
 
 #[test]
 fn what_a_start_acknowledged_is_not_held_against_itself() {
     let mut table = Table::default();
-    let began = shown(leader(5, 2), Some((5, 60)));
+    let began = synced(leader(5, 2), Some((5, 60)));
     table.note_start(A, start(1, 10));
-    table.record(A, start(1, 10), shown(leader(5, 2), Some((5, 100))));
+    table.record(A, start(1, 10), synced(leader(5, 2), Some((5, 100))));
     assert_eq!(table.judge(A, start(1, 10), began), Ok(()));
     assert!(table.judge(A, start(2, 11), began).is_err());
 }
@@ -81,11 +87,11 @@ fn what_a_start_acknowledged_is_not_held_against_itself() {
 #[test]
 fn what_an_earlier_start_acknowledged_is_held_against_a_running_one_too() {
     // A came back with an old copy while only B was up, which knew nothing; C knows more.
-    let began = shown(leader(5, 2), Some((5, 60)));
+    let began = synced(leader(5, 2), Some((5, 60)));
     let mut c = Table::default();
-    c.record(A, start(1, 10), shown(leader(5, 2), Some((5, 100))));
+    c.record(A, start(1, 10), synced(leader(5, 2), Some((5, 100))));
     let mut b = Table::default();
-    b.record(A, start(2, 20), shown(leader(6, 2), Some((6, 70))));
+    b.record(A, start(2, 20), synced(leader(6, 2), Some((6, 70))));
     assert_eq!(b.judge(A, start(2, 20), began), Ok(()));
     for merged in [
         {
@@ -106,8 +112,8 @@ fn what_an_earlier_start_acknowledged_is_held_against_a_running_one_too() {
 #[test]
 fn under_a_higher_vote_the_log_may_be_shorter() {
     let mut table = Table::default();
-    table.record(A, start(1, 10), shown(leader(5, 1), Some((5, 100))));
-    let cut = shown(leader(6, 2), Some((6, 91)));
+    table.record(A, start(1, 10), synced(leader(5, 1), Some((5, 100))));
+    let cut = synced(leader(6, 2), Some((6, 91)));
     assert_eq!(table.judge(A, start(2, 20), cut), Ok(()));
     table.record(A, start(2, 20), cut);
     assert_eq!(table.judge(A, start(3, 30), cut), Ok(()));
@@ -116,11 +122,11 @@ fn under_a_higher_vote_the_log_may_be_shorter() {
 #[test]
 fn the_winner_of_a_term_may_be_another_than_the_one_voted_for() {
     let mut table = Table::default();
-    table.record(A, start(1, 10), shown(vote(5, 3), None));
+    table.record(A, start(1, 10), synced(vote(5, 3), None));
     // Node 3 lost: node 2, whose number is smaller, won the term with the others' votes.
-    let follows = shown(leader(5, 2), Some((4, 40)));
+    let follows = synced(leader(5, 2), Some((4, 40)));
     assert_eq!(table.judge(A, start(2, 20), follows), Ok(()));
-    let forgot_the_vote = shown(leader(4, 2), Some((4, 40)));
+    let forgot_the_vote = synced(leader(4, 2), Some((4, 40)));
     assert!(table.judge(A, start(2, 20), forgot_the_vote).is_err());
 }
 
@@ -128,11 +134,11 @@ fn the_winner_of_a_term_may_be_another_than_the_one_voted_for() {
 fn of_twins_the_first_stays_and_neither_s_acknowledgements_are_forgotten() {
     let mut table = Table::default();
     let (one, other) = (start(2, 1), start(2, 2));
-    table.record(A, one, shown(leader(5, 2), Some((5, 10))));
-    table.record(A, other, shown(leader(5, 2), Some((5, 20))));
+    table.record(A, one, synced(leader(5, 2), Some((5, 10))));
+    table.record(A, other, synced(leader(5, 2), Some((5, 20))));
     assert_eq!(table.is_latest(A, one), Ok(()));
     assert!(table.is_latest(A, other).is_err());
-    let folder_of_one = shown(leader(5, 2), Some((5, 10)));
+    let folder_of_one = synced(leader(5, 2), Some((5, 10)));
     assert!(table.judge(A, start(3, 3), folder_of_one).is_err());
 }
 
@@ -149,10 +155,10 @@ fn a_table_is_bounded_and_forgets_who_is_gone() {
     assert_eq!(table.rows().len(), 4);
 }
 
-fn any_shown() -> impl Strategy<Value = Shown> {
+fn any_synced() -> impl Strategy<Value = SyncedPosition> {
     let any_vote = proptest::option::of((0..4_u64, any::<bool>(), 1..4_u64));
     let any_last = proptest::option::of((0..4_u64, 0..6_u64));
-    (any_vote, any_last).prop_map(|(ballot, last)| Shown {
+    (any_vote, any_last).prop_map(|(ballot, last)| SyncedPosition {
         vote: ballot.map(|(term, committed, node)| Ballot {
             term,
             committed,
@@ -162,15 +168,15 @@ fn any_shown() -> impl Strategy<Value = Shown> {
     })
 }
 
-/// What the nodes of a small cluster said, each at which start.
-fn any_words() -> impl Strategy<Value = Vec<(u64, u64, Shown)>> {
-    proptest::collection::vec((1..3_u64, 1..5_u64, any_shown()), 0..24)
+/// What the nodes of a small cluster reported, each at which start.
+fn any_words() -> impl Strategy<Value = Vec<(u64, u64, SyncedPosition)>> {
+    proptest::collection::vec((1..3_u64, 1..5_u64, any_synced()), 0..24)
 }
 
-fn table_of<'a>(words: impl IntoIterator<Item = &'a (u64, u64, Shown)>) -> Table {
+fn table_of<'a>(words: impl IntoIterator<Item = &'a (u64, u64, SyncedPosition)>) -> Table {
     let mut table = Table::default();
-    for (node, boot, shown) in words {
-        table.record(*node, start(*boot, *boot), *shown);
+    for (node, boot, synced) in words {
+        table.record(*node, start(*boot, *boot), *synced);
     }
     table
 }
@@ -198,7 +204,7 @@ proptest! {
     fn a_start_is_judged_by_exactly_what_the_starts_before_it_said(
         words in any_words(),
         boot in 1..6_u64,
-        shows in any_shown(),
+        shows in any_synced(),
     ) {
         let table = table_of(&words);
         let of_a = || words.iter().filter(|(node, _, _)| *node == A);
@@ -215,11 +221,11 @@ proptest! {
 
     #[test]
     fn an_honest_disk_is_never_refused(
-        steps in proptest::collection::vec((any::<bool>(), any_shown()), 0..24),
+        steps in proptest::collection::vec((any::<bool>(), any_synced()), 0..24),
     ) {
         // What a disk holds only rises; it is acknowledged now and then, to either of two peers,
         // which tell each other now and then; the node is started again now and then.
-        let mut disk = Shown::default();
+        let mut disk = SyncedPosition::default();
         let (mut one, mut other) = (Table::default(), Table::default());
         let mut boot = 1;
         for (to_one, wrote) in steps {

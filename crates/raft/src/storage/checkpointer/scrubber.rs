@@ -5,7 +5,10 @@
 //! read, or the peer refuses it. On an idle cluster no other snapshot is taken meanwhile.
 //!
 //! One is read at a time, and none within [`PAUSE`] of the one before: openraft tries again many times
-//! a second, and what is refused need not be the file's fault.
+//! a second, and a refusal need not be the file's fault.
+//!
+//! Without it a learner would wait for the leader's next snapshot or restart: no other reader meets a
+//! block that turned bad after the start.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +26,7 @@ use seqd_store::snapshot_file::{self, SnapshotFile};
 /// Time between two reads. It also bounds how often it is logged that a snapshot cannot be sent.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Clones take turns.
+/// Clones share one permit.
 #[derive(Clone)]
 pub(crate) struct Scrubber {
     checkpointer: Checkpointer,
@@ -163,7 +166,7 @@ mod tests {
         let handle = SnapshotHandle::Kept(file.clone());
         (0..9).for_each(|_| scrubber.doubt(&handle, 2, "a checksum does not match"));
         wait("it is replaced", || async { checkpointer.set_aside() == 1 }).await;
-        // Nobody else has a turn before the pause is over.
+        // No other read begins before the pause is over.
         assert_eq!(scrubber.turn.available_permits(), 0);
         flip_a_bit(&file);
         scrubber.doubt(&handle, 2, "a checksum does not match");

@@ -216,7 +216,7 @@ fn the_error_that_lost_changes_is_told_ever_after() {
     let mut worker = bench.worker(store, vec![1]);
     let built = worker.build().unwrap_err();
     assert_eq!(built.kind(), io::ErrorKind::StorageFull, "{built}");
-    // This is what ends the node, and what it says then.
+    // This ends the node, with this message.
     for _ in 0..2 {
         let later = worker.checkpoint().unwrap_err();
         assert_eq!(later.kind(), io::ErrorKind::StorageFull, "{later}");

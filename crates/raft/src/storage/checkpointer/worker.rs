@@ -45,14 +45,14 @@ impl SyncedLog for Wal {
     }
 }
 
-/// Says, between any two rows of a snapshot, whether it is time to take what was applied.
+/// Returns, between any two rows of a snapshot, whether it is time to take what was applied.
 pub(crate) type Pace = Box<dyn FnMut() -> bool + Send>;
 
 pub(crate) fn every_50_ms() -> Pace {
     let (mut last, mut asked) = (Instant::now(), 0_u32);
     Box::new(move || {
         asked = asked.wrapping_add(1);
-        // A look at the clock for every row would be half of what a row costs.
+        // A read of the clock for every row would be half of what a row costs.
         let is_time = asked % 64 == 0 && last.elapsed() >= EVERY;
         if is_time {
             last = Instant::now();
@@ -83,7 +83,7 @@ pub(crate) struct CheckpointWorker {
     pub(crate) written: Option<LogId>,
     /// Changes were taken from the state and did not reach the store.
     pub(crate) lost: FirstError,
-    /// Told once, when a checkpoint could not be written.
+    /// Called once, when a checkpoint could not be written.
     pub(crate) on_failure: Box<dyn Fn(io::Error) + Send>,
 }
 
@@ -165,7 +165,7 @@ impl CheckpointWorker {
         Ok(())
     }
 
-    /// Builds a snapshot of the store; also says the index of the older kept one.
+    /// Builds a snapshot of the store; also returns the index of the older kept one.
     pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
         let file = self.take()?.finish()?;
@@ -288,7 +288,7 @@ impl CheckpointWorker {
     /// that can be sent, for openraft ends when it asks for a snapshot and there is none; of the same
     /// entry the other takes its place.
     ///
-    /// openraft does not hear of the other: it goes by the older position, and purges less.
+    /// openraft does not know the other: it goes by the older position, and purges less.
     fn replace(&mut self, bad: &Bad) -> io::Result<()> {
         let bad = slice::from_ref(bad);
         let kept = snapshot_file::list(&*self.place.disk, &self.snapshots)?;

@@ -1,4 +1,4 @@
-//! What is wrong is set aside, and never believed.
+//! A wrong checkpoint is set aside, and never used.
 
 use std::time::Duration;
 
