@@ -30,6 +30,7 @@ pub mod node;
 pub mod permits;
 pub mod ports;
 pub mod power;
+pub mod runs;
 pub mod seed;
 pub mod wait;
 pub mod workload;

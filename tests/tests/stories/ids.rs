@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use seqd_tests::checkers::{increasing, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY, integer};
-use seqd_tests::history::{Timeline, reasons, tally};
+use seqd_tests::runs::{IdRun, ids_while_nodes_are_killed};
 use seqd_tests::seed::Random;
-use seqd_tests::workload::{Route, Workload};
 
 /// How long a node that is up may pause while another is killed or comes back. A debug build that
 /// shares two cores with another cluster is given twice what the soak run demands.
@@ -14,33 +12,19 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 #[test]
 fn no_id_is_told_twice_while_each_node_in_turn_is_killed() {
-    let mut cluster = Cluster::started(3);
-    let timeline = Timeline::begin();
-    let load = cluster.load(3, Route::Fixed, 500, 5);
-    let workload = Workload::ids(load, timeline);
-    workload.wait_for(50, READY);
-    let mut outages = Vec::new();
     let mut victims = [0, 1, 2];
     Random::of_this_run("victims").shuffle(&mut victims);
-    for victim in victims {
-        let begin = timeline.at();
-        cluster.node_mut(victim).kill();
-        workload.wait_for(50, READY);
-        cluster.node_mut(victim).start();
-        cluster.wait_ready_of(&[victim], READY);
-        workload.wait_for(50, READY);
-        outages.push((victim, begin, timeline.at()));
-    }
-    let history = workload.finish();
-    println!("{:?} {:?}", tally(&history), reasons(&history));
-    let count = unique::numbers(&history).unwrap();
-    increasing::ids_per_worker(&history).unwrap();
+    let count = ids_while_nodes_are_killed(&IdRun {
+        clients: 3,
+        batch: 500,
+        pause_ms: 5,
+        victims,
+        stretch: 50,
+        patience: READY,
+        longest_pause: PAUSE,
+    });
+    let count = count.unwrap();
     assert!(count >= 75_000, "only {count} IDs were minted");
-    for (victim, from, to) in outages {
-        for node in (0..3).filter(|&node| node != victim) {
-            pauses::check_node(&history, node, (from, to), PAUSE).unwrap();
-        }
-    }
 }
 
 #[test]

@@ -22,13 +22,13 @@ mod power_cuts;
 mod power_cuts_simulated;
 mod sample;
 mod scale;
-mod strict;
 mod takeover;
 
 use std::process::ExitCode;
 
 use arguments::Arguments;
 use seqd_tests::checkers::Violation;
+use seqd_tests::runs::strict_while_leaders_are_killed;
 
 const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let command = arguments.command();
     let result = match command.as_str() {
         "ids" => ids::run(arguments.number("--count", 10_000_000)),
-        "strict" => strict::run(arguments.number("--kills", 5)),
+        "strict" => strict_while_leaders_are_killed(arguments.number("--kills", 5), 5000),
         "chaos" => chaos::run(arguments.number("--seconds", 120)),
         "failover" => failover::run(arguments.number("--runs", 10)),
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),

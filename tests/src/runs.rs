@@ -1,0 +1,125 @@
+//! Runs that a story makes in seconds and the `soak` binary at length.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::checkers::{Violation, increasing, linearizable, lost, pauses, unique};
+use crate::cluster::{Cluster, READY};
+use crate::history::{Timeline, reasons, tally};
+use crate::workload::{Route, Workload};
+
+/// How much later than the leader's death a request that was in flight may be answered.
+const IN_FLIGHT: Duration = Duration::from_millis(2500);
+
+/// How IDs are asked for while each node in turn is killed and started again.
+#[derive(Debug)]
+pub struct IdRun {
+    pub clients: usize,
+    /// IDs in one request.
+    pub batch: u64,
+    pub pause_ms: u64,
+    pub victims: [usize; 3],
+    /// Requests before, between and during the outages.
+    pub stretch: usize,
+    /// How long a stretch may take.
+    pub patience: Duration,
+    /// How long a node that is up may pause.
+    pub longest_pause: Duration,
+}
+
+/// Every ID is unique, each worker's increase, and no node pauses while another is down; answers
+/// how many IDs there were.
+pub fn ids_while_nodes_are_killed(run: &IdRun) -> Result<u64, Violation> {
+    let mut cluster = Cluster::started(3);
+    let timeline = Timeline::begin();
+    let load = cluster.load(run.clients, Route::Fixed, run.batch, run.pause_ms);
+    let workload = Workload::ids(load, timeline);
+    workload.wait_for(run.stretch, run.patience);
+    let mut outages = Vec::new();
+    for victim in run.victims {
+        let begin = timeline.at();
+        cluster.node_mut(victim).kill();
+        workload.wait_for(run.stretch, run.patience);
+        cluster.node_mut(victim).start();
+        let took = cluster.wait_ready_of(&[victim], READY);
+        println!("n{}: killed, ready {took:?} after its start", victim + 1);
+        workload.wait_for(run.stretch, run.patience);
+        outages.push((victim, begin, timeline.at()));
+    }
+    let history = workload.finish();
+    println!(
+        "(ok, unknown, refused): {:?} {:?}",
+        tally(&history),
+        reasons(&history)
+    );
+    let minted = unique::numbers(&history)?;
+    println!(
+        "{minted} IDs, no duplicate, in {:?}",
+        timeline.at().since(Default::default())
+    );
+    increasing::ids_per_worker(&history)?;
+    for (victim, from, to) in outages {
+        for node in (0..3).filter(|&node| node != victim) {
+            let pause = pauses::check_node(&history, node, (from, to), run.longest_pause)?;
+            let (up, down) = (node + 1, victim + 1);
+            println!("n{up} while n{down} was down: longest pause {pause:?}");
+        }
+    }
+    Ok(minted)
+}
+
+/// A strict sequence from eight clients while the leader is killed, `kills` times and after
+/// `between` values each, then all nodes at once: the values are linearizable, none that was
+/// acknowledged is lost, and requests in flight are answered in time.
+pub fn strict_while_leaders_are_killed(kills: u64, between: usize) -> Result<(), Violation> {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let timeline = Timeline::begin();
+    let load = cluster.load(8, Route::Roaming, 1, 0);
+    let workload = Workload::next(load, timeline, "order");
+    let mut outages = Vec::new();
+    for _ in 0..kills {
+        workload.wait_for(between, READY);
+        let leader = cluster.leader();
+        let kill = timeline.at();
+        cluster.node_mut(leader).kill();
+        workload.wait_for(between, READY);
+        outages.push((kill, timeline.at()));
+        cluster.node_mut(leader).start();
+        cluster.wait_ready();
+    }
+    workload.wait_for(between, READY);
+    (0..3).for_each(|i| cluster.node_mut(i).kill());
+    let history = workload.finish();
+    cluster.start_all();
+    cluster.wait_ready();
+    let (next, _) = cluster.next(2, "order", 1);
+    println!(
+        "(ok, unknown, refused): {:?} {:?}",
+        tally(&history),
+        reasons(&history)
+    );
+    let count = linearizable::strict(&history)?;
+    println!("{count} values, distinct and in real-time order");
+    lost::strict(&history, 1, next)?;
+    println!("after kill -9 of all three the next value is {next}, above all acknowledged ones");
+    for (kill, to) in outages {
+        let in_flight = history
+            .iter()
+            .filter(|op| op.call <= kill && kill <= op.back);
+        let late = in_flight
+            .map(|op| op.back.since(kill))
+            .max()
+            .unwrap_or_default();
+        let (pause, _) = pauses::longest_of_all(&history, kill, to);
+        println!("leader killed: in flight answered {late:?} later at most, pause {pause:?}");
+        if late > IN_FLIGHT {
+            let detail = format!("a request in flight was answered {late:?} after the kill");
+            return Err(Violation::new("bounded answers", detail));
+        }
+    }
+    cluster.wait_same_state(&[0, 1, 2]);
+    println!("all nodes show the same digest");
+    Ok(())
+}
