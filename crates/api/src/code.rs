@@ -98,28 +98,10 @@ impl ErrorCode {
         self.row().code
     }
 
-    /// The HTTP status of an answer with this code.
-    #[must_use]
-    pub const fn status(self) -> u16 {
-        self.row().status
-    }
-
     /// The exit code of a command that met this code.
     #[must_use]
     pub const fn exit(self) -> u8 {
         self.row().exit
-    }
-
-    /// Whether the request certainly had no effect and may be repeated.
-    #[must_use]
-    pub const fn retryable(self) -> bool {
-        self.row().retryable
-    }
-
-    /// The short title for people.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        self.row().title
     }
 }
 
@@ -205,7 +187,8 @@ mod tests {
             .collect();
         let mut ours: Vec<_> = ErrorCode::ALL
             .iter()
-            .map(|code| (code.as_str(), code.status(), code.exit(), code.retryable()))
+            .map(|code| code.row())
+            .map(|row| (row.code, row.status, row.exit, row.retryable))
             .collect();
         published.sort_unstable();
         ours.sort_unstable();
@@ -225,7 +208,7 @@ mod tests {
     #[test]
     fn an_unknown_code_gets_the_exit_code_of_its_status() {
         for code in ErrorCode::ALL {
-            assert_eq!(exit::for_status(code.status()), code.exit(), "{code}");
+            assert_eq!(exit::for_status(code.row().status), code.exit(), "{code}");
         }
     }
 }

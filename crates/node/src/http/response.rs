@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, ETAG};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
@@ -22,8 +22,6 @@ pub(crate) struct Response {
     status: StatusCode,
     kind: HeaderValue,
     body: Body,
-    etag: Option<HeaderValue>,
-    allow: Option<HeaderValue>,
     more: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -33,8 +31,6 @@ impl Response {
             status,
             kind,
             body: Body::from(body.into()),
-            etag: None,
-            allow: None,
             more: Vec::new(),
         }
     }
@@ -83,15 +79,8 @@ impl Response {
     }
 
     /// The same with the revision as its ETag.
-    pub(crate) fn with_etag(mut self, revision: u64) -> Response {
-        self.etag = HeaderValue::try_from(format!("\"{revision}\"")).ok();
-        self
-    }
-
-    /// The same with the methods that the path takes.
-    pub(crate) fn with_allow(mut self, methods: &str) -> Response {
-        self.allow = HeaderValue::try_from(methods).ok();
-        self
+    pub(crate) fn with_etag(self, revision: u64) -> Response {
+        self.with_header("etag", &format!("\"{revision}\""))
     }
 
     /// The same with another header; one that cannot be a header's value is left out.
@@ -115,12 +104,6 @@ impl Response {
         headers.reserve(8);
         headers.insert(CONTENT_TYPE, self.kind);
         headers.insert(CACHE_CONTROL, NO_STORE);
-        if let Some(etag) = self.etag {
-            headers.insert(ETAG, etag);
-        }
-        if let Some(allow) = self.allow {
-            headers.insert(ALLOW, allow);
-        }
         headers.extend(self.more);
         if self.status == StatusCode::PAYLOAD_TOO_LARGE {
             // The body was not read, so the connection cannot carry another request: unsaid, a

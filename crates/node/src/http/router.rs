@@ -177,7 +177,7 @@ where
     let refuse = refusing(context, path, move |request| {
         let detail = format!("{path} takes {allow}, not {}", request.method());
         let problem = Problem::new(ErrorCode::MethodNotAllowed, detail);
-        Response::problem(&problem).with_allow(&allow)
+        Response::problem(&problem).with_header("allow", &allow)
     });
     if allocates {
         methods = methods.merge(on(MethodFilter::HEAD, refuse.clone()));
