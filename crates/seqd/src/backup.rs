@@ -11,11 +11,11 @@ use seqd_client::api::{SnapshotHead, SnapshotQuery};
 use seqd_offline::{SnapshotReport, read_snapshot};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::signals::Signals;
 
 pub(crate) struct Saved {
     pub(crate) report: SnapshotReport,
@@ -55,12 +55,10 @@ pub(crate) async fn save(
     session: &Session,
 ) -> Result<Saved, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
-    let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
-    let stopped = || Failure::failed("stopped; nothing was saved");
+    let mut signals = Signals::new()?;
     let (fresh, saved) = tokio::select! {
         done = download(file, query, session) => done?,
-        _ = tokio::signal::ctrl_c() => return Err(stopped()),
-        _ = terminated.recv() => return Err(stopped()),
+        _ = signals.next() => return Err(Failure::failed("stopped; nothing was saved")),
     };
     let named = if replace {
         fresh.persist(file)

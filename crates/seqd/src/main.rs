@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod server;
 mod session;
+mod signals;
 
 use std::pin::Pin;
 use std::process::ExitCode;

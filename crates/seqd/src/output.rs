@@ -80,7 +80,7 @@ impl Report {
         let header = self
             .columns
             .iter()
-            .map(|name| name.to_uppercase())
+            .map(|name| name.to_uppercase().replace('_', " "))
             .collect();
         table(std::iter::once(header).chain(self.rows.iter().cloned()))
     }

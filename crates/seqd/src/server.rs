@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use seqd_client::api::exit;
 use seqd_node::{Config, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::commands::config::ConfigSource;
 use crate::failure::Failure;
 use crate::logging;
+use crate::signals::Signals;
 
 /// A clean stop takes at most this long; what is left then is what a crash would leave too.
 const STOP_PATIENCE: Duration = Duration::from_millis(9500);
@@ -53,8 +53,7 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
 /// Starts the node, waits for a signal or for the node's own end, and stops it. Returns why it
 /// ended by itself; `None` after a signal.
 async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
-    let mut signals = Signals::new()
-        .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    let mut signals = Signals::new()?;
     let ports = match Ports::os(&config) {
         Ok(ports) => ports,
         Err(_) if is_locked(&config.node.data_dir) => return Ok(Some(folder_in_use(&config))),
@@ -119,29 +118,6 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
             .worker_threads(many)
             .enable_all()
             .build(),
-    }
-}
-
-/// The signals that ask for a clean stop.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// The name of the next one.
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "Ctrl-C",
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use seqd_offline::{
 
 use crate::display;
 use crate::failure::Failure;
-use crate::output::{Report, table};
+use crate::output::Report;
 use crate::session::Session;
 
 /// A snapshot, a folder, and who the node will be.
@@ -213,7 +213,7 @@ fn effect(what: &str, takeover: &Takeover) -> String {
         let _ = writeln!(text, "  {key:<12} {value}");
     }
     if !takeover.sequences.is_empty() {
-        for line in table(rows(&takeover.sequences)).lines() {
+        for line in of_sequences(Report::default(), takeover).table().lines() {
             let _ = writeln!(text, "    {line}");
         }
     }
@@ -313,20 +313,6 @@ fn guarantee(sequences: &[SequenceTakeover]) -> String {
     .to_owned()
 }
 
-fn rows(sequences: &[SequenceTakeover]) -> impl Iterator<Item = Vec<String>> + '_ {
-    let header = [
-        "NAME",
-        "MODE",
-        "WAS",
-        "NEXT",
-        "BY",
-        "PASSED OVER",
-        "EXPECTED",
-    ];
-    let header = header.map(str::to_owned).to_vec();
-    std::iter::once(header).chain(sequences.iter().map(cells))
-}
-
 fn cells(sequence: &SequenceTakeover) -> Vec<String> {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none left".to_owned());
     let deleted = if sequence.deleted { " (deleted)" } else { "" };
@@ -361,21 +347,24 @@ fn report(takeover: &Takeover, done: bool, kept: Option<&Path>) -> Result<Report
             kept.display()
         ),
     };
-    let mut report = Report::new(&json)?
-        .with_columns(&[
-            "name",
-            "mode",
-            "was",
-            "next",
-            "by",
-            "passed_over",
-            "expected",
-        ])
-        .with_people(people);
+    Ok(of_sequences(Report::new(&json)?, takeover).with_people(people))
+}
+
+fn of_sequences(report: Report, takeover: &Takeover) -> Report {
+    let columns = [
+        "name",
+        "mode",
+        "was",
+        "next",
+        "by",
+        "passed_over",
+        "expected",
+    ];
+    let mut report = report.with_columns(&columns);
     for sequence in &takeover.sequences {
         report.row(cells(sequence));
     }
-    Ok(report)
+    report
 }
 
 fn next_steps(takeover: &Takeover, data_dir: &Path) -> String {

@@ -1,60 +1,50 @@
 //! The folder of the demo: a temporary one that goes with it, or one that the user keeps.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tempfile::TempDir;
 
 use crate::failure::Failure;
 
-/// Where the nodes' folders are.
 #[derive(Debug)]
-pub(crate) enum Folder {
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
     /// Removed when it is closed or dropped.
-    Temporary(TempDir),
-    /// Left as it is.
-    Kept(PathBuf),
+    temporary: Option<TempDir>,
 }
 
 impl Folder {
     /// Makes the folder that was asked for, or a temporary one.
     pub(crate) fn open(kept: Option<PathBuf>) -> Result<Self, Failure> {
-        match kept {
-            None => tempfile::Builder::new()
-                .prefix("seqd-demo.")
-                .tempdir()
-                .map(Self::Temporary)
-                .map_err(|error| Failure::failed(format!("cannot make a folder: {error}"))),
+        let (path, temporary) = match kept {
+            None => {
+                let folder = tempfile::Builder::new().prefix("seqd-demo.").tempdir();
+                let folder = folder
+                    .map_err(|error| Failure::failed(format!("cannot make a folder: {error}")))?;
+                (folder.path().to_owned(), Some(folder))
+            }
             Some(path) => {
                 let made = std::fs::create_dir_all(&path).and_then(|()| path.canonicalize());
-                made.map(Self::Kept).map_err(|error| {
+                let made = made.map_err(|error| {
                     Failure::failed(format!("cannot make {}: {error}", path.display()))
-                })
+                });
+                (made?, None)
             }
-        }
+        };
+        Ok(Self { path, temporary })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::Temporary(folder) => folder.path(),
-            Self::Kept(path) => path,
-        }
-    }
-
-    /// Whether it stays when the demo ends.
     pub(crate) const fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept(_))
+        self.temporary.is_none()
     }
 
     /// Removes it, unless it is kept.
     pub(crate) fn close(self) -> Result<(), Failure> {
-        match self {
-            Self::Kept(_) => Ok(()),
-            Self::Temporary(folder) => {
-                let path = folder.path().to_owned();
-                folder.close().map_err(|error| {
-                    Failure::failed(format!("cannot remove {}: {error}", path.display()))
-                })
-            }
-        }
+        let Some(folder) = self.temporary else {
+            return Ok(());
+        };
+        folder.close().map_err(|error| {
+            Failure::failed(format!("cannot remove {}: {error}", self.path.display()))
+        })
     }
 }

@@ -16,11 +16,12 @@ use std::time::Instant;
 
 use clap::Args;
 use seqd_client::api::{address::base_url, exit};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 use crate::output::write_stdout;
+use crate::signals::Signals;
 use event::Event;
 use fleet::Fleet;
 use folder::Folder;
@@ -53,16 +54,17 @@ pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
 /// Starts and stops everything, in order.
 async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     let started = Instant::now();
-    let mut signals = Signals::new()?;
+    // A terminal that is closed sends the third.
+    let mut signals = Signals::new()?.with("SIGHUP", SignalKind::hangup())?;
     let folder = Folder::open(args.data_dir)?;
     // Held until the nodes listen, so that two demos do not choose the same ports.
     let turn = plan::take_turn()?;
-    let plan = plan::make(folder.path())?;
+    let plan = plan::make(&folder.path)?;
     let (events, mut inbox) = mpsc::channel(EVENTS);
     let mut fleet = Fleet::start(plan, events.clone())?;
     let ready = tokio::select! {
         ready = watch::all_ready(&fleet, &mut inbox) => ready,
-        () = signals.next() => Ok(None),
+        _ = signals.next() => Ok(None),
     };
     drop(turn);
     let outcome = match ready {
@@ -83,7 +85,7 @@ async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     tokio::select! {
         () = fleet.stop(&mut inbox) => {}
         // Asked twice: the nodes end with this process.
-        () = signals.next() => {}
+        _ = signals.next() => {}
     }
     folder.close()?;
     outcome
@@ -99,7 +101,7 @@ async fn react(
     loop {
         let event = tokio::select! {
             event = inbox.recv() => event,
-            () = signals.next() => return Ok(exit::OK),
+            _ = signals.next() => return Ok(exit::OK),
         };
         match event {
             Some(Event::Ended(ended)) => {
@@ -137,7 +139,7 @@ fn banner(
     took: std::time::Duration,
     keys: bool,
 ) -> String {
-    let (data, kept) = (folder.path().display(), folder.is_kept());
+    let (data, kept) = (folder.path.display(), folder.is_kept());
     let fate = if kept {
         "kept"
     } else {
@@ -166,33 +168,4 @@ fn banner(
         "  DEV MODE: no TLS, no auth, loopback only.   {end}\n"
     ));
     text
-}
-
-/// The signals that end the demo; a terminal that is closed sends the third.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
-        };
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
-    }
 }
