@@ -3,9 +3,10 @@
 //! When a call returns, its entry is readable, or its truncated entries are gone, though neither is
 //! durable yet. So the index here is ahead of the disk; the writer has its own of what is durable.
 
-use std::collections::{BTreeMap, VecDeque};
+mod state;
+
+use std::collections::BTreeMap;
 use std::io;
-use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -13,85 +14,12 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::WalFailure;
-use crate::index::{LogIndex, Marks, Slot};
+use crate::index::{LogIndex, Marks};
 use crate::segment::SegmentNumber;
 use crate::stats::WalStats;
 use seqd_disk::DiskFile;
-
-/// A callback: gets `Ok` only after `fdatasync`. Callbacks run on the writer thread, in the order of
-/// the calls (on the caller's, if the log is closed already). They must be brief and must not wait
-/// for the log; one that panics stops the log.
-pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    pub index: u64,
-    pub bytes: Vec<u8>,
-}
-
-/// The bytes of a queued entry, shared by the queue and by readers.
-pub(crate) type Bytes = Arc<Vec<u8>>;
-
-pub(crate) enum Op {
-    Append {
-        ticket: u64,
-        entries: Vec<(u64, Bytes)>,
-    },
-    Vote(Vec<u8>),
-    Truncate {
-        from: u64,
-    },
-    Purge {
-        upto: u64,
-        meta: Vec<u8>,
-    },
-    /// Nothing to write; keeps its place in the order of callbacks.
-    Nothing,
-    /// An invalid call: nothing is written, and its callback gets the reason.
-    Refused(String),
-}
-
-pub(crate) struct Queued {
-    pub(crate) op: Op,
-    /// Counted in the queue's bound.
-    pub(crate) bytes: usize,
-    pub(crate) done: Done,
-}
-
-/// What the writer does next.
-pub(crate) enum Work {
-    /// A batch. Without calls it is a witness: the log was idle for long enough, or closes.
-    Write {
-        calls: Vec<Queued>,
-        committed: Option<Vec<u8>>,
-    },
-    Close,
-}
-
-/// An entry of a written batch: its index, the ticket of its call, its place.
-pub(crate) type Placed = (u64, u64, Slot);
-
-/// Behind the lock.
-pub(crate) struct State {
-    calls: VecDeque<Queued>,
-    queued_bytes: usize,
-    committed: Option<Vec<u8>>,
-    /// The log as the calls so far leave it.
-    pub(crate) marks: Marks,
-    pub(crate) index: LogIndex,
-    /// Entries that are not durable yet, each with the ticket of its call: an index may be
-    /// queued again after a truncation while its first bytes are still being written.
-    pub(crate) unwritten: BTreeMap<u64, (u64, Bytes)>,
-    next_ticket: u64,
-    /// Open files of the log, for readers.
-    pub(crate) files: BTreeMap<SegmentNumber, Arc<dyn DiskFile>>,
-    pub(crate) synced: Option<u64>,
-    pub(crate) failure: Option<WalFailure>,
-    closing: bool,
-    /// See [`crate::Wal::accept`].
-    accepted: bool,
-    pub(crate) stats: WalStats,
-}
+pub(crate) use state::{Bytes, Op, Placed, Queued, State, Work};
+pub use state::{Done, Record};
 
 /// The shared part of a log.
 pub(crate) struct Shared {
@@ -120,24 +48,8 @@ impl Shared {
         max_queue_bytes: usize,
         clock: Clock,
     ) -> Self {
-        let synced = marks.last_index();
-        let state = State {
-            calls: VecDeque::new(),
-            queued_bytes: 0,
-            committed: None,
-            marks,
-            index,
-            unwritten: BTreeMap::new(),
-            next_ticket: 0,
-            files,
-            synced,
-            failure: None,
-            closing: false,
-            accepted: false,
-            stats: WalStats::default(),
-        };
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(marks, index, files)),
             wake_writer: Condvar::new(),
             progress: Condvar::new(),
             max_queue_bytes,
@@ -334,101 +246,6 @@ impl Shared {
             let woken = self.progress.wait_timeout(state, left);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-    }
-}
-
-impl State {
-    fn work(&mut self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
-        if !self.calls.is_empty() {
-            let calls = self.take_calls(max_batch_bytes);
-            let committed = self.committed.take();
-            return Some(Work::Write { calls, committed });
-        }
-        if !self.closing {
-            return None;
-        }
-        let committed = self.committed.take();
-        Some(if (unwitnessed && self.accepted) || committed.is_some() {
-            let calls = Vec::new();
-            Work::Write { calls, committed }
-        } else {
-            Work::Close
-        })
-    }
-
-    fn refused(&mut self) -> Option<Vec<Queued>> {
-        self.queued_bytes = 0;
-        let calls: Vec<_> = mem::take(&mut self.calls).into();
-        (!calls.is_empty()).then_some(calls)
-    }
-
-    /// Takes calls up to the bound, at least one.
-    fn take_calls(&mut self, max_batch_bytes: usize) -> Vec<Queued> {
-        let mut bytes = 0;
-        let fits = self.calls.iter().take_while(|call| {
-            let fits = bytes == 0 || bytes + call.bytes <= max_batch_bytes;
-            bytes += call.bytes;
-            fits
-        });
-        let count = fits.count();
-        self.calls.drain(..count).collect()
-    }
-
-    pub(crate) fn append(&mut self, records: Vec<Record>) -> Op {
-        let mut next = None;
-        for Record { index, .. } in &records {
-            let follows = next.is_none_or(|next| next == *index);
-            if !follows || (next.is_none() && !self.marks.accepts(*index)) || *index == u64::MAX {
-                let next = next.unwrap_or(self.marks.next);
-                return Op::Refused(format!("entry {index} does not follow, {next} is the next"));
-            }
-            next = Some(index + 1);
-        }
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        let mut entries = Vec::with_capacity(records.len());
-        for Record { index, bytes } in records {
-            let bytes = Arc::new(bytes);
-            self.marks.append(index);
-            self.index.push(index, Slot::QUEUED);
-            self.unwritten.insert(index, (ticket, Arc::clone(&bytes)));
-            entries.push((index, bytes));
-        }
-        Op::Append { ticket, entries }
-    }
-
-    pub(crate) fn truncate_after(&mut self, index: Option<u64>) -> Op {
-        let from = index
-            .map_or(0, |index| index.saturating_add(1))
-            .max(self.marks.first);
-        if from >= self.marks.next {
-            return Op::Nothing;
-        }
-        self.marks.truncate(from);
-        self.index.truncate(from);
-        self.unwritten.split_off(&from);
-        Op::Truncate { from }
-    }
-
-    pub(crate) fn purge(&mut self, upto: u64, meta: Vec<u8>) -> Op {
-        if upto == u64::MAX {
-            return Op::Refused("a purge up to the last index there can be".into());
-        }
-        if self
-            .marks
-            .purged
-            .as_ref()
-            .is_some_and(|(purged, _)| *purged >= upto)
-        {
-            return Op::Nothing;
-        }
-        // The queue's marks never serve the bytes, only whether there was a purge and up to where.
-        self.marks.purge(upto, Vec::new());
-        if upto >= self.index.first() {
-            self.index.purge(upto);
-        }
-        self.unwritten = self.unwritten.split_off(&(upto + 1));
-        Op::Purge { upto, meta }
     }
 }
 
