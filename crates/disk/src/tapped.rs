@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Makes each call that reads or changes something; says which were refused.
+    /// Makes each call that reads or changes something; returns which were refused.
     fn use_all(disk: &dyn Disk) -> Vec<bool> {
         let [a, b, folder] = ["a", "b", "folder"].map(|name| Path::new("/data").join(name));
         disk.create_dir_all(&folder).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! It is the fast path of the whole system: no lock, no allocation, one compare-and-swap for a
 //! batch of any size. It never waits and never reads a clock: it answers *ready*, *wait* or
-//! *refused*, and the caller sleeps. It does not know where its window comes from: whoever extends
-//! the fence has had it committed first.
+//! *refused*, and the caller sleeps. The caller extends the fence only after it was
+//! committed.
 
 mod cursor;
 #[cfg(test)]
@@ -102,7 +102,7 @@ pub enum GeneratorError {
 /// 4. Under [`OnRollback::Refuse`](crate::OnRollback) no tick is above the reading it was asked with.
 /// 5. After `close` nothing is minted, and the tick that `close` returned is the last one minted.
 ///
-/// Make one generator per lease, ever: nothing here could tell two of them apart.
+/// Make one generator per lease, ever: two of them would mint the same IDs.
 #[derive(Debug)]
 pub struct Generator {
     layout: Layout,

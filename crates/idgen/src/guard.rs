@@ -2,16 +2,16 @@
 //!
 //! Uniqueness never rests on it: that is the fence's. The guard keeps IDs roughly ordered by time
 //! and keeps a clock that is plainly wrong from burning the future. It compares each reading of
-//! the wall clock with three things it knows:
+//! the wall clock with three others:
 //!
-//! **The stored mark**, at a start. It says how far the process before this one got. A clock that
+//! **The stored mark**, at a start: how far the process before this one got. A clock that
 //! has passed `ahead` is past everything. Between `last_minted` and `ahead` ticks may have been
 //! used, so the guard waits; a crash and a quick restart on a good clock look like that, and are no
 //! rollback. Below `last_minted` the clock did go back: a little is waited for, more is refused
 //! until it has caught up.
 //!
-//! **The last tick used** by this process. The generators refuse by it on their own; the guard says
-//! the same, so that a health check need not mint.
+//! **The last tick used** by this process. The generators refuse by it on their own; the guard
+//! returns the same, so that a health check need not mint.
 //!
 //! **The monotonic clock.** The difference between wall and monotonic clock, the *line*, is steady
 //! while nobody sets the wall clock. A reading within the tolerance of the trusted line is good,
@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::policy::{ClockPolicy, OnRollback};
 use crate::time::WallMs;
 
-/// How long the readings must agree with each other before a jump is believed. Well below a third
+/// How long the readings must agree with each other before a jump is trusted. Well below a third
 /// of the default window of 30 s, so that a node does not run out of window meanwhile; well above
 /// the interval of readings, so that several must agree.
 pub const FORWARD_JUMP_CONFIRM: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ pub struct StoredMark {
 
 impl StoredMark {
     /// The mark of a running process: reaches ahead of the clock, but not past the end of its
-    /// window, beyond which nothing is minted whatever the clock says.
+    /// window, beyond which nothing is minted at any reading.
     pub fn running(last_minted: WallMs, now: WallMs, window_end: WallMs) -> Self {
         let lead = now.max(last_minted).0.saturating_add(MARK_LEAD_MS);
         let ahead = lead.min(window_end.0).max(last_minted.0.saturating_add(1));

@@ -1,4 +1,4 @@
-//! A snowflake ID: 63 bits whose meaning a [`Layout`](crate::Layout) knows.
+//! A snowflake ID: 63 bits that a [`Layout`](crate::Layout) interprets.
 //!
 //! Text forms (decimal, hex, base62, Crockford) belong to the wire contract, not here.
 
@@ -9,8 +9,8 @@ use std::fmt;
 pub struct SnowflakeId(u64);
 
 impl SnowflakeId {
-    /// Wraps a number that somebody gave. Only [`Layout::unpack`](crate::Layout::unpack) tells
-    /// whether it is an ID of a layout.
+    /// Wraps any number. Only [`Layout::unpack`](crate::Layout::unpack) checks whether it is an ID of
+    /// a layout.
     pub const fn from_u64(id: u64) -> Self {
         Self(id)
     }

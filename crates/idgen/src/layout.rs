@@ -1,7 +1,7 @@
 //! A layout: how tick, worker and sequence share the 63 bits of an ID, and since when it counts.
 //!
-//! A layout is validated once and never changes. It refuses whatever does not fit and masks
-//! nothing. It knows no lease and no clock: `tick_at` is arithmetic on a reading.
+//! A layout is validated once and never changes. It refuses what does not fit and masks
+//! nothing. It reads no clock: `tick_at` is arithmetic on a reading.
 
 mod presets;
 
@@ -143,14 +143,14 @@ pub struct UnpackError {
     pub bits: u32,
 }
 
-/// What an ID says.
+/// The parts of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parts {
-    /// When, in ticks since the layout's epoch.
+    /// Ticks since the layout's epoch.
     pub tick: Tick,
-    /// Who.
+    /// The worker, datacenter bits included.
     pub worker: WorkerId,
-    /// Which of that tick.
+    /// The sequence number within the tick.
     pub sequence: u32,
 }
 

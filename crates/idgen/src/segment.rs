@@ -4,7 +4,7 @@
 //! The idea and the numbers are Leaf's (Meituan): fetch the next segment when a tenth of the
 //! current one is used, and let the size follow the load. What is counted here are indexes; the
 //! values at them are a [`Progression`](crate::Progression)'s. It proposes nothing and waits for
-//! nothing: a refill is a request in an answer, and its outcome is told by a later call.
+//! nothing: a refill is requested in a result, and its outcome is reported by a later call.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ struct Segment<T, E> {
     unused: IndexRange,
     /// As granted.
     granted: u64,
-    /// The size that was asked for; a grant may be shorter at the end of a pass.
+    /// The requested size; a grant may be shorter at the end of a pass.
     asked: u64,
     /// When the first index of it was handed out.
     opened: Option<Duration>,

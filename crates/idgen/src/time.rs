@@ -1,4 +1,4 @@
-//! The two kinds of time this crate knows, and the port through which a caller reads the first.
+//! Wall-clock time and ticks.
 //!
 //! Time is always an argument here: no function of this crate reads a clock. The newtypes keep
 //! milliseconds and ticks from being mixed up. Monotonic time needs no type of its own: it is a

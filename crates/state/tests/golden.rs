@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use files::{Lines, check, lines_of};
 use samples::{commands, outcomes, refusals};
 use seqd_state::codec::encode_version;
-use seqd_state::codec::frame::{self, Frame, Framed};
+use seqd_state::codec::frame::{self, Frame, FrameRow, Framed};
 use seqd_state::{
     ClusterCommand, Command, EncodedEntry, Entry, Level, LogPosition, Outcome, SequenceCommand,
     Versioned, decode, encode,
@@ -117,6 +117,11 @@ fn each_frame_has_one_row_in_the_table_and_a_golden_line() {
     rows.extend(Outcome::frame_rows());
     let known: BTreeSet<_> = rows.iter().map(|row| (row.kind, row.version)).collect();
     assert_eq!(known.len(), rows.len(), "a kind was given twice");
+    // What the tests' own level brings is never released and has no golden bytes.
+    let released =
+        |row: &&FrameRow| !cfg!(feature = "test-next-level") || row.since < Level::NEWEST;
+    let released = rows.iter().filter(released);
+    let known: BTreeSet<_> = released.map(|row| (row.kind, row.version)).collect();
     assert_eq!(shown, known);
     assert!(rows.iter().all(|row| row.kind > 255), "those are of values");
 }

@@ -1,5 +1,5 @@
 //! No worker and tick belong to two leases, whatever clocks, owners and repeated proposals do; and
-//! a lease gets the worker that the rule says.
+//! a lease gets the worker that the rule selects.
 //!
 //! The rule is written here a second time, over all workers of the layout and without any of the
 //! tables' order. The clocks of the entries step in both directions.
@@ -33,7 +33,7 @@ enum Step {
         which: Index,
         fence_ahead: u64,
     },
-    /// The holder closes its generator and says its last tick, this far into its window.
+    /// The holder closes its generator and reports its last tick, this far into its window.
     Release {
         which: Index,
         last_tick_at: Option<u64>,
@@ -61,7 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, u64, Step)>> {
 struct Known {
     grant: LeaseGrant,
     owner: String,
-    /// The highest fence that the holder was ever told, or what its release gave back.
+    /// The highest fence that the holder ever had, or that of its release.
     end: Tick,
     released: bool,
     used: ClusterMs,
@@ -238,7 +238,7 @@ impl World {
         latest.grant.lease == known.grant.lease && !known.released
     }
 
-    /// What can be read agrees with what was told.
+    /// Reads agree with the outcomes.
     fn check_reads(&self) {
         let live: Vec<_> = self
             .leases

@@ -246,7 +246,7 @@ impl World {
     fn restored(&self, mut backup: State, by_floor: bool, gap_ms: u64, off_ms: i64) -> World {
         let mut restoration = restoration("c2", None);
         let mut margin = 0;
-        // Each has a floor, also one that nobody has had a value of: nothing said is refused.
+        // Each has a floor, also one that nobody has had a value of: a sequence without one is refused.
         for name in ["order", "bill"].map(name) {
             let reached = self.reached.get(&name).copied().unwrap_or(0);
             let record = backup.sequence(&name).unwrap();
@@ -373,8 +373,8 @@ fn the_first_window_begins_exactly_behind_the_furthest_fence() {
     }
 }
 
-/// A restored cluster is restored again within the skew of its clocks: the second one's clock says
-/// that no time has passed.
+/// A restored cluster is restored again within the skew of its clocks: by the second one's clock
+/// no time has passed.
 #[test]
 fn tokens_rise_over_two_restorations_at_one_time() {
     let mut state = founded();

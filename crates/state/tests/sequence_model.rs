@@ -1,7 +1,7 @@
 //! No index of a sequence is used twice, whatever nodes, lost replies, repeated proposals and
 //! administrators do.
 //!
-//! The nodes here follow the rules of honest ones: a node uses its ranges in order, throws all of
+//! The nodes follow the rules: a node uses its ranges in order, throws all of
 //! them away before it proposes a return, and names in it the first index of its last run that it
 //! did not use. Everything else is adversity: replies are lost, proposals are applied late, in any
 //! order and twice, and ranges are used although an advance or a deletion has made them void.
@@ -48,12 +48,12 @@ enum Step {
     },
     Delete,
     Create,
-    /// Some of the proposals on their way are applied, in one entry; a lost reply tells nobody.
+    /// Some of the proposals on their way are applied, in one entry; a lost reply reaches nobody.
     Apply {
         which: Vec<Index>,
         lose_replies: bool,
     },
-    /// One that was applied before is applied again; nobody waits for the answer.
+    /// One that was applied before is applied again, with no caller waiting.
     ApplyAgain {
         which: Index,
     },
@@ -126,7 +126,7 @@ struct Proposal {
     waiting: Option<usize>,
 }
 
-/// The rule of marks and tokens, told by outcomes alone.
+/// The rule of marks and tokens, from outcomes alone.
 #[derive(Debug, Default)]
 struct Mark {
     next_index: u64,
@@ -228,19 +228,15 @@ impl World {
             progression,
         };
         for text in NAMES {
-            let create = world.create(&name(text));
-            world.apply(vec![create], false);
+            let (command, waiting) = (world.create(&name(text)), None);
+            world.apply(vec![Proposal { command, waiting }], false);
         }
         world
     }
 
-    fn create(&self, name: &SequenceName) -> Proposal {
+    fn create(&self, name: &SequenceName) -> Command {
         let definition = definition(SequenceMode::Segment, self.progression);
-        let command = create(name.clone(), definition);
-        Proposal {
-            command,
-            waiting: None,
-        }
+        create(name.clone(), definition)
     }
 
     fn holding(&mut self, node: usize, name: &SequenceName) -> &mut Holding {
@@ -277,7 +273,14 @@ impl World {
                     self.propose(return_tail(name, token, first_unused), None);
                 }
             }
-            Step::Advance { .. } | Step::Delete | Step::Create => self.administer(name, step),
+            Step::Advance { by } => {
+                let record = self.state.sequence(name);
+                let next = record.and_then(|record| record.next_value());
+                let to = next.unwrap_or(0).saturating_add(*by);
+                self.propose(advance(name.clone(), to), None);
+            }
+            Step::Delete => self.propose(delete(name.clone(), None), None),
+            Step::Create => self.propose(self.create(name), None),
             Step::Apply {
                 which,
                 lose_replies,
@@ -310,28 +313,6 @@ impl World {
                 }
             }
             Step::Restart => self.state = State::from_rows(self.state.rows()).unwrap(),
-        }
-    }
-
-    fn administer(&mut self, name: &SequenceName, step: &Step) {
-        match step {
-            Step::Advance { by } => {
-                let next = self
-                    .state
-                    .sequence(name)
-                    .and_then(|record| record.next_value());
-                let to = next.unwrap_or(0).saturating_add(*by);
-                self.propose(advance(name.clone(), to), None);
-            }
-            Step::Delete => {
-                let name = name.clone();
-                self.propose(delete(name, None), None);
-            }
-            Step::Create => {
-                let create = self.create(name);
-                self.on_the_way.push(create);
-            }
-            other => unreachable!("{other:?} is a node's step"),
         }
     }
 

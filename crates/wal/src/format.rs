@@ -22,7 +22,7 @@
 //! | CRC | 4 bytes | seeded CRC-32C of all bytes of the batch before it |
 //!
 //! A batch begins and ends at a multiple of 8. The seed makes a batch valid in its own segment
-//! only: remains of another file never pass for one. A **witness** is a batch that nobody waits
+//! only: remains of another file are never valid. A **witness** is a batch that no caller waits
 //! for: no record, or a `committed` record alone.
 //!
 //! | record | bytes | |
@@ -43,8 +43,8 @@
 //! | 6 extent | first entry | u64: index of the next entry | what the log held here |
 //!
 //! The first batch of a segment, its **opening**, holds exactly: extent, then vote, committed and
-//! purge where there is one. So older segments can go without losing any of that, and a log whose
-//! first segments were lost is told from one whose first segments were purged. The opening is
+//! purge where there is one. So older segments can be removed without losing any of that, and a log whose
+//! first segments were lost is distinguished from one whose first segments were purged. The opening is
 //! synced before the file gets its name: a named segment without an intact opening is corrupt.
 
 /// The only version there is.
@@ -275,7 +275,7 @@ pub(crate) fn later_batch(data: &[u8], from: usize, seed: u32, last: u64) -> Opt
 }
 
 impl<'a> BatchView<'a> {
-    /// The records in order; an error says what does not fit, and ends it.
+    /// The records in order; an error is the last item.
     pub(crate) fn records(&self) -> Records<'a> {
         let end = self.bytes.len() - CRC_BYTES;
         Records {

@@ -209,8 +209,8 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
 
 /// Zeroes what lies behind the last intact batch, then makes that batch durable again.
 ///
-/// The zeroes are written even where zeroes are read: what is read may be the page cache's
-/// opinion after a sync that failed.
+/// The zeroes are written even where zeroes are read: after a sync that failed the
+/// page cache may differ from the disk.
 fn repair(end: &mut End) -> Result<Option<TornTail>, WalError> {
     let torn = end.torn()?;
     let last_batch = end.last_batch()?.to_vec();

@@ -1,9 +1,9 @@
-//! Reading a log back, and telling a torn tail from corruption. Nothing here writes.
+//! Reads a log back and distinguishes a torn tail from corruption. Nothing here writes.
 //!
 //! A batch is written only after the one before it was synced. So at the first place where no
 //! intact batch follows there are two cases. If anything behind it is of a later batch, then the
 //! batch that should be here was once synced, and acknowledged: **corruption**, refused. If not,
-//! it is a write that was interrupted and acknowledged to nobody: a **torn tail**.
+//! it is an interrupted write that was never acknowledged: a **torn tail**.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,6 @@ impl End {
     }
 }
 
-/// What the batches so far say.
 #[derive(Default)]
 pub(crate) struct Scan {
     pub(crate) sequence: u64,
@@ -198,7 +197,7 @@ impl Scan {
         }
     }
 
-    /// In the first segment the opening says how the log stood; in a later one it repeats it.
+    /// The first segment's opening is the log's state then; a later one repeats it.
     fn enter_opening(&mut self, batch: &BatchView<'_>) -> Result<(), String> {
         let mut opened = Marks::default();
         for (position, record) in batch.records().enumerate() {
@@ -309,8 +308,8 @@ impl Scan {
 /// Splits ascending segments, `last` behind them, at the last gap in their numbers.
 ///
 /// Segments go oldest first, but a removal that failed, or one that a power cut undid, leaves some
-/// behind. They are nobody's if those behind the gap are complete: these begin with all that a
-/// log carries beside its entries. Else the one in the gap is missing.
+/// behind. They are ignored if those behind the gap are complete, as these begin with all that the
+/// log holds beside its entries. Else the one in the gap is missing.
 pub(crate) fn split_at_gap(
     older: &[SegmentNumber],
     last: SegmentNumber,

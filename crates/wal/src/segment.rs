@@ -10,7 +10,7 @@ use crate::error::{FailedStep, WalFailure};
 use crate::format::{HEADER_BYTES, SegmentHeader};
 use seqd_disk::{Disk, DiskFile};
 
-/// Zeroes are written in pieces of this size: few calls, little memory.
+/// Zeroes are written in pieces of this size.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
 /// The number of a segment. Numbers only rise, from 1; 2^32 segments outlast any disk.
@@ -28,7 +28,7 @@ impl SegmentNumber {
         self.0.get()
     }
 
-    /// The number after this one. At 64 PiB of log it would stand still, and the file exist.
+    /// At 64 PiB of log it would not rise, and the file would exist.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
@@ -169,7 +169,7 @@ pub(crate) fn write_zeroes(file: &dyn DiskFile, from: u64, to: u64) -> io::Resul
 /// Where the seeds of segments come from.
 pub(crate) type Seeds = Arc<dyn Fn() -> io::Result<u32> + Send + Sync>;
 
-/// Seeds that nobody can foresee: what an earlier file left on the disk must not match.
+/// Random, so that remains of an earlier file on the disk never match.
 pub(crate) fn random_seeds() -> Seeds {
     Arc::new(|| getrandom::u32().map_err(io::Error::other))
 }

@@ -1,4 +1,4 @@
-//! A look at a log says what an open would say, and leaves the log as it is.
+//! An inspection reports what an open would find, and leaves the log unchanged.
 
 #![allow(
     clippy::unwrap_used,

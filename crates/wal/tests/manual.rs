@@ -1,4 +1,4 @@
-//! A log that is driven by hand: nothing is written until it is told to.
+//! A log without threads: nothing is written until its pump steps.
 
 #![allow(
     clippy::unwrap_used,

@@ -20,11 +20,11 @@ use support::{
     DEADLINE, answer, append, disk, entries, eventually, files, open, options, record, wait,
 };
 
-/// Callbacks that note, in a common list, the order in which they ran and what they were told.
+/// Callbacks that record in a common list the order in which they ran, and their results.
 #[derive(Clone, Default)]
 struct Order(Arc<Mutex<Vec<Answer>>>);
 
-/// The name of a call and the error that it was told, if any.
+/// The name of a call and its error, if any.
 type Answer = (u32, Option<io::ErrorKind>);
 
 impl Order {

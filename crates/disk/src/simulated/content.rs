@@ -305,7 +305,7 @@ impl Content {
     }
 
     fn left(mut bytes: Bytes, len: u64) -> Self {
-        // Sectors beyond the length are nobody's, even if they survived.
+        // Sectors beyond the length are not part of the file, even if they survived.
         bytes.len = u64::MAX;
         bytes.set_len(len);
         Self {

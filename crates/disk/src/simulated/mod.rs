@@ -12,7 +12,7 @@
 //! - `fdatasync` and `fsync` make bytes and length durable, not the name; [`Disk::sync_dir`] makes
 //!   the names in one folder durable, not the name of that folder.
 //! - After a sync of a file that failed, what it should have written counts as clean: the next
-//!   sync says `Ok`, and the disk has it or not. So it is with Linux and `fsync`.
+//!   sync returns `Ok`, and the disk has it or not, as Linux does.
 //! - After a sync of a folder that failed with `EIO` the journal has aborted: nothing is changed or
 //!   synced any more until the machine starts again. So it is with ext4 and xfs.
 //!

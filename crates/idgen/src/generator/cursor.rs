@@ -3,7 +3,7 @@
 //! The word is the number of the *next slot*, `tick << sequence_bits | sequence`, and a closed bit.
 //! Slots are taken in order, so the word only grows. That leaves no need for a value that means
 //! "nothing yet": nothing was minted while the word still is the window's first slot, and else the
-//! slot before it tells the last tick. A full tick is the next tick's first slot, and a slot with
+//! slot before it gives the last tick. A full tick is the next tick's first slot, and a slot with
 //! sequence 0 always stands for a tick in which nothing was minted.
 //!
 //! The layout's invariant keeps the slot behind the last one below 2^63, so the closed bit is free.

@@ -15,7 +15,7 @@ pub struct IdRun {
     pub worker: WorkerId,
     /// The sequence number of the first one.
     pub first_sequence: u32,
-    /// How many they are; 0 only if none was asked for.
+    /// The number of IDs; 0 only if none was requested.
     pub count: u32,
     base: u64,
     step: u64,

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) trait Word {
     fn new(value: u64) -> Self;
     fn load(&self) -> u64;
-    /// Replaces `current` by `new`; else tells what is there. May fail without reason.
+    /// Replaces `current` by `new`, or returns the actual value. May fail spuriously.
     fn replace(&self, current: u64, new: u64) -> Result<u64, u64>;
-    /// Sets bits; answers what was there before.
+    /// Sets bits; returns the value before.
     fn set_bits(&self, bits: u64) -> u64;
     /// Raises the value to at least `value`.
     fn raise(&self, value: u64);
 }
 
 /// Uniqueness and order rest on the word's own modification order alone. Acquire and release make
-/// what its holder did before a `close` or an `extend` visible to whoever sees its effect.
+/// what its holder did before a `close` or an `extend` visible to each thread that sees its effect.
 macro_rules! impl_word {
     ($atomic:ty) => {
         impl Word for $atomic {

@@ -59,7 +59,7 @@ pub(crate) fn counting(mode: SequenceMode) -> SequenceDefinition {
     )
 }
 
-/// The digest as its definition says it, from all rows.
+/// The digest by its definition, from all rows.
 pub(crate) fn digest_of_rows(state: &State) -> Digest {
     Digest(state.rows().fold(0, |sum, (key, value)| {
         sum.wrapping_add(row_hash(&key, &value))

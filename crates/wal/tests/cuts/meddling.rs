@@ -11,7 +11,7 @@ use seqd_disk::{Disk, DiskFile, Tap, Tapped};
 /// What is done wrong.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Wrong {
-    /// A sync that failed is tried again, and believed.
+    /// A sync that failed is tried again, and its `Ok` is trusted.
     SyncRetried,
     /// The first batch of a new segment carries no vote.
     VoteLeftBehind,

@@ -107,7 +107,7 @@ struct World<'a> {
     story: Vec<Told>,
 }
 
-/// A piece of the story that a failure is told with; put into words only then.
+/// A part of a failure's report, formatted only then.
 enum Told {
     Words(String),
     Operations(Vec<Operation>),
@@ -124,7 +124,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// Runs a world; an error says what broke, with the seed and the operations that led there.
+/// Runs a world; an error has the seed and the operations that led to it.
 pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
     let mut dice = Dice::new(seed);
     let segment_bytes = [1024, 4096, 16384][dice.below(3) as usize];
