@@ -28,7 +28,6 @@ pub fn seqd() -> &'static Path {
     })
 }
 
-/// The path of the binary of the next version.
 pub fn seqd_next() -> &'static Path {
     NEXT.get_or_init(|| build(NEXT_NAME, Some(NEXT_FEATURE)))
 }

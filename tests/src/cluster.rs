@@ -55,7 +55,6 @@ impl Cluster {
         Self::planned(count).ready()
     }
 
-    /// Starts every node and waits until all are ready.
     #[must_use]
     pub fn ready(mut self) -> Self {
         self.start_all();
@@ -144,7 +143,6 @@ impl Cluster {
         (0..self.size()).map(|index| self.address(index)).collect()
     }
 
-    /// A load on all nodes.
     pub fn load(&self, clients: usize, route: Route, count: u64, pause_ms: u64) -> Load {
         Load {
             urls: self.urls(),

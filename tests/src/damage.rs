@@ -36,7 +36,6 @@ pub struct Row {
     pub file: String,
 }
 
-/// All entries.
 pub fn rows() -> Vec<Row> {
     let path = workspace().join(DOCUMENT);
     let text = std::fs::read_to_string(path).expect("the reference of damage");
@@ -45,7 +44,6 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// The entry of a damage.
 pub fn row(damage: &str) -> Row {
     let mut rows = rows().into_iter();
     rows.find(|row| row.damage == damage)
@@ -132,7 +130,6 @@ impl Row {
     }
 }
 
-/// Flips one bit of a byte.
 pub fn flip_bit(path: &Path, at: u64) {
     let file = std::fs::File::options().read(true).write(true).open(path);
     let file = file.expect("the file to damage");

@@ -51,13 +51,11 @@ pub fn can_trace() -> bool {
 }
 
 impl Strace {
-    /// Delays every `fdatasync` of the node.
     pub fn delay_fdatasync(node: &Node, delay: Duration, folder: &Path) -> Self {
         let inject = format!("inject=fdatasync:delay_enter={}", delay.as_micros());
         Self::attach(node, &["-e", "trace=fdatasync", "-e", &inject], folder)
     }
 
-    /// Records every `fdatasync` of the node.
     pub fn watch_fdatasync(node: &Node, folder: &Path) -> Self {
         Self::attach(node, &["-e", "trace=fdatasync"], folder)
     }

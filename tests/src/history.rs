@@ -20,7 +20,6 @@ impl At {
 pub struct Timeline(Instant);
 
 impl Timeline {
-    /// A clock that begins at zero.
     pub fn begin() -> Self {
         Self(Instant::now())
     }

@@ -43,7 +43,6 @@ pub struct Reply {
     pub elapsed: Duration,
 }
 
-/// Why there was no answer.
 #[derive(Debug, Clone)]
 pub enum Failure {
     /// The connection was refused: certainly no effect.
@@ -116,7 +115,6 @@ pub fn post(url: &str) -> Request {
     request("POST", url)
 }
 
-/// Any method.
 pub fn request(method: &str, url: &str) -> Request {
     let method = Method::from_bytes(method.as_bytes()).expect("a method");
     Request(CLIENT.request(method, url))

@@ -88,7 +88,6 @@ pub fn unavailable(kind: FileSystem) -> Option<String> {
 }
 
 impl LoopDisk {
-    /// Makes one of `bytes` in `folder`, empty and mounted.
     pub fn create(kind: FileSystem, bytes: u64, folder: &Path, name: &str) -> Self {
         Self::try_create(kind, bytes, folder, name).expect("a disk of its own")
     }
@@ -113,7 +112,6 @@ impl LoopDisk {
         Ok(disk)
     }
 
-    /// Where its content is.
     pub fn path(&self) -> &Path {
         &self.mount
     }
@@ -130,7 +128,6 @@ impl LoopDisk {
         assert!(dead.is_err(), "the cut did not bite");
     }
 
-    /// Unmounts it, which frees the loop device.
     pub fn unmount(&mut self) {
         let mut why = String::new();
         let done = wait::within(BUSY, || match run("umount", &[&self.mount_text()]) {
@@ -144,12 +141,10 @@ impl LoopDisk {
         self.mounted = false;
     }
 
-    /// Mounts it again.
     pub fn mount(&mut self) {
         self.try_mount(&[]).expect("it mounts again");
     }
 
-    /// Mounts it again for reading alone.
     pub fn mount_read_only(&mut self) {
         self.try_mount(&["ro"]).expect("it mounts for reading");
     }

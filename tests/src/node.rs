@@ -92,7 +92,6 @@ impl Node {
         self.binary = binary.map(Path::to_path_buf);
     }
 
-    /// The configuration file that it is started with.
     pub fn config(&self) -> PathBuf {
         self.folder.join("seqd.toml")
     }

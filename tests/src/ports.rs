@@ -21,7 +21,6 @@ pub struct Port {
 }
 
 impl Port {
-    /// Finds one.
     pub fn free() -> Self {
         let span = HIGHEST - LOWEST;
         // Processes start at different places, so that they rarely meet.

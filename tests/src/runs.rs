@@ -16,13 +16,11 @@ const IN_FLIGHT: Duration = Duration::from_millis(2500);
 #[derive(Debug)]
 pub struct IdRun {
     pub clients: usize,
-    /// IDs in one request.
     pub batch: u64,
     pub pause_ms: u64,
     pub victims: [usize; 3],
     /// Requests before, between and during the outages.
     pub stretch: usize,
-    /// How long a stretch may take.
     pub patience: Duration,
     /// How long a node that is up may pause.
     pub longest_pause: Duration,

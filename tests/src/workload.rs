@@ -44,7 +44,6 @@ pub struct Workload<T> {
 }
 
 impl Workload<Ids> {
-    /// Clients that ask for batches of snowflake IDs.
     pub fn ids(load: Load, timeline: Timeline) -> Self {
         let ask =
             |url: &str, count| http::get(&format!("{url}/v1/ids?count={count}")).accept_json();
@@ -53,7 +52,6 @@ impl Workload<Ids> {
 }
 
 impl Workload<Values> {
-    /// Clients that ask a sequence for its next values.
     pub fn next(load: Load, timeline: Timeline, sequence: &str) -> Self {
         let path = format!("/v1/sequences/{sequence}/next");
         let ask = move |url: &str, count| http::post(&format!("{url}{path}?count={count}"));
@@ -81,7 +79,6 @@ impl<T> Workload<T> {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
-    /// Waits until `more` further requests were acknowledged.
     pub fn wait_for(&self, more: usize, deadline: Duration) {
         let goal = self.acknowledged() + more;
         crate::wait::until("further acknowledgements", deadline, || {

@@ -18,7 +18,6 @@ pub(crate) fn of_propose(error: &ProposeError) -> ErrorCode {
     }
 }
 
-/// A snapshot that was not taken.
 pub(crate) fn of_snapshot(error: &SnapshotError) -> ErrorCode {
     match error {
         SnapshotError::Propose(error) => of_propose(error),
@@ -35,7 +34,6 @@ pub(crate) enum Change {
     MoveLeader,
 }
 
-/// A change of membership that was not carried out.
 pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
     match error {
         MemberError::NotFound { .. } => ErrorCode::NotFound,

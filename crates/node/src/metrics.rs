@@ -23,7 +23,6 @@ const PREFIX: &str = "seqd";
 /// every scraper keeps for weeks.
 const MAX_SEQUENCE_LABELS: usize = 1000;
 
-/// Labels of a counted request.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct HttpLabels {
     pub(crate) route: &'static str,
@@ -31,7 +30,6 @@ pub(crate) struct HttpLabels {
     pub(crate) status: u16,
 }
 
-/// The label of a request's duration.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct RouteLabel {
     pub(crate) route: &'static str,
@@ -252,7 +250,6 @@ impl Scrape {
     }
 }
 
-/// A histogram with its figures.
 #[derive(Debug)]
 struct Kept {
     name: &'static str,

@@ -189,7 +189,6 @@ impl Node {
         }
     }
 
-    /// Where clients are served.
     pub fn http_addr(&self) -> SocketAddr {
         self.addr
     }
@@ -251,7 +250,6 @@ fn policy(config: &Config) -> ClockPolicy {
     }
 }
 
-/// What the keepers of all layouts work with.
 fn terms(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keeper, Stop> {
     Ok(Keeper {
         replica: Arc::new(raft.clone()),

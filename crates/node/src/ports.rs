@@ -15,7 +15,6 @@ use crate::config::Config;
 /// The outside of a node. Monotonic time is tokio's, which a test can pause.
 pub struct Ports {
     pub clock: Arc<dyn WallClock>,
-    /// The disk that the data folder is on.
     pub disk: Arc<dyn Disk>,
     /// The clients' port: a bound TCP listener, `into()`, or anything else that yields streams.
     pub http_listener: Box<dyn Listen>,

@@ -71,7 +71,6 @@ fn on_state<R>(replica: &dyn Replica, look: impl Fn(&State) -> R) -> R {
     peek(replica, &look).unwrap_or_else(|| look(&State::new()))
 }
 
-/// The only outcome of a proposal of one command.
 pub(crate) async fn propose_one(
     replica: &dyn Replica,
     command: Command,

@@ -19,7 +19,6 @@ const TICKS_PER_SECOND: usize = 4;
 /// How often the terminal shows why the node is not running.
 const WAITING_EVERY: Duration = Duration::from_secs(5);
 
-/// Keeps the report to the peers fresh.
 pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<HealthService>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -17,7 +17,6 @@ use crate::replica::{Answer, Progress, Replica};
 /// 2026-11-21T02:26:41.118Z: well inside the default layout.
 pub(crate) const NOON: u64 = 1_795_228_001_118;
 
-/// A wall clock that stands where it is set.
 #[derive(Debug)]
 pub(crate) struct TestClock(AtomicU64);
 

@@ -103,6 +103,11 @@ impl Story {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
+    async fn id(&self) -> u64 {
+        let text = self.get("/v1/id").await.text().await.unwrap();
+        text.trim_end().parse().unwrap()
+    }
+
     async fn wait_for(&self, path: &str, status: u16) {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -133,34 +138,13 @@ async fn a_clean_stop_gives_tails_and_workers_back() {
     let story = start_ready(folder.path()).await;
     story.json(Method::PUT, "/v1/sequences/order", None).await;
     assert_eq!(story.next("order", 30).await.last(), Some(&30));
-    let before: u64 = story
-        .get("/v1/id")
-        .await
-        .text()
-        .await
-        .unwrap()
-        .trim_end()
-        .parse()
-        .unwrap();
+    let before = story.id().await;
     story.node.stop().await;
     let story = start_ready(folder.path()).await;
     assert_eq!(story.next("order", 1).await, [31]);
-    let after: u64 = story
-        .get("/v1/id")
-        .await
-        .text()
-        .await
-        .unwrap()
-        .trim_end()
-        .parse()
-        .unwrap();
+    let after = story.id().await;
     assert!(before < after);
-    let workers = story
-        .get("/v1/workers")
-        .await
-        .json::<Value>()
-        .await
-        .unwrap();
+    let workers = story.json(Method::GET, "/v1/workers", None).await.1;
     assert_eq!(
         workers["items"].as_array().unwrap().len(),
         1,
@@ -218,12 +202,7 @@ async fn a_node_tells_how_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let story = start_ready(folder.path()).await;
     story.get("/v1/id").await;
-    let cluster = story
-        .get("/v1/cluster")
-        .await
-        .json::<Value>()
-        .await
-        .unwrap();
+    let cluster = story.json(Method::GET, "/v1/cluster", None).await.1;
     assert_eq!(
         (cluster["node"].as_str(), cluster["leader"].as_str()),
         (Some("n1"), Some("n1")),
@@ -260,15 +239,8 @@ async fn a_node_tells_how_it_is() {
     }
     let (_, version) = story.json(Method::GET, "/version", None).await;
     assert!(version["version"].is_string(), "{version}");
-    assert!(
-        story
-            .get("/v1/config")
-            .await
-            .text()
-            .await
-            .unwrap()
-            .contains("--name")
-    );
+    let config = story.get("/v1/config").await.text().await.unwrap();
+    assert!(config.contains("--name"), "{config}");
     let wrong = story
         .client
         .get(format!("{}/v1/id", story.url))

@@ -232,25 +232,6 @@ fn errors_are_json_where_data_would_be() {
 }
 
 #[test]
-fn endpoints_are_tried_in_turn() {
-    let refused = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let busy = Stub::new(vec![(
-        "GET /v1/id",
-        503,
-        r#"{"status":503,"code":"clock-behind","retryable":true}"#.to_owned(),
-    )]);
-    let well = Stub::new(vec![("GET /v1/id", 200, ID.to_owned())]);
-    let list = format!("{refused},{},http://{}", busy.address, well.address);
-    assert_eq!(texts(&seqd(&list, &["id"], "")).1, "7\n");
-    let (code, _, stderr) = texts(&seqd(&refused.to_string(), &["seq", "next", "a"], ""));
-    assert_eq!(code, 5);
-    assert!(stderr.contains("connection refused"), "{stderr}");
-}
-
-#[test]
 fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
     let silent = Stub::new(vec![
         ("POST /v1/sequences/a/next", 0, String::new()),

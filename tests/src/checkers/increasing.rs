@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use super::Violation;
 use crate::history::{Ids, Numbers, Op, Values};
 
-/// Checks the IDs of each worker.
 pub fn ids_per_worker(history: &[Op<Ids>]) -> Result<(), Violation> {
     check(history, |_, ids| ids.worker)
 }

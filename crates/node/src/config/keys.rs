@@ -42,7 +42,6 @@ impl Key {
         short.replace(['.', '_'], "-")
     }
 
-    /// The environment variable: `SEQD_HTTP_MAX_COUNT`.
     pub fn variable(&self) -> String {
         format!("SEQD_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
@@ -61,7 +60,6 @@ pub struct Entry {
     pub origin: Origin,
 }
 
-/// All keys with values and origins.
 fn entries(values: &Values) -> Vec<Entry> {
     let entry = |key: &'static Key| match values.get(key.name) {
         Some(given) => Entry {

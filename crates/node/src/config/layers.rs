@@ -141,7 +141,6 @@ impl Layers {
         Ok(())
     }
 
-    /// Limits that depend on another key.
     fn check_pairs(&self, config: &Config) -> Result<(), ConfigError> {
         let heartbeat = config.raft.heartbeat;
         if config.raft.election.0 < heartbeat * HEARTBEATS_PER_ELECTION {

@@ -13,12 +13,10 @@ use crate::minting::MintError;
 use crate::services::{ClusterError, IdError, Readiness, RequestError, SequenceError, UuidError};
 use crate::times::rfc3339;
 
-/// An argument that cannot be used.
 pub(super) fn invalid(detail: impl Into<String>) -> Problem {
     Problem::new(ErrorCode::InvalidArgument, detail)
 }
 
-/// What broke within this node.
 pub(super) fn internal(error: &impl ToString) -> Problem {
     Problem::new(ErrorCode::Internal, error.to_string())
 }
@@ -125,7 +123,6 @@ pub(super) fn not_ready(readiness: &Readiness) -> Option<Problem> {
     Some(problem)
 }
 
-/// A snapshot that was not taken.
 pub(super) fn snapshot(error: &SnapshotError) -> Problem {
     let problem = match error {
         SnapshotError::Propose(error) => propose(error),
@@ -228,7 +225,6 @@ fn cluster(error: &ClusterError) -> Problem {
     }
 }
 
-/// A change of membership that was not carried out.
 fn member(change: codes::Change, error: &MemberError) -> Problem {
     let problem = Problem::new(codes::of_member(change, error), error.to_string());
     match error {

@@ -52,7 +52,6 @@ fn at(path: &'static str, media: &'static [Media]) -> Path<Services> {
     Path::new(path, media)
 }
 
-/// Every path, as the contract lists them.
 fn table() -> Vec<Path<Services>> {
     [
         identifiers(),

@@ -4,12 +4,10 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use seqd_api::{ErrorCode, Problem};
 
-/// A form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     /// `text/plain`, one value a line.
     Text,
-    /// `application/json`.
     Json,
     /// Prometheus's text form.
     Metrics,

@@ -20,7 +20,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_TIMEOUT_MS: u64 = 30_000;
 
-/// A request as its handler sees it.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// The path's parameters, decoded, in order.
@@ -69,7 +68,6 @@ impl Request {
         decode::<T>(&self.query, &self.body)
     }
 
-    /// The path's first parameter.
     pub(crate) fn name(&self) -> &str {
         self.path.first().map_or("", String::as_str)
     }

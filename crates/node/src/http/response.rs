@@ -46,7 +46,6 @@ impl Response {
         Ok(Response::new(StatusCode::OK, JSON, bytes))
     }
 
-    /// JSON that is written already.
     pub(crate) fn json_bytes(body: impl Into<Bytes>) -> Response {
         Response::new(StatusCode::OK, JSON, body)
     }
@@ -78,7 +77,6 @@ impl Response {
         self
     }
 
-    /// The same with the revision as its ETag.
     pub(crate) fn with_etag(self, revision: u64) -> Response {
         self.with_header("etag", &format!("\"{revision}\""))
     }

@@ -86,7 +86,6 @@ impl Context {
     }
 }
 
-/// A handler's answer, to come.
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// A handler behind a pointer: the code around it is compiled once, not once a handler.
@@ -120,14 +119,12 @@ impl<S> Path<S> {
         self
     }
 
-    /// The methods with a handler.
     #[cfg(test)]
     pub(crate) fn methods(&self) -> Vec<Method> {
         self.handlers.iter().map(|(method, _)| *method).collect()
     }
 }
 
-/// The router of all paths.
 pub(crate) fn build<S>(paths: Vec<Path<S>>, context: &Arc<Context>, state: &Arc<S>) -> Router
 where
     S: Send + Sync + 'static,
@@ -144,7 +141,6 @@ where
     }))
 }
 
-/// One path's methods, and a refusal of all others.
 fn methods<S>(path: Path<S>, context: &Arc<Context>, state: &Arc<S>) -> MethodRouter
 where
     S: Send + Sync + 'static,
@@ -236,7 +232,6 @@ impl<S> Endpoint<S> {
         })
     }
 
-    /// Answers `request` with `handler`.
     pub(crate) async fn serve<H, F>(
         &self,
         request: http::Request<Body>,

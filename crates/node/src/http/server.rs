@@ -33,7 +33,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Begins to answer requests with `answer`.
     pub(crate) fn start<A, F>(listener: Box<dyn Listen>, answer: A) -> io::Result<Server>
     where
         A: Fn(http::Request<Body>) -> F + Clone + Send + Sync + 'static,

@@ -40,7 +40,6 @@ pub(crate) enum MintError {
         rfc3339(*at)
     )]
     WindowEnded { at: WallMs },
-    /// The window begins later.
     #[error("this node's window begins in {ms} ms, behind that of the worker's last holder")]
     WindowBegins { ms: u64 },
     #[error("the layout's time field is full since {}", rfc3339(*since))]
@@ -52,7 +51,6 @@ pub(crate) enum MintError {
 }
 
 impl MintError {
-    /// The code that a caller meets.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             MintError::ClockBehind { .. } | MintError::BeforeEpoch => ErrorCode::ClockBehind,

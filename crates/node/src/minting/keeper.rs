@@ -45,7 +45,6 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps `minter`'s window ahead until it stops.
     pub(crate) async fn keep(self, minter: Arc<Minter>) {
         let mut extended = Instant::now();
         while !minter.stopping.load(Ordering::Acquire) {

@@ -93,7 +93,6 @@ fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark) -> io::Result<()> {
     disk.rename(&fresh, &path)
 }
 
-/// The thread that writes the mark.
 #[derive(Debug)]
 pub(crate) struct MarkWriter {
     stop: Sender<StoredMark>,

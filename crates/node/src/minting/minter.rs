@@ -294,7 +294,6 @@ impl Minter {
         self.minted.load(Ordering::Relaxed)
     }
 
-    /// Refusals since the start, by code.
     pub(crate) fn refused(&self) -> Vec<(&'static str, u64)> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused

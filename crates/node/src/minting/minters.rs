@@ -39,7 +39,6 @@ impl Minters {
         minters
     }
 
-    /// The default layout's minter.
     pub(crate) fn default(&self) -> &Arc<Minter> {
         &self.default
     }
@@ -68,7 +67,6 @@ impl Minters {
             .collect()
     }
 
-    /// The workers that this node holds, by layout.
     pub(crate) fn held(&self) -> BTreeMap<String, u32> {
         let held = self.all().into_iter().filter_map(|minter| {
             let window = minter.window()?;
@@ -77,7 +75,6 @@ impl Minters {
         held.collect()
     }
 
-    /// IDs minted since the start, in all layouts.
     pub(crate) fn minted(&self) -> u64 {
         self.all().iter().map(|minter| minter.minted()).sum()
     }

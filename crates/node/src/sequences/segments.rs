@@ -309,7 +309,6 @@ fn give_up_on_error(name: &SequenceName, slot: &Slot, count: u64) -> Result<(), 
     }
 }
 
-/// A tail on its way back.
 struct Tail {
     name: SequenceName,
     token: GrantToken,

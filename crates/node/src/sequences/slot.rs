@@ -192,7 +192,6 @@ impl Slot {
         abandoned
     }
 
-    /// The refill came to nothing.
     pub(super) fn failed(&self, error: RefillError) {
         {
             let mut inner = self.lock();
@@ -223,7 +222,6 @@ impl Slot {
         inner.staged.count() + inner.buffer.available()
     }
 
-    /// Waits until no refill is on its way.
     pub(super) async fn settle(&self, deadline: Instant) {
         let mut refills = self.refills();
         while self.lock().buffer.is_refill_in_flight() {

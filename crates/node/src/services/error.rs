@@ -9,11 +9,7 @@ pub(crate) enum RequestError {
     #[error("count is 1 to {limit}, not {count}")]
     TooMany { count: u64, limit: u64 },
     #[error("there is no layout {:?}", .name.chars().take(80).collect::<String>())]
-    NoLayout {
-        name: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
+    NoLayout { name: String, known: Vec<String> },
 }
 
 impl RequestError {

@@ -23,7 +23,6 @@ pub(crate) enum Unready {
 }
 
 impl Unready {
-    /// The code that requests meet.
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             Unready::Removed => ErrorCode::NodeRemoved,
@@ -64,13 +63,11 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// The first check that failed, and why.
     pub(crate) fn failed(&self) -> Option<(&Check, &Unready)> {
         let mut failed = self.checks.iter();
         failed.find_map(|check| Some((check, check.failed.as_ref()?)))
     }
 
-    /// Whether all is well.
     pub(crate) fn is_ready(&self) -> bool {
         self.failed().is_none()
     }
@@ -84,12 +81,10 @@ pub(crate) struct HealthService {
 }
 
 impl HealthService {
-    /// Where consensus is.
     pub(crate) fn phase(&self) -> Phase {
         self.raft.phase().borrow().clone()
     }
 
-    /// From now on this node counts as draining.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -109,7 +104,6 @@ impl HealthService {
         self.with_ids(vec![self.serving()])
     }
 
-    /// This node's own state in the table of members.
     pub(crate) fn own_state(&self) -> MemberState {
         if self.is_stopping() {
             MemberState::Draining

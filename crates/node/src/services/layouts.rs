@@ -10,7 +10,6 @@ use super::page::Wanted;
 use crate::replica::{self, Replica};
 use crate::times::rfc3339;
 
-/// There is no layout of that name.
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
 }
@@ -34,7 +33,6 @@ pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, RequestE
     replica::layout(replica, name).ok_or_else(|| unknown(replica, name))
 }
 
-/// That there is no layout of that name.
 pub(super) fn unknown(replica: &dyn Replica, name: &str) -> RequestError {
     let layouts = replica::layouts(replica);
     let known = layouts.iter().map(|layout| layout.name().to_owned());

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use seqd_raft::{Raft, Status};
+use seqd_state::LeaseView;
 
-use crate::metrics::{Metrics, Scrape};
-use crate::minting::{ClockWatch, Minters};
+use crate::metrics::{Labels, Metrics, Scrape};
+use crate::minting::{ClockWatch, Minter, Minters};
 
 pub(crate) struct MetricsService {
     pub(crate) metrics: Arc<Metrics>,
@@ -21,11 +22,11 @@ impl MetricsService {
     }
 }
 
-fn layout(name: &str) -> Vec<(&'static str, String)> {
-    vec![("layout", name.to_owned())]
+fn layout(minter: &Minter) -> Labels {
+    vec![("layout", minter.layout().name().to_owned())]
 }
 
-fn kind(name: &str) -> Vec<(&'static str, String)> {
+fn kind(name: &str) -> Labels {
     vec![("kind", name.to_owned())]
 }
 
@@ -33,7 +34,6 @@ fn flag(value: bool) -> f64 {
     f64::from(u8::from(value))
 }
 
-/// Reads everything once.
 fn read(node: &MetricsService) -> Scrape {
     let mut scrape = Scrape::new();
     minting(node, &mut scrape);
@@ -53,66 +53,46 @@ fn read(node: &MetricsService) -> Scrape {
 
 fn minting(node: &MetricsService, scrape: &mut Scrape) {
     let all = node.minters.all();
-    let minted = all
-        .iter()
-        .map(|minter| (layout(minter.layout().name()), minter.minted()));
+    let minted = all.iter().map(|minter| (layout(minter), minter.minted()));
     scrape.count_by_label("ids_generated", "IDs given to clients", minted);
     let refused = all.iter().flat_map(|minter| {
-        let one = |(code, count): (&str, u64)| {
-            let mut labels = layout(minter.layout().name());
+        minter.refused().into_iter().map(|(code, count)| {
+            let mut labels = layout(minter);
             labels.push(("code", code.to_owned()));
             (labels, count)
-        };
-        minter.refused().into_iter().map(one).collect::<Vec<_>>()
+        })
     });
     scrape.count_by_label("ids_refused", "Requests for IDs that were refused", refused);
-    let windows = all
-        .iter()
-        .filter_map(|minter| Some((minter, minter.window()?)));
-    let windows: Vec<_> = windows
-        .map(|(minter, window)| (minter.layout().name(), window))
-        .collect();
-    let workers = windows
-        .iter()
-        .map(|(name, window)| (layout(name), f64::from(window.worker.0)));
-    scrape.by_label("worker_id", "The worker that this node holds", workers);
-    let fences = windows
-        .iter()
-        .map(|(name, window)| (layout(name), window.ends.0 as f64 / 1000.0));
-    scrape.by_label(
-        "worker_fence_timestamp_seconds",
-        "The end of this node's window",
-        fences,
-    );
-    let ends = all.iter().map(|minter| {
-        (
-            layout(minter.layout().name()),
-            minter.layout().exhausted_at().0 as f64 / 1000.0,
-        )
+    let mut each = |name, help, value: &dyn Fn(&Minter) -> Option<f64>| {
+        let values = all
+            .iter()
+            .filter_map(|minter| Some((layout(minter), value(minter)?)));
+        scrape.by_label(name, help, values);
+    };
+    each("worker_id", "The worker that this node holds", &|minter| {
+        Some(f64::from(minter.window()?.worker.0))
     });
-    scrape.by_label(
-        "layout_exhaustion_timestamp_seconds",
-        "When the time field is full",
-        ends,
-    );
-    let assigned = all.iter().map(|minter| {
+    let help = "The end of this node's window";
+    each("worker_fence_timestamp_seconds", help, &|minter| {
+        Some(minter.window()?.ends.0 as f64 / 1000.0)
+    });
+    let help = "When the time field is full";
+    each("layout_exhaustion_timestamp_seconds", help, &|minter| {
+        Some(minter.layout().exhausted_at().0 as f64 / 1000.0)
+    });
+    each("workers_assigned", "Workers with a live lease", &|minter| {
         let name = minter.layout().name();
-        let live = node.raft.state(|state| {
-            state
-                .leases()
-                .filter(|view| view.layout == name && view.is_live())
-                .count()
-        });
-        (layout(name), live as f64)
+        let is_live = |view: &LeaseView<'_>| view.layout == name && view.is_live();
+        let live = node
+            .raft
+            .state(|state| state.leases().filter(is_live).count());
+        Some(live as f64)
     });
-    scrape.by_label("workers_assigned", "Workers with a live lease", assigned);
-    let capacity = all.iter().map(|minter| {
-        (
-            layout(minter.layout().name()),
-            f64::from(minter.layout().workers()),
-        )
-    });
-    scrape.by_label("workers_capacity", "Workers that the layout has", capacity);
+    each(
+        "workers_capacity",
+        "Workers that the layout has",
+        &|minter| Some(f64::from(minter.layout().workers())),
+    );
     scrape.count(
         "clock_regressions",
         "Rollbacks of the clock beyond the tolerance",

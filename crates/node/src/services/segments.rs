@@ -39,7 +39,6 @@ impl SegmentService {
         }
     }
 
-    /// Takes the unused end of the latest range back.
     pub(crate) async fn give_back(
         &self,
         name: SequenceName,

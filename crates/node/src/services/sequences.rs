@@ -316,7 +316,6 @@ impl SequenceService {
         }
     }
 
-    /// Proposes one command; a refusal is an error.
     pub(super) async fn propose(
         &self,
         command: Command,
@@ -347,7 +346,6 @@ impl SequenceService {
     }
 }
 
-/// An outcome that belongs to another command.
 pub(super) fn unexpected(outcome: &Outcome) -> SequenceError {
     SequenceError::UnexpectedOutcome(format!("{outcome:?}"))
 }

@@ -37,7 +37,6 @@ impl Arguments {
         }
     }
 
-    /// The text after `name`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let at = self.rest.iter().position(|word| word == name)?;
         let value = self.rest.get(at + 1);

@@ -29,7 +29,6 @@ const CHURNERS: usize = 4;
 const STRICT: usize = 64;
 const GRANTS: usize = 8;
 
-/// Time between two samples.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// A line a minute is printed.

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::sample::strict_latencies;
 
-/// Values asked for per case.
 const RUNS: usize = 60;
 
 /// What a median may be under the delay of 30 ms when one disk is slow, and must be when two are.
