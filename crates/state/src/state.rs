@@ -6,7 +6,7 @@ use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
-use crate::cluster::settings::Settings;
+use crate::cluster::settings::{Clock, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::level::Level;
@@ -58,19 +58,13 @@ impl State {
 
     #[must_use]
     pub fn cluster_ms(&self) -> ClusterMs {
-        self.tables
-            .clock
-            .get(&())
-            .map_or(ClusterMs(0), |clock| clock.cluster_ms)
+        self.clock().cluster_ms
     }
 
     /// The highest wall clock of any applied entry.
     #[must_use]
     pub fn last_wall_ms(&self) -> WallMs {
-        self.tables
-            .clock
-            .get(&())
-            .map_or(WallMs(0), |clock| WallMs(clock.wall_ms))
+        WallMs(self.clock().wall_ms)
     }
 
     /// The cluster time at which the next record expires.
@@ -164,6 +158,10 @@ impl State {
     #[must_use]
     pub fn note(&self, name: &str) -> Option<&crate::notes::NoteRecord> {
         self.tables.notes.live(name, self.cluster_ms()).ok()
+    }
+
+    fn clock(&self) -> Clock {
+        self.tables.clock.get(&()).copied().unwrap_or_default()
     }
 
     fn context(&self) -> Option<ApplyContext<'_>> {

@@ -11,7 +11,7 @@ mod support;
 use seqd_disk::simulated::SimulatedDisk;
 use seqd_disk::{Disk, ReadOnly};
 use seqd_wal::{Wal, WalOptions, inspect};
-use support::{append, dir, open, options, wait};
+use support::{append, append_each, dir, open, options, wait};
 
 const SEGMENT_BYTES: u64 = 1024;
 
@@ -27,9 +27,7 @@ fn log() -> SimulatedDisk {
     let disk = support::disk();
     let (wal, _) = Wal::open(small(&disk)).unwrap();
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
-    for index in 0..12 {
-        append(&wal, index, vec![b'a'; 200]);
-    }
+    append_each(&wal, 0..12, |_| vec![b'a'; 200]);
     wait(|done| wal.truncate_after(Some(9), done)).unwrap();
     append(&wal, 10, "the last");
     wait(|done| wal.purge(1, b"purged".to_vec(), done)).unwrap();

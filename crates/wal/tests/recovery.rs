@@ -14,8 +14,8 @@ use std::path::Path;
 use seqd_disk::simulated::{Call, Failure, Fault, SimulatedDisk};
 use seqd_wal::{Wal, WalError, WalOptions};
 use support::{
-    append, assert_corrupt, contents, dir, disk, entries, files, open, options, record, refused,
-    wait,
+    append, append_each, assert_corrupt, contents, dir, disk, entries, files, open, options,
+    record, refused, wait,
 };
 
 const SEGMENT_1: &str = "/data/wal/0000000001.seg";
@@ -25,9 +25,7 @@ const HEADER_BYTES: usize = 64;
 fn log_of(count: u64) -> (SimulatedDisk, Range<usize>) {
     let disk = disk();
     let (wal, _) = open(&disk);
-    for index in 0..count - 1 {
-        append(&wal, index, payload(index));
-    }
+    append_each(&wal, 0..count - 1, payload);
     let before = contents(&disk, SEGMENT_1);
     append(&wal, count - 1, payload(count - 1));
     let image = disk.kept();
@@ -44,6 +42,12 @@ fn payload(index: u64) -> Vec<u8> {
 
 fn some_entries(count: u64) -> Vec<(u64, Vec<u8>)> {
     (0..count).map(|index| (index, payload(index))).collect()
+}
+
+#[track_caller]
+fn assert_zeroed(disk: &SimulatedDisk, from: usize) {
+    let bytes = contents(disk, SEGMENT_1);
+    assert!(bytes[from..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
@@ -72,10 +76,7 @@ fn a_last_batch_cut_at_any_byte_is_a_torn_tail() {
             .torn
             .map(|torn| (torn.offset as usize, torn.bytes > 0));
         // A cut at the first byte leaves nothing to speak of; leading zeroes neither.
-        let remains = contents(&disk, SEGMENT_1)[last.clone()]
-            .iter()
-            .any(|byte| *byte != 0);
-        assert!(!remains, "zeroed");
+        assert_zeroed(&disk, last.start);
         if cut > last.start + 4 {
             assert_eq!(torn, Some((last.start, true)), "cut at {cut}");
         }
@@ -95,11 +96,7 @@ fn a_last_batch_with_garbage_from_any_byte_is_a_torn_tail() {
         let (wal, recovered) = open(&disk);
         assert_eq!(entries(&wal), some_entries(3), "garbage from {from}");
         assert_eq!(recovered.torn.unwrap().offset as usize, last.start);
-        assert!(
-            contents(&disk, SEGMENT_1)[last.start..]
-                .iter()
-                .all(|byte| *byte == 0)
-        );
+        assert_zeroed(&disk, last.start);
     }
 }
 
@@ -170,11 +167,7 @@ fn what_was_cut_does_not_come_back_behind_a_batch_of_equal_length() {
     // The next batch ends exactly where the remains would go on, and a power cut follows.
     append(&wal, 3, payload(3));
     let disk = disk.lost();
-    assert!(
-        contents(&disk, SEGMENT_1)[last.end..]
-            .iter()
-            .all(|byte| *byte == 0)
-    );
+    assert_zeroed(&disk, last.end);
     let (wal, recovered) = open(&disk);
     assert_eq!(recovered.torn, None);
     assert_eq!(entries(&wal), some_entries(4));
@@ -193,11 +186,7 @@ fn remains_beyond_the_bad_batch_are_zeroed_durably() {
         last.end + 900 - last.start
     );
     let after_cut = disk.lost();
-    assert!(
-        contents(&after_cut, SEGMENT_1)[last.start..]
-            .iter()
-            .all(|byte| *byte == 0)
-    );
+    assert_zeroed(&after_cut, last.start);
 }
 
 #[test]
@@ -254,11 +243,7 @@ fn a_cut_whose_sync_failed_is_made_again() {
     // The zeroes are in the page cache, and not on the disk.
     let (_wal, _) = open(&disk);
     let after_cut = disk.lost();
-    assert!(
-        contents(&after_cut, SEGMENT_1)[last.start..]
-            .iter()
-            .all(|byte| *byte == 0)
-    );
+    assert_zeroed(&after_cut, last.start);
 }
 
 #[test]
@@ -281,17 +266,11 @@ fn a_newer_format_is_named_as_such() {
         bytes[60..64].copy_from_slice(&crc);
     });
     let error = refused(options(&disk));
-    assert!(
-        matches!(
-            error,
-            WalError::NewerFormat {
-                found: 9,
-                known: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let (found, known) = match error {
+        WalError::NewerFormat { found, known, .. } => (found, known),
+        other => panic!("{other}"),
+    };
+    assert_eq!((found, known), (9, 1));
 }
 
 #[test]
@@ -333,16 +312,7 @@ fn options_that_cannot_work_are_refused() {
             segment_bytes,
             ..options(&disk)
         });
-        assert!(
-            matches!(
-                error,
-                WalError::Option {
-                    name: "segment_bytes",
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        assert!(matches!(error, WalError::Option { name, .. } if name == "segment_bytes"));
     }
 }
 
@@ -369,9 +339,7 @@ fn the_real_disk_keeps_a_log() {
     let (wal, recovered) = Wal::open(options()).unwrap();
     assert!(recovered.created);
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
-    for index in 0..100 {
-        append(&wal, index, payload(index));
-    }
+    append_each(&wal, 0..100, payload);
     wait(|done| wal.purge(79, b"meta".to_vec(), done)).unwrap();
     wal.close().unwrap();
     let (wal, recovered) = Wal::open(options()).unwrap();

@@ -19,6 +19,7 @@ use support::{
 
 const SEGMENT_1: &str = "/data/wal/0000000001.seg";
 const SEGMENT_2: &str = "/data/wal/0000000002.seg";
+const SEGMENT_4: &str = "/data/wal/0000000004.seg";
 const HEADER_BYTES: usize = 64;
 
 /// For how long a writer is watched that must not write: far longer than a batch takes here.
@@ -30,10 +31,7 @@ fn long_log() -> (SimulatedDisk, u64) {
     let (wal, _) = open(&disk);
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
     let mut index = 0;
-    while !files(&disk)
-        .iter()
-        .any(|name| name == "/data/wal/0000000004.seg")
-    {
+    while !files(&disk).iter().any(|name| name == SEGMENT_4) {
         append(&wal, index, [index as u8; 300]);
         index += 1;
     }
@@ -76,13 +74,13 @@ fn a_named_segment_with_a_bad_header_or_opening_is_corrupt_even_as_the_last() {
     let (disk, _) = long_log();
     for at in (0..HEADER_BYTES).chain([HEADER_BYTES, HEADER_BYTES + 20]) {
         let disk = disk.kept();
-        disk.edit("/data/wal/0000000004.seg", |bytes| bytes[at] ^= 1);
-        assert_corrupt(&refused(options(&disk)), "/data/wal/0000000004.seg");
+        disk.edit(SEGMENT_4, |bytes| bytes[at] ^= 1);
+        assert_corrupt(&refused(options(&disk)), SEGMENT_4);
     }
     for len in [0, 10, HEADER_BYTES, HEADER_BYTES + 8] {
         let disk = disk.kept();
-        disk.edit("/data/wal/0000000004.seg", |bytes| bytes.truncate(len));
-        assert_corrupt(&refused(options(&disk)), "/data/wal/0000000004.seg");
+        disk.edit(SEGMENT_4, |bytes| bytes.truncate(len));
+        assert_corrupt(&refused(options(&disk)), SEGMENT_4);
     }
 }
 
@@ -132,11 +130,11 @@ fn purged_segments_that_were_left_behind_a_gap_are_removed() {
     // Its removal had failed, those of later ones had not.
     let disk = disk.kept();
     disk.put(SEGMENT_1, &left);
-    assert_eq!(files(&disk), [SEGMENT_1, "/data/wal/0000000004.seg"]);
+    assert_eq!(files(&disk), [SEGMENT_1, SEGMENT_4]);
     let (wal, recovered) = open(&disk);
     assert_eq!(recovered.first_index, index - 1);
     wal.close().unwrap();
-    assert_eq!(files(&disk), ["/data/wal/0000000004.seg"]);
+    assert_eq!(files(&disk), [SEGMENT_4]);
 }
 
 #[test]

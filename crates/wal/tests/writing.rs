@@ -17,7 +17,8 @@ use std::time::Duration;
 use seqd_disk::simulated::{Call, Failure, Fault};
 use seqd_wal::{Done, FailedStep, Wal, WalFailure, WalOptions};
 use support::{
-    DEADLINE, answer, append, disk, entries, eventually, files, open, options, record, wait,
+    DEADLINE, answer, append, append_each, disk, entries, eventually, files, open, options, record,
+    wait,
 };
 
 /// Callbacks that record in a common list the order in which they ran, and their results.
@@ -131,9 +132,7 @@ fn queued_entries_are_read_and_truncated_ones_are_not() {
 fn a_read_is_bounded_in_bytes_but_answers_one_entry_at_least() {
     let disk = disk();
     let (wal, _) = open(&disk);
-    for index in 0..50 {
-        append(&wal, index, [index as u8; 100]);
-    }
+    append_each(&wal, 0..50, |index| vec![index as u8; 100]);
     assert_eq!(wal.read(10..40, 250).unwrap().len(), 2);
     assert_eq!(wal.read(10..40, 0).unwrap().len(), 1);
     assert_eq!(wal.read(10..40, usize::MAX).unwrap().len(), 30);
@@ -258,13 +257,9 @@ fn a_preparation_that_failed_is_tried_again_when_the_segment_is_needed() {
     let (wal, _) = open(&disk);
     disk.set_full(true);
     // More than half: the next segment is asked for, and there is no room for it.
-    for index in 0..12 {
-        append(&wal, index, [1; 200]);
-    }
+    append_each(&wal, 0..12, |_| vec![1; 200]);
     disk.set_full(false);
-    for index in 12..40 {
-        append(&wal, index, [1; 200]);
-    }
+    append_each(&wal, 12..40, |_| vec![1; 200]);
     assert!(wal.stats().segments > 1);
 }
 
@@ -332,9 +327,7 @@ fn the_vote_survives_a_purge_of_everything_before_it() {
     let disk = disk();
     let (wal, _) = open(&disk);
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
-    for index in 0..100 {
-        append(&wal, index, [index as u8; 200]);
-    }
+    append_each(&wal, 0..100, |index| vec![index as u8; 200]);
     wait(|done| wal.purge(99, b"meta".to_vec(), done)).unwrap();
     eventually("the old segments are gone", || {
         files(&disk)
@@ -356,9 +349,7 @@ fn the_vote_survives_a_purge_of_everything_before_it() {
 fn a_purge_drops_no_segment_that_a_queued_truncation_still_needs() {
     let disk = disk();
     let (wal, _) = open(&disk);
-    for index in 0..60 {
-        append(&wal, index, [index as u8; 200]);
-    }
+    append_each(&wal, 0..60, |index| vec![index as u8; 200]);
     // The purge is synced while the truncation, which empties the log, is not.
     disk.hold_syncs();
     let order = Order::default();
@@ -474,9 +465,7 @@ fn counters_tell_what_was_done() {
     let disk = disk();
     let (wal, _) = open(&disk);
     let before = disk.count(Call::SyncData);
-    for index in 0..40 {
-        append(&wal, index, [0; 200]);
-    }
+    append_each(&wal, 0..40, |_| vec![0; 200]);
     let stats = wal.stats();
     assert_eq!(
         (stats.batches, stats.records, stats.queued_bytes),

@@ -151,6 +151,11 @@ impl Table<SequenceRecord> {
         definition
             .check()
             .map_err(SequenceRefusal::InvalidDefinition)?;
+        let outcome = |created, revision, epoch| SequenceOutcome::Created {
+            created,
+            revision,
+            epoch,
+        };
         let Some(record) = self.get(name) else {
             let record = SequenceRecord {
                 definition: definition.clone(),
@@ -161,34 +166,20 @@ impl Table<SequenceRecord> {
                 deleted: false,
             };
             self.put(name.clone(), record);
-            let (revision, epoch) = (Revision(1), Epoch(1));
-            return Ok(SequenceOutcome::Created {
-                created: true,
-                revision,
-                epoch,
-            });
+            return Ok(outcome(true, Revision(1), Epoch(1)));
         };
         let (revision, epoch) = (record.revision, record.epoch);
         if !record.deleted {
             if record.definition == *definition {
-                return Ok(SequenceOutcome::Created {
-                    created: false,
-                    revision,
-                    epoch,
-                });
+                return Ok(outcome(false, revision, epoch));
             }
-            return Err(SequenceRefusal::SequenceExists {
-                name: name.clone(),
-                revision,
-            });
+            let name = name.clone();
+            return Err(SequenceRefusal::SequenceExists { name, revision });
         }
         let kept = &record.definition;
         if kept.mode != definition.mode || kept.progression != definition.progression {
-            let kept = Box::new(kept.clone());
-            return Err(SequenceRefusal::DefinitionDiffers {
-                name: name.clone(),
-                kept,
-            });
+            let (name, kept) = (name.clone(), Box::new(kept.clone()));
+            return Err(SequenceRefusal::DefinitionDiffers { name, kept });
         }
         let revision = Revision(revision.0 + 1);
         if let Some(record) = self.get_mut(name) {
@@ -196,11 +187,7 @@ impl Table<SequenceRecord> {
             record.revision = revision;
             record.deleted = false;
         }
-        Ok(SequenceOutcome::Created {
-            created: true,
-            revision,
-            epoch,
-        })
+        Ok(outcome(true, revision, epoch))
     }
 
     fn delete(

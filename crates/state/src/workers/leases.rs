@@ -207,7 +207,7 @@ impl Table<WorkerRecord> {
         layout: &Layout,
         tick: Tick,
         asked: &TakeLease,
-    ) -> Result<WorkerId, Refusal> {
+    ) -> Result<WorkerId, WorkerRefusal> {
         let (first, last) = candidates(layout, asked.datacenter)?;
         let key = |worker| WorkerKey {
             layout: asked.layout.clone(),
@@ -235,14 +235,13 @@ impl Table<WorkerRecord> {
         let unused = (next_unused <= last).then_some(next_unused);
         let own = own.map(|(_, worker)| worker);
         let oldest = oldest.map(|(_, worker)| worker);
-        own.or(unused).or(oldest).ok_or_else(|| {
-            WorkerRefusal::WorkersExhausted {
+        own.or(unused)
+            .or(oldest)
+            .ok_or_else(|| WorkerRefusal::WorkersExhausted {
                 layout: asked.layout.clone(),
                 datacenter: asked.datacenter,
                 retry_after_ms,
-            }
-            .into()
-        })
+            })
     }
 
     fn extend(
@@ -311,7 +310,7 @@ impl Table<WorkerRecord> {
         given: &ApplyContext<'_>,
         key: &WorkerKey,
         lease: LeaseId,
-    ) -> Result<&WorkerRecord, Refusal> {
+    ) -> Result<&WorkerRecord, WorkerRefusal> {
         let record = self.get(key);
         if let Some(record) = record.filter(|record| record.lease == lease && !record.released) {
             return Ok(record);
@@ -323,8 +322,7 @@ impl Table<WorkerRecord> {
             worker: key.worker,
             lease,
             holder: live.map(|record| Box::new(Holder::of(record))),
-        }
-        .into())
+        })
     }
 
     /// Releases every lease. Fences stay.
@@ -369,7 +367,10 @@ impl Holder {
 }
 
 /// The workers that may be chosen, first and last.
-fn candidates(layout: &Layout, datacenter: Option<u32>) -> Result<(WorkerId, WorkerId), Refusal> {
+fn candidates(
+    layout: &Layout,
+    datacenter: Option<u32>,
+) -> Result<(WorkerId, WorkerId), WorkerRefusal> {
     let Some(datacenter) = datacenter else {
         return Ok((WorkerId(0), WorkerId(layout.workers() - 1)));
     };
@@ -381,7 +382,6 @@ fn candidates(layout: &Layout, datacenter: Option<u32>) -> Result<(WorkerId, Wor
             datacenter,
             datacenters,
         }
-        .into()
     })
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -81,6 +82,13 @@ pub(crate) fn wait(call: impl FnOnce(Done)) -> io::Result<()> {
 
 pub(crate) fn append(wal: &Wal, index: u64, bytes: impl AsRef<[u8]>) {
     wait(|done| wal.append(vec![record(index, bytes)], done)).unwrap();
+}
+
+/// One entry after the other, each durable before the next.
+pub(crate) fn append_each(wal: &Wal, indexes: Range<u64>, bytes: impl Fn(u64) -> Vec<u8>) {
+    for index in indexes {
+        append(wal, index, bytes(index));
+    }
 }
 
 /// All entries that can be read.
