@@ -77,9 +77,6 @@ pub struct Unfinished {
 
 impl Recovery {
     /// Reads the folder and reports what it would become; writes nothing in it and removes nothing.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the folder or the options.
     pub fn plan(options: RecoveryOptions) -> Result<Self, OfflineError> {
         let RecoveryOptions {
             data_dir: root,
@@ -204,18 +201,12 @@ impl Recovering {
 
 impl Unfinished {
     /// The text that the operator agreed to when it was begun.
-    ///
-    /// # Errors
-    /// The disk's error.
     pub fn said(&self) -> Result<Option<String>, OfflineError> {
         let said = self.read(SAID, SAID_BYTES)?;
         Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
     }
 
     /// Finishes it. Returns where the old content is kept.
-    ///
-    /// # Errors
-    /// The disk's error; it can be repeated.
     pub fn finish(self) -> Result<PathBuf, OfflineError> {
         let from = self.read(FROM, SMALL_FILE_BYTES)?.unwrap_or_default();
         let from = String::from_utf8_lossy(&from).into_owned();

@@ -21,7 +21,6 @@ pub struct FolderReport {
     pub log: LogReport,
     /// The snapshots, newest first, by their headers and footers.
     pub snapshots: Vec<SnapshotSummary>,
-    /// The checkpoint; none before the first.
     pub checkpoint: Option<CheckpointReport>,
     /// How far the node had minted, in Unix milliseconds.
     pub last_minted_ms: Option<u64>,

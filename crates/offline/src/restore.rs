@@ -19,7 +19,6 @@ use seqd_store::records::Member;
 /// The word in the mark of a folder that a restore has not finished.
 const UNFINISHED: &str = "restore-unfinished";
 
-/// What is restored, and where to.
 #[derive(Clone, Debug)]
 pub struct RestoreOptions {
     pub file: PathBuf,
@@ -30,7 +29,6 @@ pub struct RestoreOptions {
     pub takeover: TakeoverOptions,
 }
 
-/// A restore that can be carried out.
 pub struct Restore {
     takeover: Takeover,
     successor: Successor,
@@ -39,9 +37,6 @@ pub struct Restore {
 
 impl Restore {
     /// Reads the whole snapshot and checks it; writes nothing.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the file, the folder or the options.
     pub fn plan(options: RestoreOptions) -> Result<Self, OfflineError> {
         let RestoreOptions {
             file,

@@ -67,7 +67,6 @@ impl DiskHealth {
     }
 }
 
-/// One node: settings, folder, identity, phase, and what it knows of its peers.
 pub(crate) struct NodeContext {
     pub(crate) settings: Settings,
     pub(crate) folder: Arc<Folder>,
@@ -190,7 +189,6 @@ impl NodeContext {
             .clone()
     }
 
-    /// Reads the identity, if this node has one.
     pub(crate) fn with_identity<R>(&self, look: impl FnOnce(&Identity) -> R) -> Option<R> {
         let own = self.identity.read();
         own.unwrap_or_else(PoisonError::into_inner)

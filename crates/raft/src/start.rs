@@ -35,7 +35,6 @@ use seqd_store::folder::{Folder, Identity};
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// A node that was started: it listens, and comes up or runs in the background.
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
     pub(crate) batcher: Arc<ProposalBatcher>,
@@ -230,7 +229,6 @@ impl Opened {
 }
 
 impl Admitted {
-    /// Starts the replica; the founder begins the log.
     async fn run(self) -> Result<Running, Stop> {
         let context = Arc::clone(&self.node.context);
         let replica = Replica::start(&context, &self.identity, self.storage).await?;
@@ -244,7 +242,6 @@ impl Admitted {
 }
 
 impl Running {
-    /// Runs the background tasks until the replica ends.
     async fn work(self, background: Background) {
         let Self { context, replica } = self;
         // Dropped with this future, it ends them.

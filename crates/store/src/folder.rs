@@ -35,7 +35,6 @@ pub const FORMAT: &str = "seqd-data 1";
 /// The most bytes of a small file: a membership of a hundred nodes takes a tenth of it.
 const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
 
-/// Who the node is, for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub cluster_id: String,

@@ -46,7 +46,6 @@ impl From<LogIdRecord> for LogPosition {
     }
 }
 
-/// Where a member is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub name: String,

@@ -127,7 +127,6 @@ impl Table {
         self.merge([(node, record)]);
     }
 
-    /// Takes in what another table holds.
     pub(crate) fn merge(&mut self, rows: impl IntoIterator<Item = Row>) {
         for (node, theirs) in rows {
             let Some(own) = self.records.get_mut(&node) else {

@@ -112,7 +112,6 @@ impl ProposalBatcher {
         }
     }
 
-    /// Proposals that have no answer yet.
     pub(crate) fn pending(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -126,7 +125,6 @@ impl ProposalBatcher {
         })
     }
 
-    /// Proposes a group that a peer forwarded.
     pub(crate) async fn forwarded(&self, group: Forward) -> ForwardReply {
         let deadline = Instant::now() + Duration::from_millis(group.timeout_ms);
         ForwardReply(self.take_forwarded(&group.commands, deadline).await)

@@ -29,7 +29,6 @@ pub(super) struct Committed {
     pub(super) membership: StoredMembership,
 }
 
-/// All that was ever committed.
 pub(super) struct Cluster {
     pub(super) term: u64,
     pub(super) committed: Vec<Committed>,

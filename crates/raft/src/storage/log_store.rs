@@ -62,28 +62,18 @@ impl LogStore {
         recovered: &Recovered,
         purge_floor: Arc<AtomicU64>,
     ) -> io::Result<Self> {
-        let purged = recovered
-            .purged
-            .as_ref()
-            .map(|(_, meta)| records::decode::<LogIdRecord>(meta).map(Restore::restore))
-            .transpose()?;
+        let id = |bytes: &Vec<u8>| records::decode::<LogIdRecord>(bytes).map(Restore::restore);
+        let vote = |bytes: &Vec<u8>| records::decode::<VoteRecord>(bytes).map(Restore::restore);
+        let purged = recovered.purged.as_ref().map(|(_, meta)| id(meta));
+        let purged = purged.transpose()?;
         let last = match &recovered.last {
             Some((_, bytes)) => Some(records::decode_entry(bytes)?.log_id()),
             None => purged,
         };
-        let vote = recovered
-            .vote
-            .as_ref()
-            .map(|bytes| records::decode::<VoteRecord>(bytes).map(Restore::restore))
-            .transpose()?;
-        let committed = recovered
-            .committed
-            .as_ref()
-            .map(|bytes| records::decode::<LogIdRecord>(bytes).map(Restore::restore))
-            .transpose()?
-            // The commit mark is not synced with what it names; it may be ahead of a torn tail.
-            .map(|committed| last.map_or(committed, |last| committed.min(last)))
-            .filter(|_| last.is_some());
+        let vote = recovered.vote.as_ref().map(vote).transpose()?;
+        let committed = recovered.committed.as_ref().map(id).transpose()?;
+        // The commit mark is not synced with what it names; it may be ahead of a torn tail.
+        let committed = committed.and_then(|committed| last.map(|last| committed.min(last)));
         let memory = Memory {
             vote,
             committed,

@@ -58,7 +58,6 @@ pub(crate) struct Began {
 pub(crate) struct Healed {
     /// The remains of a write that was interrupted were cut off.
     pub(crate) torn_tail: bool,
-    /// Snapshots that were found damaged.
     pub(crate) snapshots_set_aside: u64,
     pub(crate) rebuilt: bool,
 }

@@ -25,7 +25,6 @@ const AT_LEAST: Duration = Duration::from_secs(1);
 /// Time between two checks: a fifth of the shortest time after which a disk hangs.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Watches the log's disk for as long as the node lives.
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let limit = AT_LEAST.max(context.settings.election.1 * ELECTIONS);
     let disk = &context.disk;

@@ -12,7 +12,6 @@ use crate::replica::Replica;
 /// Time between two rounds.
 const GREET_EVERY: Duration = Duration::from_secs(2);
 
-/// Sends hellos as long as the node lives.
 pub(crate) async fn run(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         tokio::time::sleep(GREET_EVERY).await;

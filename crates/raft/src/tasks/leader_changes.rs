@@ -7,7 +7,6 @@ use openraft::async_runtime::WatchReceiver;
 
 use crate::replica::Replica;
 
-/// Counts until the replica ends.
 pub(crate) async fn count(replica: Arc<Replica>, changes: Arc<AtomicU64>) {
     let mut metrics = replica.raft.server_metrics();
     let mut last = None;

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::harness::{Cluster, caught_up, create, deadline, learner, next, stopped, wait};
+use super::harness::{
+    Cluster, assert_ends, caught_up, create, deadline, learner, next, stopped, wait,
+};
 use super::transfer::purged_behind_snapshots;
 use crate::replica::Replica;
 use seqd_store::folder::Folder;
@@ -42,13 +44,8 @@ impl Tap for BadSector {
 
 /// A node alone on a disk that is whole so far.
 async fn one_node() -> (Cluster, Arc<BadSector>) {
-    let mut cluster = Cluster::planned(1);
     let sector = Arc::new(BadSector::default());
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&sector));
-    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
-    cluster.start(0).await.unwrap();
-    cluster.create_orders(0).await;
-    (cluster, sector)
+    (Cluster::on_disk(&sector).await, sector)
 }
 
 /// The index of the newest snapshot that openraft is told of.
@@ -129,12 +126,8 @@ impl Tap for BadMiddle {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_cannot_be_read_while_it_is_sent_is_set_aside_and_another_is_sent() {
-    let mut cluster = Cluster::planned(1);
     let middle = Arc::new(BadMiddle::default());
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&middle));
-    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
-    cluster.start(0).await.unwrap();
-    cluster.ready().await;
+    let mut cluster = Cluster::on_disk(&middle).await;
     purged_behind_snapshots(&cluster).await;
     let folder = &cluster.raft(0).node().context.folder;
     let kept = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap();
@@ -164,7 +157,7 @@ async fn a_log_whose_folder_cannot_be_read_is_not_taken_for_a_lost_one() {
     sector.comes_at(Some(&wal));
     cluster.start(0).await.unwrap();
     let stop = stopped(cluster.raft(0)).await;
-    assert_eq!((stop.exit(), stop.code()), (10, "fsync-failed"), "{stop:?}");
+    assert_ends(&stop, 10, "fsync-failed");
     let expected = format!("cannot use {}: Input/output error", wal.display());
     assert!(stop.message.starts_with(&expected), "{stop:?}");
     cluster.stop(0).await;
@@ -178,7 +171,7 @@ async fn a_log_whose_folder_cannot_be_read_is_not_taken_for_a_lost_one() {
     std::fs::remove_dir_all(&wal).unwrap();
     cluster.start(0).await.unwrap();
     let stop = stopped(cluster.raft(0)).await;
-    assert_eq!((stop.exit(), stop.code()), (9, "wiped-voter"), "{stop:?}");
+    assert_ends(&stop, 9, "wiped-voter");
     cluster.stop_all().await;
 }
 

@@ -8,7 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::harness::{Cluster, create, deadline, free_addr, name, next, stopped, wait};
+use super::harness::{
+    Cluster, assert_ends, create, deadline, free_addr, name, next, stopped, wait,
+};
 use crate::{Peer, Phase, ProposeError};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -212,12 +214,7 @@ async fn a_founder_without_its_log_is_refused() {
     }
     cluster.start(0).await.unwrap();
     let stop = stopped(cluster.raft(0)).await;
-    assert_eq!(
-        (stop.exit(), stop.code()),
-        (9, "wiped-voter"),
-        "{}",
-        stop.message
-    );
+    assert_ends(&stop, 9, "wiped-voter");
     cluster.stop_all().await;
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::harness::{Cluster, deadline, free_addr, next, start, stopped, wait};
+use super::harness::{Cluster, assert_ends, deadline, free_addr, next, start, stopped, wait};
 use crate::{Peer, Phase, Raft, Role};
 use seqd_store::testing::copy;
 
@@ -71,12 +71,7 @@ async fn outgrown(cluster: &Cluster, at: usize) -> PathBuf {
 
 async fn assert_stale(raft: &Raft) {
     let stop = stopped(raft).await;
-    assert_eq!(
-        (stop.exit(), stop.code()),
-        (9, "stale-folder"),
-        "{}",
-        stop.message
-    );
+    assert_ends(&stop, 9, "stale-folder");
 }
 
 /// The copy is refused, and a later start does not even ask.
@@ -85,7 +80,7 @@ async fn assert_refused_for_good(cluster: &mut Cluster, at: usize) {
     assert_stale(cluster.raft(at)).await;
     cluster.stop(at).await;
     let again = cluster.start(at).await.unwrap_err();
-    assert_eq!((again.exit(), again.code()), (9, "stale-folder"));
+    assert_ends(&again, 9, "stale-folder");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
-use seqd_disk::{DiskFile, OsDisk, Tap, Tapped};
+use seqd_disk::{DiskFile, Tap};
 use tokio::join;
 
 use super::harness::{Cluster, create, deadline, next, wait};
@@ -78,12 +78,8 @@ impl Tap for Gate {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_export_that_is_left_keeps_its_place_until_its_snapshot_is_written() {
-    let mut cluster = Cluster::planned(1);
     let gate = Arc::new(Gate::default());
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&gate));
-    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
-    cluster.start(0).await.unwrap();
-    cluster.create_orders(0).await;
+    let mut cluster = Cluster::on_disk(&gate).await;
     let raft = cluster.raft(0);
     let ask = || raft.snapshot(true, deadline());
     {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_disk::{Disk, OsDisk};
+use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 use seqd_state::idgen::{WallClock, WallMs};
 use seqd_state::{
     Command, NextRequest, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome,
@@ -85,6 +85,16 @@ impl Cluster {
             })
             .collect();
         Self { dir, spots, peers }
+    }
+
+    /// One node, which is started and serves, on a disk with this tap.
+    pub(crate) async fn on_disk<T: Tap + 'static>(tap: &Arc<T>) -> Self {
+        let mut cluster = Self::planned(1);
+        let (disk, tap) = (Arc::new(OsDisk), Arc::clone(tap));
+        cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
+        cluster.start(0).await.unwrap();
+        cluster.create_orders(0).await;
+        cluster
     }
 
     pub(crate) async fn start(&mut self, at: usize) -> Result<(), Stop> {
@@ -229,6 +239,11 @@ pub(crate) async fn next(raft: &Raft, sequence: &str) -> Option<i64> {
         Outcome::Sequences(SequenceOutcome::Next(grant)) => Some(grant.ranges[0].first),
         other => panic!("{other:?}"),
     }
+}
+
+#[track_caller]
+pub(crate) fn assert_ends(stop: &Stop, exit: u8, code: &str) {
+    assert_eq!((stop.exit(), stop.code()), (exit, code), "{stop}");
 }
 
 pub(crate) async fn stopped(raft: &Raft) -> Stop {

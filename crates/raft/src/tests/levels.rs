@@ -5,7 +5,7 @@ use std::time::Duration;
 use seqd_state::Level;
 use seqd_state::codec::{HEADER_BYTES, Versioned};
 
-use super::harness::{Cluster, deadline, free_addr, next, options, stopped, wait};
+use super::harness::{Cluster, assert_ends, deadline, free_addr, next, options, stopped, wait};
 use crate::handshake::hello;
 use crate::records::ToRecord;
 use crate::wire::messages::{AppendRequest, HelloReply, ReadIndex, Verdict};
@@ -65,7 +65,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
     let refused = send_newer(&cluster, (leader, follower), paths::APPEND, append).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");
     let stop = stopped(cluster.raft(follower)).await;
-    assert_eq!((stop.exit(), stop.code()), (9, "newer-format"));
+    assert_ends(&stop, 9, "newer-format");
     assert!(
         stop.message.contains("put the newer program back"),
         "{}",
@@ -193,7 +193,7 @@ async fn the_level_rises_once_the_last_member_speaks_it_and_an_older_program_is_
     cluster.spots[2].levels = OLD;
     cluster.start(2).await.unwrap();
     let stop = stopped(cluster.raft(2)).await;
-    assert_eq!((stop.exit(), stop.code()), (9, "newer-format"));
+    assert_ends(&stop, 9, "newer-format");
     let wanted = format!(
         "this program speaks levels {OLD}, the cluster is at {}: put the newer program back",
         Level::NEWEST

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_disk::Tap;
 
 use super::harness::Cluster;
 use crate::tasks::peers_file;
@@ -33,12 +33,8 @@ impl Tap for Hold {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_writes_of_the_file_at_once_leave_one_of_them_whole() {
-    let mut cluster = Cluster::planned(1);
     let hold = Arc::new(Hold::default());
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&hold));
-    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
-    cluster.start(0).await.unwrap();
-    cluster.ready().await;
+    let mut cluster = Cluster::on_disk(&hold).await;
 
     let (arrived, is_held) = mpsc::channel();
     let (release, go_on) = mpsc::channel();

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
-use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_disk::Tap;
 use seqd_store::testing::wait;
 use seqd_wal::{Record, Wal, WalOptions};
 
-use super::harness::{Cluster, create, deadline, next, stopped};
+use super::harness::{Cluster, assert_ends, create, deadline, next, stopped};
 use crate::records::EntryRecord;
 use seqd_state::codec::Versioned;
 
@@ -31,12 +31,8 @@ impl Tap for FailingSyncs {
 
 /// The code of a node whose log or snapshots meet an error of the system.
 async fn code_after(folder: &'static str, errno: Errno) -> &'static str {
-    let mut cluster = Cluster::planned(1);
     let syncs = Arc::new(FailingSyncs::default());
-    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&syncs));
-    cluster.spots[0].disk = Arc::new(Tapped { disk, tap });
-    cluster.start(0).await.unwrap();
-    cluster.create_orders(0).await;
+    let cluster = Cluster::on_disk(&syncs).await;
     *syncs.0.lock().unwrap() = Some((folder, errno));
     let raft = cluster.raft(0);
     match folder {
@@ -110,5 +106,5 @@ async fn an_entry_of_a_newer_version_in_the_log_ends_as_newer_format() {
         Ok(()) => stopped(cluster.raft(0)).await,
         Err(stop) => stop,
     };
-    assert_eq!((stop.exit(), stop.code()), (9, "newer-format"), "{stop:?}");
+    assert_ends(&stop, 9, "newer-format");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::harness::{Cluster, stopped, wait};
+use super::harness::{Cluster, assert_ends, stopped, wait};
 use crate::{Peer, Raft};
 use seqd_store::folder::Folder;
 
@@ -16,12 +16,7 @@ fn descend(cluster: &Cluster, at: usize, ancestor: &str) {
 
 async fn assert_superseded(raft: &Raft) {
     let stop = stopped(raft).await;
-    assert_eq!(
-        (stop.exit(), stop.code()),
-        (9, "superseded"),
-        "{}",
-        stop.message
-    );
+    assert_ends(&stop, 9, "superseded");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,7 +45,7 @@ async fn nodes_of_the_old_cluster_stop_for_good_when_they_meet_the_new_one() {
     for at in [1, 2] {
         old.stop(at).await;
         let again = old.start(at).await.unwrap_err();
-        assert_eq!((again.exit(), again.code()), (9, "superseded"));
+        assert_ends(&again, 9, "superseded");
     }
     wait("the new one runs", || async {
         new.raft(0).phase().borrow().is_running()

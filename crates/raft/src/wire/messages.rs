@@ -177,7 +177,6 @@ pub(crate) struct ReadIndex {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadIndexReply(pub(crate) Result<u64, ForwardRefusal>);
 
-/// A change of membership, for the leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum MemberChange {
     Add {
@@ -202,7 +201,6 @@ pub(crate) struct ChangeRequest {
     pub(crate) timeout_ms: u64,
 }
 
-/// What a change of membership left behind.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Changed {
     Member(MemberStatus),
@@ -306,7 +304,6 @@ pub(crate) enum Verdict {
     Stale {
         why: String,
     },
-    /// It was removed from the cluster.
     Removed,
     /// Its cluster was restored into this one, whose ID this is.
     Superseded {
@@ -331,11 +328,14 @@ pub(crate) struct Prepare {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Taken {
     /// It is on its disk.
-    Yes { http: String },
+    Yes {
+        http: String,
+    },
     /// It has this identity, and its log has a vote or an entry.
     Used,
-    /// It was not; why.
-    No { why: String },
+    No {
+        why: String,
+    },
 }
 
 /// Gives a waiting node its ID in a cluster that exists.

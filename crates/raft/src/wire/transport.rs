@@ -51,13 +51,10 @@ pub(crate) struct Rejection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionCode {
-    /// It is not a message.
     Malformed,
     /// The message, or its version, is of a newer program.
     NewerFormat,
-    /// It is of another cluster.
     WrongCluster,
-    /// It is meant for another node.
     WrongTarget,
     /// A later start of the sender, or a twin of it, was seen.
     StaleBoot,
@@ -65,7 +62,6 @@ pub(crate) enum RejectionCode {
     Unintroduced,
     /// The sender's cluster was restored into this one, whose ID is the detail.
     Superseded,
-    /// The sender was removed from the cluster.
     Removed,
     /// The receiver's Raft does not run yet, or no more.
     NotRunning,

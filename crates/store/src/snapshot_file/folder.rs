@@ -80,9 +80,6 @@ pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Reco
 }
 
 /// Reads a kept snapshot in full again: whether it has turned bad. One that is gone has not.
-///
-/// # Errors
-/// As [`recover`].
 pub fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>> {
     let SnapshotFile { index, term, .. } = *kept;
     let checked = verify(disk, &kept.path);
@@ -123,9 +120,6 @@ pub fn set_aside(disk: &dyn Disk, dir: &Path, bad: &[Bad]) -> io::Result<()> {
 ///
 /// Their blocks are not read: that was done when they were written, received or recovered. A file
 /// whose header or footer is damaged or cannot be read is left out.
-///
-/// # Errors
-/// As [`recover`].
 pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
     let mut listed = Vec::new();
     for summary in summaries(disk, dir)? {
@@ -141,9 +135,6 @@ pub fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<SnapshotFile>> {
 
 /// Whether headers and footers let the snapshots be read: what makes [`recover`] fail, met without
 /// reading the blocks.
-///
-/// # Errors
-/// As [`recover`].
 pub fn check_readable(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     summaries(disk, dir).map(drop)
 }
