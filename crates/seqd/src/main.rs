@@ -15,19 +15,19 @@ mod format;
 mod logging;
 mod output;
 mod progress;
+mod runtime;
 mod server;
 mod session;
 mod signals;
 
-use std::pin::Pin;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use mimalloc::MiMalloc;
-use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
+use crate::runtime::{block_on, current_thread};
 use crate::session::Session;
 
 /// A start with a large state frees and allocates many small pieces: the allocator is a third of it.
@@ -57,17 +57,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         _ => {}
     }
     let session = Session::open(&cli.global)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    block_on(&runtime, client_command(cli.command, &session))
-}
-
-/// Waits for `future`. Boxed: a runtime compiles what it is given several times over.
-fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
-    let future: Pin<Box<dyn Future<Output = T> + '_>> = Box::pin(future);
-    runtime.block_on(future)
+    block_on(&current_thread()?, client_command(cli.command, &session))
 }
 
 /// Runs a command that is a client of a cluster.

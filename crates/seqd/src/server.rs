@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::commands::config::ConfigSource;
 use crate::failure::Failure;
 use crate::logging;
+use crate::runtime::block_on;
 use crate::signals::Signals;
 
 /// A clean stop takes at most this long; what is left then is what a crash would leave too.
@@ -44,7 +45,7 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     }
     let runtime = runtime(resolved.config.node.threads)
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
-    let stop = crate::block_on(&runtime, serve(resolved.config));
+    let stop = block_on(&runtime, serve(resolved.config));
     // A task that is stuck on a disk must not hold up the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))

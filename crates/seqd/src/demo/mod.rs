@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 use crate::output::write_stdout;
+use crate::runtime::{block_on, current_thread};
 use crate::signals::Signals;
 use event::Event;
 use fleet::Fleet;
@@ -41,11 +42,8 @@ pub(crate) struct DemoArgs {
 /// The nodes are spawned from the calling thread, which lives as long as the demo: the kernel
 /// ends them when the *thread* that spawned them ends.
 pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    let code = crate::block_on(&runtime, demo(args));
+    let runtime = current_thread()?;
+    let code = block_on(&runtime, demo(args));
     // The thread that reads keys may be waiting for one that never comes.
     runtime.shutdown_background();
     code
