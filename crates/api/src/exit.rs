@@ -18,7 +18,8 @@ pub const CONFLICT: u8 = 6;
 pub const UNHEALTHY: u8 = 7;
 /// The request may or may not have taken effect.
 pub const OUTCOME_UNKNOWN: u8 = 8;
-/// Server: the folder was refused or the node was removed; starting again does not help.
+/// Server: the folder was refused or the node was removed; starting again does not help. Which
+/// reason ends with which code is one table, `StopReason` of the crate `store`.
 pub const REFUSED: u8 = 9;
 /// Server: a failed fsync, corruption or a broken invariant.
 pub const BROKEN: u8 = 10;

@@ -17,8 +17,8 @@ use crate::table::{Record, Table, row_key};
 /// The most deadlines of one table that one entry passes.
 ///
 /// A million leases or locks may end in the same millisecond, and an entry that dropped them all
-/// would hold up every reply behind it. A thousand take well under a millisecond; the leader
-/// proposes a time entry at the next deadline, so the rest follows at once.
+/// would hold up every reply behind it. A thousand take well under a millisecond; the entries that
+/// follow pass the rest, one that carries the time alone each second where there are no others.
 pub(crate) const MAX_PASSED_PER_ENTRY: usize = 1024;
 
 /// A record that ends at some cluster time.

@@ -1,4 +1,4 @@
-//! What a running node does by itself, each in a task of its own.
+//! What a running node does by itself.
 //!
 //! - to its peers: [`ping`], [`greet_strangers`]
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],

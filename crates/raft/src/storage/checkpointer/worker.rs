@@ -23,6 +23,9 @@ use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, Snapshot
 /// Time between two checkpoints: what a crash has to replay, against writes to the disk.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// The same while nothing is applied: each look doubles the time to the next, up to this.
+const IDLE_AT_MOST: Duration = Duration::from_millis(200);
+
 /// Time between two measurements of the store's folder, for a metric: each is a walk over it.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
@@ -96,18 +99,24 @@ fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
 
 impl CheckpointWorker {
     pub(super) fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
-        let mut measured = Instant::now();
+        let (mut measured, mut wait) = (Instant::now(), EVERY);
         loop {
             if measured.elapsed() >= MEASURE_EVERY {
                 size.store(self.store.disk_bytes(), Ordering::Relaxed);
                 measured = Instant::now();
             }
-            match inbox.recv_timeout(EVERY) {
+            match inbox.recv_timeout(wait) {
                 Err(RecvTimeoutError::Timeout) => {
+                    let before = self.written;
                     if let Err(error) = self.checkpoint() {
                         (self.on_failure)(error);
                         return;
                     }
+                    wait = if self.written == before {
+                        (wait * 2).min(IDLE_AT_MOST)
+                    } else {
+                        EVERY
+                    };
                 }
                 Ok(job) => {
                     if let Some(answer) = self.perform(job) {
