@@ -14,7 +14,7 @@ use seqd_state::codec::Versioned;
 use crate::context::NodeContext;
 use crate::handshake::introduce::introduce;
 use crate::peers::starts::StartRefusal;
-use crate::stops;
+use crate::peer_stops;
 use crate::wire::messages::Envelope;
 use crate::wire::sealed::{self, Sealed};
 use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
@@ -154,9 +154,9 @@ pub(crate) async fn open<R: Versioned>(
 fn consider(context: &NodeContext, rejection: &Rejection) {
     let name = &context.settings.name;
     match rejection.code {
-        RejectionCode::Removed => context.stop(stops::removed(name)),
-        RejectionCode::StaleBoot => context.stop(stops::stale(name, &rejection.detail)),
-        RejectionCode::Superseded => context.stop(stops::superseded(&rejection.detail)),
+        RejectionCode::Removed => context.stop(peer_stops::removed(name)),
+        RejectionCode::StaleBoot => context.stop(peer_stops::stale(name, &rejection.detail)),
+        RejectionCode::Superseded => context.stop(peer_stops::superseded(&rejection.detail)),
         _ => {}
     }
 }

@@ -38,7 +38,7 @@ mod replica;
 pub mod simulation;
 mod start;
 mod status;
-mod stops;
+mod peer_stops;
 mod storage;
 mod tasks;
 mod types;

@@ -6,7 +6,7 @@ use super::hello;
 use crate::context::NodeContext;
 use crate::handle::Stop;
 use crate::levels::LevelRange;
-use crate::stops;
+use crate::peer_stops;
 use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
 use crate::wire::paths;
 
@@ -39,11 +39,11 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
 pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
     let name = &context.settings.name;
     match &reply.verdict {
-        Verdict::Removed => return Err(stops::removed(name)),
-        Verdict::Stale { why } => return Err(stops::stale(name, why)),
-        Verdict::Superseded { by } => return Err(stops::superseded(by)),
+        Verdict::Removed => return Err(peer_stops::removed(name)),
+        Verdict::Stale { why } => return Err(peer_stops::stale(name, why)),
+        Verdict::Superseded { by } => return Err(peer_stops::superseded(by)),
         Verdict::LeftBehind { level } => {
-            return Err(stops::left_behind(context.settings.levels, *level));
+            return Err(peer_stops::left_behind(context.settings.levels, *level));
         }
         Verdict::Foreign | Verdict::Welcome => {}
     }
@@ -66,7 +66,7 @@ pub(crate) fn meet(
     };
     if own.cluster_id != theirs.cluster_id {
         if theirs.ancestors.contains(&own.cluster_id) {
-            return Err(stops::superseded(&theirs.cluster_id));
+            return Err(peer_stops::superseded(&theirs.cluster_id));
         }
         if own.ancestors.contains(&theirs.cluster_id) {
             let by = own.cluster_id;

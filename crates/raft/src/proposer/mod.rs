@@ -33,7 +33,7 @@ use crate::conversation;
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::leadership::Leading;
 use crate::node::Node;
-use crate::stops;
+use crate::peer_stops;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::wire::paths;
 use crate::wire::transport::Link;
@@ -341,7 +341,7 @@ async fn forward(
                 if error.is_newer() {
                     let levels = node.context.settings.levels;
                     node.context
-                        .stop(stops::unreadable(levels, &error.to_string()));
+                        .stop(peer_stops::unreadable(levels, &error.to_string()));
                 }
                 unread(&error)
             }))

@@ -10,7 +10,7 @@ use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
 use crate::peers::clock_offset::ClockOffset;
 use crate::replica::Replica;
-use crate::stops;
+use crate::peer_stops;
 use crate::wire::messages::Ping;
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link};
@@ -40,7 +40,7 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
         if members.contains_key(&replica.node) {
             was_member = true;
         } else if was_member || replica.is_removed(replica.node) {
-            return context.stop(stops::removed(&context.settings.name));
+            return context.stop(peer_stops::removed(&context.settings.name));
         }
         for (node, member) in members {
             if node != replica.node {

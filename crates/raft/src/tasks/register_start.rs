@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::context::NodeContext;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
-use crate::stops;
+use crate::peer_stops;
 
 /// Pause before a start that could not be registered is registered again.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);
@@ -50,7 +50,7 @@ pub(crate) async fn run(
                     return;
                 }
                 Ok([Outcome::Refused(Refusal::Cluster(ClusterRefusal::NodeRemoved { .. }))]) => {
-                    return context.stop(stops::removed(&context.settings.name));
+                    return context.stop(peer_stops::removed(&context.settings.name));
                 }
                 Ok(
                     [
@@ -60,7 +60,7 @@ pub(crate) async fn run(
                     ],
                 ) => {
                     let detail = refusal.to_string();
-                    return context.stop(stops::stale(&context.settings.name, &detail));
+                    return context.stop(peer_stops::stale(&context.settings.name, &detail));
                 }
                 _ => {}
             }
