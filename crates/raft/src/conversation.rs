@@ -13,8 +13,8 @@ use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
 use crate::handshake::introduce::introduce;
-use crate::peers::starts::StartRefusal;
 use crate::peer_stops;
+use crate::peers::starts::StartRefusal;
 use crate::wire::messages::Envelope;
 use crate::wire::sealed::{self, Sealed};
 use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};

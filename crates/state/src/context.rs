@@ -43,7 +43,7 @@ impl<'a> ApplyContext<'a> {
         })
     }
 
-    /// Refuses a fence above the bound in the invariants of `workers::leases`.
+    /// Refuses a fence above the bound in the invariants of `workers::record`.
     pub(crate) fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), WorkerRefusal> {
         let reach_ms = self.settings.fence_reach_ms(layout);
         let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));

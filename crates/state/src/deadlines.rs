@@ -99,7 +99,7 @@ impl Deadlines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workers::leases::{WorkerKey, WorkerRecord};
+    use crate::workers::record::{WorkerKey, WorkerRecord};
     use seqd_idgen::WorkerId;
 
     fn key(worker: u32) -> WorkerKey {

@@ -61,7 +61,7 @@ pub use sequences::commands::{
     ValueRange,
 };
 pub use sequences::definition::{DefinitionError, SegmentSizes, SequenceDefinition, SequenceMode};
-pub use sequences::grants::{Run, SequenceRecord};
+pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::State;
 pub use table::Count;
@@ -70,4 +70,4 @@ pub use v1::EntryV1;
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
-pub use workers::leases::{LeaseView, WorkerRecord};
+pub use workers::record::{LeaseView, WorkerRecord};

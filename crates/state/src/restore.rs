@@ -22,10 +22,10 @@ use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::settings::draw;
 use crate::newtypes::{NodeId, SequenceName};
 use crate::sequences::definition::SequenceMode;
-use crate::sequences::grants::SequenceRecord;
+use crate::sequences::record::SequenceRecord;
 use crate::state::State;
 use crate::text::{self, TextField, TextRefusal};
-use crate::workers::leases::WorkerRecord;
+use crate::workers::record::WorkerRecord;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restoration {

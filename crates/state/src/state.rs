@@ -11,10 +11,10 @@ use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::level::Level;
 use crate::newtypes::{ClusterMs, NodeId, SequenceName};
-use crate::sequences::grants::SequenceRecord;
+use crate::sequences::record::SequenceRecord;
 use crate::tables::Tables;
 use crate::workers::commands::Holder;
-use crate::workers::leases::{LeaseView, WorkerKey};
+use crate::workers::record::{LeaseView, WorkerKey};
 
 #[derive(Debug, Clone, Default)]
 pub struct State {

@@ -10,9 +10,9 @@ use crate::deadlines::Deadlines;
 use crate::layouts::LayoutRecord;
 use crate::level::Level;
 use crate::row::{Row, RowChange, RowError};
-use crate::sequences::grants::SequenceRecord;
+use crate::sequences::record::SequenceRecord;
 use crate::table::{Count, Record, Table};
-use crate::workers::leases::WorkerRecord;
+use crate::workers::record::WorkerRecord;
 
 /// The prefixes rise from line to line, so that all rows come in the order of their keys. `as
 /// expiring` marks a record that implements [`crate::deadlines::Expiring`].

@@ -10,9 +10,9 @@ use seqd_store::faults::is_newer;
 
 use crate::conversation;
 use crate::node::Node;
+use crate::peer_stops;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
-use crate::peer_stops;
 use crate::wire::messages::{self, Envelope};
 use crate::wire::sealed;
 use crate::wire::transport::{Rejection, RejectionCode};
@@ -39,7 +39,8 @@ impl Service {
     /// is behind its cluster for good: it stops instead of looking unreachable.
     pub(super) fn unread<M: Versioned>(&self, error: &io::Error) -> Rejection {
         if messages::replicates::<M>() && is_newer(error) {
-            let stop = peer_stops::unreadable(self.node.context.settings.levels, &error.to_string());
+            let stop =
+                peer_stops::unreadable(self.node.context.settings.levels, &error.to_string());
             self.node.context.stop(stop);
         }
         unreadable(error)

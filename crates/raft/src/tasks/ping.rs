@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
+use crate::peer_stops;
 use crate::peers::clock_offset::ClockOffset;
 use crate::replica::Replica;
-use crate::peer_stops;
 use crate::wire::messages::Ping;
 use crate::wire::paths;
 use crate::wire::transport::{CallError, Link};

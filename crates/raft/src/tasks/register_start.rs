@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::context::NodeContext;
+use crate::peer_stops;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
-use crate::peer_stops;
 
 /// Pause before a start that could not be registered is registered again.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);

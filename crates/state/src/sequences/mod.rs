@@ -1,5 +1,6 @@
-//! Sequences: commands, definitions, and grants.
+//! Sequences: commands, rules, definitions, and what is stored.
 
+mod apply;
 pub(crate) mod commands;
 pub(crate) mod definition;
-pub(crate) mod grants;
+pub(crate) mod record;

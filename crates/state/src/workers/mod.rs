@@ -1,4 +1,5 @@
-//! Worker leases: commands, and the leases themselves.
+//! Worker leases: commands, rules, and the leases themselves.
 
+mod apply;
 pub(crate) mod commands;
-pub(crate) mod leases;
+pub(crate) mod record;

@@ -12,109 +12,17 @@
 //!   that raised it: a clock that jumped forward cannot use up future ticks;
 //! - the worker of a live lease is not granted.
 
-use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
-use serde::{Deserialize, Serialize};
+use seqd_idgen::{Layout, Tick, WorkerId};
 
 use super::commands::{Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
+use super::record::{WorkerKey, WorkerRecord, is_live};
 use crate::cluster::settings::{Counter, draw};
-use crate::codec::Versioned;
 use crate::context::ApplyContext;
-use crate::deadlines::{Deadlines, Expiring};
+use crate::deadlines::Deadlines;
 use crate::domains::Refusal;
-use crate::newtypes::{ClusterMs, LeaseId, NodeId};
-use crate::table::{Record, Table};
+use crate::newtypes::{ClusterMs, LeaseId};
+use crate::table::Table;
 use crate::text::{self, TextField};
-
-/// The latest lease of a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerRecord {
-    pub lease: LeaseId,
-    pub owner: String,
-    /// `None` for an external generator.
-    pub node: Option<NodeId>,
-    pub boot: u64,
-    /// The first tick that the holder may mint.
-    #[serde(with = "crate::foreign::tick")]
-    pub from_tick: Tick,
-    /// The first tick that it may not.
-    #[serde(with = "crate::foreign::tick")]
-    pub fence: Tick,
-    /// Shown to people; decides nothing.
-    #[serde(with = "crate::foreign::wall_ms")]
-    pub taken_wall_ms: WallMs,
-    /// When it was last taken, extended or released.
-    pub used_ms: ClusterMs,
-    pub released: bool,
-}
-
-/// A worker with its latest lease at the applied cluster time.
-#[derive(Debug, Clone, Copy)]
-pub struct LeaseView<'a> {
-    pub layout: &'a str,
-    pub worker: WorkerId,
-    pub record: &'a WorkerRecord,
-    /// The cluster time at which the lease ends by itself; `None` once it ended.
-    pub expires: Option<ClusterMs>,
-}
-
-impl LeaseView<'_> {
-    #[must_use]
-    pub fn is_live(&self) -> bool {
-        self.expires.is_some()
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WorkerKey {
-    pub(crate) layout: String,
-    pub(crate) worker: WorkerId,
-}
-
-impl Versioned for WorkerRecord {
-    const KIND: u8 = 14;
-    const VERSION: u8 = 1;
-}
-
-impl Record for WorkerRecord {
-    type Key = WorkerKey;
-    const PREFIX: u8 = b'w';
-
-    /// A zero byte, which no name has, ends the layout's name, so that keys sort as names do.
-    fn write_key(key: &WorkerKey, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(key.layout.as_bytes());
-        bytes.push(0);
-        bytes.extend_from_slice(&key.worker.0.to_be_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<WorkerKey> {
-        let (name, worker) = bytes
-            .split_last_chunk::<4>()
-            .map(|(name, worker)| (name, *worker))?;
-        let name = name.strip_suffix(&[0])?;
-        let layout = std::str::from_utf8(name)
-            .ok()
-            .filter(|name| !name.contains('\0'))?;
-        let worker = WorkerId(u32::from_be_bytes(worker));
-        Some(WorkerKey {
-            layout: layout.to_owned(),
-            worker,
-        })
-    }
-
-    fn is_sound(&self) -> bool {
-        self.from_tick <= self.fence
-    }
-}
-
-impl Expiring for WorkerRecord {
-    fn deadline(&self, key: &WorkerKey, given: &ApplyContext<'_>) -> Option<ClusterMs> {
-        let layout = given.layouts.named(&key.layout)?;
-        is_live(given, layout, self).then(|| given.expiry(layout, self.used_ms))
-    }
-
-    /// The record stays: its fence holds for ever.
-    fn expire(_: &mut Table<Self>, _: &WorkerKey) {}
-}
 
 impl Table<WorkerRecord> {
     pub(crate) fn apply(
@@ -324,46 +232,6 @@ impl Table<WorkerRecord> {
             holder: live.map(|record| Box::new(Holder::of(record))),
         })
     }
-
-    /// Releases every lease. Fences stay.
-    pub(crate) fn end_all(&mut self) {
-        let held = self.iter().filter(|(_, record)| !record.released);
-        let held: Vec<WorkerKey> = held.map(|(key, _)| key.clone()).collect();
-        for key in held {
-            if let Some(record) = self.get_mut(&key) {
-                record.released = true;
-            }
-        }
-    }
-
-    pub(crate) fn view<'a>(
-        &self,
-        given: &ApplyContext<'_>,
-        key: &'a WorkerKey,
-        record: &'a WorkerRecord,
-    ) -> LeaseView<'a> {
-        let layout = given.layouts.named(&key.layout);
-        let live = layout.filter(|layout| is_live(given, layout, record));
-        let expires = live.map(|layout| given.expiry(layout, record.used_ms));
-        LeaseView {
-            layout: &key.layout,
-            worker: key.worker,
-            record,
-            expires,
-        }
-    }
-}
-
-impl Holder {
-    pub(crate) fn of(record: &WorkerRecord) -> Self {
-        Self {
-            lease: record.lease,
-            owner: record.owner.clone(),
-            node: record.node,
-            from_tick: record.from_tick,
-            fence: record.fence,
-        }
-    }
 }
 
 /// The workers that may be chosen, first and last.
@@ -383,10 +251,6 @@ fn candidates(
             datacenters,
         }
     })
-}
-
-fn is_live(given: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
-    !record.released && given.cluster_ms < given.expiry(layout, record.used_ms)
 }
 
 /// Milliseconds until the worker can be granted.

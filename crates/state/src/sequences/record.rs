@@ -1,0 +1,101 @@
+//! What is stored of a sequence.
+
+use serde::{Deserialize, Serialize};
+
+use super::commands::SequenceRefusal;
+use super::definition::{SequenceDefinition, SequenceMode};
+use crate::codec::Versioned;
+use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
+use crate::table::{Record, Table};
+
+/// A sequence, or what is kept of a deleted one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceRecord {
+    pub definition: SequenceDefinition,
+    pub revision: Revision,
+    pub epoch: Epoch,
+    /// The mark: the next index that will be granted.
+    pub next_index: u64,
+    /// The ranges from which the latest token can return indices.
+    pub run: Option<Run>,
+    pub deleted: bool,
+}
+
+/// Adjacent granted ranges of one caller. They end at the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Of the latest of these grants.
+    pub token: GrantToken,
+    pub start: u64,
+}
+
+impl Versioned for SequenceRecord {
+    const KIND: u8 = 15;
+    const VERSION: u8 = 1;
+}
+
+impl Record for SequenceRecord {
+    type Key = SequenceName;
+    const PREFIX: u8 = b's';
+
+    fn write_key(key: &SequenceName, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(key.as_str().as_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<SequenceName> {
+        SequenceName::new(std::str::from_utf8(bytes).ok()?).ok()
+    }
+
+    fn is_sound(&self) -> bool {
+        self.run.is_none_or(|run| run.start <= self.next_index)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.deleted
+    }
+}
+
+impl SequenceRecord {
+    /// `None` if the last value was granted.
+    #[must_use]
+    pub fn next_value(&self) -> Option<i64> {
+        self.definition.progression.value_at(self.next_index)
+    }
+
+    /// How many values are left; `None` for a cycling sequence.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.definition.progression.remaining(self.next_index)
+    }
+
+    pub(super) fn demand(
+        &self,
+        name: &SequenceName,
+        mode: SequenceMode,
+    ) -> Result<(), SequenceRefusal> {
+        if self.definition.mode == mode {
+            return Ok(());
+        }
+        Err(SequenceRefusal::WrongMode {
+            name: name.clone(),
+            mode: self.definition.mode,
+        })
+    }
+}
+
+impl Table<SequenceRecord> {
+    /// The sequence, unless it was deleted.
+    pub(crate) fn existing(&self, name: &SequenceName) -> Option<&SequenceRecord> {
+        self.get(name).filter(|record| !record.deleted)
+    }
+
+    /// For a change that is about to happen: a refusal after this encodes the row once more.
+    pub(super) fn existing_mut(
+        &mut self,
+        name: &SequenceName,
+    ) -> Result<&mut SequenceRecord, SequenceRefusal> {
+        self.get_mut(name)
+            .filter(|record| !record.deleted)
+            .ok_or_else(|| SequenceRefusal::SequenceNotFound { name: name.clone() })
+    }
+}
