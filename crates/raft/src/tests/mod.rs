@@ -9,6 +9,7 @@ mod golden;
 pub(crate) mod harness;
 mod hung_disk;
 mod levels;
+mod messages;
 mod peers_file;
 mod refused_openings;
 mod stop_reasons;

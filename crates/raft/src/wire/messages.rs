@@ -46,7 +46,7 @@ macro_rules! messages {
         })+
 
         #[cfg(test)]
-        const KINDS: &[u8] = &[$($kind),+];
+        pub(crate) const KINDS: &[u8] = &[$($kind),+];
     };
 }
 

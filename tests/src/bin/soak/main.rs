@@ -13,6 +13,7 @@ mod arguments;
 mod bare;
 mod bench;
 mod chaos;
+mod compare;
 mod endurance;
 mod failover;
 mod fsync_delay;
@@ -24,6 +25,7 @@ mod sample;
 mod scale;
 mod takeover;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::Arguments;
@@ -46,7 +48,9 @@ const USAGE: &str = "usage: soak COMMAND
                                 every layout, none of which repeats
   endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
-  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop";
+  bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
+  compare --with BINARY [--rounds 30]
+                                rates of this build and of another one, in alternating slices";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
@@ -59,6 +63,11 @@ fn main() -> ExitCode {
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "bench" => bench::run(arguments.number("--seconds", 5)),
+        "compare" => {
+            arguments.allow(&["--with", "--rounds"]);
+            let other = arguments.text("--with").expect("--with BINARY is needed");
+            compare::run(Path::new(other), arguments.size("--rounds", 30))
+        }
         "power-cuts" => power_cuts::run(&arguments),
         "power-cuts-simulated" => power_cuts_simulated::run(
             arguments.size("--cuts", 200_000) as u64,

@@ -1,0 +1,367 @@
+//! The bytes of what nodes send to each other, held as a file.
+//!
+//! A line never changes: nodes of two versions speak with each other during an upgrade, so a message
+//! that changes its shape gets a new version and a new line. `SEQD_WRITE_GOLDEN=1` writes the file
+//! if it is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use seqd_state::codec::frame::Framed;
+use seqd_state::codec::{Versioned, decode, encode};
+use seqd_state::{ClusterOutcome, EncodedEntry, Entry, Level, NodeId, Stamp};
+use seqd_store::records::{
+    Ballot, EntryPayload, Founder, LogEntry, LogIdRecord, Member, MembershipRecord, PeerRecord,
+    Start, StoredMembershipRecord, SyncedPosition, VoteRecord,
+};
+
+use super::harness::create;
+use crate::handle::{MemberError, MemberStatus, ProposeError, Report, Role};
+use crate::levels::LevelRange;
+use crate::wire::messages::*;
+
+/// Names, kinds, versions and bytes.
+#[derive(Default)]
+struct Lines(String, BTreeSet<u8>);
+
+impl Lines {
+    fn add<M: Versioned>(&mut self, message: &M) {
+        let bytes = encode(message).unwrap();
+        let read: M = decode(&bytes).unwrap();
+        assert_eq!(encode(&read).unwrap(), bytes);
+        let name = std::any::type_name::<M>().rsplit("::").next().unwrap();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (kind, version) = (M::KIND, M::VERSION);
+        writeln!(self.0, "{name} {kind} {version} {hex}").unwrap();
+        self.1.insert(kind);
+    }
+}
+
+const LAST: LogIdRecord = LogIdRecord { term: 3, index: 17 };
+const LEVELS: LevelRange = LevelRange {
+    oldest: 1,
+    newest: 2,
+};
+const VOTE: VoteRecord = VoteRecord {
+    term: 4,
+    node: 2,
+    committed: true,
+};
+
+fn text(text: &str) -> String {
+    text.to_owned()
+}
+
+fn start() -> Start {
+    Start {
+        boot: 5,
+        nonce: 0x0102_0304_0506_0708,
+    }
+}
+
+fn synced() -> SyncedPosition {
+    SyncedPosition {
+        vote: Some(Ballot {
+            term: 4,
+            committed: false,
+            node: 3,
+        }),
+        last: Some(LAST),
+    }
+}
+
+fn row() -> (u64, PeerRecord) {
+    let record = PeerRecord {
+        start: start(),
+        synced: synced(),
+        before: SyncedPosition::default(),
+    };
+    (3, record)
+}
+
+fn membership() -> MembershipRecord {
+    let member = |name: &str| Member {
+        name: text(name),
+        peer: format!("{name}:7001"),
+        http: format!("http://{name}:7000"),
+    };
+    MembershipRecord {
+        configs: vec![[1].into(), [1, 2].into()],
+        nodes: [(1, member("a")), (2, member("b"))].into(),
+    }
+}
+
+fn founder() -> Founder {
+    Founder {
+        node: 1,
+        name: text("a"),
+        peer: text("a:7001"),
+        http: text("http://a:7000"),
+    }
+}
+
+fn report() -> Report {
+    Report {
+        workers: [(text("default"), 9)].into(),
+        ready: true,
+        draining: false,
+    }
+}
+
+fn identity() -> HelloIdentity {
+    HelloIdentity {
+        cluster_id: text("C"),
+        ancestors: vec![text("B")],
+        node: 2,
+        start: start(),
+        began: synced(),
+    }
+}
+
+fn entries() -> Vec<seqd_store::records::EntryRecord> {
+    let entry = |level| {
+        let entry = Entry {
+            stamp: Stamp::default(),
+            commands: vec![create("orders")],
+        };
+        EntryPayload::Normal(Arc::new(EncodedEntry::new(entry, level).unwrap()))
+    };
+    let payloads = [
+        EntryPayload::Blank,
+        EntryPayload::Membership(membership()),
+        entry(Level::FIRST),
+        entry(Level::NEWEST),
+    ];
+    let records = payloads.map(|payload| LogEntry { id: LAST, payload }.record().unwrap());
+    records.into()
+}
+
+fn consensus(lines: &mut Lines) {
+    lines.add(&Envelope {
+        cluster_id: text("C"),
+        from: 1,
+        to: 2,
+        start: start(),
+    });
+    lines.add(&AppendRequest {
+        vote: VOTE,
+        prev: Some(LAST),
+        entries: entries(),
+        commit: Some(LAST),
+        synced: None,
+        acknowledged: vec![row()],
+    });
+    lines.add(&AppendReply::Success);
+    lines.add(&AppendReply::Partial(Some(LAST)));
+    lines.add(&AppendReply::Conflict);
+    lines.add(&AppendReply::HigherVote(VOTE));
+    lines.add(&BallotRequest {
+        vote: VOTE,
+        last: Some(LAST),
+        leadership_transfer: true,
+    });
+    lines.add(&BallotReply {
+        vote: VOTE,
+        granted: true,
+        last: None,
+    });
+    lines.add(&TransferRequest {
+        from: VOTE,
+        to: 3,
+        last: Some(LAST),
+    });
+    lines.add(&TransferReply::Accepted);
+    lines.add(&TransferReply::VoteChanged {
+        expected: VOTE,
+        actual: VOTE,
+    });
+    lines.add(&TransferReply::LogNotFlushed {
+        expected: Some(LAST),
+        actual: None,
+    });
+    lines.add(&SnapshotHead {
+        vote: VOTE,
+        last: Some(LAST),
+        membership: StoredMembershipRecord {
+            log_id: Some(LAST),
+            membership: membership(),
+        },
+        len: 1 << 20,
+    });
+    lines.add(&SnapshotReply { vote: VOTE });
+}
+
+fn proposals(lines: &mut Lines) {
+    lines.add(&Forward {
+        commands: vec![create("orders").to_frame().unwrap()],
+        timeout_ms: 3000,
+    });
+    let founded = ClusterOutcome::Founded.to_frame().unwrap();
+    lines.add(&ForwardReply(Ok(vec![founded])));
+    lines.add(&ForwardReply(Err(ForwardRefusal::NotLeader)));
+    let detail = || text("why");
+    for error in [
+        ProposeError::NoQuorum { detail: detail() },
+        ProposeError::OutcomeUnknown { detail: detail() },
+        ProposeError::Overloaded { limit: 8 },
+        ProposeError::Stopping,
+        ProposeError::NodeRemoved,
+    ] {
+        lines.add(&ForwardReply(Err(ForwardRefusal::Propose(error))));
+    }
+    lines.add(&ReadIndex { timeout_ms: 500 });
+    lines.add(&ReadIndexReply(Ok(17)));
+    lines.add(&ReadIndexReply(Err(ForwardRefusal::NotLeader)));
+}
+
+fn members(lines: &mut Lines) {
+    let name = || text("d");
+    for change in [
+        MemberChange::Add {
+            name: name(),
+            peer: text("d:7001"),
+            http: None,
+        },
+        MemberChange::Promote { name: name() },
+        MemberChange::Remove { name: name() },
+        MemberChange::MoveLeader { to: Some(name()) },
+    ] {
+        let timeout_ms = 3000;
+        lines.add(&ChangeRequest { change, timeout_ms });
+    }
+    for (role, known) in [
+        (Role::Leader, true),
+        (Role::Follower, false),
+        (Role::Learner, true),
+    ] {
+        lines.add(&ChangeReply(Ok(Changed::Member(MemberStatus {
+            name: name(),
+            id: NodeId(4),
+            role,
+            http: text("http://d:7000"),
+            peer: text("d:7001"),
+            reachable: known,
+            applied: known.then_some(17),
+            report: known.then(report),
+            version: known.then(|| text("0.1.0")),
+            clock_offset_ms: known.then_some(-2),
+            levels: known.then_some(LEVELS),
+        }))));
+    }
+    lines.add(&ChangeReply(Ok(Changed::Removed)));
+    lines.add(&ChangeReply(Ok(Changed::Leader(name()))));
+    lines.add(&ChangeReply(Err(ChangeRefusal::NotLeader)));
+    let detail = || text("why");
+    for error in [
+        MemberError::NotFound {
+            name: name(),
+            known: text("a, b"),
+        },
+        MemberError::AlreadyExists { detail: detail() },
+        MemberError::Unsafe { detail: detail() },
+        MemberError::InProgress,
+        MemberError::LearnerLagging { detail: detail() },
+        MemberError::Unfit { detail: detail() },
+        MemberError::Propose(ProposeError::Stopping),
+    ] {
+        lines.add(&ChangeReply(Err(ChangeRefusal::Member(error))));
+    }
+    lines.add(&Watch);
+    lines.add(&Ping {
+        name: text("a"),
+        version: text("0.1.0"),
+        applied: 17,
+        report: report(),
+        wall_ms: 1_795_000_000_000,
+        acknowledged: vec![row()],
+        disk_hangs: true,
+        levels: LEVELS,
+    });
+}
+
+fn handshake(lines: &mut Lines) {
+    let peers = || BTreeMap::from([(text("a"), text("a:7001"))]);
+    for identity in [None, Some(identity())] {
+        lines.add(&Hello {
+            name: text("a"),
+            peers: peers(),
+            http: text("http://a:7000"),
+            levels: LEVELS,
+            identity,
+        });
+    }
+    let standings = [
+        Standing::Empty,
+        Standing::Prepared {
+            cluster_id: text("C"),
+            node: 2,
+        },
+        Standing::Member {
+            cluster_id: text("C"),
+            node: 2,
+            members: vec![text("a"), text("b")],
+            leader: Some(text("a")),
+        },
+    ];
+    let verdicts = [
+        Verdict::Welcome,
+        Verdict::Foreign,
+        Verdict::Stale { why: text("why") },
+        Verdict::Removed,
+        Verdict::Superseded { by: text("D") },
+        Verdict::LeftBehind { level: Level(3) },
+    ];
+    for (at, verdict) in verdicts.into_iter().enumerate() {
+        lines.add(&HelloReply {
+            name: text("b"),
+            peers: peers(),
+            http: text("http://b:7000"),
+            levels: LEVELS,
+            standing: standings[at % 3].clone(),
+            votes: at > 0,
+            identity: (at > 0).then(identity),
+            verdict,
+        });
+    }
+    lines.add(&Prepare {
+        cluster_id: text("C"),
+        founders: vec![founder()],
+        you: text("a"),
+    });
+    lines.add(&Adopt {
+        cluster_id: text("C"),
+        node: 4,
+        you: text("d"),
+        members: vec![founder()],
+        ancestors: vec![text("B")],
+    });
+    lines.add(&Taken::Yes {
+        http: text("http://d:7000"),
+    });
+    lines.add(&Taken::Used);
+    lines.add(&Taken::No { why: text("why") });
+}
+
+#[test]
+fn the_bytes_of_messages_are_fixed() {
+    let mut lines = Lines::default();
+    consensus(&mut lines);
+    proposals(&mut lines);
+    members(&mut lines);
+    handshake(&mut lines);
+    let Lines(now, kinds) = lines;
+    let all: BTreeSet<u8> = KINDS.iter().copied().chain([Envelope::KIND]).collect();
+    assert_eq!(kinds, all, "each message has a sample");
+
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/messages.hex");
+    if std::env::var_os("SEQD_WRITE_GOLDEN").is_some() && !kept.exists() {
+        std::fs::write(&kept, &now).unwrap();
+    }
+    let kept = std::fs::read_to_string(&kept).unwrap();
+    for (kept, now) in kept.lines().zip(now.lines()) {
+        assert_eq!(now, kept);
+    }
+    assert_eq!(kept.lines().count(), now.lines().count());
+}

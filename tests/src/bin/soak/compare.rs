@@ -1,0 +1,139 @@
+//! Two builds of the program, side by side: each rate as a ratio that a machine whose speed drifts
+//! does not change.
+//!
+//! A cluster of each runs; short slices of load alternate between them, and each slice is compared
+//! with the one beside it. The median of these ratios is what is judged.
+
+use std::path::Path;
+use std::time::Duration;
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::load::{Figures, Pace, Target, run as load};
+use serde_json::json;
+
+/// Long enough for the connections and the first group commits to be of no weight.
+const SLICE: Duration = Duration::from_millis(500);
+
+/// A build is slower if the median ratio of a rate is below this.
+const SLOWER: f64 = 0.97;
+
+struct Row {
+    what: &'static str,
+    method: &'static str,
+    path: &'static str,
+    clients: usize,
+    /// How many nodes are asked, the leader first.
+    nodes: usize,
+}
+
+const fn row(what: &'static str, path: &'static str, clients: usize) -> Row {
+    Row {
+        what,
+        method: "GET",
+        path,
+        clients,
+        nodes: 1,
+    }
+}
+
+const fn strict(what: &'static str, clients: usize, nodes: usize) -> Row {
+    Row {
+        what,
+        method: "POST",
+        path: "/v1/sequences/order/next",
+        clients,
+        nodes,
+    }
+}
+
+const ROWS: [Row; 9] = [
+    row("GET /v1/id", "/v1/id", 1),
+    row("GET /v1/id", "/v1/id", 16),
+    row("GET /v1/id", "/v1/id", 64),
+    row("GET /v1/ids?count=1000", "/v1/ids?count=1000", 1),
+    strict("strict next, the leader", 1, 1),
+    strict("strict next, three nodes", 1, 3),
+    strict("strict next, three nodes", 16, 3),
+    strict("strict next, three nodes", 64, 3),
+    strict("strict next, three nodes", 256, 3),
+];
+
+pub(crate) fn run(other: &Path, rounds: usize) -> Result<(), Violation> {
+    let new = started(None);
+    let old = started(Some(other));
+    let mut slower = Vec::new();
+    for row in &ROWS {
+        let (targets, mut slices) = ([&new, &old].map(|c| target(row, c)), Vec::new());
+        for round in 0..rounds {
+            let slice = |side: usize| load(&targets[side], row.clients, Pace::Closed, SLICE);
+            // Who begins changes, so that what the first leaves to the second does not count.
+            let pair = if round % 2 == 0 {
+                let new = slice(0);
+                (new, slice(1))
+            } else {
+                let old = slice(1);
+                (slice(0), old)
+            };
+            slices.push(pair);
+        }
+        let ratio = median(slices.iter().map(|(new, old)| new.rate() / old.rate()));
+        let (new, old): (Vec<_>, Vec<_>) = slices.into_iter().unzip();
+        println!(
+            "{}",
+            line(row, ratio, &Figures::of_all(new), &Figures::of_all(old))
+        );
+        if ratio < SLOWER {
+            slower.push(format!(
+                "{} at {} clients: {ratio:.3}",
+                row.what, row.clients
+            ));
+        }
+    }
+    if slower.is_empty() {
+        return Ok(());
+    }
+    Err(Violation::new("the other build's rates", slower.join("; ")))
+}
+
+fn started(binary: Option<&Path>) -> Cluster {
+    let mut cluster = Cluster::planned(3);
+    for node in 0..3 {
+        cluster.node_mut(node).set_binary(binary);
+    }
+    let cluster = cluster.ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster
+}
+
+fn target(row: &Row, cluster: &Cluster) -> Target {
+    let leader = cluster.leader();
+    let nodes = (0..row.nodes).map(|i| (leader + i) % 3);
+    Target {
+        addresses: nodes.map(|i| cluster.address(i)).collect(),
+        method: row.method,
+        path: row.path.to_owned(),
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn line(row: &Row, ratio: f64, new: &Figures, old: &Figures) -> String {
+    assert_eq!((new.failures, old.failures), (0, 0), "{}", row.what);
+    format!(
+        "{:<26} {:>4} clients {:>9.0}/s against {:>9.0}/s  ratio {ratio:.3}  p50 {:>8.1?} against \
+         {:>8.1?}  p99 {:>8.1?} against {:>8.1?}",
+        row.what,
+        row.clients,
+        new.rate(),
+        old.rate(),
+        new.quantile(0.5),
+        old.quantile(0.5),
+        new.quantile(0.99),
+        old.quantile(0.99)
+    )
+}
