@@ -4,6 +4,10 @@
 //! nothing at random, depends on no hash order and computes no float; it touches maps in memory and
 //! no disk. It cannot fail: a refusal is an outcome.
 
+mod cluster;
+mod sequences;
+mod workers;
+
 use seqd_idgen::WallMs;
 
 use crate::cluster::commands::{ClusterCommand, ClusterRefusal};

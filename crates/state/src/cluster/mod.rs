@@ -1,6 +1,5 @@
 //! The cluster itself: its settings, its members, and how it was restored.
 
-pub(crate) mod apply;
 pub(crate) mod commands;
 pub(crate) mod level;
 #[cfg(any(test, feature = "test-next-level"))]

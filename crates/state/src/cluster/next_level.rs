@@ -76,7 +76,7 @@ impl Versioned for NodeRecord {
 }
 
 impl Table<NodeRecord> {
-    pub(super) fn register_start_v2(
+    pub(crate) fn register_start_v2(
         &mut self,
         node: NodeId,
         start: RegisteredStart,

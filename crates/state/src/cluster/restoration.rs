@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::commands::{ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, Settings};
 use crate::table::{Table, singleton};
-use crate::workers::commands::WorkerRefusal;
 
 /// More numbers than any cluster draws from its counter in a millisecond, as a power of two: so a
 /// wall clock times this lies above all that was drawn until then.
@@ -40,25 +39,6 @@ impl RestorationRecord {
     pub fn windows_from(&self, settings: &Settings, layout: &Layout) -> Tick {
         let reach_ms = settings.window_ms_for(layout) + 4 * settings.max_peer_skew_ms;
         layout.fence_at(WallMs(self.stamped_wall_ms.0.saturating_add(reach_ms)))
-    }
-
-    pub(crate) fn check_lease(
-        &self,
-        settings: &Settings,
-        layout: &Layout,
-        wall_ms: WallMs,
-        tick: Tick,
-    ) -> Result<(), WorkerRefusal> {
-        let from = self.windows_from(settings, layout);
-        if tick >= from {
-            return Ok(());
-        }
-        let until = layout.wall_at(from);
-        Err(WorkerRefusal::WindowsBeginLater {
-            layout: layout.name().to_owned(),
-            until,
-            retry_after_ms: until.0.saturating_sub(wall_ms.0).max(1),
-        })
     }
 }
 

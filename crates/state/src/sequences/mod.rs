@@ -1,6 +1,5 @@
-//! Sequences: commands, rules, definitions, and what is stored.
+//! Sequences: commands, definitions and records. The rules are in `apply`.
 
-mod apply;
 pub(crate) mod commands;
 pub(crate) mod definition;
 pub(crate) mod record;

@@ -68,7 +68,7 @@ impl SequenceRecord {
         self.definition.progression.remaining(self.next_index)
     }
 
-    pub(super) fn demand(
+    pub(crate) fn demand(
         &self,
         name: &SequenceName,
         mode: SequenceMode,
@@ -90,7 +90,7 @@ impl Table<SequenceRecord> {
     }
 
     /// For a change that is about to happen: a refusal after this encodes the row once more.
-    pub(super) fn existing_mut(
+    pub(crate) fn existing_mut(
         &mut self,
         name: &SequenceName,
     ) -> Result<&mut SequenceRecord, SequenceRefusal> {

@@ -1,5 +1,4 @@
-//! Worker leases: commands, rules, and the leases themselves.
+//! Worker leases: commands and records. The rules are in `apply`.
 
-mod apply;
 pub(crate) mod commands;
 pub(crate) mod record;

@@ -143,6 +143,6 @@ impl Holder {
     }
 }
 
-pub(super) fn is_live(given: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
+pub(crate) fn is_live(given: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
     !record.released && given.cluster_ms < given.expiry(layout, record.used_ms)
 }

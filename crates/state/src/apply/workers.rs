@@ -12,10 +12,8 @@
 //!   that raised it: a clock that jumped forward cannot use up future ticks;
 //! - the worker of a live lease is not granted.
 
-use seqd_idgen::{Layout, Tick, WorkerId};
+use seqd_idgen::{Layout, Tick, TickError, WallMs, WorkerId};
 
-use super::commands::{Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
-use super::record::{WorkerKey, WorkerRecord, is_live};
 use crate::cluster::settings::{Counter, draw};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
@@ -23,6 +21,10 @@ use crate::domains::Refusal;
 use crate::newtypes::{ClusterMs, LeaseId};
 use crate::table::Table;
 use crate::text::{self, TextField};
+use crate::workers::commands::{
+    Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
+};
+use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
 
 impl Table<WorkerRecord> {
     pub(crate) fn apply(
@@ -66,9 +68,7 @@ impl Table<WorkerRecord> {
         }
         let layout = given.layout(&asked.layout)?;
         let tick = given.tick(layout)?;
-        if let Some(restored) = given.restoration {
-            restored.check_lease(given.settings, layout, given.wall_ms, tick)?;
-        }
+        given.check_restoration(layout, tick)?;
         given.check_fence(layout, asked.fence)?;
         let key = WorkerKey {
             layout: asked.layout.clone(),
@@ -230,6 +230,57 @@ impl Table<WorkerRecord> {
             worker: key.worker,
             lease,
             holder: live.map(|record| Box::new(Holder::of(record))),
+        })
+    }
+}
+
+impl<'a> ApplyContext<'a> {
+    fn layout(&self, name: &str) -> Result<&'a Layout, WorkerRefusal> {
+        self.layouts
+            .named(name)
+            .ok_or_else(|| WorkerRefusal::UnknownLayout {
+                layout: name.to_owned(),
+            })
+    }
+
+    fn tick(&self, layout: &Layout) -> Result<Tick, WorkerRefusal> {
+        layout.tick_at(self.wall_ms).map_err(|error| match error {
+            TickError::BeforeEpoch => WorkerRefusal::BeforeLayoutEpoch {
+                layout: layout.name().to_owned(),
+                epoch_ms: layout.spec().epoch_ms,
+                wall_ms: self.wall_ms,
+            },
+            TickError::TimeFull => WorkerRefusal::LayoutExhausted {
+                layout: layout.name().to_owned(),
+                since: layout.exhausted_at(),
+            },
+        })
+    }
+
+    /// Refuses a fence above the bound in the invariants.
+    fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), WorkerRefusal> {
+        let reach_ms = self.settings.fence_reach_ms(layout);
+        let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
+        if asked > limit {
+            return Err(WorkerRefusal::FenceTooFar { asked, limit });
+        }
+        Ok(())
+    }
+
+    /// Refuses a lease before the windows of a restored cluster begin.
+    fn check_restoration(&self, layout: &Layout, tick: Tick) -> Result<(), WorkerRefusal> {
+        let Some(restored) = self.restoration else {
+            return Ok(());
+        };
+        let from = restored.windows_from(self.settings, layout);
+        if tick >= from {
+            return Ok(());
+        }
+        let until = layout.wall_at(from);
+        Err(WorkerRefusal::WindowsBeginLater {
+            layout: layout.name().to_owned(),
+            until,
+            retry_after_ms: until.0.saturating_sub(self.wall_ms.0).max(1),
         })
     }
 }

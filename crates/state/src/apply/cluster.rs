@@ -1,13 +1,13 @@
-//! Carries out the commands about the cluster itself.
+//! Carries out the commands about the cluster itself: they change several tables.
 
 use std::collections::BTreeSet;
 
-use super::commands::{
+use crate::cluster::commands::{
     AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Found, FoundingError,
     MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
 };
-use super::nodes::RegisteredStart;
-use super::settings::{Counter, Settings};
+use crate::cluster::nodes::RegisteredStart;
+use crate::cluster::settings::{Counter, Settings};
 use crate::domains::Refusal;
 use crate::level::{Level, LogPosition};
 use crate::newtypes::NodeId;

@@ -11,15 +11,15 @@
 //! - a grant never crosses the end of a pass;
 //! - advance and delete raise the epoch; it never falls, and neither does it over a deletion.
 
-use super::commands::{
-    MAX_STRICT_COUNT, NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome,
-    SequenceRefusal, ValueRange,
-};
-use super::definition::{MAX_GRANT_SIZE, SequenceDefinition, SequenceMode};
-use super::record::{Run, SequenceRecord};
 use crate::cluster::settings::{Counter, draw};
 use crate::domains::Refusal;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
+use crate::sequences::commands::{
+    MAX_STRICT_COUNT, NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome,
+    SequenceRefusal, ValueRange,
+};
+use crate::sequences::definition::{MAX_GRANT_SIZE, SequenceDefinition, SequenceMode};
+use crate::sequences::record::{Run, SequenceRecord};
 use crate::table::Table;
 use crate::text::{self, TextField};
 
