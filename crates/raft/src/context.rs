@@ -109,12 +109,6 @@ impl Known {
             .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
     }
 
-    /// The levels that its program supports, while it answers.
-    pub(crate) fn levels(&self) -> Option<LevelRange> {
-        let ping = self.ping.as_ref().filter(|_| self.is_reachable());
-        ping.map(|ping| ping.levels)
-    }
-
     /// Whether it could take over: it answers, and so does its disk.
     pub(crate) fn may_lead(&self) -> bool {
         self.is_reachable() && !self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
@@ -299,6 +293,13 @@ impl NodeContext {
 
     pub(crate) fn peer(&self, node: u64) -> Known {
         self.known().get(&node).cloned().unwrap_or_default()
+    }
+
+    /// The levels that a node's program supports, while it answers: as of the handshake of its latest
+    /// start, since the last ping may be that of another program.
+    pub(crate) fn levels_of(&self, node: u64) -> Option<LevelRange> {
+        let levels = self.peers.levels(node);
+        levels.filter(|_| self.peer(node).is_reachable())
     }
 
     pub(crate) fn heard(&self, node: u64, ping: Option<Ping>) {

@@ -41,6 +41,9 @@ pub(crate) struct Replica {
     failure: StorageFailure,
     checkpointer: Checkpointer,
     recovered: AtomicBool,
+    /// Held by this leader while it checks the level and adds a member, or checks the members and
+    /// raises the level.
+    pub(crate) adding_or_raising: tokio::sync::Mutex<()>,
     pub(crate) leader_heard: Mutex<Option<Instant>>,
     pub(crate) election_max: Duration,
 }
@@ -107,6 +110,7 @@ impl Replica {
             failure,
             checkpointer,
             recovered: AtomicBool::new(false),
+            adding_or_raising: tokio::sync::Mutex::default(),
             leader_heard: Mutex::new(None),
             election_max: context.settings.election.1,
         }))

@@ -97,7 +97,10 @@ pub(crate) fn meet(
         );
         return Ok(Verdict::LeftBehind { level });
     }
-    match context.peers.meet(theirs.node, theirs.start, theirs.began) {
+    match context
+        .peers
+        .meet(theirs.node, theirs.start, theirs.began, speaks)
+    {
         Ok(()) => Ok(Verdict::Welcome),
         Err(stale) => {
             tracing::warn!(

@@ -13,11 +13,12 @@ use super::change::{Changing, change_membership, refused, show};
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
+use crate::leadership::Leading;
 use crate::levels::LevelRange;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{Adopt, ChangeRefusal, Founder, Standing, Taken};
+use crate::wire::messages::{Adopt, ChangeRefusal, Founder, HelloReply, Standing, Taken};
 use crate::wire::paths;
 use seqd_store::cluster_id;
 
@@ -38,20 +39,53 @@ pub(super) async fn add(
     context: &NodeContext,
     batcher: &ProposalBatcher,
     replica: &Replica,
+    leading: Leading,
     new: NewMember<'_>,
     deadline: Instant,
 ) -> Changing {
     let NewMember { name, peer, http } = new;
+    check_place(replica, name, peer)?;
+    let hello = greet(context, name, peer).await?;
+    check_levels(context, name, hello.levels)?;
+    let node = match own_id(context, replica, name, &hello.standing)? {
+        Some(node) => node,
+        None => allocate(batcher, name, peer, &hello.http, deadline).await?,
+    };
+    give_id(context, replica, node, name, peer).await?;
+    let http = http.map_or(hello.http, str::to_owned);
+    let member = Member {
+        name: name.to_owned(),
+        peer: peer.to_owned(),
+        http,
+    };
+    let nodes = BTreeMap::from([(node, member)]);
+    // The level may have been raised since, or be about to be.
+    let _held = replica.adding_or_raising.lock().await;
+    check_levels(context, name, hello.levels)?;
+    change_membership(replica, leading, ChangeMembers::AddNodes(nodes), true).await?;
+    show(context, replica, name)
+}
+
+fn unfit(detail: String) -> ChangeRefusal {
+    refused(MemberError::Unfit { detail })
+}
+
+/// Refuses a name or an address that a member has, and one member too many.
+fn check_place(replica: &Replica, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
     let members = replica.members();
     if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
         let detail = format!("{} at {} is a member already", member.name, member.peer);
         return Err(refused(MemberError::AlreadyExists { detail }));
     }
     if members.len() >= MEMBERS {
-        let detail = format!("the cluster has {MEMBERS} members, which is the most there may be");
-        return Err(refused(MemberError::Unfit { detail }));
+        return Err(unfit(format!(
+            "the cluster has {MEMBERS} members, which is the most there may be"
+        )));
     }
-    let unfit = |detail: String| refused(MemberError::Unfit { detail });
+    Ok(())
+}
+
+async fn greet(context: &NodeContext, name: &str, peer: &str) -> Result<HelloReply, ChangeRefusal> {
     let hello = hello::hello_to(context, peer).await.map_err(|e| {
         unfit(format!(
             "{peer} does not answer ({e}); start seqd there first"
@@ -63,62 +97,66 @@ pub(super) async fn add(
             hello.name
         )));
     }
-    check_levels(context, name, hello.levels)?;
-    let own = context
-        .identity()
-        .map(|identity| identity.cluster_id)
-        .unwrap_or_default();
-    let node = match hello.standing {
-        Standing::Empty => allocate(batcher, name, peer, &hello.http, deadline).await?,
+    Ok(hello)
+}
+
+/// The ID that an earlier add gave the node before it ended; `None` for an empty folder.
+fn own_id(
+    context: &NodeContext,
+    replica: &Replica,
+    name: &str,
+    standing: &Standing,
+) -> Result<Option<u64>, ChangeRefusal> {
+    let is_own = |id: &String| context.with_identity(|own| own.cluster_id == *id) == Some(true);
+    match standing {
+        Standing::Empty => Ok(None),
         Standing::Prepared { cluster_id, node }
-            if cluster_id == own && replica.is_removed(node) =>
+            if is_own(cluster_id) && replica.is_removed(*node) =>
         {
-            return Err(unfit(format!(
+            Err(unfit(format!(
                 "{name} holds an ID that was given up; empty its folder and start it again"
-            )));
+            )))
         }
-        // An earlier add gave it an ID and went no further.
-        Standing::Prepared { cluster_id, node } if cluster_id == own => node,
+        Standing::Prepared { cluster_id, node } if is_own(cluster_id) => Ok(Some(*node)),
         Standing::Prepared { cluster_id, .. } | Standing::Member { cluster_id, .. } => {
-            return Err(unfit(format!(
+            Err(unfit(format!(
                 "the folder of {name} belongs to cluster {cluster_id}; only a node with an empty \
                  folder can be added"
-            )));
+            )))
         }
-    };
+    }
+}
+
+/// Gives the node its identity, which it syncs before it answers.
+async fn give_id(
+    context: &NodeContext,
+    replica: &Replica,
+    node: u64,
+    name: &str,
+    peer: &str,
+) -> Result<(), ChangeRefusal> {
+    let members = replica.members().into_iter().map(|(node, member)| Founder {
+        node,
+        name: member.name,
+        peer: member.peer,
+        http: member.http,
+    });
     let restored = replica.applied.read().state.restoration().cloned();
     let adopt = Adopt {
-        cluster_id: own,
+        cluster_id: context
+            .with_identity(|own| own.cluster_id.clone())
+            .unwrap_or_default(),
         node,
         you: name.to_owned(),
-        members: members
-            .iter()
-            .map(|(id, m)| Founder {
-                node: *id,
-                name: m.name.clone(),
-                peer: m.peer.clone(),
-                http: m.http.clone(),
-            })
-            .collect(),
+        members: members.collect(),
         ancestors: restored.map_or_else(Vec::new, |record| record.ancestors),
     };
     match hello::ask(context, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
-        Ok(Taken::Yes { .. }) => {}
-        Ok(Taken::Used) => return Err(unfit(format!("the log of {name} is not empty"))),
-        Ok(Taken::No { why }) => return Err(unfit(format!("{name} refused its ID: {why}"))),
-        Err(error) => return Err(unfit(format!("{name} did not take its ID: {error}"))),
+        Ok(Taken::Yes { .. }) => Ok(()),
+        Ok(Taken::Used) => Err(unfit(format!("the log of {name} is not empty"))),
+        Ok(Taken::No { why }) => Err(unfit(format!("{name} refused its ID: {why}"))),
+        Err(error) => Err(unfit(format!("{name} did not take its ID: {error}"))),
     }
-    let http = http.map_or(hello.http, str::to_owned);
-    let member = Member {
-        name: name.to_owned(),
-        peer: peer.to_owned(),
-        http,
-    };
-    let nodes = BTreeMap::from([(node, member)]);
-    // The level may have been raised since.
-    check_levels(context, name, hello.levels)?;
-    change_membership(replica, ChangeMembers::AddNodes(nodes), true).await?;
-    show(context, replica, name)
 }
 
 /// Refuses a node whose program does not support the cluster's level.
@@ -131,11 +169,10 @@ fn check_levels(
     if speaks.contains(level) {
         return Ok(());
     }
-    let detail = format!(
+    Err(unfit(format!(
         "the program of {name} speaks levels {speaks}, and the cluster is at {level}; start the \
          cluster's version of seqd there"
-    );
-    Err(refused(MemberError::Unfit { detail }))
+    )))
 }
 
 async fn allocate(
@@ -168,9 +205,7 @@ async fn allocate(
             let detail = refusal.to_string();
             Err(refused(ProposeError::NoQuorum { detail }.into()))
         }
-        Some(Outcome::Refused(refusal)) => Err(refused(MemberError::Unfit {
-            detail: refusal.to_string(),
-        })),
+        Some(Outcome::Refused(refusal)) => Err(unfit(refusal.to_string())),
         _ => Err(refused(
             ProposeError::unknown("the answer was not one to this command").into(),
         )),

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 
 use openraft::ChangeMembers;
 use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
+use openraft::raft::Precondition;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, MemberStatus, ProposeError};
+use crate::leadership::Leading;
 use crate::replica::Replica;
 use crate::status;
-use crate::types::{Member, TypeConfig};
+use crate::types::{self, Member, TypeConfig};
 use crate::wire::messages::{ChangeRefusal, Changed};
 
 /// What a change left behind, or why it was not made.
@@ -58,12 +60,22 @@ pub(crate) async fn finish_change(replica: &Replica) {
     }
 }
 
-pub(super) async fn change_membership(
+/// Changes the membership, if this leadership still holds: what the change rests on was checked under
+/// it.
+pub(crate) async fn change_membership(
     replica: &Replica,
+    leading: Leading,
     change: ChangeMembers<u64, Member>,
     retain: bool,
 ) -> Result<(), ChangeRefusal> {
-    match replica.raft.change_membership(change, retain).await {
+    let as_checked = Precondition::CommittedLeaderId {
+        committed_leader_id: *types::log_id(leading.term, 0).committed_leader_id(),
+    };
+    let raft = &replica.raft;
+    match raft
+        .change_membership_if(change, retain, [as_checked])
+        .await
+    {
         Ok(_) => Ok(()),
         Err(error) => Err(describe(error)),
     }
@@ -71,7 +83,9 @@ pub(super) async fn change_membership(
 
 fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> ChangeRefusal {
     match error {
-        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => ChangeRefusal::NotLeader,
+        RaftError::APIError(
+            ClientWriteError::ForwardToLeader(_) | ClientWriteError::PreconditionFailed(_),
+        ) => ChangeRefusal::NotLeader,
         RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => match error {
             ChangeMembershipError::InProgress(_)
             | ChangeMembershipError::UncommittedLeaderLog(_) => refused(MemberError::InProgress),

@@ -109,9 +109,9 @@ async fn here(
                     peer,
                     http: http.as_deref(),
                 };
-                add::add(context, &batcher, replica, new, deadline).await
+                add::add(context, &batcher, replica, leading, new, deadline).await
             }
-            MemberChange::Promote { name } => promote(context, replica, name).await,
+            MemberChange::Promote { name } => promote(context, replica, leading, name).await,
             MemberChange::Remove { name } => remove(context, replica, leading, name).await,
             MemberChange::MoveLeader { to } => leader::move_leader(context, replica, to.as_deref())
                 .await
@@ -128,7 +128,12 @@ async fn here(
     }
 }
 
-async fn promote(context: &NodeContext, replica: &Replica, name: &str) -> Changing {
+async fn promote(
+    context: &NodeContext,
+    replica: &Replica,
+    leading: Leading,
+    name: &str,
+) -> Changing {
     let (node, _) = find(replica, name)?;
     if replica.is_voter(node) {
         return show(context, replica, name);
@@ -143,7 +148,7 @@ async fn promote(context: &NodeContext, replica: &Replica, name: &str) -> Changi
         return Err(refused(MemberError::LearnerLagging { detail }));
     }
     let voters = BTreeSet::from([node]);
-    change_membership(replica, ChangeMembers::AddVoterIds(voters), true).await?;
+    change_membership(replica, leading, ChangeMembers::AddVoterIds(voters), true).await?;
     show(context, replica, name)
 }
 
@@ -182,10 +187,11 @@ async fn remove(
     }
     if voters.contains(&node) {
         let gone = BTreeSet::from([node]);
-        change_membership(replica, ChangeMembers::RemoveVoters(gone), true).await?;
+        change_membership(replica, leading, ChangeMembers::RemoveVoters(gone), true).await?;
     }
     let gone = BTreeSet::from([node]);
-    let dropped = change_membership(replica, ChangeMembers::RemoveNodes(gone), false).await;
+    let dropped =
+        change_membership(replica, leading, ChangeMembers::RemoveNodes(gone), false).await;
     dropped.map_err(|refusal| match refusal {
         ChangeRefusal::Member(_) if voters.contains(&node) => {
             // Something was changed already: this is no longer "no effect".

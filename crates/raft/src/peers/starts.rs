@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::table::{Row, Stale, Start, SyncedPosition, Table};
+use crate::levels::LevelRange;
 
 /// Introductions that are kept; as many as the table has rows.
 const INTRODUCED: usize = 256;
@@ -47,11 +48,12 @@ struct Inner {
     asked: BTreeMap<u64, Instant>,
 }
 
-/// A start that sent a hello, and what it began with.
+/// A start that sent a hello, what it began with, and the levels that its program supports.
 #[derive(Clone, Copy, Debug)]
 struct Introduced {
     start: Start,
     began: SyncedPosition,
+    levels: LevelRange,
 }
 
 impl Peers {
@@ -71,14 +73,30 @@ impl Peers {
     }
 
     /// Judges a start by what it began with; one that may take part is introduced from here on.
-    pub(crate) fn meet(&self, node: u64, start: Start, began: SyncedPosition) -> Result<(), Stale> {
+    pub(crate) fn meet(
+        &self,
+        node: u64,
+        start: Start,
+        began: SyncedPosition,
+        levels: LevelRange,
+    ) -> Result<(), Stale> {
         let mut inner = self.lock();
         inner.table.judge(node, start, began)?;
         inner.table.note_start(node, start);
         if inner.introduced.len() < INTRODUCED || inner.introduced.contains_key(&node) {
-            inner.introduced.insert(node, Introduced { start, began });
+            let introduced = Introduced {
+                start,
+                began,
+                levels,
+            };
+            inner.introduced.insert(node, introduced);
         }
         Ok(())
+    }
+
+    /// The levels that the program of a node's latest introduced start supports.
+    pub(crate) fn levels(&self, node: u64) -> Option<LevelRange> {
+        self.lock().introduced.get(&node).map(|known| known.levels)
     }
 
     /// Whether a message of this start is taken. What was learnt since its hello counts.

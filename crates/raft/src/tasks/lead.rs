@@ -39,13 +39,13 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
         };
         let mut commands = due(&context, &replica);
         commands.extend(stamp.due(&context, &replica));
-        commands.extend(raise_level::due(&context, &replica));
         let time_is_due = timed.elapsed() >= TIME_ENTRY_EVERY
             && replica.applied.read().state.next_deadline().is_some();
         if !commands.is_empty() || time_is_due {
             timed = Instant::now();
             entry::propose_as(&context, &replica, leading, commands).await;
         }
+        raise_level::raise(&context, &replica, leading).await;
         joint = replica
             .is_joint()
             .then(|| joint.unwrap_or_else(Instant::now));

@@ -149,6 +149,14 @@ impl Cluster {
     }
 }
 
+/// A cluster of two, and which of them leads and which follows.
+pub(crate) async fn pair() -> (Cluster, usize, usize) {
+    let cluster = Cluster::new(2).await;
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    (cluster, leader, 1 - leader)
+}
+
 pub(crate) async fn start(
     name: &str,
     folder: &Path,

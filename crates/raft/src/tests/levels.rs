@@ -1,14 +1,23 @@
 //! Programs of other levels: what a node refuses, and what ends it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use seqd_state::Level;
+use openraft::ChangeMembers;
 use seqd_state::codec::{HEADER_BYTES, Versioned};
+use seqd_state::{ClusterCommand, Command, Level};
 
-use super::harness::{Cluster, assert_ends, deadline, free_addr, next, options, stopped, wait};
-use crate::handshake::hello;
-use crate::records::ToRecord;
-use crate::wire::messages::{AppendRequest, HelloReply, ReadIndex, Verdict};
+use super::harness::{
+    Cluster, Spot, assert_ends, deadline, free_addr, next, options, pair, stopped, wait,
+};
+use crate::handshake::{hello, introduce};
+use crate::membership::change::change_membership;
+use crate::peers::table::Start;
+use crate::records::{ToRecord, position_of};
+use crate::types::Member;
+use crate::wire::messages::{
+    AppendRequest, ChangeRefusal, HelloIdentity, HelloReply, ReadIndex, Verdict,
+};
 use crate::wire::paths;
 use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
@@ -40,14 +49,6 @@ async fn send_newer<M: Versioned>(
         Err(CallError::Rejected(rejection)) => rejection,
         other => panic!("{other:?}"),
     }
-}
-
-/// A cluster of two, and which of them leads and which follows.
-async fn pair() -> (Cluster, usize, usize) {
-    let cluster = Cluster::new(2).await;
-    cluster.create_orders(0).await;
-    let leader = cluster.leader().expect("there is a leader");
-    (cluster, leader, 1 - leader)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,6 +206,202 @@ async fn the_level_rises_once_the_last_member_speaks_it_and_an_older_program_is_
     cluster.start(2).await.unwrap();
     cluster.ready().await;
     assert_eq!(next(cluster.raft(2), "orders").await, Some(42));
+    cluster.stop_all().await;
+}
+
+/// Waits until the first node has received which levels a member supports.
+async fn reported(cluster: &Cluster, member: &str, levels: LevelRange) {
+    wait("a member reports its levels", || async {
+        let members = cluster.raft(0).status().members;
+        let found = members.into_iter().find(|found| found.name == member);
+        found.is_some_and(|found| found.reachable && found.levels == Some(levels))
+    })
+    .await;
+}
+
+/// Works for longer than a leader leaves between two looks at the level, of which there are ten a
+/// second; it has stayed at the first.
+async fn stays_at_the_first_level(cluster: &Cluster) {
+    for _ in 0..20 {
+        assert!(next(cluster.raft(0), "orders").await.is_some());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(cluster.raft(0).status().level, 1);
+}
+
+/// One voter and two learners at the first level. All but the last learner support the next one.
+async fn held_by_the_last_learner() -> Cluster {
+    let mut cluster = Cluster::planned(1);
+    cluster.spots[0].levels = OLD;
+    cluster.start(0).await.unwrap();
+    cluster.create_orders(0).await;
+    for (at, levels) in [(1, LevelRange::OWN), (2, OLD)] {
+        let (name, addr) = (format!("n{}", at + 1), free_addr());
+        let spot = Spot {
+            folder: cluster.dir.path().join(&name),
+            name: name.clone(),
+            addr: addr.clone(),
+            disk: std::sync::Arc::new(seqd_disk::OsDisk),
+            levels,
+            raft: None,
+        };
+        cluster.spots.push(spot);
+        cluster.start(at).await.unwrap();
+        let added = cluster.raft(0).member_add(name, addr, None, deadline());
+        added.await.unwrap();
+    }
+    cluster.ready().await;
+    restart(&mut cluster, 0, LevelRange::OWN).await;
+    reported(&cluster, "n2", LevelRange::OWN).await;
+    reported(&cluster, "n3", OLD).await;
+    stays_at_the_first_level(&cluster).await;
+    cluster
+}
+
+async fn restart(cluster: &mut Cluster, at: usize, levels: LevelRange) {
+    cluster.stop(at).await;
+    cluster.spots[at].levels = levels;
+    cluster.start(at).await.unwrap();
+}
+
+/// Stops the first learner and waits until the leader knows.
+async fn stop_first_learner(cluster: &mut Cluster) {
+    cluster.stop(1).await;
+    wait("it is known to be away", || async {
+        let members = cluster.raft(0).status().members;
+        members
+            .iter()
+            .any(|found| found.name == "n2" && !found.reachable)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one() {
+    let mut cluster = held_by_the_last_learner().await;
+    stop_first_learner(&mut cluster).await;
+    restart(&mut cluster, 2, LevelRange::OWN).await;
+    reported(&cluster, "n3", LevelRange::OWN).await;
+    stays_at_the_first_level(&cluster).await;
+    // It comes back as the old program, and serves.
+    cluster.spots[1].levels = OLD;
+    cluster.start(1).await.unwrap();
+    reported(&cluster, "n2", OLD).await;
+    stays_at_the_first_level(&cluster).await;
+    assert!(cluster.raft(1).phase().borrow().is_running());
+
+    restart(&mut cluster, 1, LevelRange::OWN).await;
+    at_newest(&cluster).await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_start_of_a_member_reported_does_not_raise_the_level() {
+    let mut cluster = held_by_the_last_learner().await;
+    stop_first_learner(&mut cluster).await;
+    restart(&mut cluster, 2, LevelRange::OWN).await;
+    reported(&cluster, "n3", LevelRange::OWN).await;
+    // Its next start is an old program that has sent a hello and an answer, and no ping.
+    let context = &cluster.raft(0).node().context;
+    let learner = cluster.raft(0).status().members[1].id.0;
+    let (rows, _) = context.peers.rows();
+    let known = rows.iter().find(|(node, _)| *node == learner).unwrap().1;
+    let identity = HelloIdentity {
+        cluster_id: context.identity().unwrap().cluster_id,
+        ancestors: Vec::new(),
+        node: learner,
+        start: Start {
+            boot: known.start.boot + 1,
+            nonce: 0,
+        },
+        began: known.synced,
+    };
+    assert_eq!(
+        introduce::meet(context, &identity, OLD),
+        Ok(Verdict::Welcome)
+    );
+    context.heard(learner, None);
+    assert!(context.peer(learner).is_reachable());
+    stays_at_the_first_level(&cluster).await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_level_is_not_raised_while_a_member_is_added() {
+    let mut cluster = held_by_the_last_learner().await;
+    let replica = std::sync::Arc::clone(cluster.raft(0).node().replica().unwrap());
+    let adding = replica.adding_or_raising.lock().await;
+    restart(&mut cluster, 2, LevelRange::OWN).await;
+    reported(&cluster, "n3", LevelRange::OWN).await;
+    stays_at_the_first_level(&cluster).await;
+    drop(adding);
+    at_newest(&cluster).await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_add_waits_for_a_raise_that_is_under_way_and_is_checked_against_it() {
+    let mut cluster = Cluster::planned(1);
+    cluster.spots[0].levels = OLD;
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    let addr = free_addr();
+    let folder = cluster.dir.path().join("n2");
+    let disk = std::sync::Arc::clone(&cluster.spots[0].disk);
+    let mut options = options(disk, "n2", &folder, &addr, &cluster.peers).await;
+    options.settings.levels = OLD;
+    let older = Raft::start(options).await.unwrap();
+
+    let raft = cluster.raft(0);
+    let replica = raft.node().replica().unwrap();
+    let raising = replica.adding_or_raising.lock().await;
+    let adder = raft.clone();
+    let added = tokio::spawn(async move {
+        let add = adder.member_add("n2".to_owned(), addr, None, deadline());
+        add.await
+    });
+    wait("it has its identity", || async {
+        older.status().node_id.is_some()
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let membership = position_of(&replica.applied.read().membership).unwrap();
+    let to = Level::FIRST.next();
+    let raise = Command::Cluster(ClusterCommand::RaiseLevel { to, membership });
+    raft.propose(vec![raise], deadline()).await.unwrap();
+    assert_eq!(raft.status().level, to.0);
+    drop(raising);
+    let Err(MemberError::Unfit { detail }) = added.await.unwrap() else {
+        panic!("it was added");
+    };
+    assert!(detail.contains("speaks levels 1..1"), "{detail}");
+    assert_eq!(raft.status().members.len(), 1);
+    older.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_was_checked_under_an_earlier_leadership_is_not_made() {
+    let mut cluster = Cluster::new(2).await;
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let replica = cluster.raft(leader).node().replica().unwrap();
+    let earlier = replica.leading().unwrap();
+    for to in [1 - leader, leader] {
+        let name = cluster.spots[to].name.clone();
+        let moved = cluster.raft(leader).leader_move(Some(name), deadline());
+        moved.await.unwrap();
+    }
+    wait("it leads again", || async { replica.leading().is_some() }).await;
+    let member = Member {
+        name: "n3".to_owned(),
+        peer: free_addr(),
+        http: String::new(),
+    };
+    let nodes = ChangeMembers::AddNodes(BTreeMap::from([(3, member)]));
+    let changed = change_membership(replica, earlier, nodes, true).await;
+    assert!(matches!(changed, Err(ChangeRefusal::NotLeader)));
+    assert_eq!(cluster.raft(leader).status().members.len(), 2);
     cluster.stop_all().await;
 }
 
