@@ -43,11 +43,13 @@ pub(crate) struct Started {
     pub(crate) leader_changes: Arc<AtomicU64>,
     pub(crate) exporting: Arc<Semaphore>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// The peers' port; ends by itself soon after `end`.
+    server: Mutex<Option<JoinHandle<()>>>,
     end: watch::Sender<bool>,
 }
 
-/// How long a leader that stops waits for the answers to what it took from its peers: a commit takes
-/// milliseconds, and without a quorum there is nothing to wait for.
+/// How long a leader that stops waits until all proposals are answered: a commit takes milliseconds,
+/// and without a quorum there is nothing to wait for.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// Opens the folder, listens for peers, and brings the node up in the background.
@@ -70,7 +72,6 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         leader_changes: Arc::clone(&leader_changes),
     };
     let tasks = vec![
-        server,
         tokio::spawn(tasks::peers_file::keep(Arc::clone(&node.context))),
         tokio::spawn(bring_up(folder, background)),
     ];
@@ -81,6 +82,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         leader_changes,
         exporting: Arc::new(Semaphore::new(export::AT_ONCE)),
         tasks: Mutex::new(tasks),
+        server: Mutex::new(Some(server)),
         end,
     })
 }
@@ -123,6 +125,19 @@ pub(crate) async fn stop(started: &Started) {
     let tasks = std::mem::take(&mut *started.tasks.lock().unwrap_or_else(PoisonError::into_inner));
     for task in tasks {
         task.abort();
+    }
+    // Awaited, so that peers get the answers that are under way, and none of them is worked on in a
+    // folder that another process may have opened.
+    let server = std::mem::take(
+        &mut *started
+            .server
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner),
+    );
+    if let Some(server) = server
+        && let Err(error) = server.await
+    {
+        tracing::error!(%error, "the peers' port failed");
     }
     tasks::peers_file::close(context);
     context.folder.unlock();

@@ -48,7 +48,7 @@ impl Service {
 }
 
 /// The rejection of bytes that are no message, or one of a newer program.
-fn unreadable(error: &io::Error) -> Rejection {
+pub(super) fn unreadable(error: &io::Error) -> Rejection {
     let code = if is_newer(error) {
         RejectionCode::NewerFormat
     } else {

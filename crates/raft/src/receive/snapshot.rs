@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::StreamExt;
 
-use super::service::{Service, malformed, not_running, replica, seal};
+use super::service::{Service, malformed, not_running, replica, seal, unreadable};
 use crate::blocking;
 use crate::conversation;
 use crate::records::{Restore, ToRecord};
@@ -51,7 +51,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
     };
     start.advance(4);
     let head = start.split_to(head_len);
-    let (envelope, message) = sealed::unseal(&head).map_err(malformed)?;
+    let (envelope, message) = sealed::unseal(&head).map_err(|e| unreadable(&e))?;
     conversation::accept(&service.node.context, &envelope)?;
     let unread = |e: io::Error| service.unread::<SnapshotHead>(&e);
     let message: SnapshotHead = sealed::decode(message).map_err(unread)?;

@@ -1,5 +1,6 @@
 //! A cluster's life: founding, members, leaders, lost folders.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_state::{Command, NextRequest, SequenceCommand, State};
@@ -9,8 +10,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::harness::{
-    Cluster, assert_ends, create, deadline, free_addr, name, next, stopped, wait,
+    Cluster, assert_ends, create, deadline, free_addr, name, next, pair, stopped, wait,
 };
+use crate::conversation;
+use crate::wire::messages::Watch;
+use crate::wire::paths;
+use crate::wire::transport::Link;
 use crate::{Peer, Phase, ProposeError};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -252,5 +257,30 @@ async fn a_survivor_names_no_leader_and_refuses_within_the_deadline() {
         next(cluster.raft(2), "orders").await.is_some()
     })
     .await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_answers_what_peers_have_asked() {
+    let (mut cluster, leader, follower) = pair().await;
+    let target = cluster.raft(leader).status().node_id.unwrap().0;
+    let context = &cluster.raft(follower).node().context;
+    // Each is answered when the node stops, and not before.
+    let asked = (0..50).map(|_| {
+        let (context, addr) = (Arc::clone(context), cluster.spots[leader].addr.clone());
+        tokio::spawn(async move {
+            let (to, path) = ((target, addr.as_str()), paths::WATCH);
+            let limit = Duration::from_secs(20);
+            conversation::call::<Watch, Watch>(&context, Link::Calls, to, path, Watch, limit).await
+        })
+    });
+    let asked: Vec<_> = asked.collect();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(asked.iter().all(|asked| !asked.is_finished()));
+    cluster.stop(leader).await;
+    for asked in asked {
+        let answer = asked.await.unwrap();
+        assert!(answer.is_ok(), "{:?}", answer.err());
+    }
     cluster.stop_all().await;
 }

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use seqd_state::Level;
 use seqd_state::State;
+use seqd_state::codec::HEADER_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::harness::{Cluster, caught_up, create, deadline, free_addr, learner, next, start, wait};
+use super::harness::{
+    Cluster, caught_up, create, deadline, free_addr, learner, next, pair, start, wait,
+};
 use crate::records::ToRecord;
 use crate::replica::Replica;
 use crate::wire::messages::SnapshotHead;
 use crate::wire::paths;
 use crate::wire::sealed;
-use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
+use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use seqd_store::snapshot_file;
 
 /// Only a snapshot is so large that this much of it passes through one connection.
@@ -183,31 +186,40 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
     [&u32::try_from(head.len()).unwrap().to_le_bytes()[..], &head].concat()
 }
 
+/// What a node answers to the head of a snapshot's transfer that it does not take.
+async fn sent(cluster: &Cluster, from: usize, to: usize, body: Vec<u8>) -> Rejection {
+    let transport = &cluster.raft(from).node().context.transport;
+    let (addr, path) = (&cluster.spots[to].addr, paths::SNAPSHOT);
+    let payload = Payload::Bytes(body.into());
+    let limit = Duration::from_secs(20);
+    let sent = transport.post(Link::Snapshots, addr, path, payload, limit);
+    match sent.await {
+        Err(CallError::Rejected(refused)) => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
-    let mut cluster = Cluster::new(2).await;
-    cluster.create_orders(0).await;
-    let leader = cluster.leader().expect("there is a leader");
-    let follower = 1 - leader;
+    let (mut cluster, leader, follower) = pair().await;
     let body = announced(&cluster, leader, follower, u64::MAX);
-    let transport = &cluster.raft(leader).node().context.transport;
-    let addr = &cluster.spots[follower].addr;
-    let limit = Duration::from_secs(20);
-    let sent = transport.post(
-        Link::Snapshots,
-        addr,
-        paths::SNAPSHOT,
-        Payload::Bytes(body.into()),
-        limit,
-    );
-    let Err(CallError::Rejected(refused)) = sent.await else {
-        panic!("no disk has room for so many bytes");
-    };
+    let refused = sent(&cluster, leader, follower, body).await;
     assert_eq!(refused.code, RejectionCode::NotRunning, "{refused}");
     assert!(refused.detail.contains("bytes free"), "{refused}");
     let snapshots = cluster.spots[follower].folder.join("snap");
     assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
     // It takes what the leader sends, without which there is no quorum.
     assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_behind_a_newer_envelope_is_not_called_damaged() {
+    let (mut cluster, leader, follower) = pair().await;
+    let mut body = announced(&cluster, leader, follower, 0);
+    // Behind the lengths of the head and of the envelope.
+    body[8 + HEADER_BYTES - 1] += 1;
+    let refused = sent(&cluster, leader, follower, body).await;
+    assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");
     cluster.stop_all().await;
 }
