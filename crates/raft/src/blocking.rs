@@ -1,5 +1,4 @@
-//! Blocking calls and named threads of this crate: the one place that a simulation replaces to run
-//! them inline.
+//! Blocking calls of this crate, and its checkpoint thread, start here.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

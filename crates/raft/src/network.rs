@@ -206,9 +206,8 @@ impl PeerClient {
         let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
         let their_vote = reply.message.vote.restore();
         if their_vote == vote {
-            // The vote alone: the reply does not name the log ID of a snapshot that the peer did not
-            // need, and it
-            // acknowledges the entry with the next message.
+            // The vote alone: the reply does not have the log ID of a snapshot that the peer did not
+            // need, and the peer acknowledges the entry with the next message.
             self.record(&reply, &vote, None);
         }
         Ok(SnapshotResponse::new(their_vote))

@@ -102,11 +102,8 @@ where
 /// Sends a hello to one address, for a member that is to be added.
 pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloReply, CallError> {
     let hello = Hello {
-        name: context.settings.name.clone(),
-        peers: peer_list(context),
-        http: context.settings.http_advertise.clone(),
-        levels: context.settings.levels,
         identity: None,
+        ..own_hello(context)
     };
     ask(context, addr, paths::HELLO, hello, HELLO_LIMIT).await
 }

@@ -102,8 +102,8 @@ impl ProposalBatcher {
         }
     }
 
-    /// Takes no more groups of peers and waits until those that it took are answered, for `limit`
-    /// at most: under the next leader their outcome would not be known.
+    /// Takes no more groups of peers and waits until all proposals are answered, this node's own too,
+    /// for `limit` at most: under the next leader their outcome would not be known.
     pub(crate) async fn drain(&self, limit: Duration) {
         self.leaving.store(true, Ordering::SeqCst);
         let until = Instant::now() + limit;

@@ -7,7 +7,8 @@ use reqwest::{Body, Client, RequestBuilder};
 
 use super::transport::{Answering, CallError, Link, MESSAGE_BYTES, Payload, Rejection, Transport};
 
-/// What stands before an address.
+/// What stands before a peer's address. It is not the scheme of the clients' interface, which the
+/// crate `api` has: either may become another one without the other.
 const SCHEME: &str = "http://";
 
 /// Idle connections that are kept for each peer and link: as many as groups are forwarded at once.
