@@ -249,6 +249,35 @@ async fn a_node_tells_how_it_is() {
     story.node.stop().await;
 }
 
+/// A head that arrives in one piece can outgrow the buffer that the limit sizes.
+#[tokio::test]
+async fn a_head_longer_than_its_limit_is_never_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = start_ready(folder.path()).await;
+    for (length, is_served) in [(32 << 10, true), ((32 << 10) + 1, false), (60_000, false)] {
+        let request = "GET /livez HTTP/1.1\r\nhost: n1\r\nconnection: close\r\nx-long: ";
+        let value = "a".repeat(length - request.len() - "\r\n\r\n".len());
+        let addr = story.node.http_addr();
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut connection = TcpStream::connect(addr).unwrap();
+            // What is refused may be closed before it was sent whole.
+            let _ = connection.write_all(format!("{request}{value}\r\n\r\n").as_bytes());
+            let mut answer = Vec::new();
+            let _ = connection.read_to_end(&mut answer);
+            answer
+        });
+        let answer = answer.await.unwrap();
+        let status = answer.starts_with(b"HTTP/1.1 200");
+        assert_eq!(
+            status,
+            is_served,
+            "{length}: {}",
+            String::from_utf8_lossy(&answer)
+        );
+    }
+    story.node.stop().await;
+}
+
 #[tokio::test]
 async fn a_request_that_outlasts_the_grace_is_cut() {
     let folder = tempfile::tempdir().unwrap();

@@ -36,6 +36,7 @@ impl HttpLimits {
             .timer(TokioTimer::new())
             .header_read_timeout(self.head_wait)
             .max_buf_size(self.head_bytes)
+            .max_header_size(self.head_bytes)
             .max_headers(self.headers);
         builder
     }
