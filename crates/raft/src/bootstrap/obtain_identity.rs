@@ -112,30 +112,10 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         return Ok(Newcomer::Waits(reason));
     }
     let own = peer_list(context);
-    let mut https = BTreeMap::from([(name.clone(), context.settings.http_advertise.clone())]);
-    for (peer, (_, answer)) in round {
-        let Ok(reply) = answer else { continue };
-        if reply.name != *peer {
-            return Ok(Newcomer::Waits(format!(
-                "waiting for quorum: the node at {peer}'s address is named {}",
-                reply.name
-            )));
-        }
-        if reply.peers != own {
-            return Ok(Newcomer::Waits(format!(
-                "waiting for quorum: {peer} lists other peers ({}) than this node ({})",
-                list(&reply.peers),
-                list(&own)
-            )));
-        }
-        if let Standing::Prepared { cluster_id, .. } = &reply.standing {
-            return Ok(Newcomer::Waits(format!(
-                "waiting for quorum: {peer} was prepared for cluster {cluster_id}, which is being \
-                 founded"
-            )));
-        }
-        https.insert(peer.clone(), reply.http.clone());
-    }
+    let https = match https_of_founders(context, round, &own) {
+        Ok(https) => https,
+        Err(reason) => return Ok(Newcomer::Waits(reason)),
+    };
     let founder = own.keys().next().cloned().unwrap_or_default();
     if founder != *name {
         return Ok(Newcomer::Waits(format!(
@@ -149,6 +129,41 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         http: https.get(name).cloned().unwrap_or_default(),
     });
     Ok(Newcomer::Bootstraps(founders.collect()))
+}
+
+/// The client addresses of the founders by name, once every peer is empty and lists the same peers; or
+/// what is waited for.
+fn https_of_founders(
+    context: &NodeContext,
+    round: &Round,
+    own: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
+    let (name, http) = (&context.settings.name, &context.settings.http_advertise);
+    let mut https = BTreeMap::from([(name.clone(), http.clone())]);
+    for (peer, (_, answer)) in round {
+        let Ok(reply) = answer else { continue };
+        if reply.name != *peer {
+            return Err(format!(
+                "waiting for quorum: the node at {peer}'s address is named {}",
+                reply.name
+            ));
+        }
+        if reply.peers != *own {
+            return Err(format!(
+                "waiting for quorum: {peer} lists other peers ({}) than this node ({})",
+                list(&reply.peers),
+                list(own)
+            ));
+        }
+        if let Standing::Prepared { cluster_id, .. } = &reply.standing {
+            return Err(format!(
+                "waiting for quorum: {peer} was prepared for cluster {cluster_id}, which is being \
+                 founded"
+            ));
+        }
+        https.insert(peer.clone(), reply.http.clone());
+    }
+    Ok(https)
 }
 
 fn list(peers: &BTreeMap<String, String>) -> String {

@@ -68,22 +68,7 @@ impl Node {
         let folder = Folder::open_unlocked(shared, Path::new(ROOT))?;
         let identity = folder.identity()?;
         let boot = folder.raise_boot()?;
-        let mut pump = None;
-        let seeds = Arc::clone(seeds);
-        let storage = open_storage(
-            &folder,
-            CLUSTER.to_owned(),
-            Arc::new(FileStores),
-            |options| {
-                let (wal, recovered, driven) = Wal::open_manual(WalOptions {
-                    segment_bytes: SEGMENT_BYTES,
-                    segment_seeds: Arc::new(move || Ok(seeds.fetch_add(1, Ordering::Relaxed))),
-                    ..options
-                })?;
-                pump = Some(driven);
-                Ok((wal, recovered))
-            },
-        )?;
+        let (storage, pump) = open_driven(&folder, Arc::clone(seeds))?;
         let Storage {
             wal,
             log,
@@ -133,7 +118,7 @@ impl Node {
             disk: disk.clone(),
             folder,
             wal,
-            pump: pump.expect("the log was opened"),
+            pump,
             log,
             machine,
             purge_floor,
@@ -212,6 +197,22 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// The folder's log and state; the log is written only as its pump is driven.
+fn open_driven(folder: &Folder, seeds: Arc<AtomicU32>) -> Result<(Storage, Pump), Stop> {
+    let mut pump = None;
+    let (cluster, stores) = (CLUSTER.to_owned(), Arc::new(FileStores));
+    let storage = open_storage(folder, cluster, stores, |options| {
+        let (wal, recovered, driven) = Wal::open_manual(WalOptions {
+            segment_bytes: SEGMENT_BYTES,
+            segment_seeds: Arc::new(move || Ok(seeds.fetch_add(1, Ordering::Relaxed))),
+            ..options
+        })?;
+        pump = Some(driven);
+        Ok((wal, recovered))
+    })?;
+    Ok((storage, pump.expect("the log was opened")))
 }
 
 /// The planted fault of a checkpoint that may be ahead of the synced log.

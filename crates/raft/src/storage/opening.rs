@@ -112,15 +112,9 @@ pub(crate) fn open_storage(
     let disk = &*place.disk;
     let snapshots = folder.snapshots();
     create_dir_durable(disk, &snapshots).map_err(|e| Stop::of_io("cannot make `snap`", &e))?;
-    let options = WalOptions {
-        disk: Arc::clone(&place.disk),
-        ..WalOptions::new(folder.wal())
-    };
-    let (wal, recovered) = open_wal(options).map_err(|e| Stop::from(&e))?;
-    let log_read = began.elapsed();
     let purge_floor = Arc::new(AtomicU64::new(0));
-    let log = LogStore::new(wal.clone(), &recovered, Arc::clone(&purge_floor))
-        .map_err(|e| Stop::of_io("cannot read the log's records", &e))?;
+    let (wal, recovered, log) = open_log(folder, &purge_floor, open_wal)?;
+    let log_read = began.elapsed();
     let mark =
         InstalledMark::open(&place.disk, &snapshots).map_err(|e| Stop::of_io(MARK_UNREAD, &e))?;
     let (kept, opened) = read_in_full(&place, &snapshots, log.is_pristine())?;
@@ -169,6 +163,21 @@ pub(crate) fn open_storage(
         purge_floor,
         snapshot: newest,
     })
+}
+
+fn open_log(
+    folder: &Folder,
+    purge_floor: &Arc<AtomicU64>,
+    open_wal: impl FnOnce(WalOptions) -> Result<(Wal, Recovered), WalError>,
+) -> Result<(Wal, Recovered, LogStore), Stop> {
+    let options = WalOptions {
+        disk: Arc::clone(folder.disk()),
+        ..WalOptions::new(folder.wal())
+    };
+    let (wal, recovered) = open_wal(options).map_err(|e| Stop::from(&e))?;
+    let log = LogStore::new(wal.clone(), &recovered, Arc::clone(purge_floor))
+        .map_err(|e| Stop::of_io("cannot read the log's records", &e))?;
+    Ok((wal, recovered, log))
 }
 
 /// The snapshot that is being installed: the marked one, unless the log is past it or it never got
