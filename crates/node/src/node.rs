@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::net::Listen;
-use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop};
+use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, http_transport};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -78,7 +78,7 @@ impl Node {
             } = ports;
 
             // Consensus first: it locks the folder and finds out whether it is this node's own.
-            let raft = Raft::start(options(&config, peer_listener, &clock, &disk)).await?;
+            let raft = Raft::start(options(&config, peer_listener, &clock, &disk)?).await?;
 
             // Minting: the mark that the last start left, the guard, the default layout's lease.
             let before = mark::read(&*disk, &config.node.data_dir);
@@ -211,7 +211,7 @@ fn options(
     listener: Box<dyn Listen>,
     clock: &Arc<dyn seqd_idgen::WallClock>,
     disk: &Arc<dyn seqd_disk::Disk>,
-) -> Options {
+) -> Result<Options, Stop> {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let peers = config.peer.peers.iter();
     let settings = Settings {
@@ -233,12 +233,13 @@ fn options(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Arc::clone(clock),
     };
-    Options {
+    Ok(Options {
         data_dir: config.node.data_dir.clone(),
         disk: Arc::clone(disk),
         listener,
+        transport: http_transport()?,
         settings,
-    }
+    })
 }
 
 fn policy(config: &Config) -> ClockPolicy {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::levels::LevelRange;
 use crate::net::Listen;
+use crate::wire::transport::Transport;
 
 /// Everything that a replica needs to start. The listener is bound by the caller.
 pub struct Options {
@@ -24,6 +25,8 @@ pub struct Options {
     /// The disk that `data_dir` is on.
     pub disk: Arc<dyn Disk>,
     pub listener: Box<dyn Listen>,
+    /// Carries this node's messages to its peers: [`crate::http_transport`], except in simulations.
+    pub transport: Arc<dyn Transport>,
     pub settings: Settings,
 }
 

@@ -12,6 +12,10 @@ pub use crate::handle::{
 };
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
+pub use crate::wire::http_transport::http_transport;
+pub use crate::wire::transport::{
+    Answering, CallError, Link, Payload, Rejection, RejectionCode, Transport,
+};
 
 mod blocking;
 mod bootstrap;

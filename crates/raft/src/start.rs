@@ -28,12 +28,8 @@ use crate::replica::Replica;
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
 use crate::wire::http_server;
-use crate::wire::http_transport::HttpTransport;
 use seqd_store::cluster_id;
 use seqd_store::folder::{Folder, Identity};
-
-/// The longest time that a connection to a peer may take to come about.
-const CONNECT: Duration = Duration::from_millis(500);
 
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
@@ -181,14 +177,19 @@ impl FolderOpen {
         let boot = folder.raise_boot()?;
         let mut nonce = [0; 8];
         cluster_id::fill_random(&mut nonce)?;
-        let transport = Arc::new(HttpTransport::new(CONNECT).map_err(start_failed)?);
         let nonce = u64::from_be_bytes(nonce);
         let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
         let peers = Peers::new(file::load(&folder, cluster_id));
         let start = Start { boot, nonce };
-        let context = NodeContext::new(options.settings, folder, identity, start, transport, peers);
+        let Options {
+            settings,
+            transport,
+            listener,
+            ..
+        } = options;
+        let context = NodeContext::new(settings, folder, identity, start, transport, peers);
         let node = Arc::new(Node::new(Arc::new(context)));
-        Ok((Self { node }, options.listener))
+        Ok((Self { node }, listener))
     }
 
     async fn identify(self) -> Result<Identified, Stop> {

@@ -1,11 +1,13 @@
 //! The peers' transport over HTTP/1.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::{Body, Client, RequestBuilder};
 
 use super::transport::{Answering, CallError, Link, MESSAGE_BYTES, Payload, Rejection, Transport};
+use crate::handle::{Stop, StopReason};
 
 /// What stands before a peer's address. It is not the scheme of the clients' interface, which the
 /// crate `api` has: either may become another one without the other.
@@ -14,8 +16,25 @@ const SCHEME: &str = "http://";
 /// Idle connections that are kept for each peer and link: as many as groups are forwarded at once.
 const IDLE_PER_PEER: usize = 8;
 
+/// The longest time that a connection to a peer may take to come about.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// The transport of a node that is not simulated.
+///
+/// # Errors
+/// A [`Stop`] if the clients cannot be made.
+pub fn http_transport() -> Result<Arc<dyn Transport>, Stop> {
+    match HttpTransport::new() {
+        Ok(transport) => Ok(Arc::new(transport)),
+        Err(error) => {
+            let message = format!("cannot make a client for peers: {error}");
+            Err(Stop::new(StopReason::StartFailed, message))
+        }
+    }
+}
+
 /// HTTP/1 connections to peers.
-pub(crate) struct HttpTransport {
+struct HttpTransport {
     calls: Client,
     heartbeats: Client,
     snapshots: Client,
@@ -23,9 +42,7 @@ pub(crate) struct HttpTransport {
 
 impl HttpTransport {
     /// Makes the clients; they connect at their first call.
-    pub(crate) fn new(connect_limit: Duration) -> Result<Self, String> {
-        let client =
-            || client(connect_limit).map_err(|e| format!("cannot make a client for peers: {e}"));
+    fn new() -> reqwest::Result<Self> {
         Ok(Self {
             calls: client()?,
             heartbeats: client()?,
@@ -35,12 +52,12 @@ impl HttpTransport {
 }
 
 /// Every connection to a peer is made by a client of this function.
-fn client(connect_limit: Duration) -> reqwest::Result<Client> {
+fn client() -> reqwest::Result<Client> {
     Client::builder()
         .no_proxy()
         .http1_only()
         .tcp_nodelay(true)
-        .connect_timeout(connect_limit)
+        .connect_timeout(CONNECT)
         .pool_max_idle_per_host(IDLE_PER_PEER)
         .pool_idle_timeout(Duration::from_secs(60))
         .build()
@@ -119,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_port_is_told_from_a_silent_one() {
-        let transport = HttpTransport::new(Duration::from_millis(500)).unwrap();
+        let transport = HttpTransport::new().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap().to_string();
         let limit = Duration::from_millis(100);

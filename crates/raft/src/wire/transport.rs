@@ -16,7 +16,7 @@ use futures_util::stream::BoxStream;
 pub(crate) const MESSAGE_BYTES: usize = 16 << 20;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CallError {
+pub enum CallError {
     /// The port is closed: the process is not running. Nothing was sent.
     #[error("connection refused")]
     Refused,
@@ -44,13 +44,13 @@ impl CallError {
 /// Why a peer does not take a message; travels as `code: detail`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {detail}")]
-pub(crate) struct Rejection {
-    pub(crate) code: RejectionCode,
-    pub(crate) detail: String,
+pub struct Rejection {
+    pub code: RejectionCode,
+    pub detail: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RejectionCode {
+pub enum RejectionCode {
     Malformed,
     /// The message, or its version, is of a newer program.
     NewerFormat,
@@ -110,7 +110,7 @@ impl Rejection {
 
 /// Which connections a call uses: a snapshot or a full log must not delay a heartbeat.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Link {
+pub enum Link {
     Calls,
     /// Heartbeats, votes and pings.
     Heartbeats,
@@ -118,17 +118,17 @@ pub(crate) enum Link {
 }
 
 /// What is sent in one call.
-pub(crate) enum Payload {
+pub enum Payload {
     Bytes(Bytes),
     /// A message and a file behind it.
     Stream(BoxStream<'static, io::Result<Vec<u8>>>),
 }
 
 /// The bytes of an answer, to come.
-pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> + Send + 'a>>;
 
-/// Carries calls to peers. A simulated network takes its place in tests.
-pub(crate) trait Transport: Send + Sync {
+/// Carries calls to peers.
+pub trait Transport: Send + Sync {
     /// Sends a payload to the handler that `path` names at `addr` and waits for its answer, for
     /// `limit` at most.
     fn post<'a>(
