@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::net::Listen;
-use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, http_transport};
+use seqd_raft::{
+    LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason, http_transport,
+};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,14 +83,14 @@ impl Node {
             let raft = Raft::start(options(&config, peer_listener, &clock, &disk)?).await?;
 
             // Minting: the mark that the last start left, the guard, the default layout's lease.
-            let before = mark::read(&*disk, &config.node.data_dir);
+            let before = mark::read(&*disk, &config.node.data_dir)?;
             let clock = Arc::new(ClockWatch::new(clock, policy(&config), before));
             let terms = terms(&config, &raft, &clock)?;
             let minters = Arc::new(Minters::start(terms, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();
             let marks =
                 MarkWriter::start(disk, folder, Arc::clone(&minters), before).map_err(|error| {
-                    Stop::invariant(format!("no thread for the clock's mark: {error}"))
+                    start_failed(format!("no thread for the clock's mark: {error}"))
                 })?;
 
             // Serving: the buffers of segments, the services, HTTP before them.
@@ -108,7 +110,7 @@ impl Node {
             let router = Router::new(context, &services);
             let answer = move |request| router.clone().answer(request);
             let server = Server::start(http_listener, answer)
-                .map_err(|error| Stop::invariant(format!("http.listen: {error}")))?;
+                .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();
 
             // What the node reports of itself.
@@ -275,6 +277,10 @@ fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Conte
 fn default_layout(raft: &Raft) -> Result<Layout, Stop> {
     layout(raft, "default")
         .ok_or_else(|| Stop::invariant("the default layout is missing".to_owned()))
+}
+
+fn start_failed(why: String) -> Stop {
+    Stop::new(StopReason::StartFailed, why)
 }
 
 fn draw() -> Result<u64, Stop> {

@@ -12,7 +12,7 @@ use seqd_state::StateLoader;
 
 use super::error::OfflineError;
 use super::files::DISK;
-use super::reports::{CheckpointReport, EntryId, Problem, members};
+use super::reports::{CheckpointReport, EntryId, Problem, members, unreadable_code};
 use seqd_store::checkpoint::{self, Opened, Place, SledStores, TakeRows};
 use seqd_store::faults::is_newer;
 use seqd_store::records::{LogIdRecord, StoredMembershipRecord, restore_position};
@@ -39,8 +39,8 @@ impl TakeRows for Rows {
 /// Why a checkpoint cannot be reported.
 #[derive(Debug)]
 pub(super) enum CheckpointError {
-    /// It cannot be used: a start would set it aside.
-    Damaged(Problem),
+    /// It is damaged, and a start would set it aside; or it is of a newer seqd.
+    Unusable(Problem),
     /// It could not be copied; it may be whole.
     NotCopied { to: PathBuf, why: io::Error },
 }
@@ -48,9 +48,11 @@ pub(super) enum CheckpointError {
 impl From<CheckpointError> for OfflineError {
     fn from(error: CheckpointError) -> Self {
         match error {
-            CheckpointError::Damaged(Problem { file, detail }) => {
-                Self::new("corrupt", format!("{file}: {detail}"))
-            }
+            CheckpointError::Unusable(Problem {
+                file,
+                detail,
+                is_newer,
+            }) => Self::new(unreadable_code(is_newer), format!("{file}: {detail}")),
             CheckpointError::NotCopied { to, why } => {
                 let what = format!("no copy of the checkpoint in {}: {why}", to.display());
                 Self::new("failure", what).with_hint("TMPDIR=DIR names a folder with room for it")
@@ -98,12 +100,8 @@ pub(super) fn open_copy<R: TakeRows>(
     root: &Path,
     cluster_id: &str,
 ) -> Result<Option<Verified<R>>, CheckpointError> {
-    let problem = |file: &str, detail: String| {
-        CheckpointError::Damaged(Problem {
-            file: file.to_owned(),
-            detail,
-        })
-    };
+    let problem =
+        |file: &str, detail: String| CheckpointError::Unusable(Problem::new(file, detail));
     let line = match read_file(&DISK, &root.join(CURRENT), MAX_CURRENT_BYTES) {
         Ok(Some(line)) => String::from_utf8_lossy(&line).into_owned(),
         Ok(None) => return Err(problem(CURRENT, "it is missing".to_owned())),
@@ -113,7 +111,7 @@ pub(super) fn open_copy<R: TakeRows>(
     let folder = line.split(' ').next().unwrap_or_default().to_owned();
     let is_name = folder.starts_with("state-") && !folder.contains(['/', '.']);
     let blamed = if is_name { folder.as_str() } else { CURRENT };
-    let failed = |e: io::Error| problem(blamed, e.to_string());
+    let failed = |e: io::Error| CheckpointError::Unusable(Problem::of_io(blamed, &e));
     let not_copied = |why: io::Error| CheckpointError::NotCopied {
         to: temporary.to_owned(),
         why,
@@ -172,10 +170,7 @@ struct Copier<'a> {
 
 impl Copier<'_> {
     fn unread(&self, error: io::Error) -> CheckpointError {
-        CheckpointError::Damaged(Problem {
-            file: self.blamed.to_owned(),
-            detail: error.to_string(),
-        })
+        CheckpointError::Unusable(Problem::of_io(self.blamed, &error))
     }
 
     fn unwritten(&self, why: io::Error) -> CheckpointError {

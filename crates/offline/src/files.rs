@@ -1,12 +1,14 @@
 //! The files of a data folder, read through a disk that cannot write.
 
+use std::io;
 use std::path::Path;
 
 use seqd_disk::{Disk, OsDisk, ReadOnly, read_file};
-use seqd_state::codec::{self, Versioned};
+use seqd_state::codec::Versioned;
+use seqd_store::folder::read_checked;
 
-/// The most bytes of a small file.
-const MAX_SMALL_FILE_BYTES: usize = 256 << 10;
+/// The most bytes of `format`.
+const MAX_FORMAT_BYTES: usize = 256 << 10;
 
 /// What a folder without a format is.
 pub(super) const NO_FORMAT: &str =
@@ -15,19 +17,14 @@ pub(super) const NO_FORMAT: &str =
 pub(super) const DISK: ReadOnly<OsDisk> = ReadOnly(OsDisk);
 
 /// The first line of `format`.
-pub(super) fn format_of(root: &Path) -> Result<Option<String>, String> {
-    let bytes = read_file(&DISK, &root.join("format"), MAX_SMALL_FILE_BYTES);
-    let bytes = bytes.map_err(|e| e.to_string())?;
-    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
+pub(super) fn format_of(root: &Path) -> io::Result<Option<String>> {
+    let bytes = read_file(&DISK, &root.join("format"), MAX_FORMAT_BYTES);
+    Ok(bytes?.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
 }
 
 /// A small file that ends in its checksum.
-pub(super) fn small_file<T: Versioned>(root: &Path, name: &str) -> Result<Option<T>, String> {
-    let bytes = read_file(&DISK, &root.join(name), MAX_SMALL_FILE_BYTES);
-    let Some(bytes) = bytes.map_err(|e| e.to_string())? else {
-        return Ok(None);
-    };
-    codec::unseal(&bytes).map(Some).map_err(|e| e.to_string())
+pub(super) fn small_file<T: Versioned>(root: &Path, name: &str) -> io::Result<Option<T>> {
+    read_checked(&DISK, &root.join(name))
 }
 
 /// The names in a folder, in order; none if it is not there.

@@ -1,5 +1,6 @@
 //! The content of a stopped node's folder, file by file, as far as it can be read.
 
+use std::io;
 use std::path::Path;
 
 use seqd_disk::{Disk, Kind};
@@ -14,6 +15,7 @@ use super::reports::{
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 use seqd_store::checkpoint::folder_bytes;
+use seqd_store::faults::named;
 use seqd_store::folder::{BootRecord, Identity, RefusedRecord};
 use seqd_store::records::PeersRecord;
 use seqd_store::records::{self, LogIdRecord, VoteRecord};
@@ -67,16 +69,13 @@ pub(super) fn read(root: &Path, lock: &FolderLock) -> Found {
 
 impl FolderReport {
     fn problem(&mut self, file: &str, detail: impl ToString) {
-        self.problems.push(Problem {
-            file: file.to_owned(),
-            detail: detail.to_string(),
-        });
+        self.problems.push(Problem::new(file, detail));
     }
 
     /// The value, or nothing and a problem.
-    fn read<T>(&mut self, file: &str, read: Result<Option<T>, String>) -> Option<T> {
-        read.unwrap_or_else(|why| {
-            self.problem(file, why);
+    fn read<T>(&mut self, file: &str, read: io::Result<Option<T>>) -> Option<T> {
+        read.unwrap_or_else(|error| {
+            self.problems.push(Problem::of_io(file, &error));
             None
         })
     }
@@ -111,7 +110,7 @@ impl FolderReport {
             } else if name.ends_with(".snap") {
                 match snapshot_file::summary(&DISK, &folder.join(&name)) {
                     Ok(found) => self.snapshots.push(summary(file, &found)),
-                    Err(error) => self.problem(&file, error),
+                    Err(error) => self.problems.push(Problem::of_io(file, &error)),
                 }
             }
         }
@@ -125,9 +124,9 @@ impl FolderReport {
         match checkpoint::describe(root, &identity.cluster_id) {
             Ok(found) => self.checkpoint = found,
             // A node that has not applied anything yet has made none.
-            Err(CheckpointError::Damaged(problem))
+            Err(CheckpointError::Unusable(problem))
                 if problem.file == "CURRENT" && self.log.last.is_none() => {}
-            Err(CheckpointError::Damaged(problem)) => self.problems.push(problem),
+            Err(CheckpointError::Unusable(problem)) => self.problems.push(problem),
             Err(error @ CheckpointError::NotCopied { .. }) => {
                 let error = OfflineError::from(error);
                 self.problem("CURRENT", &error);
@@ -179,17 +178,14 @@ impl From<Identity> for IdentityReport {
 
 /// The log, with what in it cannot be decoded as a problem.
 pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Problem>) -> LogReport {
-    let mut record = |what: &str, why: String| {
-        problems.push(Problem {
-            file: "wal".to_owned(),
-            detail: format!("{what}: {why}"),
-        });
+    let mut record = |what: &str, error: io::Error| {
+        problems.push(Problem::of_io("wal", &named(what.to_owned(), error)));
     };
     let mut mark = |what: &str, bytes: Option<&Vec<u8>>| -> Option<EntryId> {
         match records::decode::<LogIdRecord>(bytes?) {
             Ok(id) => Some(id.into()),
             Err(error) => {
-                record(what, error.to_string());
+                record(what, error);
                 None
             }
         }
@@ -198,7 +194,7 @@ pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Probl
     let purged = mark("the purged mark", log.purged.as_ref().map(|(_, meta)| meta));
     let vote = log.vote.as_ref().and_then(|bytes| {
         let decoded = records::decode::<VoteRecord>(bytes);
-        let vote = decoded.map_err(|error| record("the vote", error.to_string()));
+        let vote = decoded.map_err(|error| record("the vote", error));
         vote.ok().map(VoteReport::from)
     });
     let mut entry = |index: u64| -> Option<EntryId> {
@@ -208,7 +204,7 @@ pub(super) fn log_report(root: &Path, log: &Inspection, problems: &mut Vec<Probl
         match read {
             Ok(entry) => entry.map(|entry| entry.id.into()),
             Err(error) => {
-                record(&format!("entry {index}"), error.to_string());
+                record(&format!("entry {index}"), error);
                 None
             }
         }

@@ -30,7 +30,7 @@ pub use recover::{Recovering, Recovery, RecoveryOptions, Unfinished};
 pub use reports::{
     Check, CheckpointReport, EntryId, FolderReport, IdentityReport, LogReport, MemberReport,
     PeerReport, Problem, RefusedReport, SegmentSummary, Sizes, SnapshotSummary, Torn, Verdict,
-    VoteReport,
+    VoteReport, unreadable_code,
 };
 pub use restore::{Restore, RestoreOptions};
 pub use seqd_store::records::Member;

@@ -80,13 +80,17 @@ fn check_complete(
 ) -> Result<Option<String>, OfflineError> {
     let held = match checkpoint::describe(folder.root(), &identity.cluster_id) {
         Ok(found) => found.and_then(|found| found.applied),
-        Err(error @ CheckpointError::NotCopied { .. }) => return Err(error.into()),
-        Err(CheckpointError::Damaged(Problem { file, detail })) => {
+        Err(CheckpointError::Unusable(Problem {
+            file,
+            detail,
+            is_newer: false,
+        })) => {
             return Ok(Some(format!(
                 "the checkpoint cannot be read ({file}: {detail}): if the log is older than the \
                  folder around it, nothing shows that"
             )));
         }
+        Err(error) => return Err(error.into()),
     };
     match held {
         Some(held) if held.index > end => Err(older(folder, held.index, end)),
@@ -120,10 +124,14 @@ fn from_checkpoint(
     };
     let found = match checkpoint::load(root, &identity.cluster_id) {
         Ok(found) => found,
-        Err(error @ CheckpointError::NotCopied { .. }) => return Err(error.into()),
-        Err(CheckpointError::Damaged(Problem { file, detail })) => {
+        Err(CheckpointError::Unusable(Problem {
+            file,
+            detail,
+            is_newer: false,
+        })) => {
             return Err(gap(&format!("cannot be read ({file}: {detail})")));
         }
+        Err(error) => return Err(error.into()),
     };
     let Some((found, position)) = found.and_then(|found| {
         let position = found.applied?;

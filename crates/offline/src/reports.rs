@@ -1,9 +1,11 @@
 //! What the tools report: plain values that are serialized to JSON as they are.
 
+use std::io;
 use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
+use seqd_store::faults::is_newer;
 use seqd_store::records::{LogIdRecord, StoredMembershipRecord, VoteRecord};
 
 /// A data folder as it lies there.
@@ -41,6 +43,33 @@ pub struct Problem {
     /// The file or folder, below the data folder.
     pub file: String,
     pub detail: String,
+    /// A newer seqd wrote it, and nothing is damaged.
+    #[serde(skip)]
+    pub is_newer: bool,
+}
+
+impl Problem {
+    pub fn new(file: impl Into<String>, detail: impl ToString) -> Self {
+        Self {
+            file: file.into(),
+            detail: detail.to_string(),
+            is_newer: false,
+        }
+    }
+
+    /// What an error is, met at this file.
+    pub fn of_io(file: impl Into<String>, error: &io::Error) -> Self {
+        Self {
+            is_newer: is_newer(error),
+            ..Self::new(file, error)
+        }
+    }
+}
+
+/// The code of what cannot be read.
+#[must_use]
+pub const fn unreadable_code(is_newer: bool) -> &'static str {
+    if is_newer { "newer-format" } else { "corrupt" }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -218,6 +247,9 @@ pub struct Check {
     /// The file, below the data folder, or what was compared.
     pub what: String,
     pub detail: String,
+    /// It is bad as this program is too old for it.
+    #[serde(skip)]
+    pub is_newer: bool,
 }
 
 impl Check {
@@ -234,11 +266,19 @@ impl Check {
         Self::of(Verdict::Bad, what, detail)
     }
 
+    pub fn problem(problem: &Problem) -> Self {
+        Self {
+            is_newer: problem.is_newer,
+            ..Self::bad(&problem.file, &problem.detail)
+        }
+    }
+
     fn of(verdict: Verdict, what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             verdict,
             what: what.into(),
             detail: detail.into(),
+            is_newer: false,
         }
     }
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use super::error::OfflineError;
 use super::files::DISK;
-use super::reports::{MemberReport, members};
+use super::reports::{MemberReport, members, unreadable_code};
+use seqd_store::faults::named;
 use seqd_store::records::restore_position;
 use seqd_store::snapshot_file::SnapshotReader;
 
@@ -82,7 +83,7 @@ pub fn read_snapshot(
     let reader = SnapshotReader::open(&DISK, path).map_err(failed)?;
     let (header, bytes) = (reader.header().clone(), reader.len_bytes());
     let (id, membership) = restore_position(&header.log_id, &header.membership)
-        .map_err(|e| corrupt(format!("its header: {e}")))?;
+        .map_err(|error| failed(named(format!("{}: its header", path.display()), error)))?;
     let named = id.map(|id| (id.index, id.term));
     if named.unwrap_or_default() != (header.index, header.term) {
         return Err(corrupt(format!(
@@ -103,10 +104,11 @@ pub fn read_snapshot(
         Ok(())
     });
     let tally = rows.map_err(failed)?;
-    if let Some(error) = unknown {
-        return Err(corrupt(error.to_string()));
-    }
-    let counted = census.finish().map_err(|e| corrupt(e.to_string()))?;
+    let counted = unknown.map_or_else(|| census.finish(), Err);
+    let counted = counted.map_err(|error| {
+        let code = unreadable_code(error.is_newer());
+        OfflineError::new(code, format!("{}: {error}", path.display()))
+    })?;
     let settings = counted.settings.as_ref();
     Ok(SnapshotReport {
         file: path.to_owned(),

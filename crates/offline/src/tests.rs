@@ -2,6 +2,7 @@
 
 mod fixture;
 mod kills;
+mod newer;
 mod remains;
 mod takeovers;
 

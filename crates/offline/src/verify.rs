@@ -14,7 +14,7 @@ use super::files::{DISK, below, small_file};
 use super::inspect::{self, Found};
 use super::lock::FolderLock;
 use super::replay::Replayed;
-use super::reports::{Check, EntryId, FolderReport, Problem, Torn};
+use super::reports::{Check, EntryId, FolderReport, Problem, Torn, unreadable_code};
 use super::snapshot::{SnapshotReport, read_snapshot};
 use seqd_store::folder::FORMAT;
 use seqd_store::records::{self, PeersRecord};
@@ -46,8 +46,8 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
     for file in &report.set_aside {
         checks.note(file, "set aside by an earlier start, not used");
     }
-    for Problem { file, detail } in &report.problems {
-        checks.bad(file, detail);
+    for problem in &report.problems {
+        (checks.tell)(&Check::problem(problem));
     }
     let snapshots = checks.snapshots();
     checks.checkpoint();
@@ -219,7 +219,10 @@ impl Checks<'_> {
         for summary in report.snapshots.iter().rev() {
             let file = &summary.file;
             match read_snapshot(&self.root.join(file), &mut |_| {}) {
-                Err(error) => self.bad(file, error.message),
+                Err(error) => (self.tell)(&Check::problem(&Problem {
+                    is_newer: error.code == unreadable_code(true),
+                    ..Problem::new(file, error.message)
+                })),
                 Ok(found) if *file != format!("snap/{}-{}.snap", found.index, found.term) => {
                     let (index, term) = (found.index, found.term);
                     self.bad(file, format!("it is of entry {index}, term {term}"));

@@ -179,7 +179,7 @@ impl FolderOpen {
         cluster_id::fill_random(&mut nonce)?;
         let nonce = u64::from_be_bytes(nonce);
         let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
-        let peers = Peers::new(file::load(&folder, cluster_id));
+        let peers = Peers::new(file::load(&folder, cluster_id)?);
         let start = Start { boot, nonce };
         let Options {
             settings,

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use seqd_client::api::{SnapshotHead, SnapshotQuery};
-use seqd_offline::{SnapshotReport, read_snapshot};
+use seqd_offline::{OfflineError, SnapshotReport, read_snapshot};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempPath};
 
@@ -95,15 +95,8 @@ async fn download(
     out.sync_all().await.map_err(failed)?;
     drop(out);
     // Read back from where it lies: what is checked is what is kept.
-    let report = read_snapshot(&fresh, &mut |_| {}).map_err(|mut error| {
-        let shown = file.display().to_string();
-        error.message = error.message.replace(&fresh.display().to_string(), &shown);
-        error.message = format!(
-            "what arrived is not sound, nothing was saved: {}",
-            error.message
-        );
-        Failure::from(error)
-    })?;
+    let report =
+        read_snapshot(&fresh, &mut |_| {}).map_err(|error| not_saved(error, &fresh, file))?;
     let found = head_of(&report);
     if found != head {
         let detail = format!(
@@ -122,6 +115,18 @@ async fn download(
             sha256,
         },
     ))
+}
+
+/// Why what arrived in `fresh` does not become `file`.
+fn not_saved(mut error: OfflineError, fresh: &Path, file: &Path) -> OfflineError {
+    let (fresh, file) = (fresh.display().to_string(), file.display().to_string());
+    let what = match error.code {
+        "newer-format" => "what arrived is of a newer seqd than this one",
+        _ => "what arrived is not sound",
+    };
+    let why = error.message.replace(&fresh, &file);
+    error.message = format!("{what}, nothing was saved: {why}");
+    error
 }
 
 /// The file's own account of what the node announced.
@@ -146,6 +151,25 @@ pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backup_of_a_newer_program_is_not_called_unsound() {
+        let (fresh, file) = (Path::new("/b/.x.snap.1.tmp"), Path::new("/b/x.snap"));
+        for (code, expected) in [
+            ("corrupt", "what arrived is not sound"),
+            ("newer-format", "what arrived is of a newer seqd"),
+        ] {
+            let error = OfflineError::new(code, "/b/.x.snap.1.tmp: row 65");
+            let error = not_saved(error, fresh, file);
+            assert_eq!(error.code, code);
+            assert!(error.message.starts_with(expected), "{}", error.message);
+            assert!(
+                error.message.ends_with("/b/x.snap: row 65"),
+                "{}",
+                error.message
+            );
+        }
+    }
 
     #[test]
     fn the_checksum_is_that_of_sha256sum() {

@@ -8,6 +8,7 @@ use seqd_idgen::WallMs;
 use crate::cluster::settings::Settings;
 use crate::newtypes::ClusterMs;
 use crate::row::{Row, RowError};
+use crate::rows::StateLoader;
 use crate::state::State;
 use crate::table::Count;
 use crate::tables::Tables;
@@ -18,7 +19,8 @@ const BATCH_ROWS: usize = 1024;
 /// Counts rows, one after the other, and checks that each is a record.
 #[derive(Debug, Default)]
 pub struct Census {
-    single: Vec<Row>,
+    /// Loaded at once: the level's row comes before the rows that a newer level may bring.
+    single: StateLoader,
     batch: Vec<Row>,
     tables: BTreeMap<&'static str, Count>,
 }
@@ -51,12 +53,10 @@ pub struct Counted {
 impl Census {
     /// Counts one row. An error may be that of an earlier row, as rows are decoded in batches.
     pub fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), RowError> {
-        let row = (key.to_vec(), value.to_vec());
         if key.first().is_some_and(|prefix| Tables::is_single(*prefix)) {
-            self.single.push(row);
-            return Ok(());
+            return self.single.row(key, value);
         }
-        self.batch.push(row);
+        self.batch.push((key.to_vec(), value.to_vec()));
         if self.batch.len() < BATCH_ROWS {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Census {
     /// What was counted.
     pub fn finish(mut self) -> Result<Counted, RowError> {
         self.count_batch()?;
-        let state = State::from_rows(std::mem::take(&mut self.single))?;
+        let state = std::mem::take(&mut self.single).finish();
         self.count(&state);
         let of = |table| self.tables.get(table).copied().unwrap_or_default();
         let (sequences, nodes) = (of("sequences"), of("nodes"));
@@ -104,6 +104,9 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::level::LevelRecord;
+    use crate::codec::encode;
+    use crate::level::Level;
     use crate::testing::{entry, founded};
     use crate::{
         ClusterCommand, Command, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
@@ -162,6 +165,20 @@ mod tests {
         assert_eq!(counted.settings.as_ref(), state.settings());
         assert_eq!(counted.wall_ms, state.last_wall_ms());
         assert_eq!(counted.last_token, 2);
+    }
+
+    #[test]
+    fn a_table_of_a_newer_level_is_newer_and_not_unknown() {
+        let mut census = Census::default();
+        let level = LevelRecord {
+            level: Level::NEWEST.next(),
+        };
+        let level = encode(&level).unwrap();
+        let counted = (census.row(b"e", &level))
+            .and_then(|()| census.row(b"~new", b"what a newer program keeps"))
+            .and_then(|()| census.finish());
+        let error = counted.unwrap_err();
+        assert!(error.is_newer(), "{error}");
     }
 
     #[test]

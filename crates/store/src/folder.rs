@@ -267,7 +267,7 @@ impl Folder {
     /// The stored table of what the peers have acknowledged.
     ///
     /// # Errors
-    /// An I/O error and no [`Stop`]: a node starts without this file.
+    /// An I/O error and no [`Stop`]: a node starts without this file if it is damaged.
     pub fn peers(&self) -> io::Result<Option<PeersRecord>> {
         read_checked(&*self.disk, &self.root.join("peers"))
     }
@@ -311,7 +311,7 @@ pub fn refused_code(disk: &dyn Disk, root: &Path) -> Result<Option<String>, Stop
 }
 
 /// A small file whose checksum is right; `None` if there is none.
-fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> io::Result<Option<T>> {
+pub fn read_checked<T: Versioned>(disk: &dyn Disk, path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = read_file(disk, path, MAX_SMALL_FILE_BYTES)? else {
         return Ok(None);
     };

@@ -168,16 +168,13 @@ impl From<&WalError> for Stop {
 
 impl From<&WalFailure> for Stop {
     fn from(failure: &WalFailure) -> Self {
-        // A number keeps what its kind does not, such as too many open files.
-        let cause = match failure.errno {
-            Some(errno) => io::Error::from_raw_os_error(errno),
-            None => failure.to_io_error(),
-        };
+        let cause = failure.cause();
         let (reason, way_out) = match failure.step {
-            FailedStep::Panic => (
-                StopReason::Invariant,
-                "this is a fault of seqd and not of the disk: report it, and start it again",
-            ),
+            FailedStep::Panic => FAULT_OF_SEQD,
+            // The disk was asked, whatever the form of its error.
+            FailedStep::Write | FailedStep::Sync if cause.kind() == io::ErrorKind::Other => {
+                FAILED_WRITE
+            }
             _ => cause_of(&cause),
         };
         let message = format!("the log could not be written: {failure}; {way_out}");
@@ -185,8 +182,20 @@ impl From<&WalFailure> for Stop {
     }
 }
 
+type Cause = (StopReason, &'static str);
+
+const FAULT_OF_SEQD: Cause = (
+    StopReason::Invariant,
+    "this is a fault of seqd and not of the disk: report it, and start it again",
+);
+
+const FAILED_WRITE: Cause = (
+    StopReason::FsyncFailed,
+    "check the disk; what is on it is taken as it is found at the next start",
+);
+
 /// What an error of the system means for the node, and what to do.
-fn cause_of(error: &io::Error) -> (StopReason, &'static str) {
+fn cause_of(error: &io::Error) -> Cause {
     use io::ErrorKind;
     match error.kind() {
         _ if is_newer(error) => (
@@ -212,10 +221,10 @@ fn cause_of(error: &io::Error) -> (StopReason, &'static str) {
         ),
         // The caller broke a rule of the store: a row or an entry that is too large, a checkpoint
         // that goes back.
-        ErrorKind::InvalidInput if !is_of_the_kernel(error) => (
-            StopReason::Invariant,
-            "this is a fault of seqd and not of the disk: report it, and start it again",
-        ),
+        ErrorKind::InvalidInput if !is_of_the_kernel(error) => FAULT_OF_SEQD,
+        // The kernel's errors have another kind: this is a panic that was caught, or a thread that
+        // has ended.
+        ErrorKind::Other if !is_of_the_kernel(error) => FAULT_OF_SEQD,
         // Nothing was tried, so nothing is in doubt.
         ErrorKind::PermissionDenied => (
             StopReason::StartFailed,
@@ -226,10 +235,7 @@ fn cause_of(error: &io::Error) -> (StopReason, &'static str) {
             "mount its file system for writing and start it again; if the system itself made it \
              read-only, check the disk first",
         ),
-        _ => (
-            StopReason::FsyncFailed,
-            "check the disk; what is on it is taken as it is found at the next start",
-        ),
+        _ => FAILED_WRITE,
     }
 }
 
@@ -238,6 +244,7 @@ mod tests {
     use rustix::io::Errno;
 
     use super::*;
+    use crate::checkpoint::guarded;
     use crate::faults::{in_file, newer};
 
     #[test]
@@ -265,10 +272,63 @@ mod tests {
                 io::Error::new(io::ErrorKind::InvalidInput, "a row of 2 MiB"),
                 StopReason::Invariant,
             ),
+            (
+                guarded::<()>("writing", || panic!("a page is gone")).unwrap_err(),
+                StopReason::Invariant,
+            ),
+            (
+                io::Error::other("the checkpoint thread has ended"),
+                StopReason::Invariant,
+            ),
+            (
+                io::Error::other(WalError::Io {
+                    path: "/data/wal".into(),
+                    doing: "sync",
+                    source: of(Errno::IO),
+                }),
+                StopReason::FsyncFailed,
+            ),
         ] {
             let named = in_file(Path::new("/data/wal/1.seg"), error);
             let stop = Stop::of_io("the log could not be written", &named);
             assert_eq!(stop.reason, expected, "{stop}");
+        }
+    }
+
+    #[test]
+    fn a_log_fails_for_the_reason_of_its_step_and_its_cause() {
+        let of = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+        let other = || io::Error::other("no number");
+        for (step, cause, expected) in [
+            (FailedStep::Write, of(Errno::IO), StopReason::FsyncFailed),
+            (FailedStep::Sync, of(Errno::IO), StopReason::FsyncFailed),
+            (FailedStep::Sync, of(Errno::NOSPC), StopReason::DiskFull),
+            (FailedStep::Sync, of(Errno::MFILE), StopReason::Invariant),
+            (FailedStep::Sync, other(), StopReason::FsyncFailed),
+            (FailedStep::Write, other(), StopReason::FsyncFailed),
+            (
+                FailedStep::NewSegment,
+                of(Errno::IO),
+                StopReason::FsyncFailed,
+            ),
+            (
+                FailedStep::NewSegment,
+                of(Errno::MFILE),
+                StopReason::Invariant,
+            ),
+            // The thread that prepares segments has ended, or no random seed was drawn.
+            (FailedStep::NewSegment, other(), StopReason::Invariant),
+            (FailedStep::Panic, other(), StopReason::Invariant),
+        ] {
+            let failure = WalFailure {
+                step,
+                path: "/data/wal/1.seg".into(),
+                kind: cause.kind(),
+                errno: cause.raw_os_error(),
+                message: cause.to_string(),
+            };
+            let stop = Stop::from(&failure);
+            assert_eq!(stop.reason, expected, "{step:?}: {stop}");
         }
     }
 }

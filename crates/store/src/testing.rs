@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use seqd_disk::{Disk, OsDisk};
+use seqd_state::codec;
 use seqd_state::idgen::{Progression, WallMs};
 use seqd_state::{
     ClusterCommand, ClusterMs, Command, EncodedEntry, Entry, Found, Level, NodeId, SegmentSizes,
@@ -245,5 +246,14 @@ pub fn of_a_newer_program(snapshot: &[u8]) -> Vec<u8> {
     bytes[14] += 1;
     let crc = crc32c::crc32c(&bytes[..13 + length]);
     bytes[13 + length..17 + length].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// A small file's bytes as a newer program might have written them: a higher version, and the
+/// checksum right.
+pub fn small_file_of_a_newer_program(file: &[u8]) -> Vec<u8> {
+    let mut bytes = file[..file.len() - codec::SEAL_BYTES].to_vec();
+    bytes[1] += 1;
+    bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     bytes
 }

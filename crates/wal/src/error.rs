@@ -58,13 +58,12 @@ impl WalError {
     }
 
     pub(crate) fn from_failure(failure: &WalFailure) -> Self {
-        let source = io::Error::new(failure.kind, failure.message.clone());
         let doing = match failure.step {
             FailedStep::Write => "write",
             FailedStep::Sync => SYNC,
             FailedStep::NewSegment | FailedStep::Panic => "create",
         };
-        Self::io(&failure.path, doing, source)
+        Self::io(&failure.path, doing, failure.cause())
     }
 
     pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Self {
@@ -137,6 +136,14 @@ impl WalFailure {
         is_full(self.kind)
     }
 
+    /// The system's error: its number tells what its kind does not, such as too many open files.
+    pub fn cause(&self) -> io::Error {
+        match self.errno {
+            Some(errno) => io::Error::from_raw_os_error(errno),
+            None => io::Error::new(self.kind, self.message.clone()),
+        }
+    }
+
     pub fn to_io_error(&self) -> io::Error {
         io::Error::new(self.kind, self.clone())
     }
@@ -147,6 +154,25 @@ impl WalFailure {
             FailedStep::Sync => "a sync",
             FailedStep::NewSegment => "the preparation",
             FailedStep::Panic => "the writer thread",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_while_the_log_is_made_keeps_the_number_of_its_cause() {
+        // Too many open files, an error of the disk, a full disk.
+        for errno in [24, 5, 28] {
+            let cause = io::Error::from_raw_os_error(errno);
+            let failure = WalFailure::new(FailedStep::NewSegment, Path::new("1.seg"), &cause);
+            let WalError::Io { source, .. } = WalError::from_failure(&failure) else {
+                panic!("it is an error of the system")
+            };
+            assert_eq!(source.raw_os_error(), Some(errno));
+            assert_eq!(source.to_string(), cause.to_string());
         }
     }
 }

@@ -11,18 +11,18 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use seqd_disk::{Disk, OsDisk, ReadOnly, read_file, sibling};
+use seqd_disk::{Disk, OsDisk, ReadOnly, sibling};
 use seqd_idgen::{MARK_EVERY_MS, StoredMark, WallMs};
 use seqd_state::codec::{self, Versioned};
+use seqd_store::faults::is_newer;
+use seqd_store::folder::read_checked;
+use seqd_store::stop::Stop;
 use serde::{Deserialize, Serialize};
 
 use super::Minters;
 
 /// The file's name in the data folder.
 const FILE: &str = "last-tick";
-
-/// Far above what a mark takes.
-const MAX_FILE_BYTES: usize = 4096;
 
 /// A clean stop waits this long for a disk that hangs; the mark written before then stands.
 const STOP_WAIT: Duration = Duration::from_secs(2);
@@ -40,35 +40,40 @@ impl Versioned for MarkRecord {
     const VERSION: u8 = 2;
 }
 
-/// The mark that the process before this one left; `None` if there is none. One that cannot be
-/// read counts as none and is logged: order across restarts is lost, uniqueness is not.
-pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Option<StoredMark> {
-    look(disk, data_dir).unwrap_or_else(|why| {
+/// The mark that the process before this one left; `None` if there is none. A damaged one counts as
+/// none and is logged: order across restarts is lost, uniqueness is not.
+///
+/// # Errors
+/// A newer program wrote it.
+pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, Stop> {
+    look(disk, data_dir).or_else(|error| {
         let path = data_dir.join(FILE);
-        tracing::warn!("{}: {why}; going on without it", path.display());
-        None
+        if is_newer(&error) {
+            return Err(Stop::unusable(&path, &error));
+        }
+        tracing::warn!("{}: {error}; going on without it", path.display());
+        Ok(None)
     })
 }
 
 /// The mark in a folder, or why it cannot be used.
-fn look(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, String> {
-    let read = read_file(disk, &data_dir.join(FILE), MAX_FILE_BYTES);
-    let Some(bytes) = read.map_err(|error| error.to_string())? else {
+fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<StoredMark>> {
+    let Some(mark) = read_checked::<MarkRecord>(disk, &data_dir.join(FILE))? else {
         return Ok(None);
     };
-    let mark: MarkRecord = codec::unseal(&bytes).map_err(|error| error.to_string())?;
     let mark = StoredMark::found(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms));
+    let backwards = "its first time is not below its second";
     mark.map(Some)
-        .ok_or_else(|| "its first time is not below its second".to_owned())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, backwards))
 }
 
 /// How far the node of a stopped node's folder had minted, in Unix milliseconds; 0 if not at all.
 /// Writes nothing.
 ///
 /// # Errors
-/// Why the mark cannot be used. A start goes on without it: order across restarts is lost,
-/// uniqueness is not.
-pub fn last_minted_ms(data_dir: &Path) -> Result<Option<u64>, String> {
+/// Why the mark cannot be used. A start goes on without a damaged one: order across restarts is
+/// lost, uniqueness is not.
+pub fn last_minted_ms(data_dir: &Path) -> io::Result<Option<u64>> {
     let found = look(&ReadOnly(OsDisk), data_dir)?;
     Ok(found.map(|mark| mark.last_minted.0))
 }
@@ -158,13 +163,13 @@ mod tests {
     #[test]
     fn a_mark_comes_back_as_written() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(&OsDisk, folder.path()), None);
+        assert_eq!(read(&OsDisk, folder.path()), Ok(None));
         let mark = StoredMark {
             last_minted: WallMs(1_795_228_001_118),
             ahead: WallMs(u64::MAX),
         };
         write(&OsDisk, folder.path(), mark).unwrap();
-        assert_eq!(read(&OsDisk, folder.path()), Some(mark));
+        assert_eq!(read(&OsDisk, folder.path()), Ok(Some(mark)));
         assert!(!folder.path().join("last-tick.tmp").exists());
     }
 
@@ -183,7 +188,7 @@ mod tests {
     }
 
     /// What is found in a file of these bytes, and of these bytes with each bit of them flipped.
-    fn each_flip(bytes: &[u8]) -> Vec<Result<StoredMark, String>> {
+    fn each_flip(bytes: &[u8]) -> Vec<io::Result<StoredMark>> {
         let folder = tempfile::tempdir().unwrap();
         let mut found = Vec::new();
         for bit in 0..8 * bytes.len() {
@@ -191,7 +196,8 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(folder.path().join(FILE), damaged).unwrap();
             let look = look(&OsDisk, folder.path()).map(Option::unwrap);
-            assert_eq!(read(&OsDisk, folder.path()), look.clone().ok());
+            let expected = look.as_ref().ok().copied();
+            assert_eq!(read(&OsDisk, folder.path()), Ok(expected));
             found.push(look);
         }
         found
@@ -231,7 +237,19 @@ mod tests {
         let bytes = [128, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
         std::fs::write(folder.path().join(FILE), bytes).unwrap();
         assert!(look(&OsDisk, folder.path()).is_err());
-        assert_eq!(read(&OsDisk, folder.path()), None);
+        assert_eq!(read(&OsDisk, folder.path()), Ok(None));
+    }
+
+    #[test]
+    fn a_mark_of_a_newer_program_stops_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = vec![128, 3, 1, 2, 3];
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        let path = folder.path().join(FILE);
+        std::fs::write(&path, &bytes).unwrap();
+        let stop = read(&OsDisk, folder.path()).unwrap_err();
+        assert_eq!((stop.code(), stop.exit()), ("newer-format", 9), "{stop}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 
     #[test]
@@ -245,7 +263,7 @@ mod tests {
         assert!(look(&OsDisk, folder.path()).is_err());
         for damaged in [&[][..], &[128], &[128, 1, 7], &[128, 2, 7]] {
             std::fs::write(folder.path().join(FILE), damaged).unwrap();
-            assert_eq!(read(&OsDisk, folder.path()), None, "{damaged:?}");
+            assert_eq!(read(&OsDisk, folder.path()), Ok(None), "{damaged:?}");
         }
     }
 }

@@ -1,29 +1,34 @@
 //! The file `peers`: the table as of a second ago at most, so that a cluster that was stopped
 //! altogether still knows who acknowledged what.
 //!
-//! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse.
+//! It only ever refuses others. Lost or damaged it makes this node know less, and nothing worse. One
+//! of a newer program is left to that program.
 
+use seqd_store::faults::is_newer;
 use seqd_store::folder::Folder;
+use seqd_store::stop::Stop;
 
 use super::table::Table;
 
-/// The table as it was stored for this cluster; an empty one where there is none that can be read.
-pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Table {
-    match folder.peers() {
+/// The table as it was stored for this cluster; an empty one where there is none, or a damaged one.
+pub(crate) fn load(folder: &Folder, cluster_id: Option<&str>) -> Result<Table, Stop> {
+    let path = folder.root().join("peers");
+    Ok(match folder.peers() {
         Ok(Some(record)) if Some(record.cluster_id.as_str()) == cluster_id => {
             Table::from_rows(record.rows)
         }
         Ok(_) => Table::default(),
+        Err(error) if is_newer(&error) => return Err(Stop::unusable(&path, &error)),
         Err(error) => {
             tracing::warn!(
-                path = %folder.root().join("peers").display(),
+                path = %path.display(),
                 %error,
                 "what the other nodes have acknowledged is not known any more; this node learns it \
                  again, and until then it may not know an old copy of another node's folder"
             );
             Table::default()
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -32,6 +37,7 @@ mod tests {
 
     use super::*;
     use seqd_store::records::{PeersRecord, Start};
+    use seqd_store::testing::small_file_of_a_newer_program;
 
     use crate::records;
     use crate::types;
@@ -57,11 +63,11 @@ mod tests {
     fn a_table_comes_back_to_its_own_cluster_only() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path()).unwrap();
-        assert_eq!(load(&folder, Some("C")).rows(), []);
+        assert_eq!(load(&folder, Some("C")).unwrap().rows(), []);
         stored(&folder);
-        assert_eq!(load(&folder, Some("C")).rows(), table().rows());
-        assert_eq!(load(&folder, Some("D")).rows(), []);
-        assert_eq!(load(&folder, None).rows(), []);
+        assert_eq!(load(&folder, Some("C")).unwrap().rows(), table().rows());
+        assert_eq!(load(&folder, Some("D")).unwrap().rows(), []);
+        assert_eq!(load(&folder, None).unwrap().rows(), []);
     }
 
     #[test]
@@ -75,8 +81,21 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             std::fs::write(&path, bad).unwrap();
-            assert_eq!(load(&folder, Some("C")).rows(), [], "byte {at}");
+            assert_eq!(load(&folder, Some("C")).unwrap().rows(), [], "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_table_of_a_newer_program_stops_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(Arc::new(seqd_disk::OsDisk), dir.path()).unwrap();
+        stored(&folder);
+        let path = dir.path().join("peers");
+        let bytes = small_file_of_a_newer_program(&std::fs::read(&path).unwrap());
+        std::fs::write(&path, &bytes).unwrap();
+        let stop = load(&folder, Some("C")).unwrap_err();
+        assert_eq!((stop.code(), stop.exit()), ("newer-format", 9), "{stop}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use seqd_client::api::exit;
 use seqd_node::last_minted_ms;
-use seqd_offline::{Check, EntryId, FolderReport, OfflineError, Problem, Verdict};
+use seqd_offline::{Check, EntryId, FolderReport, OfflineError, Problem, Verdict, unreadable_code};
 use serde_json::{Value, json};
 
 use crate::commands::takeover::{self, RecoverArgs};
@@ -62,8 +62,11 @@ fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
         None => Ok(exit::OK),
         Some(first) => {
             let detail = format!("{}: {}", first.file, first.detail);
-            Err(Failure::of(exit::FAILURE, "corrupt", detail)
-                .with_hint(format!("seqd data verify --data-dir {}", folder.display())))
+            let newer_only = report.problems.iter().all(|problem| problem.is_newer);
+            Err(
+                Failure::of(exit::FAILURE, unreadable_code(newer_only), detail)
+                    .with_hint(format!("seqd data verify --data-dir {}", folder.display())),
+            )
         }
     }
 }
@@ -202,10 +205,7 @@ fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
     let mut report = seqd_offline::inspect_folder(root)?;
     match last_minted_ms(root) {
         Ok(found) => report.last_minted_ms = found.filter(|ms| *ms > 0),
-        Err(detail) => report.problems.push(Problem {
-            file: LAST_TICK.to_owned(),
-            detail,
-        }),
+        Err(error) => report.problems.push(Problem::of_io(LAST_TICK, &error)),
     }
     Ok(report)
 }
@@ -220,7 +220,7 @@ fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Offlin
             LAST_TICK,
             format!("minted up to {}", display::time(ms)),
         )),
-        Err(why) => tell(&Check::bad(LAST_TICK, why)),
+        Err(error) => tell(&Check::problem(&Problem::of_io(LAST_TICK, &error))),
     }
     Ok(())
 }
@@ -249,8 +249,10 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
     let bad = checks.iter().filter(|check| check.verdict == Verdict::Bad);
     let bad: Vec<&Check> = bad.collect();
     let (count, of) = (bad.len(), checks.len());
+    let newer_only = bad.iter().all(|check| check.is_newer);
     let verdict = match count {
         0 => format!("sound: {of} checks\n"),
+        _ if newer_only => format!("of a newer seqd: {count} of {of} checks\n"),
         _ => format!("DAMAGED: {count} of {of} checks failed\n"),
     };
     let items: Result<Vec<Value>, _> = checks.iter().map(serde_json::to_value).collect();
@@ -270,7 +272,11 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
         None => Ok(exit::OK),
         Some(first) => {
             let detail = format!("{}: {}", first.what, first.detail);
-            Err(Failure::of(exit::FAILURE, "corrupt", detail))
+            Err(Failure::of(
+                exit::FAILURE,
+                unreadable_code(newer_only),
+                detail,
+            ))
         }
     }
 }

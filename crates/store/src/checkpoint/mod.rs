@@ -36,6 +36,8 @@ use crate::faults::newer;
 
 pub use generation::{Opened, create_empty, create_generation, open};
 pub use record::Format;
+#[cfg(test)]
+pub(crate) use sled_store::guarded;
 pub use sled_store::{SledStores, folder_bytes};
 
 pub type Row = (Vec<u8>, Vec<u8>);

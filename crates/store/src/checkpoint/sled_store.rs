@@ -334,7 +334,7 @@ fn state_key(key: &[u8]) -> Vec<u8> {
 }
 
 /// Runs `call`; a panic inside becomes an error that names `what`.
-pub(super) fn guarded<T>(
+pub(crate) fn guarded<T>(
     what: &'static str,
     call: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
