@@ -131,6 +131,24 @@ pub(crate) fn words(refusal: &Refusal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seqd_raft::StopReason;
+
+    #[test]
+    fn a_server_ends_with_the_exit_codes_of_the_contract() {
+        use seqd_api::exit::{BROKEN, FAILURE, OK, REFUSED};
+        for reason in StopReason::ALL {
+            let expected = match reason {
+                StopReason::Stopped => OK,
+                StopReason::StartFailed => FAILURE,
+                StopReason::FsyncFailed
+                | StopReason::DiskFull
+                | StopReason::Corrupt
+                | StopReason::Invariant => BROKEN,
+                _ => REFUSED,
+            };
+            assert_eq!(reason.exit(), expected, "{reason:?}");
+        }
+    }
 
     #[test]
     fn only_a_removal_is_called_an_unsafe_one() {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::blocking;
 use crate::context::NodeContext;
-use crate::handle::Stop;
+use crate::handle::{Stop, StopReason};
 use crate::latency::Latency;
 use crate::network::Network;
 use crate::openraft_config;
@@ -83,7 +83,10 @@ impl Replica {
                 }
             }),
         })
-        .map_err(|e| Stop::invariant(format!("cannot start the checkpoint thread: {e}")))?;
+        .map_err(|e| {
+            let why = format!("cannot start the checkpoint thread: {e}");
+            Stop::new(StopReason::StartFailed, why)
+        })?;
         let machine = Machine {
             applied: Arc::clone(&applied),
             checkpointer: checkpointer.clone(),

@@ -18,6 +18,10 @@ use crate::v1::{self, EntryV1};
 /// milliseconds to apply, so a single entry never delays its followers noticeably.
 pub const MAX_COMMANDS_PER_ENTRY: usize = 4096;
 
+/// The most bytes of an entry that is proposed: with the 4 MiB of other entries before it, it fits
+/// in one message between peers. What is read may have more, up to the codec's limit.
+const MAX_ENTRY_BYTES: usize = 8 << 20;
+
 /// Without commands it only carries the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -131,13 +135,22 @@ impl EncodedEntry {
         for command in &entry.commands {
             check_command(command, level)?;
         }
+        check_level(&entry.commands)?;
         let version = Entry::version_at(level);
         let encoded = match codec::encode_version(&entry, version) {
-            // The raise from the first level: every member can read it.
-            Err(CodecError::NotInVersion { .. }) => codec::encode_version(&entry, Entry::VERSION),
+            // The raise from the first level: every member supports the level above.
+            Err(CodecError::NotInVersion { .. }) => {
+                codec::encode_version(&entry, Entry::version_at(level.next()))
+            }
             encoded => encoded,
-        };
-        let bytes = encoded?.into();
+        }?;
+        if encoded.len() > MAX_ENTRY_BYTES {
+            return Err(EntryError::Codec(CodecError::TooLarge {
+                kind: Entry::KIND.into(),
+                limit: MAX_ENTRY_BYTES,
+            }));
+        }
+        let bytes = encoded.into();
         Ok(Self { entry, bytes })
     }
 
@@ -195,7 +208,52 @@ fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::commands::AllocateNodeId;
+    use crate::level::LogPosition;
     use crate::newtypes::NodeId;
+
+    fn encoded(command: ClusterCommand, level: Level) -> Result<EncodedEntry, EntryError> {
+        let (stamp, commands) = (Stamp::default(), vec![command.into()]);
+        EncodedEntry::new(Entry { stamp, commands }, level)
+    }
+
+    #[test]
+    fn a_raise_is_written_as_the_level_above_allows_and_not_beyond_the_newest() {
+        let raise = |to| ClusterCommand::RaiseLevel {
+            to,
+            membership: LogPosition { term: 1, index: 0 },
+        };
+        let first = encoded(raise(Level::FRAMES), Level::FIRST).unwrap();
+        assert_eq!(first.bytes().0[1], Entry::version_at(Level::FRAMES));
+        let found = Level::NEWEST.next();
+        let known = Level::NEWEST;
+        assert_eq!(
+            encoded(raise(found), Level::NEWEST),
+            Err(CodecError::NewerLevel { found, known }.into())
+        );
+    }
+
+    #[test]
+    fn an_entry_of_more_bytes_than_allowed_is_not_encoded_and_still_read() {
+        let of_bytes = |bytes: usize| {
+            let command = ClusterCommand::AllocateNodeId(AllocateNodeId {
+                name: "n".repeat(bytes),
+                peer: String::new(),
+                http: String::new(),
+                nonce: 0,
+            });
+            let (stamp, commands) = (Stamp::default(), vec![command.into()]);
+            Entry { stamp, commands }
+        };
+        let kept = EncodedEntry::new(of_bytes(MAX_ENTRY_BYTES - 1024), Level::FRAMES);
+        assert!(kept.is_ok());
+        let large = of_bytes(MAX_ENTRY_BYTES);
+        let refused = EncodedEntry::new(large.clone(), Level::FRAMES);
+        let (kind, limit) = (Entry::KIND.into(), MAX_ENTRY_BYTES);
+        assert_eq!(refused, Err(CodecError::TooLarge { kind, limit }.into()));
+        let of_an_old_log = codec::encode(&large).unwrap();
+        assert_eq!(*EncodedEntry::decode(of_an_old_log.into()).unwrap(), large);
+    }
 
     #[test]
     fn an_entry_of_more_commands_than_allowed_is_not_encoded() {

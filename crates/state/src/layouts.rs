@@ -1,9 +1,9 @@
 //! The layouts of the cluster, as rows.
 //!
 //! A cluster below [`Level::FRAMES`] has no rows and the six layouts of [`FIRST`], whatever presets
-//! a later program has. A level
-//! that brings layouts adds their rows in the `apply` that raises it, so every replica has them from
-//! the same entry on. A layout never changes and is never removed: IDs made with it exist.
+//! a later program has. A level that brings layouts adds their rows in the `apply` that raises it,
+//! so every replica has them from the same entry on. A layout never changes and is never removed:
+//! IDs made with it exist.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

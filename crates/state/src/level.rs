@@ -5,7 +5,6 @@
 //! it brings; see `cluster::level`.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +22,6 @@ impl Level {
     #[cfg(any(test, feature = "test-next-level"))]
     pub const NEXT: Self = Self::FRAMES.next();
 
-    /// The levels that this program can be part of.
-    pub const SUPPORTED: RangeInclusive<Self> = Self::FIRST..=Self::NEWEST;
     /// The highest level that this program can be part of.
     #[cfg(not(any(test, feature = "test-next-level")))]
     pub const NEWEST: Self = Self::FRAMES;

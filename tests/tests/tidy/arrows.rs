@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
 const KEPT: [(&str, &[&str]); 4] = [
     ("openraft", &["raft"]),
     ("sled", &["store"]),
-    ("axum", &["node", "raft"]),
+    ("axum", &["node"]),
     ("bincode", &["state"]),
 ];
 

@@ -23,8 +23,7 @@ use crate::replica::{Replica, peek, propose_one};
 use crate::sequences::Segments;
 
 /// How long an answer waits for the other members to apply the entry, before it names those that
-/// have not:
-/// longer than the second in which each reports how far it is.
+/// have not: longer than the second in which each reports how far it is.
 const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
 
 /// Between two looks at what the members have reported.

@@ -1,7 +1,8 @@
 //! Folders of each format, as the version that introduced it made them, opened by this one.
 //!
-//! The folders never change. `SEQD_WRITE_GOLDEN=1 cargo test -p seqd-raft golden` makes the one of
-//! this format if it is missing, and no other. What must be found in it is said here, in numbers.
+//! Since the first release a folder does not change; before it, `last-tick` of data-v1 was replaced
+//! once. `SEQD_WRITE_GOLDEN=1 cargo test -p seqd-raft golden` makes the one of this format if it is
+//! missing, and no other. What must be found in it is said here, in numbers.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,15 +4,16 @@
 //! are outcomes. `#` begins a remark. `time WALL CLUSTER` sets the times of the entries after it,
 //! both in milliseconds, the wall clock counted from 2026-01-01: so that a tick of the layout
 //! `default` is a time. `show NAME`, `restart` (read the state back from its rows) and `restore
-//! CLUSTER` (into one of that ID, with floors as `NAME=VALUE`) are no entries.
+//! CLUSTER` (into one of that ID, with floors as `NAME=VALUE`) are no entries; nor is `membership
+//! INDEX`, the entry of term 1 whose membership is applied from there on.
 
 use std::collections::BTreeMap;
 
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    ClusterCommand, ClusterOutcome, Command, Entry, Found, GrantToken, LeaseId, NodeId, Outcome,
-    Refusal, Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode,
-    SequenceOutcome, State, TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
+    ClusterCommand, ClusterOutcome, Command, Entry, Found, GrantToken, LeaseId, Level, LogPosition,
+    NodeId, Outcome, Refusal, Restoration, Revision, SegmentSizes, SequenceDefinition,
+    SequenceMode, SequenceOutcome, State, TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
 };
 
 use super::commands::*;
@@ -22,6 +23,7 @@ use super::{name, stamp};
 pub(crate) fn play(story: &str) -> String {
     let mut state = State::new();
     let mut time = stamp(0, 0);
+    let mut membership = None;
     let mut seen = String::new();
     for line in story.lines().filter(|line| !line.starts_with('>')) {
         seen.push_str(line);
@@ -31,6 +33,7 @@ pub(crate) fn play(story: &str) -> String {
         match words.as_slice() {
             [] => {}
             ["time", wall, cluster] => time = stamp(number(wall), number(cluster)),
+            ["membership", index] => membership = Some(position(number(index))),
             ["show", sequence] => seen.push_str(&show(&state, sequence)),
             ["show-deadline"] => {
                 let deadline = state
@@ -44,13 +47,17 @@ pub(crate) fn play(story: &str) -> String {
             _ => {
                 let commands = line.split(" ; ").flat_map(commands).collect();
                 let stamp = time;
-                for outcome in state.apply(&Entry { stamp, commands }, None) {
+                for outcome in state.apply(&Entry { stamp, commands }, membership) {
                     seen.push_str(&format!("> {}\n", tell(&outcome)));
                 }
             }
         }
     }
     seen
+}
+
+fn position(index: u64) -> LogPosition {
+    LogPosition { term: 1, index }
 }
 
 fn number(word: &str) -> u64 {
@@ -120,6 +127,10 @@ fn command(text: &str) -> Command {
             words.u64("unused").unwrap(),
         ),
         ["advance", sequence, to] => advance(name(sequence), to.parse().unwrap()),
+        ["raise", to] => Command::Cluster(ClusterCommand::RaiseLevel {
+            to: Level(to.parse().unwrap()),
+            membership: position(words.u64("asked").unwrap()),
+        }),
         ["stamp", wall] => stamp_restoration(stamp(number(wall), 0).wall_ms),
         _ => lease_command(&words),
     }
