@@ -28,6 +28,9 @@ macro_rules! tables {
         }
 
         impl Tables {
+            #[cfg(test)]
+            const PREFIXES: &[u8] = &[$($(#[cfg($($when)*)])? <$record as Record>::PREFIX,)*];
+
             pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
                 let rows = std::iter::empty();
                 $($(#[cfg($($when)*)])? let rows = rows.chain(self.$table.rows());)*
@@ -113,4 +116,27 @@ tables! {
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     notes: crate::notes::NoteRecord as expiring,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::cluster::level::LevelRecord;
+
+    /// An older program that loads rows meets the level before it meets what the level brought, and
+    /// stops as below it instead of calling the rows damaged.
+    #[test]
+    fn tables_that_a_level_brings_sort_behind_the_level() {
+        let of_level_1 = b"abcdnsw";
+        let brought = Tables::PREFIXES
+            .iter()
+            .filter(|of| !of_level_1.contains(of));
+        for prefix in brought {
+            assert!(*prefix >= LevelRecord::PREFIX, "{}", char::from(*prefix));
+        }
+        let distinct: BTreeSet<_> = Tables::PREFIXES.iter().collect();
+        assert_eq!(distinct.len(), Tables::PREFIXES.len());
+    }
 }

@@ -215,6 +215,11 @@ fn cause_of(error: &io::Error) -> Cause {
             StopReason::Corrupt,
             "remove this member and add the machine again with an empty folder",
         ),
+        ErrorKind::IsADirectory | ErrorKind::NotADirectory => (
+            StopReason::Corrupt,
+            "something else stands where a file or folder of seqd should be: put back what was \
+             there, or remove this member and add the machine again with an empty folder",
+        ),
         ErrorKind::OutOfMemory => (
             StopReason::Invariant,
             "the system has no memory left: give it more and start it again",
@@ -263,6 +268,8 @@ mod tests {
             (of(Errno::MFILE), StopReason::Invariant),
             (of(Errno::NFILE), StopReason::Invariant),
             (of(Errno::NOMEM), StopReason::Invariant),
+            (of(Errno::ISDIR), StopReason::Corrupt),
+            (of(Errno::NOTDIR), StopReason::Corrupt),
             (of(Errno::IO), StopReason::FsyncFailed),
             (of(Errno::ROFS), StopReason::FsyncFailed),
             (of(Errno::ACCESS), StopReason::StartFailed),
