@@ -123,7 +123,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::cluster::level::LevelRecord;
 
     /// An older program that loads rows meets the level before it meets what the level brought, and
     /// stops as below it instead of calling the rows damaged.
