@@ -201,7 +201,7 @@ impl Recovering {
 
 impl Unfinished {
     /// The text that the operator agreed to when it was begun.
-    pub fn said(&self) -> Result<Option<String>, OfflineError> {
+    pub fn consent(&self) -> Result<Option<String>, OfflineError> {
         let said = self.read(SAID, SAID_BYTES)?;
         Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
     }

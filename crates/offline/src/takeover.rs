@@ -259,7 +259,7 @@ fn refused(state: &State, error: RestorationError) -> OfflineError {
             "not-found",
             "there is no cluster in it: it was never founded",
         ),
-        RestorationError::NothingSaid(names) => OfflineError::new(
+        RestorationError::MissingFloors(names) => OfflineError::new(
             "invalid-argument",
             format!(
                 "the state ends before what was granted last, and nobody but you can know how far \

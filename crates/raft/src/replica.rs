@@ -24,7 +24,7 @@ use crate::storage::checkpointer::{
 };
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
-use crate::storage::opening::{Healed, Storage};
+use crate::storage::opening::{Repairs, Storage};
 use crate::types::{Member, TypeConfig};
 use seqd_store::first_error::FirstError;
 use seqd_store::folder::Identity;
@@ -37,7 +37,7 @@ pub(crate) struct Replica {
     pub(crate) applied: Arc<Applied>,
     pub(crate) wal: Wal,
     pub(crate) commits: Latency,
-    pub(crate) healed: Healed,
+    pub(crate) repairs: Repairs,
     failure: StorageFailure,
     checkpointer: Checkpointer,
     recovered: AtomicBool,
@@ -61,7 +61,7 @@ impl Replica {
             loaded,
             mark,
             purge_floor,
-            healed,
+            repairs,
             ..
         } = storage;
         let position = loaded.position;
@@ -109,7 +109,7 @@ impl Replica {
             applied,
             wal,
             commits: Latency::default(),
-            healed,
+            repairs,
             failure,
             checkpointer,
             recovered: AtomicBool::new(false),
@@ -158,7 +158,7 @@ impl Replica {
 
     /// Snapshots that were found damaged and set aside, at the start or since.
     pub(crate) fn snapshots_set_aside(&self) -> u64 {
-        self.healed.snapshots_set_aside + self.checkpointer.set_aside()
+        self.repairs.snapshots_set_aside + self.checkpointer.set_aside()
     }
 
     /// Takes a snapshot for a client.

@@ -111,9 +111,9 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         wal_bytes: wal.disk_bytes,
         snapshot_bytes: snapshots.iter().map(|file| file.len).sum(),
         checkpoint_bytes: replica.checkpoint_bytes(),
-        checkpoint_rebuilds: u64::from(replica.healed.rebuilt),
+        checkpoint_rebuilds: u64::from(replica.repairs.rebuilt),
         snapshots_set_aside: replica.snapshots_set_aside(),
-        torn_tails: u64::from(replica.healed.torn_tail),
+        torn_tails: u64::from(replica.repairs.torn_tail),
         stalled_seconds: replica
             .wal
             .stalled_for()

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use seqd_idgen::WallMs;
 
 use crate::cluster::settings::Settings;
-use crate::newtypes::ClusterMs;
 use crate::row::{Row, RowError};
 use crate::rows::StateLoader;
 use crate::state::State;
@@ -41,11 +40,9 @@ pub struct Counts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     pub counts: Counts,
-    pub tables: BTreeMap<&'static str, Count>,
     /// What was agreed when the cluster began; `None` before it did.
     pub settings: Option<Settings>,
     pub wall_ms: WallMs,
-    pub cluster_ms: ClusterMs,
     /// The highest token, lease ID or node ID that was given.
     pub last_token: u64,
 }
@@ -92,10 +89,8 @@ impl Census {
                 nodes: nodes.present + nodes.gone,
                 removed_nodes: nodes.gone,
             },
-            tables: self.tables,
             settings: state.settings().cloned(),
             wall_ms: state.last_wall_ms(),
-            cluster_ms: state.cluster_ms(),
             last_token: (state.tables.counter.get(&())).map_or(0, |counter| counter.last),
         })
     }

@@ -76,7 +76,7 @@ pub enum RestorationError {
          a margin for all others",
         list(.0)
     )]
-    NothingSaid(Vec<SequenceName>),
+    MissingFloors(Vec<SequenceName>),
     #[error("a value does not say in which pass of a cycling sequence it is: give a margin for {}", list(.0))]
     FloorOfCycling(Vec<SequenceName>),
     #[error("the floor or the margin is past the end of {}; give a floor within it", list(.0))]
@@ -180,7 +180,7 @@ impl State {
                 past.push(name.clone());
             }
         }
-        refuse(missing, RestorationError::NothingSaid)?;
+        refuse(missing, RestorationError::MissingFloors)?;
         refuse(cycling, RestorationError::FloorOfCycling)?;
         refuse(past, RestorationError::PastEnd)?;
         Ok(raised)

@@ -126,7 +126,7 @@ fn a_killed_recovery_is_brought_to_its_end() {
                     "call {at}: {MOVES} are too few for all moves"
                 );
                 finished += 1;
-                assert_eq!(unfinished.said().unwrap().as_deref(), Some(SAID));
+                assert_eq!(unfinished.consent().unwrap().as_deref(), Some(SAID));
                 assert_eq!(unfinished.finish().unwrap(), root.join(OLD));
             }
             Recovery::Planned(again) if again.takeover().from_cluster == CLUSTER => {

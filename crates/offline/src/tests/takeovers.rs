@@ -260,7 +260,7 @@ fn a_recovery_that_fails_once_it_is_certain_stays_to_be_finished() {
     let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
         panic!("it was certain already");
     };
-    assert_eq!(unfinished.said().unwrap().as_deref(), Some(SAID));
+    assert_eq!(unfinished.consent().unwrap().as_deref(), Some(SAID));
     unfinished.finish().unwrap();
     assert_recovered(&root);
 }

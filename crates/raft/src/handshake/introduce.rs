@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_millis(500);
 /// Sends a hello to a peer that does not know this start, or that this node does not know: with
 /// what this start began with, not with what it has now. Returns whether they know each other then.
 pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> bool {
-    if context.is_stopped() || !context.peers.may_say_hello(to) {
+    if context.is_stopped() || !context.peers.hello_is_due(to) {
         return false;
     }
     let hello = hello::own_hello(context);

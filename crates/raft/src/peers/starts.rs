@@ -147,7 +147,7 @@ impl Peers {
 
     /// Whether it is time to say hello to a peer that did not take a message; notes that it is
     /// said.
-    pub(crate) fn may_say_hello(&self, node: u64) -> bool {
+    pub(crate) fn hello_is_due(&self, node: u64) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();
         let waits = |asked: &Instant| now.duration_since(*asked) < HELLO_AGAIN;

@@ -37,7 +37,7 @@ pub(crate) struct Storage {
     pub(crate) loaded: Loaded,
     pub(crate) mark: Arc<InstalledMark>,
     pub(crate) purge_floor: Arc<AtomicU64>,
-    pub(crate) healed: Healed,
+    pub(crate) repairs: Repairs,
     /// The last entry that the newest snapshot holds.
     snapshot: Option<LogId>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Began {
 
 /// What was wrong with the folder and could be made good.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Healed {
+pub(crate) struct Repairs {
     /// The remains of a write that was interrupted were cut off.
     pub(crate) torn_tail: bool,
     pub(crate) snapshots_set_aside: u64,
@@ -153,7 +153,7 @@ pub(crate) fn open_storage(
         wal,
         log,
         place,
-        healed: Healed {
+        repairs: Repairs {
             torn_tail: recovered.torn.is_some(),
             snapshots_set_aside: kept.bad.len() as u64,
             rebuilt: loaded.rebuilt,

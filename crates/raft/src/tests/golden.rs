@@ -178,8 +178,8 @@ fn assert_opens(root: &Path, rebuilt: bool) {
         Wal::open,
     );
     let storage = storage.unwrap();
-    assert_eq!(storage.healed.rebuilt, rebuilt);
-    assert!(!storage.healed.torn_tail && storage.healed.snapshots_set_aside == 0);
+    assert_eq!(storage.repairs.rebuilt, rebuilt);
+    assert!(!storage.repairs.torn_tail && storage.repairs.snapshots_set_aside == 0);
     assert_eq!(storage.log.vote(), Some(types::vote(2, 1, true)));
     assert_eq!(storage.log.purged(), Some(types::log_id(1, PURGED)));
     assert_eq!(storage.log.last(), Some(types::log_id(2, LAST)));

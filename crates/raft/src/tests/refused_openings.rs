@@ -60,7 +60,7 @@ fn opens(root: &Path) -> u64 {
     let storage = open(Arc::new(OsDisk), root).unwrap();
     storage.wal.close().unwrap();
     storage.loaded.store.close().unwrap();
-    storage.healed.snapshots_set_aside
+    storage.repairs.snapshots_set_aside
 }
 
 fn snapshots(root: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -160,7 +160,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
                  takes the place of the old one, which is kept aside",
                 data_dir.display()
             );
-            if let Some(said) = unfinished.said().map_err(Failure::from)? {
+            if let Some(said) = unfinished.consent().map_err(Failure::from)? {
                 let _ = write!(effect, "; this was agreed to when it began:\n{said}");
             }
             if session.may_go_on(&effect)? {
