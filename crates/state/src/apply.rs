@@ -40,8 +40,9 @@ impl State {
         let clock = self.tables.clock.entry((), Clock::default);
         clock.wall_ms = clock.wall_ms.max(stamp.wall_ms.0);
         clock.cluster_ms = clock.cluster_ms.max(stamp.cluster_ms);
-        for row_key in self.deadlines.pass(clock.cluster_ms) {
-            self.tables.expire(&row_key);
+        let now = clock.cluster_ms;
+        for row_key in self.deadlines.pass(now) {
+            self.tables.expire(&row_key, now);
         }
     }
 

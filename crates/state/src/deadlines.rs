@@ -26,20 +26,21 @@ pub(crate) trait Expiring: Record {
     /// `None` if the record has no end, or has ended and stays.
     fn deadline(&self, key: &Self::Key, given: &ApplyContext<'_>) -> Option<ClusterMs>;
 
-    /// Called at the deadline: drops the record, unless its table keeps it.
-    fn expire(table: &mut Table<Self>, key: &Self::Key) {
-        table.remove(key);
-    }
+    /// Whether the record is dropped at this time. Decided by its own time: the index may have a
+    /// deadline of a record that was overwritten.
+    fn is_over(&self, now: ClusterMs) -> bool;
 }
 
 impl<R: Expiring> Table<R> {
-    /// Expires the record of a row; `false` if the row is of another table.
-    pub(crate) fn expire(&mut self, row_key: &[u8]) -> bool {
+    /// Drops the record of a row if it is over; `false` if the row is of another table.
+    pub(crate) fn expire(&mut self, row_key: &[u8], now: ClusterMs) -> bool {
         let Some(key) = row_key.strip_prefix(&[R::PREFIX]) else {
             return false;
         };
-        if let Some(key) = R::read_key(key) {
-            R::expire(self, &key);
+        if let Some(key) = R::read_key(key)
+            && self.get(&key).is_some_and(|record| record.is_over(now))
+        {
+            self.remove(&key);
         }
         true
     }

@@ -104,6 +104,10 @@ impl Expiring for NoteRecord {
     fn deadline(&self, _: &String, _: &ApplyContext<'_>) -> Option<ClusterMs> {
         Some(self.until)
     }
+
+    fn is_over(&self, now: ClusterMs) -> bool {
+        self.until <= now
+    }
 }
 
 impl Table<NoteRecord> {
@@ -151,7 +155,7 @@ impl Table<NoteRecord> {
 
     pub(crate) fn live(&self, name: &str, now: ClusterMs) -> Result<&NoteRecord, NoteRefusal> {
         self.get(name)
-            .filter(|note| note.until > now)
+            .filter(|note| !note.is_over(now))
             .ok_or_else(|| NoteRefusal::NotFound {
                 name: name.to_owned(),
             })
@@ -242,6 +246,21 @@ mod tests {
         assert_eq!(state.note("a"), None);
         let changes = state.drain_changes().rows;
         assert!(changes.contains(&(b"za".to_vec(), None)), "{changes:?}");
+    }
+
+    /// As a command leaves it that overwrites a record and forgets its deadline.
+    #[test]
+    fn a_deadline_of_an_overwritten_note_drops_nothing() {
+        let mut state = founded();
+        state.apply(&entry(10, vec![put("a", 5)]), None);
+        let until = ClusterMs(30);
+        let text = "later".to_owned();
+        (state.tables.notes).put("a".to_owned(), NoteRecord { text, until });
+        (state.deadlines).insert::<NoteRecord>(until, &"a".to_owned());
+        state.apply(&entry(15, Vec::new()), None);
+        assert_eq!(state.note("a").unwrap().text, "later");
+        state.apply(&entry(30, Vec::new()), None);
+        assert!(!state.rows().any(|(key, _)| key[0] == b'z'));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::layouts::LayoutRecord;
 use crate::level::Level;
+use crate::newtypes::ClusterMs;
 use crate::row::{Row, RowChange, RowError};
 use crate::sequences::record::SequenceRecord;
 use crate::table::{Count, Record, Table};
@@ -88,12 +89,12 @@ macro_rules! tables {
                 deadlines
             }
 
-            /// Expires the record of a row in whichever table it is.
-            pub(crate) fn expire(&mut self, row_key: &[u8]) {
+            /// Drops the record of a row, in whichever table it is, if it is over.
+            pub(crate) fn expire(&mut self, row_key: &[u8], now: ClusterMs) {
                 $($(#[cfg($($when)*)])? {
                     $(
                         let $expiring = &mut self.$table;
-                        if $expiring.expire(row_key) {
+                        if $expiring.expire(row_key, now) {
                             return;
                         }
                     )?

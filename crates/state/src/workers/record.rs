@@ -24,7 +24,7 @@ pub struct WorkerRecord {
     /// The first tick that it may not.
     #[serde(with = "crate::foreign::tick")]
     pub fence: Tick,
-    /// Shown to people; decides nothing.
+    /// When it was taken. Kept in the row alone: nothing reads it.
     #[serde(with = "crate::foreign::wall_ms")]
     pub taken_wall_ms: WallMs,
     /// When it was last taken, extended or released.
@@ -98,7 +98,9 @@ impl Expiring for WorkerRecord {
     }
 
     /// The record stays: its fence holds for ever.
-    fn expire(_: &mut Table<Self>, _: &WorkerKey) {}
+    fn is_over(&self, _: ClusterMs) -> bool {
+        false
+    }
 }
 
 impl Table<WorkerRecord> {
