@@ -88,7 +88,8 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
     let wanted = Wanted::read(&node, &request)?;
     no_count(wanted.count, "/v1/ids", IdQuery::FIELDS)?;
     let minted = node.ids.one(&wanted.minter, request.deadline).await?;
-    let id = minted.ids().next().unwrap_or_default();
+    let id = minted.ids().next();
+    let id = id.ok_or_else(|| internal(&"no ID was minted"))?;
     let mut rendered = wanted.render(id)?;
     if request.media == Media::Text {
         rendered.push('\n');

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use seqd_api::{Problem, Request as _, Uuid, UuidQuery, Uuids};
 
 use super::no_count;
+use super::problems::internal;
 use crate::http::{Media, Request, Response};
 use crate::services::Services;
 
@@ -12,7 +13,9 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
     let query: UuidQuery = request.decode()?;
     no_count(query.count, "/v1/uuids", UuidQuery::FIELDS)?;
     let uuid = node.uuids.make(query.version, None)?.pop();
-    let uuid = uuid.unwrap_or_default().to_string();
+    let uuid = uuid
+        .ok_or_else(|| internal(&"no UUID was made"))?
+        .to_string();
     if request.media == Media::Text {
         return Ok(Response::text(uuid + "\n"));
     }

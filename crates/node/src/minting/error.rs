@@ -42,6 +42,8 @@ pub(crate) enum MintError {
     WindowEnded { at: WallMs },
     #[error("this node's window begins in {ms} ms, behind that of the worker's last holder")]
     WindowBegins { ms: u64 },
+    #[error("the IDs of this tick are used up; the next tick begins in {ms} ms")]
+    TickFull { ms: u64 },
     #[error("the layout's time field is full since {}", rfc3339(*since))]
     LayoutFull { since: WallMs },
     #[error("the clock stands before the layout's epoch")]
@@ -62,6 +64,7 @@ impl MintError {
             MintError::Refused(refusal) => codes::of_refusal(refusal),
             MintError::NoLeaseYet { .. } | MintError::WindowBegins { .. } => ErrorCode::NoWorkerYet,
             MintError::WindowEnded { .. } => ErrorCode::NoQuorum,
+            MintError::TickFull { .. } => ErrorCode::Overloaded,
             MintError::LayoutFull { .. } => ErrorCode::LayoutExhausted,
             MintError::Stopping => ErrorCode::Draining,
         }

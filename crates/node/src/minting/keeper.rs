@@ -15,7 +15,7 @@ use seqd_state::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::minter::Holder;
+use super::minter::{FRESH, Holder};
 use super::{ClockWatch, MintError, Minter};
 use crate::replica::{Replica, peek, propose_one};
 
@@ -24,6 +24,10 @@ const ANSWER: Duration = Duration::from_secs(3);
 
 /// The wait after a refusal or a missing answer, unless the refusal carries a longer one.
 const RETRY: Duration = Duration::from_millis(200);
+
+/// The longest wait after a refusal: what it waits for may come before its time, as a worker that
+/// is given back before its lease ends.
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// Requests that find the window ended wake the keeper, but not more often than this.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
@@ -47,22 +51,31 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) async fn keep(self, minter: Arc<Minter>) {
         let mut extended = Instant::now();
+        let mut next_attempt = extended;
+        let mut woken = false;
         while !minter.stopping.load(Ordering::Acquire) {
             let window = Duration::from_millis(self.window_ms(&minter));
             let third = window / 3;
             // The guard learns from regular readings what a jump is.
             self.clock.judge(self.clock.wall());
-            if self.is_due(&minter, extended, third) {
+            let is_due = self.is_due(&minter, extended, third);
+            let left = next_attempt.saturating_duration_since(Instant::now());
+            if is_due && (woken || left.is_zero()) {
                 let result = self.attempt(&minter).await;
+                let wait = result.as_ref().err().map_or(BETWEEN_ATTEMPTS, retry_after);
+                next_attempt = Instant::now() + wait;
                 if result.is_ok() {
                     extended = Instant::now();
                 }
-                let wait = result.as_ref().err().map(retry_after);
                 minter.report(result.err());
-                sleep(wait.unwrap_or(BETWEEN_ATTEMPTS).min(RETRY)).await;
+                // No request wakes the keeper while its error is fresh: this bounds the proposals.
+                sleep(wait.min(FRESH)).await;
+                woken = false;
             } else {
                 // A tenth of a third: a stepped clock is noticed well before the window ends.
-                let _ = timeout(third / 10, minter.kick.notified()).await;
+                let reading = third / 10;
+                let wait = if is_due { reading.min(left) } else { reading };
+                woken = timeout(wait, minter.kick.notified()).await.is_ok();
             }
         }
     }
@@ -240,10 +253,10 @@ fn unexpected(outcome: Outcome) -> MintError {
 
 fn retry_after(error: &MintError) -> Duration {
     match error {
-        MintError::Refused(Refusal::Workers(WorkerRefusal::WorkersExhausted {
-            retry_after_ms,
-            ..
-        })) => Duration::from_millis(*retry_after_ms),
+        MintError::Refused(Refusal::Workers(
+            WorkerRefusal::WorkersExhausted { retry_after_ms, .. }
+            | WorkerRefusal::WindowsBeginLater { retry_after_ms, .. },
+        )) => Duration::from_millis(*retry_after_ms).clamp(RETRY, LONGEST_RETRY),
         // Nobody was asked: the node is not a running member yet, which ends without notice.
         MintError::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
         _ => RETRY,

@@ -16,11 +16,11 @@ use super::{ClockWatch, MintError};
 /// that only a clock that stands still ends in a sleep.
 const LOOKS_PER_TICK: u32 = 20_000;
 
-/// A window that begins within this is waited for, if the caller's deadline allows.
+/// What begins within this is waited for, if the caller's deadline allows, and leaves the node ready.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// An error that was found within this is returned at once instead of being looked into again.
-const FRESH: Duration = Duration::from_millis(250);
+pub(super) const FRESH: Duration = Duration::from_millis(250);
 
 /// IDs of one worker, in order: one run per tick.
 #[derive(Debug)]
@@ -80,6 +80,8 @@ pub(crate) struct Minter {
     /// Wakes the keeper before its time.
     pub(super) kick: Notify,
     found: watch::Sender<Found>,
+    /// Attempts of the keeper that found or made a window, since the start.
+    successes: AtomicU64,
     pub(super) stopping: AtomicBool,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
@@ -96,6 +98,7 @@ impl Minter {
             holder: RwLock::new(None),
             kick: Notify::new(),
             found: watch::Sender::new(found),
+            successes: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             minted: AtomicU64::new(0),
             refused: Mutex::default(),
@@ -118,7 +121,9 @@ impl Minter {
         // A reading may be older than another thread's: the first wait is a second look.
         let mut looked_again = false;
         loop {
-            let error = match self.step(clock, left) {
+            let successes = self.successes.load(Ordering::Acquire);
+            let now = clock.wall();
+            let error = match self.step(clock, now, left) {
                 Ok(Mint::Ready(run)) => {
                     left = gather(&mut got, run, left, count);
                     looked_again = false;
@@ -135,8 +140,11 @@ impl Minter {
                     continue;
                 }
                 Ok(Mint::Wait { ms: ..=1 }) if next_tick(clock).await => None,
-                Ok(Mint::Wait { ms }) => self.pause(ms, deadline).await.err(),
-                Ok(Mint::Refused(refusal)) => self.after(refusal, deadline).await.err(),
+                Ok(Mint::Wait { ms }) => {
+                    let reason = self.reason_to_wait(clock, now, ms);
+                    self.pause(ms, reason, deadline).await.err()
+                }
+                Ok(Mint::Refused(refusal)) => self.after(refusal, successes, deadline).await.err(),
                 Err(error) => Some(error),
             };
             if let Some(error) = error {
@@ -147,8 +155,7 @@ impl Minter {
     }
 
     /// One attempt without any wait.
-    fn step(&self, clock: &ClockWatch, count: u32) -> Result<Mint, MintError> {
-        let now = clock.wall();
+    fn step(&self, clock: &ClockWatch, now: WallMs, count: u32) -> Result<Mint, MintError> {
         match clock.judge_for_minting(now) {
             ClockVerdict::Good | ClockVerdict::ForwardJump { .. } => {}
             ClockVerdict::Wait { ms } => return Ok(Mint::Wait { ms }),
@@ -163,16 +170,22 @@ impl Minter {
         }
     }
 
-    /// Waits where a wait helps; the error where it does not.
-    async fn after(&self, refusal: Refusal, deadline: Instant) -> Result<(), MintError> {
+    /// Waits where a wait helps; the error where it does not. `successes` is the keeper's count
+    /// from before the refusal.
+    async fn after(
+        &self,
+        refusal: Refusal,
+        successes: u64,
+        deadline: Instant,
+    ) -> Result<(), MintError> {
         let error = self.error_of(refusal);
         match (refusal, error) {
-            (_, MintError::WindowBegins { ms }) => self.pause(ms, deadline).await,
+            (_, error @ MintError::WindowBegins { ms }) => self.pause(ms, error, deadline).await,
             (Refusal::Closed, _) if self.stopping.load(Ordering::Acquire) => {
                 Err(MintError::Stopping)
             }
             (Refusal::FenceReached { .. } | Refusal::Closed, error) => {
-                self.await_keeper(error, deadline).await
+                self.await_keeper(error, successes, deadline).await
             }
             (_, error) => Err(error),
         }
@@ -199,18 +212,47 @@ impl Minter {
         }
     }
 
-    async fn pause(&self, ms: u64, deadline: Instant) -> Result<(), MintError> {
+    /// Why a reading of `now` has to wait for `ms`.
+    fn reason_to_wait(&self, clock: &ClockWatch, now: WallMs, ms: u64) -> MintError {
+        let until = WallMs(now.0.saturating_add(ms));
+        if let ClockVerdict::Wait { ms: by_ms } = clock.judge_for_minting(now) {
+            return MintError::ClockBehind { by_ms, until };
+        }
+        match self.last_used() {
+            Some(last) if now < last => MintError::ClockBehind {
+                by_ms: last.0 - now.0,
+                until,
+            },
+            Some(_) => MintError::TickFull { ms },
+            None => MintError::WindowBegins { ms },
+        }
+    }
+
+    /// Sleeps; returns `reason` at once where the deadline is earlier.
+    async fn pause(&self, ms: u64, reason: MintError, deadline: Instant) -> Result<(), MintError> {
         let wake = Instant::now() + Duration::from_millis(ms);
         if wake > deadline {
-            return Err(MintError::WindowBegins { ms });
+            return Err(reason);
         }
         sleep(Duration::from_millis(ms)).await;
         Ok(())
     }
 
     /// Waits for the keeper's next finding; its error, if it has one, is the better reason.
-    async fn await_keeper(&self, reason: MintError, deadline: Instant) -> Result<(), MintError> {
+    ///
+    /// Returns at once if the keeper succeeded after `successes` was read: it may have nothing to do
+    /// any more and report nothing.
+    async fn await_keeper(
+        &self,
+        reason: MintError,
+        successes: u64,
+        deadline: Instant,
+    ) -> Result<(), MintError> {
+        // Before the count is compared: a later success is seen as a change.
         let mut found = self.found.subscribe();
+        if self.successes.load(Ordering::Acquire) != successes {
+            return Ok(());
+        }
         {
             let latest = found.borrow_and_update();
             if let Some(error) = &latest.error
@@ -252,6 +294,9 @@ impl Minter {
     }
 
     pub(super) fn report(&self, error: Option<MintError>) {
+        if error.is_none() {
+            self.successes.fetch_add(1, Ordering::Release);
+        }
         self.found.send_replace(Found {
             at: Instant::now(),
             error,
@@ -283,7 +328,11 @@ impl Minter {
 
     /// Whether an ID could be given at this moment, without taking one.
     pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
-        match self.step(clock, 0)? {
+        let now = clock.wall();
+        match self.step(clock, now, 0)? {
+            Mint::Wait { ms } if Duration::from_millis(ms) > SHORT_WAIT => {
+                Err(self.reason_to_wait(clock, now, ms))
+            }
             Mint::Ready(_) | Mint::Wait { .. } => self.window().ok_or_else(no_lease_yet),
             Mint::Refused(Refusal::Closed) => Err(self.error().unwrap_or_else(no_lease_yet)),
             Mint::Refused(refusal) => Err(self.error_of(refusal)),
@@ -345,4 +394,20 @@ async fn next_tick(clock: &ClockWatch) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_window_that_came_between_the_refusal_and_the_wait_is_used_at_once() {
+        let minter = Minter::new(Layout::preset("default").unwrap());
+        let before = minter.successes.load(Ordering::Acquire);
+        minter.report(None);
+        let began = Instant::now();
+        let deadline = began + Duration::from_secs(3);
+        let after = minter.after(Refusal::Closed, before, deadline).await;
+        assert_eq!((after, began.elapsed()), (Ok(()), Duration::ZERO));
+    }
 }

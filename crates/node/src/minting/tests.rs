@@ -237,6 +237,80 @@ async fn a_clock_ahead_of_the_leaders_gets_no_window() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_outlasts_the_deadline_is_answered_with_its_own_reason() {
+    let policy = ClockPolicy {
+        max_backward_wait_ms: 5_000,
+        ..ClockPolicy::default()
+    };
+    let story = Story::with(policy, None);
+    story.mint(1).await.unwrap();
+    story.clock.step(-4_000);
+    let expected = MintError::ClockBehind {
+        by_ms: 4_000,
+        until: WallMs(NOON),
+    };
+    assert_eq!(story.mint(1).await.unwrap_err(), expected);
+    let checked = story.minters.default().check(&story.watch);
+    assert_eq!(checked.unwrap_err(), expected);
+    story.clock.step(3_000);
+    assert!(story.minters.default().check(&story.watch).is_ok());
+
+    // A tick of 10 ms has 256 IDs.
+    let slow = story.minters.of("sonyflake").unwrap();
+    story.clock.set(NOON + 2);
+    let soon = || Instant::now() + Duration::from_millis(5);
+    let later = Instant::now() + Duration::from_secs(3);
+    slow.mint(&story.watch, 256, later).await.unwrap();
+    let full = slow.mint(&story.watch, 1, soon()).await.unwrap_err();
+    assert_eq!(full, MintError::TickFull { ms: 10 });
+    assert_eq!(full.code(), ErrorCode::Overloaded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
+    let clock = TestClock::at(NOON);
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let layout = Layout::preset("default").unwrap();
+    let take = seqd_state::TakeLease {
+        layout: "default".to_owned(),
+        owner: "other".to_owned(),
+        node: None,
+        boot: 0,
+        fence: layout.fence_at(WallMs(NOON + WINDOW_MS)),
+        datacenter: None,
+    };
+    let take = seqd_state::WorkerCommand::TakeLease(take);
+    let all = vec![seqd_state::Command::Workers(take); layout.workers() as usize];
+    let taken = replica.apply(all);
+    let Some(seqd_state::Outcome::Workers(seqd_state::WorkerOutcome::LeaseTaken(grant))) =
+        taken.last()
+    else {
+        panic!("{taken:?}");
+    };
+    let story = Story::on(clock, replica, ClockPolicy::default(), None);
+    story.pass(12_000).await;
+    assert_eq!(story.code().await, Some(ErrorCode::WorkersExhausted));
+    let proposals = &story.replica.proposals;
+    let proposals = proposals.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(
+        proposals <= 4,
+        "one each five seconds, and one at the request: {proposals}"
+    );
+
+    let released = seqd_state::WorkerCommand::ReleaseLease {
+        layout: "default".to_owned(),
+        worker: grant.worker,
+        lease: grant.lease,
+        last_tick: grant.from_tick.0.checked_sub(1).map(seqd_idgen::Tick),
+    };
+    story
+        .replica
+        .apply(vec![seqd_state::Command::Workers(released)]);
+    story.pass(300).await;
+    story.mint(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_followed_by_another() {
     let story = Story::begin();
     let before: BTreeSet<u64> = story.mint(10).await.unwrap().into_iter().collect();
