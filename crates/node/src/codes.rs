@@ -15,6 +15,7 @@ pub(crate) fn of_propose(error: &ProposeError) -> ErrorCode {
         ProposeError::Overloaded { .. } => ErrorCode::Overloaded,
         ProposeError::Stopping => ErrorCode::Draining,
         ProposeError::NodeRemoved => ErrorCode::NodeRemoved,
+        ProposeError::AboveLevel { .. } => ErrorCode::PreconditionFailed,
     }
 }
 

@@ -98,6 +98,9 @@ pub enum ProposeError {
     /// Certainly not done: this node was removed from the cluster.
     #[error("this node was removed from the cluster")]
     NodeRemoved,
+    /// Certainly not done: a command needs a higher level of the cluster.
+    #[error("{detail}")]
+    AboveLevel { detail: String },
 }
 
 impl ProposeError {

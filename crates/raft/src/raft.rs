@@ -162,14 +162,19 @@ impl Raft {
             .and_then(member)
     }
 
-    /// Removes a member for good; a leader transfers leadership first.
+    /// Removes a member for good; a leader transfers leadership first. Returns the member as the
+    /// leader last had it.
     ///
     /// # Errors
     /// See [`MemberError`].
-    pub async fn member_remove(&self, name: String, deadline: Instant) -> Result<(), MemberError> {
+    pub async fn member_remove(
+        &self,
+        name: String,
+        deadline: Instant,
+    ) -> Result<MemberStatus, MemberError> {
         self.change(MemberChange::Remove { name }, deadline)
             .await
-            .map(|_| ())
+            .and_then(member)
     }
 
     /// Transfers leadership to a voter, the one with the longest log if none is named; returns the
@@ -187,7 +192,7 @@ impl Raft {
             .await?
         {
             Changed::Leader(name) => Ok(name),
-            Changed::Member(_) | Changed::Removed => Err(unexpected_reply().into()),
+            Changed::Member(_) => Err(unexpected_reply().into()),
         }
     }
 
@@ -209,7 +214,7 @@ impl Raft {
 fn member(changed: Changed) -> Result<MemberStatus, MemberError> {
     match changed {
         Changed::Member(member) => Ok(member),
-        Changed::Removed | Changed::Leader(_) => Err(unexpected_reply().into()),
+        Changed::Leader(_) => Err(unexpected_reply().into()),
     }
 }
 

@@ -192,7 +192,8 @@ impl Deref for EncodedEntry {
     }
 }
 
-fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
+/// Refuses a command that a cluster of this level cannot write.
+pub fn check_command(command: &Command, level: Level) -> Result<(), EntryError> {
     let row = command.frame_row()?;
     if row.since > level {
         return Err(EntryError::AboveLevel {

@@ -46,7 +46,7 @@ pub use cluster::restoration::RestorationRecord;
 pub use cluster::settings::Settings;
 pub use codec::{CodecError, Versioned, decode, encode};
 pub use domains::{Command, Outcome, Refusal};
-pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY};
+pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, check_command};
 pub use level::{Level, LogPosition};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,

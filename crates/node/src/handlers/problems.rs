@@ -37,6 +37,9 @@ fn propose(error: &ProposeError) -> Problem {
             .with_retry_after_ms(1000)
             .with_hint("ask another node"),
         ProposeError::NodeRemoved => problem.with_hint("ask another node"),
+        ProposeError::AboveLevel { .. } => {
+            problem.with_hint("start every member with the newer program: the level rises then")
+        }
     }
 }
 
@@ -96,7 +99,9 @@ pub(super) fn mint(error: &MintError) -> Problem {
         MintError::Propose(error) => propose(error),
         MintError::Refused(refusal) => refused(refusal),
         MintError::NoLeaseYet { .. } => problem.with_retry_after_ms(500),
-        MintError::WindowBegins { ms } => problem.with_retry_after_ms(millis(*ms)),
+        MintError::WindowBegins { ms } | MintError::TickFull { ms } => {
+            problem.with_retry_after_ms(millis(*ms))
+        }
         MintError::LayoutFull { .. } => {
             problem.with_hint("it decodes only; mint with another layout")
         }
@@ -221,7 +226,6 @@ fn cluster(error: &ClusterError) -> Problem {
     match error {
         ClusterError::Request(error) => request(error),
         ClusterError::Member { change, error } => member(*change, error),
-        ClusterError::NumberUnknown { .. } => internal(error),
     }
 }
 

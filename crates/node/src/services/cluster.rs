@@ -23,8 +23,6 @@ pub(crate) enum ClusterError {
     Request(#[from] RequestError),
     #[error("{error}")]
     Member { change: Change, error: MemberError },
-    #[error("{name} was removed, and its number is not known")]
-    NumberUnknown { name: String },
 }
 
 pub(crate) struct ClusterService {
@@ -81,7 +79,7 @@ impl ClusterService {
             return invalid(format!("http: {http:?} is not a URL"));
         }
         let member = self.raft.member_add(name, peer, http, deadline).await;
-        self.changed(&member.map_err(of(Change::Add))?)
+        Ok(self.changed(member.map_err(of(Change::Add))?))
     }
 
     pub(crate) async fn promote(
@@ -90,7 +88,7 @@ impl ClusterService {
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
-        self.changed(&member.map_err(of(Change::Promote))?)
+        Ok(self.changed(member.map_err(of(Change::Promote))?))
     }
 
     pub(crate) async fn remove(
@@ -98,20 +96,11 @@ impl ClusterService {
         name: &str,
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
-        let before = self.raft.status();
-        let mut members = before.members.iter();
-        let known = members.find(|member| member.name == name);
-        let removed = self.raft.member_remove(name.to_owned(), deadline).await;
-        removed.map_err(of(Change::Remove))?;
-        let name = name.to_owned();
-        let Some(member) = known else {
-            return Err(ClusterError::NumberUnknown { name });
-        };
+        let member = self.raft.member_remove(name.to_owned(), deadline).await;
+        let member = member.map_err(of(Change::Remove))?;
         Ok(MemberChange {
-            name,
-            id: member.id.0,
             role: None,
-            quorum: quorum(&self.raft.status()),
+            ..self.changed(member)
         })
     }
 
@@ -127,13 +116,13 @@ impl ClusterService {
         })
     }
 
-    fn changed(&self, member: &MemberStatus) -> Result<MemberChange, ClusterError> {
-        Ok(MemberChange {
-            name: member.name.clone(),
+    fn changed(&self, member: MemberStatus) -> MemberChange {
+        MemberChange {
+            name: member.name,
             id: member.id.0,
             role: Some(role(member.role)),
             quorum: quorum(&self.raft.status()),
-        })
+        }
     }
 
     fn members_of(&self, status: &Status) -> Vec<Member> {

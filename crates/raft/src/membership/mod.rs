@@ -159,6 +159,7 @@ async fn remove(
     name: &str,
 ) -> Changing {
     let (node, _) = find(replica, name)?;
+    let removed = show(context, replica, name)?;
     let voters: BTreeSet<u64> = replica.applied.read().membership.voter_ids().collect();
     if voters.contains(&node) {
         let left: Vec<u64> = voters.iter().copied().filter(|id| *id != node).collect();
@@ -204,5 +205,5 @@ async fn remove(
     // Should this leader end before, the next one notes it.
     let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(node) });
     entry::propose_as(context, replica, leading, vec![command]).await;
-    Ok(Changed::Removed)
+    Ok(removed)
 }

@@ -46,7 +46,10 @@ fn not_encoded(error: &EntryError) -> ProposeError {
         EntryError::TooManyCommands { .. } => ProposeError::Overloaded {
             limit: MAX_COMMANDS_PER_ENTRY,
         },
-        EntryError::AboveLevel { .. } | EntryError::Codec(_) => ProposeError::NoQuorum {
+        EntryError::AboveLevel { .. } => ProposeError::AboveLevel {
+            detail: error.to_string(),
+        },
+        EntryError::Codec(_) => ProposeError::NoQuorum {
             detail: error.to_string(),
         },
     }
@@ -116,5 +119,17 @@ mod tests {
         let refused = refused.map_err(|error| not_encoded(&error));
         let limit = MAX_COMMANDS_PER_ENTRY;
         assert_eq!(refused.err(), Some(ProposeError::Overloaded { limit }));
+    }
+
+    #[test]
+    fn a_command_above_the_level_is_not_a_lack_of_voters() {
+        let above = EntryError::AboveLevel {
+            kind: 1,
+            version: 1,
+            since: Level::NEWEST,
+            level: Level::FIRST,
+        };
+        let detail = above.to_string();
+        assert_eq!(not_encoded(&above), ProposeError::AboveLevel { detail });
     }
 }

@@ -18,12 +18,12 @@ pub(crate) mod route;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use seqd_state::codec::frame::{self, Frame};
-use seqd_state::{CodecError, Command, Outcome};
+use seqd_state::codec::frame::{self, Frame, Framed as _};
+use seqd_state::{CodecError, Command, Level, Outcome, check_command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -50,6 +50,15 @@ const WAITING: usize = 65_536;
 
 /// Pause between two checks of what is still to be answered at a stop.
 const DRAIN_LOOK: Duration = Duration::from_millis(2);
+
+/// No command needs a higher level than this.
+static HIGHEST_NEEDED: LazyLock<Level> = LazyLock::new(|| {
+    let rows = Command::frame_rows();
+    rows.iter()
+        .map(|row| row.since)
+        .max()
+        .unwrap_or(Level::FIRST)
+});
 
 const UNSENT: u8 = 0;
 const SENT: u8 = 1;
@@ -236,20 +245,48 @@ impl Drop for Counted {
 
 async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT));
-    while let Some(first) = inbox.recv().await {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+    let mut left_over = None;
+    loop {
+        let first = match left_over.take() {
+            Some(item) => Some(item),
+            None => inbox.recv().await,
+        };
+        let (Some(first), Ok(slot)) = (first, Arc::clone(&slots).acquire_owned().await) else {
             return;
         };
-        let mut count = first.count;
-        let mut group = vec![first];
-        while count < GROUP_COMMANDS
-            && let Ok(item) = inbox.try_recv()
-        {
-            count += item.count;
-            group.push(item);
-        }
+        let level = node.context.level();
+        let is_above = |item: &Item| {
+            level < *HIGHEST_NEEDED
+                && (item.commands.iter()).any(|command| check_command(command, level).is_err())
+        };
+        let group;
+        (group, left_over) = take_group(first, &mut inbox, is_above);
         tokio::spawn(send(Arc::clone(&node), group, slot));
     }
+}
+
+/// Collects what has queued up behind `first`. Commands above the cluster's level, which the leader
+/// may refuse, go alone: a refusal is the answer to the whole group. Returns what was taken from the
+/// queue and begins the next group.
+fn take_group(
+    first: Item,
+    inbox: &mut mpsc::Receiver<Item>,
+    is_above: impl Fn(&Item) -> bool,
+) -> (Vec<Item>, Option<Item>) {
+    let goes_alone = is_above(&first);
+    let mut count = first.count;
+    let mut group = vec![first];
+    while !goes_alone
+        && count < GROUP_COMMANDS
+        && let Ok(item) = inbox.try_recv()
+    {
+        if is_above(&item) {
+            return (group, Some(item));
+        }
+        count += item.count;
+        group.push(item);
+    }
+    (group, None)
 }
 
 /// Finds the leader, hands it the group, and answers each caller.

@@ -1,4 +1,5 @@
-//! A leader whose program is newer than that of the node which forwards to it.
+//! How proposals are grouped, and a leader whose program is newer than that of the node which
+//! forwards to it.
 
 use std::net::TcpListener;
 
@@ -27,6 +28,36 @@ impl Handler for Leader {
     }
 }
 
+fn item(commands: Vec<Command>) -> Item {
+    let (reply, _) = oneshot::channel();
+    Item {
+        count: commands.len(),
+        commands,
+        deadline: deadline(),
+        fate: Arc::default(),
+        forwarded: false,
+        reply,
+    }
+}
+
+#[tokio::test]
+async fn commands_above_the_level_share_a_group_with_no_others() {
+    let (queue, mut inbox) = mpsc::channel(WAITING);
+    for name in ["a", "b", "above", "above", "c"] {
+        assert!(queue.try_send(item(vec![create(name)])).is_ok());
+    }
+    drop(queue);
+    let is_above = |item: &Item| item.commands == [create("above")];
+    let mut groups = Vec::new();
+    let mut left_over = None;
+    while let Some(first) = left_over.take().or_else(|| inbox.try_recv().ok()) {
+        let group;
+        (group, left_over) = take_group(first, &mut inbox, is_above);
+        groups.push(group.len());
+    }
+    assert_eq!(groups, [2, 1, 1, 1]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
     let mut cluster = Cluster::new(3).await;
@@ -52,16 +83,8 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         let addr = listener.local_addr().unwrap().to_string();
         let handler = Arc::new(Leader { envelope, outcome });
         let server = http_server::serve(listener.into(), handler, std::future::pending()).unwrap();
-        let (reply, _answer) = oneshot::channel();
-        let item = Item {
-            commands: vec![create("more")],
-            count: 1,
-            deadline: deadline(),
-            fate: Arc::default(),
-            forwarded: false,
-            reply,
-        };
-        let sent = forward(node, leads, &addr, deadline(), &[item]).await;
+        let group = [item(vec![create("more")])];
+        let sent = forward(node, leads, &addr, deadline(), &group).await;
         let Ok(Err(ProposeError::OutcomeUnknown { .. })) = sent else {
             panic!("the commands were applied, and their outcome is not known");
         };

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::harness::{
-    Cluster, assert_ends, create, deadline, free_addr, name, next, pair, stopped, wait,
+    Cluster, assert_ends, create, deadline, free_addr, learner, name, next, pair, stopped, wait,
 };
 use crate::conversation;
 use crate::wire::messages::Watch;
@@ -282,5 +282,18 @@ async fn a_stop_answers_what_peers_have_asked() {
         let answer = asked.await.unwrap();
         assert!(answer.is_ok(), "{:?}", answer.err());
     }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_returns_the_member_as_the_leader_had_it() {
+    let (mut cluster, _, follower) = pair().await;
+    let learner = learner("n3", &cluster).await;
+    let raft = cluster.raft(follower);
+    let removed = raft.member_remove("n3".to_owned(), deadline()).await;
+    let removed = removed.unwrap();
+    assert_eq!(removed.name, "n3");
+    assert_eq!(Some(removed.id), learner.status().node_id);
+    learner.stop().await;
     cluster.stop_all().await;
 }

@@ -250,7 +250,6 @@ fn members(lines: &mut Lines) {
             levels: known.then_some(LEVELS),
         }))));
     }
-    lines.add(&ChangeReply(Ok(Changed::Removed)));
     lines.add(&ChangeReply(Ok(Changed::Leader(name()))));
     lines.add(&ChangeReply(Err(ChangeRefusal::NotLeader)));
     let detail = || text("why");

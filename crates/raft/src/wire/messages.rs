@@ -203,8 +203,8 @@ pub(crate) struct ChangeRequest {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Changed {
+    /// As it is after the change; of one that was removed, as it was before.
     Member(MemberStatus),
-    Removed,
     Leader(String),
 }
 
