@@ -5,7 +5,6 @@
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use seqd_disk::{Disk, FileReader, FileWriter, Kind, OsDisk, read_file};
 use seqd_state::StateLoader;
@@ -13,7 +12,7 @@ use seqd_state::StateLoader;
 use super::error::OfflineError;
 use super::files::DISK;
 use super::reports::{CheckpointReport, EntryId, Problem, members, unreadable_code};
-use seqd_store::checkpoint::{self, Opened, Place, SledStores, TakeRows};
+use seqd_store::checkpoint::{self, Opened, Place, TakeRows};
 use seqd_store::faults::is_newer;
 use seqd_store::records::{LogIdRecord, StoredMembershipRecord, restore_position};
 
@@ -128,12 +127,7 @@ pub(super) fn open_copy<R: TakeRows>(
     if is_name && DISK.kind(&root.join(&folder)).map_err(failed)? == Some(Kind::Folder) {
         copied.tree(&root.join(&folder), &copy.path().join(&folder))?;
     }
-    let place = Place {
-        disk: Arc::new(OsDisk),
-        data_dir: copy.path().to_owned(),
-        cluster_id: cluster_id.to_owned(),
-        stores: Arc::new(SledStores),
-    };
+    let place = Place::on_sled(copy.path(), cluster_id);
     let opened = checkpoint::open::<R>(&place, false).map_err(|e| match e {
         e if is_newer(&e) => failed(e),
         // All else is an error of the machine.

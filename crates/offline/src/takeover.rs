@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::error::OfflineError;
 use super::replay::Replayed;
-use seqd_store::checkpoint::{self, Checkpoint, Place, SledStores};
+use seqd_store::checkpoint::{self, Checkpoint, Place};
 use seqd_store::cluster_id;
 use seqd_store::folder::{Folder, Identity};
 use seqd_store::records::{
@@ -390,9 +390,7 @@ impl Successor {
         self.write_log(folder, &log_id)?;
         let place = Place {
             disk: Arc::clone(disk),
-            data_dir: folder.root().to_owned(),
-            cluster_id,
-            stores: Arc::new(SledStores),
+            ..Place::on_sled(folder.root(), &cluster_id)
         };
         let applied = Checkpoint {
             index: file.index,

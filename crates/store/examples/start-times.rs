@@ -11,9 +11,8 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command as Process;
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -23,9 +22,7 @@ use seqd_state::{
     ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, SegmentSizes, SequenceCommand,
     SequenceDefinition, SequenceMode, SequenceName, Stamp, State, StateLoader,
 };
-use seqd_store::checkpoint::{
-    Checkpoint, Opened, Place, SledStores, StateStore, TakeRows, create_empty, open,
-};
+use seqd_store::checkpoint::{Checkpoint, Opened, Place, StateStore, TakeRows, create_empty, open};
 use seqd_store::snapshot_file::{self, SnapshotReader};
 
 /// As the program `seqd`: half of a start is allocation.
@@ -76,7 +73,7 @@ fn compare(records: u64) -> Result<(), Failed> {
 
 /// One start; prints seconds, seconds of CPU, and the most memory in MiB.
 fn start(way: &str, data_dir: &Path) -> Result<(), Failed> {
-    let (place, snapshots) = (place(data_dir), data_dir.join("snap"));
+    let (place, snapshots) = (Place::on_sled(data_dir, CLUSTER), data_dir.join("snap"));
     if way == "no table" {
         for file in fs::read_dir(data_dir.join("state-1"))? {
             let path = file?.path();
@@ -149,18 +146,9 @@ fn cpu() -> Result<f64, Failed> {
     Ok((ticks(user)? + ticks(system)?) / 100.0)
 }
 
-fn place(data_dir: &Path) -> Place {
-    Place {
-        disk: Arc::new(OsDisk),
-        data_dir: PathBuf::from(data_dir),
-        cluster_id: CLUSTER.to_owned(),
-        stores: Arc::new(SledStores),
-    }
-}
-
 /// Fills a folder as a node does: checkpoint by checkpoint, in no order of names; then two snapshots.
 fn build(records: u64, data_dir: &Path) -> Result<(), Failed> {
-    let place = place(data_dir);
+    let place = Place::on_sled(data_dir, CLUSTER);
     let mut store = create_empty(&place)?;
     let mut state = State::new();
     let mut index = 0;

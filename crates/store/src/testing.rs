@@ -16,7 +16,7 @@ use seqd_state::{
 };
 use seqd_wal::{Done, Record, Wal, WalOptions};
 
-use crate::checkpoint::{self, Checkpoint, Place, SledStores};
+use crate::checkpoint::{self, Checkpoint, Place};
 use crate::folder::{Folder, Identity};
 use crate::records::{
     self, EntryPayload, Founder, LogEntry, LogIdRecord, Member, MembershipRecord,
@@ -132,12 +132,7 @@ impl FolderBuilder {
 
     /// A checkpoint of the state, recorded as the one after an entry.
     pub fn checkpoint(&self, root: &Path, index: u64, state: &State) {
-        let place = Place {
-            disk: os(),
-            data_dir: root.to_owned(),
-            cluster_id: self.cluster_id.to_owned(),
-            stores: Arc::new(SledStores),
-        };
+        let place = Place::on_sled(root, self.cluster_id);
         let applied = Checkpoint {
             index,
             log_id: self.log_id(index),

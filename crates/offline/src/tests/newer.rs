@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seqd_disk::OsDisk;
 use seqd_state::codec;
-use seqd_store::checkpoint::{self, Checkpoint, Place, SledStores};
+use seqd_store::checkpoint::{self, Checkpoint, Place};
 use seqd_store::folder::Folder;
 use seqd_store::records::{LogIdRecord, PeersRecord, StoredMembershipRecord};
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotWriter};
@@ -79,12 +79,7 @@ fn a_snapshot_of_a_newer_program_is_newer_format() {
 fn replace_checkpoint(root: &Path, membership: Vec<u8>, rows: &[(Vec<u8>, Vec<u8>)]) {
     fs::remove_dir_all(root.join("state-1")).unwrap();
     fs::remove_file(root.join("CURRENT")).unwrap();
-    let place = Place {
-        disk: Arc::new(OsDisk),
-        data_dir: root.to_owned(),
-        cluster_id: CLUSTER.to_owned(),
-        stores: Arc::new(SledStores),
-    };
+    let place = Place::on_sled(root, CLUSTER);
     let digest = (rows.iter()).fold(0_u128, |sum, (key, value)| {
         sum.wrapping_add(seqd_state::row_hash(key, value))
     });

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicU64;
 
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
-use seqd_disk::OsDisk;
 use seqd_state::State;
 use seqd_wal::{Wal, WalOptions};
 use tempfile::TempDir;
@@ -15,7 +14,7 @@ use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, every_50_ms};
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::Machine;
 use crate::types::{StoredMembership, TypeConfig};
-use seqd_store::checkpoint::{self, Place, SledStores};
+use seqd_store::checkpoint::{self, Place};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::InstalledMark;
 
@@ -38,12 +37,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
             None,
             StoredMembership::default(),
         ));
-        let place = Place {
-            disk: Arc::new(OsDisk),
-            data_dir: dir.path().to_owned(),
-            cluster_id: "TEST".to_owned(),
-            stores: Arc::new(SledStores),
-        };
+        let place = Place::on_sled(dir.path(), "TEST");
         let checkpointer = Checkpointer::start(CheckpointWorker {
             applied: Arc::clone(&applied),
             store: checkpoint::create_empty(&place).unwrap(),

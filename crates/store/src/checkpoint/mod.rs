@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use seqd_disk::Disk;
+use seqd_disk::{Disk, OsDisk};
 use seqd_state::StateLoader;
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,18 @@ pub struct Place {
     pub data_dir: PathBuf,
     pub cluster_id: String,
     pub stores: Arc<dyn Stores>,
+}
+
+impl Place {
+    /// sled, in a data folder on the operating system's disk.
+    pub fn on_sled(data_dir: &Path, cluster_id: &str) -> Self {
+        Self {
+            disk: Arc::new(OsDisk),
+            data_dir: data_dir.to_owned(),
+            cluster_id: cluster_id.to_owned(),
+            stores: Arc::new(SledStores),
+        }
+    }
 }
 
 /// Takes in the rows of a store that is opened, before their digest is compared.

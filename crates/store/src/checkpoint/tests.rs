@@ -30,16 +30,7 @@ impl TakeRows for Rows {
 }
 
 fn place(data_dir: &Path) -> Place {
-    place_of(data_dir, CLUSTER)
-}
-
-fn place_of(data_dir: &Path, cluster_id: &str) -> Place {
-    Place {
-        disk: Arc::new(OsDisk),
-        data_dir: data_dir.to_owned(),
-        cluster_id: cluster_id.to_owned(),
-        stores: Arc::new(SledStores),
-    }
+    Place::on_sled(data_dir, CLUSTER)
 }
 
 fn temp() -> TempDir {

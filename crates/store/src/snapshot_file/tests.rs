@@ -13,8 +13,7 @@ use super::reader::verify;
 use super::*;
 use crate::checkpoint::file_store::FileStores;
 use crate::checkpoint::{
-    Checkpoint, Opened, Place, Row, SledStores, TakeRows, Tally, create_empty, create_generation,
-    open,
+    Checkpoint, Opened, Place, Row, TakeRows, Tally, create_empty, create_generation, open,
 };
 use crate::testing::of_a_newer_program;
 
@@ -429,10 +428,8 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     };
     let streamed = temp();
     let mut store = create_empty(&Place {
-        disk: os(),
-        data_dir: streamed.path().to_owned(),
-        cluster_id: CLUSTER.to_owned(),
         stores: Arc::new(FileStores),
+        ..Place::on_sled(streamed.path(), CLUSTER)
     })
     .unwrap();
     let before = taken(&*store, dir.path()).unwrap_err();
@@ -445,12 +442,7 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     assert_eq!((file.index, file.term), (44, 3));
 
     let read = SnapshotReader::open(&OsDisk, &file.path).unwrap().rows();
-    let place = Place {
-        disk: os(),
-        data_dir: data.path().to_owned(),
-        cluster_id: CLUSTER.to_owned(),
-        stores: Arc::new(SledStores),
-    };
+    let place = Place::on_sled(data.path(), CLUSTER);
     let built = create_generation(&place, read, &applied).unwrap();
     assert_eq!(built.applied(), Some(applied.clone()));
     built.close().unwrap();

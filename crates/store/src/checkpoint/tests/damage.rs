@@ -31,7 +31,7 @@ fn a_record_that_does_not_fit_the_rows_sets_the_folder_aside() {
 fn a_folder_of_another_cluster_or_number_is_set_aside() {
     let rows = some_rows(3, 1);
     let dir = written(&rows);
-    match open::<Rows>(&place_of(dir.path(), "cluster-b"), false).unwrap() {
+    match open::<Rows>(&Place::on_sled(dir.path(), "cluster-b"), false).unwrap() {
         Opened::SetAside { why, .. } => assert!(why.contains(CLUSTER), "{why}"),
         other => panic!("{other:?}"),
     }
