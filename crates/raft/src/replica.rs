@@ -79,7 +79,8 @@ impl Replica {
             written: position,
             on_failure: Box::new(move |error| {
                 if let Some(context) = failed.upgrade() {
-                    context.stop(Stop::of_io("the checkpoint was not written", &error));
+                    let what = "the checkpoint was not written";
+                    context.stop(Stop::of_io_while_running(what, &error));
                 }
             }),
         })

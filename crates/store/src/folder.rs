@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
 use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
@@ -94,16 +95,8 @@ impl Folder {
             .write(true)
             .open(&path)
             .map_err(|e| Stop::unusable(&path, &e))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(Stop::new(
-                StopReason::FolderInUse,
-                format!(
-                    "{} is in use by another process; stop that process, or give this node a \
-                     folder of its own",
-                    root.display()
-                ),
-            ));
-        }
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| not_locked(root, &path, error))?;
         Self::checked(disk, root, Some(lock))
     }
 
@@ -301,6 +294,21 @@ impl Folder {
     pub fn snapshots(&self) -> PathBuf {
         self.root.join("snap")
     }
+}
+
+/// The stop for a lock that was not taken; a file system without locks is not one in use.
+fn not_locked(root: &Path, lock: &Path, error: Errno) -> Stop {
+    if error != Errno::WOULDBLOCK {
+        return Stop::of_io(&format!("cannot lock {}", lock.display()), &error.into());
+    }
+    Stop::new(
+        StopReason::FolderInUse,
+        format!(
+            "{} is in use by another process; stop that process, or give this node a folder of its \
+             own",
+            root.display()
+        ),
+    )
 }
 
 /// The word in the mark of a folder that must not be started, if it has one.

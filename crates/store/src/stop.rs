@@ -127,6 +127,13 @@ impl Stop {
         Self::new(reason, format!("{what}: {error}; {way_out}"))
     }
 
+    /// As `of_io`, on a node whose folder was open: what it had begun to write is in doubt, also
+    /// where the system no longer permits it.
+    pub fn of_io_while_running(what: &str, error: &io::Error) -> Self {
+        let (reason, way_out) = cause_while_running(error);
+        Self::new(reason, format!("{what}: {error}; {way_out}"))
+    }
+
     /// The system does not let a file or a folder be used.
     pub fn unusable(path: &Path, error: &io::Error) -> Self {
         Self::of_io(&format!("cannot use {}", path.display()), error)
@@ -175,7 +182,7 @@ impl From<&WalFailure> for Stop {
             FailedStep::Write | FailedStep::Sync if cause.kind() == io::ErrorKind::Other => {
                 FAILED_WRITE
             }
-            _ => cause_of(&cause),
+            _ => cause_while_running(&cause),
         };
         let message = format!("the log could not be written: {failure}; {way_out}");
         Self::new(reason, message)
@@ -193,6 +200,14 @@ const FAILED_WRITE: Cause = (
     StopReason::FsyncFailed,
     "check the disk; what is on it is taken as it is found at the next start",
 );
+
+/// As `cause_of`, for a node whose folder was open.
+fn cause_while_running(error: &io::Error) -> Cause {
+    match cause_of(error) {
+        (StopReason::StartFailed, way_out) => (StopReason::FsyncFailed, way_out),
+        cause => cause,
+    }
+}
 
 /// What an error of the system means for the node, and what to do.
 fn cause_of(error: &io::Error) -> Cause {
@@ -215,10 +230,10 @@ fn cause_of(error: &io::Error) -> Cause {
             StopReason::Corrupt,
             "remove this member and add the machine again with an empty folder",
         ),
-        ErrorKind::IsADirectory | ErrorKind::NotADirectory => (
+        ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory => (
             StopReason::Corrupt,
-            "something else stands where a file or folder of seqd should be: put back what was \
-             there, or remove this member and add the machine again with an empty folder",
+            "a file or folder of seqd is gone, or something else stands in its place: put back what \
+             was there, or remove this member and add the machine again with an empty folder",
         ),
         ErrorKind::OutOfMemory => (
             StopReason::Invariant,
@@ -230,7 +245,6 @@ fn cause_of(error: &io::Error) -> Cause {
         // The kernel's errors have another kind: this is a panic that was caught, or a thread that
         // has ended.
         ErrorKind::Other if !is_of_the_kernel(error) => FAULT_OF_SEQD,
-        // Nothing was tried, so nothing is in doubt.
         ErrorKind::PermissionDenied => (
             StopReason::StartFailed,
             "give the folder and all in it to the user that seqd runs as, and start it again",
@@ -270,6 +284,7 @@ mod tests {
             (of(Errno::NOMEM), StopReason::Invariant),
             (of(Errno::ISDIR), StopReason::Corrupt),
             (of(Errno::NOTDIR), StopReason::Corrupt),
+            (of(Errno::NOENT), StopReason::Corrupt),
             (of(Errno::IO), StopReason::FsyncFailed),
             (of(Errno::ROFS), StopReason::FsyncFailed),
             (of(Errno::ACCESS), StopReason::StartFailed),
@@ -299,6 +314,13 @@ mod tests {
             let named = in_file(Path::new("/data/wal/1.seg"), error);
             let stop = Stop::of_io("the log could not be written", &named);
             assert_eq!(stop.reason, expected, "{stop}");
+            let running = Stop::of_io_while_running("the log could not be written", &named);
+            let expected = match expected {
+                StopReason::StartFailed => StopReason::FsyncFailed,
+                reason => reason,
+            };
+            assert_eq!(running.reason, expected, "{running}");
+            assert_eq!(running.message, stop.message);
         }
     }
 
@@ -322,6 +344,11 @@ mod tests {
                 FailedStep::NewSegment,
                 of(Errno::MFILE),
                 StopReason::Invariant,
+            ),
+            (
+                FailedStep::NewSegment,
+                of(Errno::ACCESS),
+                StopReason::FsyncFailed,
             ),
             // The thread that prepares segments has ended, or no random seed was drawn.
             (FailedStep::NewSegment, other(), StopReason::Invariant),

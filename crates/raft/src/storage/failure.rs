@@ -16,7 +16,8 @@ impl StorageFailure {
     /// Passes a result on, and keeps the first error.
     pub(crate) fn keep<T>(&self, doing: &str, done: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &done {
-            self.0.get_or_init(|| Stop::of_io(doing, error));
+            self.0
+                .get_or_init(|| Stop::of_io_while_running(doing, error));
         }
         done
     }

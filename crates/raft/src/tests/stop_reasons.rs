@@ -16,7 +16,7 @@ use seqd_state::codec::Versioned;
 
 /// Fails the syncs of files in the folder that it names.
 #[derive(Default)]
-struct FailingSyncs(Mutex<Option<(&'static str, Errno)>>);
+pub(super) struct FailingSyncs(pub(super) Mutex<Option<(&'static str, Errno)>>);
 
 impl Tap for FailingSyncs {
     fn sync(&self, path: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
@@ -58,6 +58,7 @@ async fn a_cause_that_is_not_the_disk_is_not_called_a_failed_sync() {
             (Errno::MFILE, "invariant"),
             (Errno::NOSPC, "disk-full"),
             (Errno::IO, "fsync-failed"),
+            (Errno::ACCESS, "fsync-failed"),
         ] {
             assert_eq!(
                 code_after(folder, errno).await,

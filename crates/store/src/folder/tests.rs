@@ -31,6 +31,19 @@ fn a_second_process_is_refused() {
 }
 
 #[test]
+fn a_file_system_that_takes_no_lock_is_not_a_folder_in_use() {
+    let (root, lock) = (Path::new("/data"), Path::new("/data/LOCK"));
+    for (errno, code) in [
+        (Errno::WOULDBLOCK, "folder-in-use"),
+        (Errno::NOLCK, "fsync-failed"),
+        (Errno::IO, "fsync-failed"),
+    ] {
+        let stop = not_locked(root, lock, errno);
+        assert_eq!(stop.code(), code, "{stop}");
+    }
+}
+
+#[test]
 fn boot_numbers_rise_and_identities_stay() {
     let dir = tempfile::tempdir().unwrap();
     let folder = opened(dir.path()).unwrap();
