@@ -39,6 +39,8 @@ pub(crate) trait ClusterView: Send + Sync {
     /// Whether a node votes; `None` before the first membership is applied.
     fn votes(&self, node: u64) -> Option<bool>;
     fn level(&self) -> Level;
+    /// Whether this node leads, with all entries of earlier leaders applied.
+    fn leads(&self) -> bool;
 }
 
 #[derive(Debug, Default)]
@@ -80,8 +82,9 @@ pub(crate) struct NodeContext {
     pub(crate) report: Mutex<Report>,
     /// Answered whenever this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
-    /// Held while an identity is taken: one offer at a time.
-    pub(crate) taking: tokio::sync::Mutex<()>,
+    /// Held while the log is made or opened, until that has ended: what waits for it may be dropped
+    /// before. A stop waits for it, and identities are taken one at a time.
+    pub(crate) opening: Arc<tokio::sync::Mutex<()>>,
     identity: RwLock<Option<Identity>>,
     /// Whether the log has a vote or an entry; unknown until it is open.
     history: watch::Sender<Option<bool>>,
@@ -138,7 +141,7 @@ impl NodeContext {
             began: OnceLock::new(),
             report: Mutex::default(),
             identity_taken: tokio::sync::Notify::new(),
-            taking: tokio::sync::Mutex::default(),
+            opening: Arc::default(),
             identity: RwLock::new(identity),
             history,
             view: OnceLock::new(),
@@ -251,10 +254,20 @@ impl NodeContext {
         self.view().is_some_and(|view| view.is_removed(node))
     }
 
-    /// The cluster's level, as far as this node knows; the first before its log is open.
+    /// The level that this node has applied, the first before its log is open: the cluster's level, or
+    /// a lower one where this node lags.
     pub(crate) fn level(&self) -> Level {
         let began = || self.began.get().map_or(Level::FIRST, |began| began.level);
         self.view().map_or_else(began, ClusterView::level)
+    }
+
+    /// The level for which a program with this range is refused. Only a leader knows that no higher
+    /// level is the cluster's, so no other node refuses a range that begins above its own level.
+    pub(crate) fn level_outside(&self, range: LevelRange) -> Option<Level> {
+        let level = self.level();
+        let leads = || self.view().is_some_and(ClusterView::leads);
+        let is_outside = range.newest < level.0 || (range.oldest > level.0 && leads());
+        is_outside.then_some(level)
     }
 
     /// Whether this node has a vote or an entry; `None` until its log is open.

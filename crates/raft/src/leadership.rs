@@ -191,4 +191,8 @@ impl ClusterView for Replica {
     fn level(&self) -> Level {
         self.applied.read().state.level()
     }
+
+    fn leads(&self) -> bool {
+        self.leading().is_some()
+    }
 }

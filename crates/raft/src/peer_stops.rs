@@ -61,19 +61,3 @@ pub(crate) fn unreadable(own: LevelRange, what: &str) -> Stop {
         ),
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_that_is_left_behind_is_told_to_put_the_newer_one_back() {
-        let stop = left_behind(LevelRange::OWN, Level(LevelRange::OWN.newest + 1));
-        assert_eq!((stop.exit(), stop.code()), (9, "newer-format"));
-        assert!(
-            stop.message.contains("put the newer program back"),
-            "{}",
-            stop.message
-        );
-    }
-}

@@ -121,6 +121,8 @@ pub(crate) async fn stop(started: &Started) {
     let tasks = std::mem::take(&mut *started.tasks.lock().unwrap_or_else(PoisonError::into_inner));
     for task in tasks {
         task.abort();
+        // Its storage is closed once it has ended.
+        let _ = task.await;
     }
     // Awaited, so that peers get the answers that are under way, and none of them is worked on in a
     // folder that another process may have opened.
@@ -136,6 +138,8 @@ pub(crate) async fn stop(started: &Started) {
         tracing::error!(%error, "the peers' port failed");
     }
     tasks::peers_file::close(context);
+    // An opening goes on where its task was aborted.
+    let _opening = context.opening.lock().await;
     context.folder.unlock();
 }
 
@@ -205,8 +209,9 @@ impl Identified {
     /// Opens and checks the log and the state; from here on hellos carry what this start began with.
     async fn open(self) -> Result<Opened, Stop> {
         let Self { node, identity } = self;
-        let storage = Storage::open(Arc::clone(&node.context.folder), &identity).await?;
         let context = &node.context;
+        let opening = Arc::clone(&context.opening).lock_owned().await;
+        let storage = Storage::open(Arc::clone(&context.folder), &identity, opening).await?;
         context.found_history(!storage.is_pristine(), storage.began());
         Ok(Opened {
             node,

@@ -71,6 +71,17 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     )
 }
 
+/// How far a log or a snapshot reaches. A snapshot may cover a tail that was never committed and is of
+/// a later term: by term first, as log IDs are ordered, that tail would reach farther.
+pub(crate) fn reach(id: Option<LogId>) -> Option<(u64, u64)> {
+    id.map(|id| (id.index(), **id.committed_leader_id()))
+}
+
+/// The one that reaches farther.
+pub(crate) fn farther(one: Option<LogId>, other: Option<LogId>) -> Option<LogId> {
+    std::cmp::max_by_key(one, other, |id| reach(*id))
+}
+
 pub(crate) fn vote(term: u64, node: u64, committed: bool) -> Vote {
     Vote {
         leader_id: leader_id_std::LeaderId {

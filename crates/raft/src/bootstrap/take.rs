@@ -77,10 +77,11 @@ pub(crate) async fn take_adopt(context: &Arc<NodeContext>, adopt: Adopt) -> Take
 }
 
 async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
-    let taking = context.taking.lock().await;
+    let opening = Arc::clone(&context.opening).lock_owned().await;
     let taker = Arc::clone(context);
     let wanted = (identity.cluster_id.clone(), identity.node);
     let stored = blocking::run(move || {
+        let _opening = opening;
         // The log's first segment comes first: an identity without one is that of a lost log.
         if !taker.folder.has_log()? {
             let options = WalOptions {
@@ -93,7 +94,6 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
         taker.take_identity(identity)
     })
     .await;
-    drop(taking);
     let Ok(own) = stored else {
         return Taken::No {
             why: "the identity could not be stored".to_owned(),

@@ -59,7 +59,7 @@ pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Opti
 pub(crate) fn meet(
     context: &NodeContext,
     theirs: &HelloIdentity,
-    speaks: LevelRange,
+    levels: LevelRange,
 ) -> Result<Verdict, Stop> {
     let Some(own) = context.identity() else {
         return Ok(Verdict::Welcome);
@@ -87,19 +87,18 @@ pub(crate) fn meet(
             Verdict::Stale { why }
         });
     }
-    let level = context.level();
-    if !speaks.contains(level) {
+    if let Some(level) = context.level_outside(levels) {
         tracing::warn!(
             node = theirs.node,
             %level,
-            %speaks,
-            "a node whose program does not speak the cluster's level is refused"
+            %levels,
+            "a node whose program does not support the cluster's level is refused"
         );
         return Ok(Verdict::LeftBehind { level });
     }
     match context
         .peers
-        .meet(theirs.node, theirs.start, theirs.began, speaks)
+        .meet(theirs.node, theirs.start, theirs.began, levels)
     {
         Ok(()) => Ok(Verdict::Welcome),
         Err(stale) => {

@@ -19,11 +19,12 @@ use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
+use crate::blocking;
 use crate::records::{self, LogIdRecord, Restore, ToRecord, VoteRecord};
 use crate::storage::entry_cache::EntryCache;
 use crate::storage::failure::StorageFailure;
 use crate::storage::synced::Synced;
-use crate::types::{Entry, LogId, TypeConfig, Vote};
+use crate::types::{Entry, LogId, TypeConfig, Vote, farther, reach};
 use seqd_store::snapshot_file::InstalledMark;
 
 /// Bytes of entries read for one replication message, at most (one entry is always read).
@@ -111,6 +112,15 @@ impl LogStore {
     /// The last entry's ID, the purged one's where the log is empty.
     pub(crate) fn last(&self) -> Option<LogId> {
         self.memory().last
+    }
+
+    /// Leaves the tail out that a snapshot covers which was installed. openraft purges the log up to a
+    /// snapshot that is ahead of it by log ID; a tail of a later term would hide that.
+    pub(crate) fn leave_out_covered_tail(&self, installed: Option<LogId>) {
+        let mut memory = self.memory();
+        if reach(installed) > reach(memory.last) && installed < memory.last {
+            memory.last = memory.purged;
+        }
     }
 
     pub(crate) fn purged(&self) -> Option<LogId> {
@@ -322,7 +332,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             }
             memory.recent.drop_upto(upto.index());
             memory.purged = Some(upto);
-            memory.last = memory.last.max(Some(upto));
+            memory.last = farther(memory.last, Some(upto));
             upto
         };
         let meta = records::encode(&purged.record())?;
@@ -330,7 +340,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.shared.synced.purged(purged);
         match self.shared.installed.get() {
             Some(mark) => {
-                let cleared = mark.clear_upto(purged.index());
+                let mark = Arc::clone(mark);
+                let cleared = blocking::run(move || mark.clear_upto(purged.index())).await;
                 (self.shared.failure).keep("cannot remove `snap/installed`", cleared)
             }
             None => Ok(()),
@@ -370,6 +381,27 @@ mod tests {
             let indexes: Vec<u64> = read.iter().map(Entry::index).collect();
             assert_eq!(indexes, (start..all).collect::<Vec<u64>>());
         }
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_may_cover_a_tail_of_a_later_term() {
+        let dir = tempfile::tempdir().unwrap();
+        let (wal, recovered) = Wal::open(WalOptions::new(dir.path())).unwrap();
+        let no_floor = Arc::new(AtomicU64::new(u64::MAX));
+        let mut log = LogStore::new(wal, &recovered, no_floor).unwrap();
+        let tail = (0..=10).map(|index| Entry::new_blank(types::log_id(5, index)));
+        log.append(tail.collect::<Vec<_>>(), IOFlushed::noop())
+            .await
+            .unwrap();
+        let vote = types::vote(6, 1, true);
+        log.save_vote(&vote).await.unwrap();
+        log.purge(types::log_id(4, 50)).await.unwrap();
+        assert_eq!(log.last(), Some(types::log_id(4, 50)));
+        let synced = log.synced().last_under(&vote);
+        assert_eq!(synced, Some(LogIdRecord { term: 4, index: 50 }));
+        let next = [Entry::new_blank(types::log_id(6, 51))];
+        log.append(next, IOFlushed::noop()).await.unwrap();
+        assert_eq!(log.last(), Some(types::log_id(6, 51)));
     }
 
     #[tokio::test]

@@ -15,13 +15,14 @@ use std::time::Instant;
 use seqd_disk::create_dir_durable;
 use seqd_state::{Level, State, StateLoader};
 use seqd_wal::{Recovered, Wal, WalError, WalOptions};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::blocking;
 use crate::handle::{Stop, StopReason};
 use crate::peers::table::SyncedPosition;
 use crate::records;
 use crate::storage::log_store::LogStore;
-use crate::types::{self, LogId, StoredMembership};
+use crate::types::{self, LogId, StoredMembership, farther, reach};
 use seqd_store::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
 use seqd_store::folder::{Folder, Identity};
 use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
@@ -63,17 +64,24 @@ pub(crate) struct Repairs {
 }
 
 impl Storage {
-    pub(crate) async fn open(folder: Arc<Folder>, identity: &Identity) -> Result<Self, Stop> {
+    /// Holds `opening` until the folder is open and handed to the caller, or closed again.
+    pub(crate) async fn open(
+        folder: Arc<Folder>,
+        identity: &Identity,
+        opening: OwnedMutexGuard<()>,
+    ) -> Result<Self, Stop> {
         let cluster_id = identity.cluster_id.clone();
         let open = move || open_storage(&folder, cluster_id, Arc::new(SledStores), Wal::open);
-        blocking::run(move || Ok(open()))
-            .await
-            .map_err(|e| Stop::invariant(format!("opening the storage panicked: {e}")))?
+        // Where nobody waits any more the result is dropped in this order: the storage, then the guard.
+        let opened = blocking::run(move || Ok((open(), opening))).await;
+        let (opened, _opening) =
+            opened.map_err(|e| Stop::invariant(format!("opening the storage panicked: {e}")))?;
+        opened
     }
 
     /// What this start began with: the stored vote, and the higher end of log and snapshot.
     pub(crate) fn began(&self) -> Began {
-        let last = self.log.last().max(self.snapshot);
+        let last = farther(self.log.last(), self.snapshot);
         Began {
             synced: records::synced_position(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
@@ -133,13 +141,14 @@ pub(crate) fn open_storage(
     }
     let mark = Arc::new(mark);
     log.watch_mark(&mark);
-    if loaded.position > log.last() {
+    if reach(loaded.position) > reach(log.last()) {
         // A snapshot was installed, and the log before it not purged yet: openraft does that now.
         let installed = loaded.position.map_or(0, |id| id.index());
         // Older snapshots do not fit the log that follows, if they are still here.
         snapshot_file::void_older(disk, &snapshots, installed)
             .map_err(|e| Stop::of_io("cannot drop older snapshots", &e))?;
         purge_floor.store(installed.max(floor), Ordering::Release);
+        log.leave_out_covered_tail(loaded.position);
     }
     wal.accept();
     tracing::info!(
@@ -183,9 +192,8 @@ fn open_log(
 /// The snapshot that is being installed: the marked one, unless the log is past it or it never got
 /// its name. It counts also if it can no longer be read, for the checkpoint may hold it.
 fn installing(mark: &InstalledMark, kept: &Kept, log: &LogStore) -> Option<(u64, u64)> {
-    let (index, term) = mark.get()?;
-    let is_ahead = Some(types::log_id(term, index)) > log.last();
-    (is_ahead && kept.has_had((index, term))).then_some((index, term))
+    let marked = mark.get().filter(|marked| kept.has_had(*marked));
+    marked.filter(|_| marked > reach(log.last()))
 }
 
 /// Refuses a folder in which entries are missing between the state and the log.
@@ -195,8 +203,8 @@ fn check_complete(
     kept: &Kept,
     installing: Option<(u64, u64)>,
 ) -> Result<(), Stop> {
-    let at = |id: Option<LogId>| id.map(|id| (id.index(), **id.committed_leader_id()));
-    if loaded.position > log.last() && at(loaded.position) != installing {
+    let held = reach(loaded.position);
+    if held > reach(log.last()) && held != installing {
         return Err(corrupt(
             kept,
             &format!(

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::records::{LogIdRecord, ToRecord};
-use crate::types::{LogId, Vote};
+use crate::types::{LogId, Vote, farther};
 
 /// The vote and the last log ID that are on this node's disk.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl Synced {
     /// Entries up to this one are held by a snapshot that was synced.
     pub(crate) fn purged(&self, upto: LogId) {
         let mut inner = self.lock();
-        inner.1 = inner.1.max(Some(upto));
+        inner.1 = farther(inner.1, Some(upto));
     }
 
     /// The last log ID, for a message under this vote; `None` until that vote is synced.

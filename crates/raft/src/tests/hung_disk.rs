@@ -1,12 +1,15 @@
-//! A disk that hangs: its node gives the lead away, and is not elected until the disk works again.
+//! A disk that hangs: its node gives the lead away, and is not elected until the disk works again; and
+//! a stop waits for an opening.
 
 use std::io;
 use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use seqd_disk::{OsDisk, Tap, Tapped};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::harness::{Cluster, next, wait};
 
@@ -22,14 +25,61 @@ impl Valve {
         *self.held.lock().unwrap() = hold;
         self.bell.notify_all();
     }
+
+    fn wait(&self) {
+        let held = self.held.lock().unwrap();
+        drop(self.bell.wait_while(held, |held| *held).unwrap());
+    }
 }
 
 impl Tap for Valve {
     fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
-        let held = self.held.lock().unwrap();
-        drop(self.bell.wait_while(held, |held| *held).unwrap());
+        self.wait();
         below()
     }
+}
+
+/// Holds the reads of the log.
+#[derive(Default)]
+struct HeldLog {
+    valve: Valve,
+    reads: AtomicUsize,
+}
+
+impl Tap for HeldLog {
+    fn read(&self, path: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        if path.extension().is_some_and(|end| end == "seg") {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            self.valve.wait();
+        }
+        below()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_waits_for_an_opening_before_it_gives_the_folder_free() {
+    let log = Arc::new(HeldLog::default());
+    let mut cluster = Cluster::on_disk(&log).await;
+    cluster.stop(0).await;
+    log.valve.hold(true);
+    let before = log.reads.load(Ordering::Relaxed);
+    cluster.start(0).await.unwrap();
+    wait("the log is being opened", || async {
+        log.reads.load(Ordering::Relaxed) > before
+    })
+    .await;
+    let raft = cluster.raft(0).clone();
+    let mut stopping = pin!(raft.stop());
+    let stopped = timeout(Duration::from_millis(300), &mut stopping).await;
+    // Before the assertion: a test that fails ends only once nothing is held.
+    log.valve.hold(false);
+    assert!(stopped.is_err(), "the folder was still being opened");
+    stopping.await;
+    cluster.stop(0).await;
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
+    cluster.stop_all().await;
 }
 
 /// Three nodes with disks that can be held.

@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use openraft::entry::RaftEntry;
+use openraft::storage::{IOFlushed, RaftLogStorage};
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 use seqd_state::State;
 use seqd_wal::Wal;
@@ -14,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::handle::Stop;
 use crate::storage::opening::{Storage, open_storage};
+use crate::types::{Entry, log_id};
 use seqd_store::checkpoint::SledStores;
 use seqd_store::folder::Folder;
 use seqd_store::records::EntryPayload;
@@ -35,12 +38,22 @@ const HELD: u64 = 40;
 /// A folder with a snapshot and a checkpoint of entry 40, whose log ends behind `last` and is purged
 /// up to `purged`.
 fn folder(last: u64, purged: Option<u64>) -> (TempDir, PathBuf) {
+    folder_with_log(&NODE, last, last.min(HELD), purged)
+}
+
+/// As `folder`, with the log of another node.
+fn folder_with_log(
+    node: &FolderBuilder,
+    last: u64,
+    committed: u64,
+    purged: Option<u64>,
+) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("node");
     drop(NODE.found(&root, Vec::new()));
     let founded = found_cluster(CLUSTER, 1);
-    let entry = |index| NODE.entry(index, (index == 1).then(|| founded.clone()));
-    NODE.log(&root, (0..=last).map(entry), last.min(HELD), purged);
+    let entry = |index| node.entry(index, (index == 1).then(|| founded.clone()));
+    node.log(&root, (0..=last).map(entry), committed, purged);
     let mut state = State::new();
     if let EntryPayload::Normal(entry) = &entry(1).payload {
         state.apply(entry, None);
@@ -133,6 +146,29 @@ fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_
     assert!(before.contains_key("40-1.snap") && snapshots(&root).contains_key("40-1.snap.bad"));
     // The mark stays until openraft has purged the log, and so does what it says.
     assert_eq!(opens(&root), 0);
+}
+
+#[tokio::test]
+async fn an_installed_snapshot_may_cover_a_tail_of_a_later_term() {
+    // Entries 5 to 7 of term 2 were never committed; the snapshot of entry 40 is of term 1.
+    let term_entries = 5;
+    let other = FolderBuilder {
+        term_entries,
+        ..NODE
+    };
+    let (_dir, root) = folder_with_log(&other, 7, 4, None);
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+    let mark = InstalledMark::open(&disk, &root.join("snap")).unwrap();
+    mark.set(HELD, 1).unwrap();
+    let storage = open(disk, &root).unwrap();
+    let (mut log, position) = (storage.log, log_id(1, HELD));
+    assert_eq!(storage.loaded.position, Some(position));
+    // By this openraft finds that the log is to be purged.
+    assert!(log.last() < storage.loaded.position);
+    log.purge(position).await.unwrap();
+    let next = [Entry::new_blank(log_id(3, HELD + 1))];
+    log.append(next, IOFlushed::noop()).await.unwrap();
+    assert_eq!(log.last(), Some(log_id(3, HELD + 1)));
 }
 
 #[test]
