@@ -7,6 +7,11 @@ use std::thread::{Builder, JoinHandle};
 pub(crate) async fn run<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
+    // A simulation has no runtime, and no other task.
+    #[cfg(any(test, feature = "simulation"))]
+    if tokio::runtime::Handle::try_current().is_err() {
+        return call();
+    }
     let done = tokio::task::spawn_blocking(call).await;
     done.map_err(io::Error::other)?
 }

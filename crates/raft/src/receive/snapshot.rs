@@ -1,6 +1,7 @@
 //! A snapshot that a leader sends: written beside the kept ones, checked, and installed.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -15,6 +16,7 @@ use crate::types::SnapshotMeta;
 use crate::wire::messages::{SnapshotHead, SnapshotReply};
 use crate::wire::sealed;
 use crate::wire::transport::{Chunks, Rejection};
+use seqd_store::faults::is_of_the_kernel;
 use seqd_store::snapshot_file;
 
 /// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
@@ -59,17 +61,22 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
         .receiving
         .try_acquire()
         .map_err(|_| not_running("another snapshot is being received"))?;
-    let folder = &service.node.context.folder;
-    snapshot_file::check_room(&folder.snapshots(), message.len).map_err(not_running)?;
-    let mut receiver =
-        snapshot_file::Receiver::create(folder.disk(), &folder.snapshots()).map_err(malformed)?;
+    let folder = Arc::clone(&service.node.context.folder);
+    let len = message.len;
+    let created = blocking::run(move || {
+        snapshot_file::check_room(&folder.snapshots(), len)?;
+        snapshot_file::Receiver::create(folder.disk(), &folder.snapshots())
+    });
+    // Only what is wrong with the bytes is `malformed`: then the leader verifies its snapshot.
+    let mut receiver = created.await.map_err(not_running)?;
     let mut left = message.len;
     let mut next = Some(start.freeze());
     while let Some(chunk) = next {
         left = left
             .checked_sub(chunk.len() as u64)
             .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
-        receiver.write(&chunk).map_err(malformed)?;
+        let written = blocking::run(move || receiver.write(&chunk).map(|()| receiver));
+        receiver = written.await.map_err(not_running)?;
         next = next_chunk(&mut chunks).await?;
     }
     if left > 0 {
@@ -77,7 +84,13 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
     }
     let cluster_id = envelope.cluster_id.clone();
     let finished = blocking::run(move || receiver.finish(&cluster_id)).await;
-    let received = finished.map_err(unread)?;
+    let received = finished.map_err(|error| {
+        if is_of_the_kernel(&error) {
+            not_running(error)
+        } else {
+            unread(error)
+        }
+    })?;
     let meta = SnapshotMeta {
         last_log_id: message.last.restore(),
         last_membership: message.membership.restore().map_err(malformed)?,

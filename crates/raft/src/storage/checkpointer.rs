@@ -140,12 +140,10 @@ impl Checkpointer {
         self.ask(|answer| Job::Install(snapshot, answer)).await
     }
 
-    pub(crate) fn current_snapshot(&self) -> io::Result<Option<Snapshot>> {
-        snapshot_file::list(&*self.disk, &self.snapshots)?
-            .into_iter()
-            .next()
-            .map(openraft_snapshot)
-            .transpose()
+    pub(crate) async fn current_snapshot(&self) -> io::Result<Option<Snapshot>> {
+        let (disk, snapshots) = (Arc::clone(&self.disk), self.snapshots.clone());
+        let kept = blocking::run(move || snapshot_file::list(&*disk, &snapshots)).await?;
+        kept.into_iter().next().map(openraft_snapshot).transpose()
     }
 
     /// Bytes of the checkpoint on the disk, as of ten seconds ago at most.

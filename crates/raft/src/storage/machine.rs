@@ -72,7 +72,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let current = self.checkpointer.current_snapshot();
+        let current = self.checkpointer.current_snapshot().await;
         self.failure.keep("the snapshots cannot be read", current)
     }
 }

@@ -6,8 +6,9 @@
 //! leader never answers while it serves. If the request breaks off *and* the port then refuses a
 //! connection, the follower runs for leader as if the old one had transferred leadership to it.
 //!
-//! This only moves an election forward; whether it is won is Raft's to decide, by votes and logs
-//! as ever. Nothing rests on the leader's lease: reads are confirmed by a quorum (ReadIndex).
+//! The first attempt skips the pre-vote, and voters do not wait for the leader's lease. Whether it is
+//! won is decided by votes and logs, as for any election, and reads are confirmed by a quorum
+//! (ReadIndex). A leader that runs behind a port that refuses (a firewall that rejects) is replaced too.
 //! A host or a network that is gone refuses nothing, and the ordinary election timeout holds.
 
 use std::sync::Arc;

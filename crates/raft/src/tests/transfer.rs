@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use seqd_disk::{OsDisk, Tapped};
 use seqd_state::Level;
 use seqd_state::State;
 use seqd_state::codec::HEADER_BYTES;
@@ -15,6 +17,7 @@ use tokio::time::timeout;
 use super::harness::{
     Cluster, caught_up, create, deadline, free_addr, learner, next, pair, start, wait,
 };
+use super::stop_reasons::FailingSyncs;
 use crate::records::ToRecord;
 use crate::replica::Replica;
 use crate::wire::messages::SnapshotHead;
@@ -210,6 +213,27 @@ async fn a_snapshot_without_room_is_refused_and_its_receiver_goes_on_living() {
     assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
     // It takes what the leader sends, without which there is no quorum.
     assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_the_receiver_s_disk_does_not_make_the_snapshot_malformed() {
+    let syncs = Arc::new(FailingSyncs::default());
+    let mut cluster = Cluster::planned(2);
+    for spot in &mut cluster.spots {
+        let (disk, tap) = (Arc::new(OsDisk), Arc::clone(&syncs));
+        spot.disk = Arc::new(Tapped { disk, tap });
+    }
+    for at in 0..2 {
+        cluster.start(at).await.unwrap();
+    }
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    *syncs.0.lock().unwrap() = Some(("snap", Errno::IO));
+    let body = announced(&cluster, leader, 1 - leader, 0);
+    let refused = sent(&cluster, leader, 1 - leader, body).await;
+    assert_eq!(refused.code, RejectionCode::NotRunning, "{refused}");
+    assert!(refused.detail.contains("Input/output error"), "{refused}");
     cluster.stop_all().await;
 }
 

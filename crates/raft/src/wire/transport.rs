@@ -35,9 +35,14 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the peer certainly never saw the message.
+    /// Whether the peer certainly did nothing with the message. A `malformed` one does not show that: a
+    /// reply that cannot be encoded is rejected so after the message was carried out.
     pub(crate) fn is_unsent(&self) -> bool {
-        matches!(self, Self::Refused | Self::Unsent(_) | Self::Rejected(_))
+        match self {
+            Self::Refused | Self::Unsent(_) => true,
+            Self::Rejected(rejection) => rejection.code != RejectionCode::Malformed,
+            Self::NoAnswer | Self::Broken(_) => false,
+        }
     }
 }
 
@@ -182,6 +187,18 @@ mod tests {
         for (code, _) in CODES {
             let rejection = Rejection::new(code, "why: because");
             assert_eq!(Rejection::parse(&rejection.to_string()), rejection);
+        }
+    }
+
+    #[test]
+    fn a_malformed_message_may_have_been_carried_out_and_another_rejected_one_was_not() {
+        for (code, _) in CODES {
+            let error = CallError::from(Rejection::new(code, "why"));
+            assert_eq!(
+                error.is_unsent(),
+                code != RejectionCode::Malformed,
+                "{code}"
+            );
         }
     }
 }

@@ -208,6 +208,24 @@ impl Tap for Full {
 }
 
 #[test]
+fn an_export_is_written_anew_and_is_no_kept_snapshot_that_turned_bad() {
+    let bench = Bench::new();
+    bench.load.grow(9);
+    let store = checkpoint::create_empty(&bench.place()).unwrap();
+    let mut worker = bench.worker(store, Vec::new());
+    let (kept, _) = worker.build().unwrap();
+    let sound = std::fs::read(&kept.path).unwrap();
+    let mut bad = sound.clone();
+    bad[sound.len() / 2] ^= 1;
+    std::fs::write(&kept.path, bad).unwrap();
+    let (file, described) = worker.export().unwrap();
+    assert_eq!((described.index, described.len), (kept.index, kept.len));
+    let mut exported = vec![0; sound.len()];
+    file.read_at(&mut exported, 0).unwrap();
+    assert!(exported == sound);
+}
+
+#[test]
 fn the_error_that_lost_changes_is_told_ever_after() {
     let (disk, tap) = (Arc::new(OsDisk), Arc::new(Full));
     let bench = Bench::on(Arc::new(Tapped { disk, tap }));

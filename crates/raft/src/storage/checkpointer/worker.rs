@@ -190,21 +190,12 @@ impl CheckpointWorker {
         Ok((file, floor))
     }
 
-    /// The newest kept snapshot if nothing was applied since, else one without a name.
-    fn export(&mut self) -> io::Result<Exported> {
+    /// Takes a snapshot without a name, also where one of this entry is kept: the blocks of that one
+    /// were not verified since the start.
+    pub(crate) fn export(&mut self) -> io::Result<Exported> {
         self.checkpoint()?;
-        let Some(written) = self.written else {
+        if self.written.is_none() {
             return Err(io::Error::other("nothing was applied yet"));
-        };
-        let term = **written.committed_leader_id();
-        let disk = &self.place.disk;
-        let newest = snapshot_file::list(&**disk, &self.snapshots)?
-            .into_iter()
-            .next();
-        if let Some(kept) = newest.filter(|kept| (kept.index, kept.term) == (written.index(), term))
-        {
-            // Open, it is there for as long as it is sent, also when it is dropped meanwhile.
-            return Ok((disk.open_read(&kept.path)?, kept));
         }
         // Rows take less in a snapshot than in the store.
         snapshot_file::check_room(&self.snapshots, self.store.disk_bytes())?;
