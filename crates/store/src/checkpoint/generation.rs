@@ -18,7 +18,8 @@ use seqd_disk::{Disk, Kind, read_file, replace_file};
 
 use super::record::Format;
 use super::sled_store::guarded;
-use super::{Checkpoint, Place, Row, StateStore, TakeRows, Tally};
+use super::take_rows::take_all;
+use super::{Checkpoint, Place, Row, StateStore, TakeRows};
 use crate::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
@@ -234,17 +235,12 @@ fn load<R: TakeRows>(place: &Place, generation: u64, deadline: Instant) -> io::R
         );
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    let (mut tally, mut rows, mut not_taken) = (Tally::default(), R::default(), None);
-    store.stream(&mut |key, value| {
-        let hash = tally.add(key, value);
-        if not_taken.is_none() {
-            not_taken = rows.hashed_row(key, value, hash).err();
-        }
-        Ok(())
-    })?;
-    tally.expect(store.applied().map_or(0, |recorded| recorded.digest))?;
+    let taken = take_all(&*store)?;
+    let digest = store.applied().map_or(0, |recorded| recorded.digest);
+    taken.tally.expect(digest)?;
+    let rows = taken.rows;
     // A row that is no record is an error only where the rows are those that were recorded.
-    not_taken.map_or(Ok(Loaded { store, rows }), Err)
+    taken.refused.map_or(Ok(Loaded { store, rows }), Err)
 }
 
 enum Current {

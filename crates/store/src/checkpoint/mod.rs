@@ -18,6 +18,7 @@ pub mod file_store;
 mod generation;
 mod record;
 mod sled_store;
+mod take_rows;
 #[cfg(test)]
 mod tests;
 mod witness;
@@ -29,16 +30,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use seqd_disk::{Disk, OsDisk};
-use seqd_state::StateLoader;
 use serde::{Deserialize, Serialize};
-
-use crate::faults::newer;
 
 pub use generation::{Opened, create_empty, create_generation, open};
 pub use record::Format;
 #[cfg(test)]
 pub(crate) use sled_store::guarded;
 pub use sled_store::{SledStores, folder_bytes};
+pub use take_rows::TakeRows;
 
 pub type Row = (Vec<u8>, Vec<u8>);
 
@@ -148,29 +147,6 @@ impl Place {
             cluster_id: cluster_id.to_owned(),
             stores: Arc::new(SledStores),
         }
-    }
-}
-
-/// Takes in the rows of a store that is opened, before their digest is compared.
-pub trait TakeRows: Default + Send + 'static {
-    /// Takes one row, of which the caller has the [`seqd_state::row_hash`].
-    fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()>;
-
-    /// Takes one row.
-    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        self.hashed_row(key, value, seqd_state::row_hash(key, value))
-    }
-}
-
-impl TakeRows for StateLoader {
-    fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()> {
-        StateLoader::hashed_row(self, key, value, hash).map_err(|error| {
-            if error.is_newer() {
-                newer(error.to_string())
-            } else {
-                io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-            }
-        })
     }
 }
 

@@ -17,6 +17,7 @@ mod damage;
 mod garbage;
 mod generations;
 mod synced;
+mod take_rows;
 
 const CLUSTER: &str = "cluster-a";
 

@@ -1,0 +1,160 @@
+//! From a store's rows to what is made of them, at a start: one thread reads the store, another takes
+//! the rows in, since either is about half of the work.
+
+use std::io;
+use std::mem;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+use seqd_state::StateLoader;
+
+use super::{StateStore, Tally};
+use crate::faults::newer;
+
+/// Bytes of rows that change threads at once: so many that the hand-over costs nothing, so few that
+/// they are still in the processor's cache.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Batches that may wait for the thread that takes them in.
+const BATCHES_WAITING: usize = 4;
+
+/// Takes in the rows of a store that is opened, before their digest is compared.
+pub trait TakeRows: Default + Send + 'static {
+    /// Takes one row, of which the caller has the [`seqd_state::row_hash`].
+    fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()>;
+
+    /// Takes one row.
+    fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.hashed_row(key, value, seqd_state::row_hash(key, value))
+    }
+}
+
+impl TakeRows for StateLoader {
+    fn hashed_row(&mut self, key: &[u8], value: &[u8], hash: u128) -> io::Result<()> {
+        StateLoader::hashed_row(self, key, value, hash).map_err(|error| {
+            if error.is_newer() {
+                newer(error.to_string())
+            } else {
+                io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+            }
+        })
+    }
+}
+
+/// What a store's rows came to.
+pub(super) struct Taken<R> {
+    pub(super) tally: Tally,
+    pub(super) rows: R,
+    /// Why a row was not taken in. All rows are counted nevertheless.
+    pub(super) refused: Option<io::Error>,
+}
+
+impl<R: TakeRows> Taken<R> {
+    fn new() -> Self {
+        Self {
+            tally: Tally::default(),
+            rows: R::default(),
+            refused: None,
+        }
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        for (key, value) in batch.rows() {
+            let hash = self.tally.add(key, value);
+            if self.refused.is_none() {
+                self.refused = self.rows.hashed_row(key, value, hash).err();
+            }
+        }
+    }
+}
+
+/// Takes in all rows of a store. A store of one batch needs no second thread.
+///
+/// # Errors
+/// The store's, and that of a thread that cannot be made.
+pub(super) fn take_all<R: TakeRows>(store: &dyn StateStore) -> io::Result<Taken<R>> {
+    thread::scope(|scope| {
+        let mut batch = Batch::default();
+        let mut taker: Option<Taker<'_, R>> = None;
+        store.stream(&mut |key, value| {
+            batch.push(key, value);
+            if batch.bytes.len() < BATCH_BYTES {
+                return Ok(());
+            }
+            let taker = match &taker {
+                Some(taker) => taker,
+                None => taker.insert(Taker::start(scope)?),
+            };
+            taker.send(mem::take(&mut batch))
+        })?;
+        match taker {
+            Some(taker) => {
+                taker.send(batch)?;
+                taker.finish()
+            }
+            None => {
+                let mut taken = Taken::new();
+                taken.take(&batch);
+                Ok(taken)
+            }
+        }
+    })
+}
+
+/// The thread that takes rows in. It ends with its sender.
+struct Taker<'scope, R> {
+    sender: SyncSender<Batch>,
+    thread: ScopedJoinHandle<'scope, Taken<R>>,
+}
+
+impl<'scope, R: TakeRows> Taker<'scope, R> {
+    fn start(scope: &'scope Scope<'scope, '_>) -> io::Result<Self> {
+        let (sender, batches): (_, Receiver<Batch>) = mpsc::sync_channel(BATCHES_WAITING);
+        let thread = thread::Builder::new()
+            .name("checkpoint-rows".to_owned())
+            .spawn_scoped(scope, move || {
+                let mut taken = Taken::new();
+                for batch in batches {
+                    taken.take(&batch);
+                }
+                taken
+            })?;
+        Ok(Self { sender, thread })
+    }
+
+    fn send(&self, batch: Batch) -> io::Result<()> {
+        (self.sender.send(batch))
+            .map_err(|_| io::Error::other("the thread that takes rows in ended"))
+    }
+
+    fn finish(self) -> io::Result<Taken<R>> {
+        drop(self.sender);
+        let taken = self.thread.join();
+        taken.map_err(|_| io::Error::other("the thread that takes rows in panicked"))
+    }
+}
+
+/// Rows, one behind the other: their bytes, and where each key and each value ends.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut begin = 0;
+        self.ends.iter().map(move |&(key_end, end)| {
+            let row = (&self.bytes[begin..key_end], &self.bytes[key_end..end]);
+            begin = end;
+            row
+        })
+    }
+}
