@@ -105,6 +105,14 @@ fn a_row_drained_once_is_not_drained_again_until_it_changes() {
     let mut state = founded();
     assert!(!state.drain_changes().rows.is_empty());
     assert!(state.drain_changes().rows.is_empty());
+    state.apply(
+        &Entry {
+            stamp: support::stamp(1, 1),
+            commands: vec![],
+        },
+        None,
+    );
+    assert!(!state.drain_changes().rows.is_empty());
 }
 
 #[test]
