@@ -21,7 +21,7 @@ const PREFIX: &str = "seqd";
 
 /// Sequences with a label of their own; the others share `other`. Each label is a time series that
 /// every scraper keeps for weeks.
-const MAX_SEQUENCE_LABELS: usize = 1000;
+pub(crate) const MAX_SEQUENCE_LABELS: usize = 1000;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct HttpLabels {

@@ -194,16 +194,12 @@ impl Node {
     pub fn http_addr(&self) -> SocketAddr {
         self.addr
     }
-
-    pub fn name(&self) -> &str {
-        self.services.node()
-    }
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Node")
-            .field("name", &self.name())
+            .field("name", &self.services.node())
             .finish_non_exhaustive()
     }
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use seqd_idgen::{WallClock, WallMs};
+use seqd_idgen::{ClockPolicy, WallClock, WallMs};
 use seqd_raft::ProposeError;
 use seqd_state::{
     ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Restoration, Stamp, State,
 };
 use tokio::time::Instant;
 
+use crate::minting::{ClockWatch, Keeper};
 use crate::replica::{Answer, Progress, Replica};
 
 /// 2026-11-21T02:26:41.118Z: well inside the default layout.
@@ -110,6 +111,20 @@ impl TestReplica {
             margin: Some(1000),
         };
         self.state.lock().unwrap().restore(&restoration).unwrap();
+    }
+
+    /// The keeper of this cluster's node.
+    pub(crate) fn keeper(self: &Arc<Self>, clock: &Arc<ClockWatch>, policy: ClockPolicy) -> Keeper {
+        let state = self.state.lock().unwrap();
+        Keeper {
+            replica: self.clone(),
+            clock: Arc::clone(clock),
+            policy,
+            owner: "n1".to_owned(),
+            datacenter: 0,
+            window_ms: state.settings().unwrap().window_ms,
+            seed: 1,
+        }
     }
 
     pub(crate) fn set_quorum(&self, has_quorum: bool) {

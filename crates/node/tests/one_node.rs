@@ -13,6 +13,7 @@ use reqwest::{Client, Method, Response};
 use seqd_idgen::{WallClock, WallMs};
 use seqd_node::{Layers, Node, OsClock, Ports};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// The operating system's clock, off by a number of milliseconds.
 #[derive(Debug, Default)]
@@ -44,25 +45,15 @@ struct Story {
 async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
     let http_listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer_listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let flags = [
-        ("node.name", "n1".to_owned()),
-        ("node.data_dir", folder.display().to_string()),
-        (
-            "http.listen",
-            http_listener.local_addr().unwrap().to_string(),
-        ),
-        (
-            "peer.listen",
-            peer_listener.local_addr().unwrap().to_string(),
-        ),
-        ("segment.min", "100".to_owned()),
-    ];
-    let flags = flags.map(|(key, value)| (key.to_owned(), value));
-    let resolved = Layers::default()
-        .flags(flags)
-        .unwrap()
-        .resolve("localhost")
-        .unwrap();
+    let (http, peer) = (http_listener.local_addr(), peer_listener.local_addr());
+    let file = format!(
+        "node = {{ name = \"n1\", data_dir = {folder:?} }}\nhttp.listen = \"{}\"\n\
+         peer.listen = \"{}\"\nsegment.min = 100",
+        http.unwrap(),
+        peer.unwrap()
+    );
+    let layers = Layers::default().file("seqd.toml", &file).unwrap();
+    let resolved = layers.resolve("localhost").unwrap();
     let ports = Ports {
         clock: clock.clone(),
         disk: Arc::new(seqd_disk::OsDisk),
@@ -240,7 +231,7 @@ async fn a_node_tells_how_it_is() {
     let (_, version) = story.json(Method::GET, "/version", None).await;
     assert!(version["version"].is_string(), "{version}");
     let config = story.get("/v1/config").await.text().await.unwrap();
-    assert!(config.contains("--name"), "{config}");
+    assert!(config.contains("seqd.toml"), "{config}");
     let wrong = story
         .client
         .get(format!("{}/v1/id", story.url))
@@ -282,16 +273,20 @@ async fn a_head_longer_than_its_limit_is_never_served() {
 async fn a_request_that_outlasts_the_grace_is_cut() {
     let folder = tempfile::tempdir().unwrap();
     let story = start_ready(folder.path()).await;
-    let mut stalled = TcpStream::connect(story.node.http_addr()).unwrap();
-    // The body never comes.
-    let head = "POST /v1/id HTTP/1.1\r\nhost: n1\r\ncontent-length: 2\r\n\r\n";
-    stalled.write_all(head.as_bytes()).unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let addr = story.node.http_addr();
+    let mut stalled = tokio::net::TcpStream::connect(addr).await.unwrap();
+    // The second one's body never comes. It has arrived once the first one is answered.
+    let heads = "GET /livez HTTP/1.1\r\nhost: n1\r\n\r\n\
+                 POST /v1/id HTTP/1.1\r\nhost: n1\r\ncontent-length: 2\r\n\r\n";
+    stalled.write_all(heads.as_bytes()).await.unwrap();
+    let mut first = [0; 4096];
+    let read = stalled.read(&mut first).await.unwrap();
+    assert!(first[..read].starts_with(b"HTTP/1.1 200"));
+    let began = Instant::now();
     story.node.stop().await;
-    stalled
-        .set_read_timeout(Some(Duration::from_secs(1)))
-        .unwrap();
-    match stalled.read(&mut [0; 64]) {
+    let grace = Duration::from_secs(5);
+    assert!(began.elapsed() >= grace, "{:?}", began.elapsed());
+    match stalled.read(&mut first).await {
         Ok(read) => assert_eq!(read, 0, "closed without an answer"),
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }

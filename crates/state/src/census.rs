@@ -1,7 +1,5 @@
-//! Counts the records of each table without a whole state in memory, as a snapshot may be larger
+//! Counts records without a whole state in memory, as a snapshot may be larger
 //! than the memory of the machine that inspects it.
-
-use std::collections::BTreeMap;
 
 use seqd_idgen::WallMs;
 
@@ -9,7 +7,6 @@ use crate::cluster::settings::Settings;
 use crate::row::{Row, RowError};
 use crate::rows::StateLoader;
 use crate::state::State;
-use crate::table::Count;
 use crate::tables::Tables;
 
 /// Rows that are decoded together.
@@ -21,7 +18,7 @@ pub struct Census {
     /// Loaded at once: the level's row comes before the rows that a newer level may bring.
     single: StateLoader,
     batch: Vec<Row>,
-    tables: BTreeMap<&'static str, Count>,
+    counts: Counts,
 }
 
 /// How many records there are of some kinds.
@@ -61,34 +58,26 @@ impl Census {
     }
 
     fn count_batch(&mut self) -> Result<(), RowError> {
-        let state = State::from_rows(std::mem::take(&mut self.batch))?;
-        self.count(&state);
-        Ok(())
-    }
-
-    fn count(&mut self, state: &State) {
-        for (table, counted) in state.tables.counts() {
-            let count = self.tables.entry(table).or_default();
-            count.present += counted.present;
-            count.gone += counted.gone;
+        let State { tables, .. } = State::from_rows(std::mem::take(&mut self.batch))?;
+        let counts = &mut self.counts;
+        for (_, record) in tables.sequences.iter() {
+            counts.sequences += u64::from(!record.deleted);
+            counts.deleted_sequences += u64::from(record.deleted);
         }
+        for (_, record) in tables.nodes.iter() {
+            counts.nodes += 1;
+            counts.removed_nodes += u64::from(record.removed);
+        }
+        counts.workers += tables.workers.iter().count() as u64;
+        Ok(())
     }
 
     /// What was counted.
     pub fn finish(mut self) -> Result<Counted, RowError> {
         self.count_batch()?;
-        let state = std::mem::take(&mut self.single).finish();
-        self.count(&state);
-        let of = |table| self.tables.get(table).copied().unwrap_or_default();
-        let (sequences, nodes) = (of("sequences"), of("nodes"));
+        let state = self.single.finish();
         Ok(Counted {
-            counts: Counts {
-                sequences: sequences.present,
-                deleted_sequences: sequences.gone,
-                workers: of("workers").present,
-                nodes: nodes.present + nodes.gone,
-                removed_nodes: nodes.gone,
-            },
+            counts: self.counts,
             settings: state.settings().cloned(),
             wall_ms: state.last_wall_ms(),
             last_token: (state.tables.counter.get(&())).map_or(0, |counter| counter.last),
@@ -105,13 +94,17 @@ mod tests {
     use crate::testing::{entry, founded};
     use crate::{
         ClusterCommand, Command, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
-        SequenceMode, SequenceName,
+        SequenceMode, SequenceName, TakeLease, WorkerCommand,
     };
-    use seqd_idgen::Progression;
+    use seqd_idgen::{Layout, Progression};
+
+    /// After the layout's epoch.
+    const NOON: u64 = 1_795_262_400_000;
 
     fn state(sequences: usize) -> State {
         let mut state = founded();
-        let mut at = 1_000;
+        let layout = Layout::preset("default").unwrap();
+        let mut at = NOON;
         let mut apply = |command: Command| {
             at += 1;
             state.apply(&entry(at, vec![command]), None);
@@ -135,6 +128,14 @@ mod tests {
             name: SequenceName::new("s0").unwrap(),
             if_revision: None,
         }));
+        apply(Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            layout: "default".to_owned(),
+            owner: "w".to_owned(),
+            node: None,
+            boot: 0,
+            fence: layout.fence_at(WallMs(NOON + 30_000)),
+            datacenter: None,
+        })));
         apply(Command::Cluster(ClusterCommand::MarkRemoved {
             node: NodeId(2),
         }));
@@ -152,14 +153,14 @@ mod tests {
         let expected = Counts {
             sequences: 3 * BATCH_ROWS as u64 + 6,
             deleted_sequences: 1,
-            workers: 0,
+            workers: 1,
             nodes: 2,
             removed_nodes: 1,
         };
         assert_eq!(counted.counts, expected);
         assert_eq!(counted.settings.as_ref(), state.settings());
         assert_eq!(counted.wall_ms, state.last_wall_ms());
-        assert_eq!(counted.last_token, 2);
+        assert_eq!(counted.last_token, 3);
     }
 
     #[test]

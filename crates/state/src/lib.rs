@@ -64,7 +64,6 @@ pub use sequences::definition::{DefinitionError, SegmentSizes, SequenceDefinitio
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::State;
-pub use table::Count;
 pub use text::{TextField, TextRefusal};
 pub use v1::EntryV1;
 pub use workers::commands::{

@@ -26,10 +26,6 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     fn is_sound(&self) -> bool {
         true
     }
-    /// Whether the record stands for something deleted.
-    fn is_gone(&self) -> bool {
-        false
-    }
 }
 
 /// Implements [`Record`] for a table of at most one record.
@@ -235,24 +231,6 @@ impl<R: Record> Table<R> {
         };
         self.sum = self.sum.wrapping_add(hash);
         Ok(())
-    }
-}
-
-/// How many records a table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Count {
-    pub present: u64,
-    /// Records of something deleted.
-    pub gone: u64,
-}
-
-impl Count {
-    pub(crate) fn of<R: Record>(table: &Table<R>) -> Self {
-        let gone = table.iter().filter(|(_, record)| record.is_gone()).count() as u64;
-        Self {
-            present: table.slots.len() as u64 - gone,
-            gone,
-        }
     }
 }
 

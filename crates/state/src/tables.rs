@@ -1,5 +1,5 @@
 //! The registry of the replicated tables: one line per table, from which rows, changes, digest,
-//! loading, the census and the deadlines follow.
+//! loading and the deadlines follow.
 
 use crate::cluster::level::LevelRecord;
 use crate::cluster::nodes::NodeRecord;
@@ -12,7 +12,7 @@ use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::row::{Row, RowChange, RowError};
 use crate::sequences::record::SequenceRecord;
-use crate::table::{Count, Record, Table};
+use crate::table::{Record, Table};
 use crate::workers::record::WorkerRecord;
 
 /// The prefixes rise from line to line, so that all rows come in the order of their keys. `as
@@ -68,10 +68,6 @@ macro_rules! tables {
                     $($(#[cfg($($when)*)])? <$record>::PREFIX => <$record>::IS_SINGLE,)*
                     _ => false,
                 }
-            }
-
-            pub(crate) fn counts(&self) -> Vec<(&'static str, Count)> {
-                vec![$($(#[cfg($($when)*)])? (stringify!($table), Count::of(&self.$table)),)*]
             }
 
             pub(crate) fn set_level(&mut self, level: Level) {

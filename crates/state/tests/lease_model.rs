@@ -247,7 +247,7 @@ impl World {
             .collect();
         let ends = live.iter().map(|known| ClusterMs(known.used.0 + WINDOW_MS));
         assert_eq!(self.state.next_deadline(), ends.min());
-        let read_live = self.state.leases().filter(|view| view.is_live()).count();
+        let read_live = self.state.leases().filter(|view| view.live).count();
         assert_eq!(read_live, live.len());
         for known in live {
             let grant = &known.grant;

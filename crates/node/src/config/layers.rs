@@ -62,18 +62,6 @@ impl Layers {
         Ok(self)
     }
 
-    /// Adds flags as (key name such as `http.listen`, value).
-    pub fn flags(
-        mut self,
-        flags: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Layers, ConfigError> {
-        for (name, text) in flags {
-            let key = keys::find(&name).ok_or_else(|| unknown_key("command line", &name))?;
-            self.set(key, Origin::Flag(key.flag()), text);
-        }
-        Ok(self)
-    }
-
     /// Sets a key, unless a stronger origin has set it.
     pub fn set(&mut self, key: &'static Key, origin: Origin, text: String) {
         self.0.set(key.name, origin, text);

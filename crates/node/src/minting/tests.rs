@@ -38,16 +38,8 @@ impl Story {
         mark: Option<StoredMark>,
     ) -> Story {
         let watch = Arc::new(ClockWatch::new(clock.clone(), policy, mark));
-        let terms = Keeper {
-            replica: replica.clone(),
-            clock: Arc::clone(&watch),
-            policy,
-            owner: "n1".to_owned(),
-            datacenter: 0,
-            window_ms: WINDOW_MS,
-            seed: 1,
-        };
-        let minters = Minters::start(terms, Layout::preset("default").unwrap());
+        let keeper = replica.keeper(&watch, policy);
+        let minters = Minters::start(keeper, Layout::preset("default").unwrap());
         Story {
             clock,
             replica,

@@ -10,4 +10,5 @@ mod staged;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use segments::{NextError, Segments};
+pub(crate) use segments::Segments;
+pub(crate) use slot::NextError;

@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
-use seqd_raft::ProposeError;
 use seqd_state::{
     Command, GrantToken, Outcome, Refusal, SegmentGrant, SequenceCommand, SequenceName,
-    SequenceOutcome, SequenceRecord, SequenceRefusal,
+    SequenceOutcome, SequenceRecord, SequenceRefusal, ValueRange,
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::slot::{Found, RefillError, Slot};
+use super::slot::{Found, NextError, Slot};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
 
@@ -33,21 +32,9 @@ const REPEAT_ERROR: Duration = Duration::from_millis(50);
 /// Tails returned in one entry: a thousand apply in well under a millisecond.
 const TAILS_PER_ENTRY: usize = 1000;
 
-#[derive(Clone, Debug)]
-pub(crate) enum NextError {
-    NotFound,
-    /// Certainly nothing given: the cluster did not answer the refill in time.
-    NoRefill(String),
-    /// Certainly nothing given: too many wait.
-    Overloaded,
-    Refused(Refusal),
-    Stopping,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// Each range's first value, last value and count.
-    pub(crate) ranges: Vec<(i64, i64, u64)>,
+    pub(crate) ranges: Vec<ValueRange>,
     /// The distance from one value to the next.
     pub(crate) increment: i64,
 }
@@ -229,11 +216,11 @@ impl Segments {
                     segments.keep(&slot, &grant, started);
                     return;
                 }
-                Ok(Outcome::Refused(refusal)) => RefillError::Refused(refusal),
-                Ok(other) => RefillError::Propose(ProposeError::OutcomeUnknown {
-                    detail: format!("an outcome of another command: {other:?}"),
-                }),
-                Err(error) => RefillError::Propose(error),
+                Ok(Outcome::Refused(refusal)) => refusal.into(),
+                Ok(other) => {
+                    NextError::NoRefill(format!("an outcome of another command: {other:?}"))
+                }
+                Err(error) => error.into(),
             };
             segments.metrics.refilled(false, started.elapsed());
             slot.failed(error);
@@ -260,9 +247,11 @@ fn policy(record: &SequenceRecord) -> SegmentPolicy {
 
 fn values(ranges: &[IndexRange], progression: &Progression) -> Option<Served> {
     let one = |range: &IndexRange| {
-        let first = progression.value_at(range.first)?;
-        let last = progression.value_at(range.end().checked_sub(1)?)?;
-        Some((first, last, range.count))
+        Some(ValueRange {
+            first: progression.value_at(range.first)?,
+            last: progression.value_at(range.end().checked_sub(1)?)?,
+            count: range.count,
+        })
     };
     let ranges = ranges.iter().map(one).collect::<Option<Vec<_>>>()?;
     Some(Served {
@@ -272,21 +261,19 @@ fn values(ranges: &[IndexRange], progression: &Progression) -> Option<Served> {
 }
 
 fn no_refill(slot: &Slot) -> NextError {
-    let detail = match slot.error() {
-        Some((_, RefillError::Propose(error))) => error.to_string(),
-        Some((_, RefillError::Refused(refusal))) => refusal.to_string(),
+    NextError::NoRefill(match slot.error() {
+        Some((_, error)) => error.to_string(),
         None => "the next range of the sequence did not arrive in time".to_owned(),
-    };
-    NextError::NoRefill(detail)
+    })
 }
 
-/// After a refill: goes on waiting unless it failed for a reason that the caller should hear.
+/// After a refill: goes on waiting unless it failed.
 fn give_up_on_error(name: &SequenceName, slot: &Slot, count: u64) -> Result<(), NextError> {
     match slot.error() {
         None => Ok(()),
         Some((
             _,
-            RefillError::Refused(Refusal::Sequences(SequenceRefusal::SequenceExhausted { .. })),
+            NextError::Refused(Refusal::Sequences(SequenceRefusal::SequenceExhausted { .. })),
         )) => {
             let refusal = Refusal::Sequences(SequenceRefusal::SequenceExhausted {
                 name: name.clone(),
@@ -295,17 +282,7 @@ fn give_up_on_error(name: &SequenceName, slot: &Slot, count: u64) -> Result<(), 
             });
             Err(NextError::Refused(refusal))
         }
-        Some((
-            _,
-            RefillError::Refused(Refusal::Sequences(SequenceRefusal::SequenceNotFound { .. })),
-        )) => Err(NextError::NotFound),
-        Some((_, RefillError::Refused(refusal))) => Err(NextError::Refused(refusal)),
-        Some((_, RefillError::Propose(error))) => Err(match error {
-            ProposeError::Stopping => NextError::Stopping,
-            ProposeError::Overloaded { .. } => NextError::Overloaded,
-            // A range that was perhaps granted is a gap; this caller got nothing.
-            other => NextError::NoRefill(other.to_string()),
-        }),
+        Some((_, error)) => Err(error),
     }
 }
 

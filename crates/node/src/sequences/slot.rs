@@ -5,17 +5,46 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentBuffer, SegmentPolicy, Tail};
 use seqd_raft::ProposeError;
-use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant};
+use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant, SequenceRefusal};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::staged::Staged;
 
-/// Why the last refill brought nothing.
-#[derive(Clone, Debug)]
-pub(super) enum RefillError {
-    Propose(ProposeError),
+/// Why a request or a refill brought nothing. Certainly nothing was given.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NextError {
+    #[error("there is no such sequence")]
+    NotFound,
+    /// The cluster did not answer the refill in time. A range that was perhaps granted is a gap.
+    #[error("{0}")]
+    NoRefill(String),
+    /// Too many wait, here or for the cluster.
+    #[error("too many requests are waiting")]
+    Overloaded,
+    #[error("{0}")]
     Refused(Refusal),
+    #[error("this node is stopping")]
+    Stopping,
+}
+
+impl From<Refusal> for NextError {
+    fn from(refusal: Refusal) -> NextError {
+        match refusal {
+            Refusal::Sequences(SequenceRefusal::SequenceNotFound { .. }) => NextError::NotFound,
+            refusal => NextError::Refused(refusal),
+        }
+    }
+}
+
+impl From<ProposeError> for NextError {
+    fn from(error: ProposeError) -> NextError {
+        match error {
+            ProposeError::Stopping => NextError::Stopping,
+            ProposeError::Overloaded { .. } => NextError::Overloaded,
+            other => NextError::NoRefill(other.to_string()),
+        }
+    }
 }
 
 /// What a request finds.
@@ -32,13 +61,12 @@ pub(super) enum Found {
 #[derive(Debug)]
 struct Inner {
     buffer: SegmentBuffer<GrantToken, Epoch>,
-    policy: SegmentPolicy,
     staged: Staged,
     /// The latest grant that was kept, as granted: what is staged of it can be given back with it.
     latest: Option<(GrantToken, IndexRange)>,
     /// The epoch that the staged indices are of.
     epoch: Epoch,
-    error: Option<(Instant, RefillError)>,
+    error: Option<(Instant, NextError)>,
     is_retired: bool,
 }
 
@@ -68,7 +96,6 @@ impl Slot {
         let buffer = SegmentBuffer::new(policy);
         let inner = Inner {
             buffer,
-            policy,
             staged: Staged::default(),
             latest: None,
             epoch,
@@ -110,11 +137,7 @@ impl Slot {
 
     /// Takes the sizes that the definition has; a sequence created anew may have others.
     pub(super) fn set_policy(&self, policy: SegmentPolicy) {
-        let mut inner = self.lock();
-        if inner.policy != policy {
-            inner.policy = policy;
-            inner.buffer.set_policy(policy);
-        }
+        self.lock().buffer.set_policy(policy);
     }
 
     /// Ends the slot of a deleted sequence: it is empty for good, and its waiters look the
@@ -192,7 +215,7 @@ impl Slot {
         abandoned
     }
 
-    pub(super) fn failed(&self, error: RefillError) {
+    pub(super) fn failed(&self, error: NextError) {
         {
             let mut inner = self.lock();
             inner.buffer.refill_failed();
@@ -212,7 +235,7 @@ impl Slot {
     }
 
     /// What the last refill failed with, and when.
-    pub(super) fn error(&self) -> Option<(Instant, RefillError)> {
+    pub(super) fn error(&self) -> Option<(Instant, NextError)> {
         self.lock().error.clone()
     }
 

@@ -89,7 +89,7 @@ async fn next(
     Ok(served
         .ranges
         .iter()
-        .flat_map(|(first, last, _)| *first..=*last)
+        .flat_map(|range| range.first..=range.last)
         .collect())
 }
 

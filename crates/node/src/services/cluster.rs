@@ -181,7 +181,7 @@ impl ClusterService {
             let assigned = self.raft.state(|state| {
                 let leases = state.leases();
                 leases
-                    .filter(|view| view.layout == layout.name() && view.is_live())
+                    .filter(|view| view.layout == layout.name() && view.live)
                     .count()
             });
             LayoutLife {

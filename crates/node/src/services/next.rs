@@ -2,7 +2,9 @@
 
 use seqd_api::{Next, NextRequest, Range};
 use seqd_raft::ProposeError;
-use seqd_state::{Command, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome};
+use seqd_state::{
+    Command, Outcome, SequenceCommand, SequenceMode, SequenceName, SequenceOutcome, ValueRange,
+};
 use tokio::time::Instant;
 
 use super::error::count_within;
@@ -10,7 +12,7 @@ use super::sequences::{SequenceError, SequenceService, mode_of, unexpected};
 use crate::sequences::NextError;
 
 /// Ranges, and the distance from one value to the next.
-type Values = (Vec<Range>, i64);
+type Values = (Vec<ValueRange>, i64);
 
 impl SequenceService {
     /// Takes the next values. `is_listed`: the caller writes out each value, not ranges alone.
@@ -43,7 +45,15 @@ impl SequenceService {
             SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,
             SequenceMode::Segment => self.next_segment(name, count, contiguous, deadline).await?,
         };
-        Ok(Next::new(ranges, increment, mode_of(mode), expand))
+        let ranges = ranges
+            .into_iter()
+            .map(|ValueRange { first, last, count }| Range { first, last, count });
+        Ok(Next::new(
+            ranges.collect(),
+            increment,
+            mode_of(mode),
+            expand,
+        ))
     }
 
     async fn next_strict(
@@ -66,13 +76,7 @@ impl SequenceService {
             return Err(SequenceError::NotTogether);
         }
         self.metrics.allocated(name.as_str(), grant.count);
-        let ranges = grant.ranges.iter();
-        let ranges = ranges.map(|range| Range {
-            first: range.first,
-            last: range.last,
-            count: range.count,
-        });
-        Ok((ranges.collect(), grant.increment))
+        Ok((grant.ranges, grant.increment))
     }
 
     async fn next_segment(
@@ -84,11 +88,7 @@ impl SequenceService {
     ) -> Result<Values, SequenceError> {
         let served = self.segments.next(name, count, contiguous, deadline).await;
         let served = served.map_err(|error| of_buffer(name, error))?;
-        let ranges = served.ranges.into_iter();
-        let ranges = ranges
-            .map(|(first, last, count)| Range { first, last, count })
-            .collect();
-        Ok((ranges, served.increment))
+        Ok((served.ranges, served.increment))
     }
 }
 

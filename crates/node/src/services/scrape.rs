@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seqd_raft::{Raft, Status};
 use seqd_state::LeaseView;
 
-use crate::metrics::{Labels, Metrics, Scrape};
+use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
 use crate::minting::{ClockWatch, Minter, Minters};
 
 pub(crate) struct MetricsService {
@@ -82,7 +82,7 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     });
     each("workers_assigned", "Workers with a live lease", &|minter| {
         let name = minter.layout().name();
-        let is_live = |view: &LeaseView<'_>| view.layout == name && view.is_live();
+        let is_live = |view: &LeaseView<'_>| view.layout == name && view.live;
         let live = node
             .raft
             .state(|state| state.leases().filter(is_live).count());
@@ -100,12 +100,9 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     );
 }
 
-/// Sequences with a series of their own; each is kept by every scraper for weeks.
-const MAX_SEQUENCES: usize = 1000;
-
 fn sequences(node: &MetricsService, scrape: &mut Scrape) {
     let ratios: Vec<_> = node.raft.state(|state| {
-        let found = state.sequences("", None, MAX_SEQUENCES).into_iter();
+        let found = state.sequences("", None, MAX_SEQUENCE_LABELS).into_iter();
         found
             .filter_map(|(name, record)| {
                 let total = record.definition.progression.total()?;

@@ -61,6 +61,6 @@ fn shown(state: &State, view: &LeaseView<'_>) -> Worker {
         fence_time: layout
             .map(|layout| rfc3339(layout.wall_at(record.fence)))
             .unwrap_or_default(),
-        live: view.is_live(),
+        live: view.live,
     }
 }

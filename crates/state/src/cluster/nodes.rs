@@ -72,10 +72,6 @@ impl Record for NodeRecord {
     fn read_key(bytes: &[u8]) -> Option<NodeId> {
         bytes.try_into().ok().map(u64::from_be_bytes).map(NodeId)
     }
-
-    fn is_gone(&self) -> bool {
-        self.removed
-    }
 }
 
 impl Table<NodeRecord> {

@@ -49,10 +49,6 @@ impl Record for SequenceRecord {
     fn is_sound(&self) -> bool {
         self.run.is_none_or(|run| run.start <= self.next_index)
     }
-
-    fn is_gone(&self) -> bool {
-        self.deleted
-    }
 }
 
 impl SequenceRecord {

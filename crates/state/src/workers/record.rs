@@ -38,15 +38,8 @@ pub struct LeaseView<'a> {
     pub layout: &'a str,
     pub worker: WorkerId,
     pub record: &'a WorkerRecord,
-    /// The cluster time at which the lease ends by itself; `None` once it ended.
-    pub expires: Option<ClusterMs>,
-}
-
-impl LeaseView<'_> {
-    #[must_use]
-    pub fn is_live(&self) -> bool {
-        self.expires.is_some()
-    }
+    /// Whether the lease has not ended.
+    pub live: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,13 +115,12 @@ impl Table<WorkerRecord> {
         record: &'a WorkerRecord,
     ) -> LeaseView<'a> {
         let layout = given.layouts.named(&key.layout);
-        let live = layout.filter(|layout| is_live(given, layout, record));
-        let expires = live.map(|layout| given.expiry(layout, record.used_ms));
+        let live = layout.is_some_and(|layout| is_live(given, layout, record));
         LeaseView {
             layout: &key.layout,
             worker: key.worker,
             record,
-            expires,
+            live,
         }
     }
 }

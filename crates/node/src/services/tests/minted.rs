@@ -6,25 +6,16 @@ use seqd_api::{IdPartsQuery, ListQuery, WorkersQuery};
 use seqd_idgen::ClockPolicy;
 
 use super::*;
-use crate::minting::Keeper;
 use crate::replica::layout;
 
 impl Story {
     fn ids(&self) -> IdService {
         let policy = ClockPolicy::default();
         let clock = Arc::new(ClockWatch::new(TestClock::at(NOON), policy, None));
-        let terms = Keeper {
-            replica: self.replica.clone(),
-            clock: Arc::clone(&clock),
-            policy,
-            owner: "n1".to_owned(),
-            datacenter: 0,
-            window_ms: WINDOW_MS,
-            seed: 1,
-        };
+        let keeper = self.replica.keeper(&clock, policy);
         let default = layout(&*self.replica, "default").unwrap();
         IdService {
-            minters: Arc::new(Minters::start(terms, default)),
+            minters: Arc::new(Minters::start(keeper, default)),
             clock,
             replica: self.replica.clone(),
             max_count: MAX_COUNT,
