@@ -22,7 +22,7 @@ mod times;
 
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
-pub use minting::mark::last_minted_ms;
+pub use minting::last_tick::last_minted_ms;
 pub use node::{Node, Step};
 pub use ports::Ports;
 pub use seqd_raft::{Stop, StopReason};

@@ -1,4 +1,4 @@
-//! Metrics: what is counted while serving, and what is read when somebody scrapes.
+//! Metrics: what is counted while serving, and what is read at a scrape.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -218,7 +218,7 @@ impl Scrape {
         self.registry.register(name, help, family);
     }
 
-    /// A histogram that somebody else keeps, as cumulative counts by upper bound.
+    /// A histogram that is kept elsewhere, as cumulative counts by upper bound.
     pub(crate) fn histogram(
         &mut self,
         name: &'static str,

@@ -19,12 +19,12 @@ use crate::config::Config;
 use crate::handlers::Router;
 use crate::http::{Closing, Context, RequestIds, Server};
 use crate::metrics::Metrics;
-use crate::minting::mark::{self, MarkWriter};
+use crate::minting::last_tick::{self, LastTickWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
 use crate::ports::Ports;
 use crate::replica::layout;
 use crate::report;
-use crate::sequences::Segments;
+use crate::sequences::SegmentBuffers;
 use crate::services::{Parts, Services};
 
 /// How long a node that stops answers `draining` before its port closes: each client in touch with
@@ -48,7 +48,7 @@ pub struct Node {
     raft: Raft,
     clock: Arc<ClockWatch>,
     minters: Arc<Minters>,
-    segments: Arc<Segments>,
+    segments: Arc<SegmentBuffers>,
     services: Arc<Services>,
     closing: Closing,
     addr: SocketAddr,
@@ -60,7 +60,7 @@ pub struct Node {
 /// What a stop takes away, each part once.
 struct Running {
     server: Option<Server>,
-    marks: Option<MarkWriter>,
+    marks: Option<LastTickWriter>,
     tasks: JoinSet<()>,
 }
 
@@ -83,19 +83,18 @@ impl Node {
             let raft = Raft::start(options(&config, peer_listener, &clock, &disk)?).await?;
 
             // Minting: the mark that the last start left, the guard, the default layout's lease.
-            let before = mark::read(&*disk, &config.node.data_dir)?;
+            let before = last_tick::read(&*disk, &config.node.data_dir)?;
             let clock = Arc::new(ClockWatch::new(clock, policy(&config), before));
-            let terms = terms(&config, &raft, &clock)?;
-            let minters = Arc::new(Minters::start(terms, default_layout(&raft)?));
+            let keeper = keeper(&config, &raft, &clock)?;
+            let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();
-            let marks =
-                MarkWriter::start(disk, folder, Arc::clone(&minters), before).map_err(|error| {
-                    start_failed(format!("no thread for the clock's mark: {error}"))
-                })?;
+            let marks = LastTickWriter::start(disk, folder, Arc::clone(&minters), before).map_err(
+                |error| start_failed(format!("no thread for the clock's mark: {error}")),
+            )?;
 
             // Serving: the buffers of segments, the services, HTTP before them.
             let metrics = Arc::new(Metrics::new());
-            let segments = Segments::new(Arc::new(raft.clone()), Arc::clone(&metrics));
+            let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
             let context = http_context(&config, &raft, &metrics)?;
             let parts = Parts {
@@ -249,7 +248,7 @@ fn policy(config: &Config) -> ClockPolicy {
     }
 }
 
-fn terms(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keeper, Stop> {
+fn keeper(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keeper, Stop> {
     Ok(Keeper {
         replica: Arc::new(raft.clone()),
         clock: Arc::clone(clock),

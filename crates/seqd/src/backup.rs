@@ -80,7 +80,7 @@ async fn download(
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
     let download = session.client.snapshot(query).await?;
     let (head, node) = (download.head().clone(), download.node().to_owned());
-    session.detail(&format!("{node} sends {} bytes", head.bytes));
+    session.verbose_note(&format!("{node} sends {} bytes", head.bytes));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let fresh = tempfile::Builder::new()
         .prefix(&format!(".{name}."))

@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// A line for people on stderr, not with `--quiet`.
-    pub(crate) fn talk(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             // An error is ignored: stderr is closed.
             let _ = writeln!(io::stderr(), "{text}");
@@ -102,9 +102,9 @@ impl Session {
     }
 
     /// A line on stderr with `--verbose` only.
-    pub(crate) fn detail(&self, text: &str) {
+    pub(crate) fn verbose_note(&self, text: &str) {
         if self.verbose {
-            self.talk(text);
+            self.note(text);
         }
     }
 
@@ -116,7 +116,7 @@ impl Session {
         // With --quiet too: it is what the user agrees to.
         let _ = writeln!(stderr, "{effect}");
         if self.dry_run {
-            self.talk("dry run: nothing was changed");
+            self.note("dry run: nothing was changed");
             return Ok(false);
         }
         if self.yes {

@@ -63,7 +63,7 @@ impl State {
                 _ => Err(ClusterRefusal::NotFounded.into()),
             };
         };
-        let given = ApplyContext {
+        let context = ApplyContext {
             settings,
             layouts: &tables.layouts,
             nodes: &tables.nodes,
@@ -76,11 +76,11 @@ impl State {
             Command::Cluster(command) => tables.apply_to_cluster(membership, command)?.into(),
             Command::Workers(command) => {
                 let workers = &mut tables.workers;
-                workers.apply(counter, deadlines, &given, command)?.into()
+                workers.apply(counter, deadlines, &context, command)?.into()
             }
             Command::Sequences(command) => tables.sequences.apply(counter, command)?.into(),
             #[cfg(any(test, feature = "test-next-level"))]
-            Command::Notes(command) => tables.notes.apply(deadlines, &given, command)?.into(),
+            Command::Notes(command) => tables.notes.apply(deadlines, &context, command)?.into(),
         })
     }
 

@@ -24,7 +24,7 @@ pub(crate) const MAX_PASSED_PER_ENTRY: usize = 1024;
 /// A record that ends at some cluster time.
 pub(crate) trait Expiring: Record {
     /// `None` if the record has no end, or has ended and stays.
-    fn deadline(&self, key: &Self::Key, given: &ApplyContext<'_>) -> Option<ClusterMs>;
+    fn deadline(&self, key: &Self::Key, context: &ApplyContext<'_>) -> Option<ClusterMs>;
 
     /// Whether the record is dropped at this time. Decided by its own time: the index may have a
     /// deadline of a record that was overwritten.
@@ -58,9 +58,9 @@ impl Deadlines {
         table.insert((at, row_key::<R>(key)));
     }
 
-    pub(crate) fn insert_all<R: Expiring>(&mut self, table: &Table<R>, given: &ApplyContext<'_>) {
+    pub(crate) fn insert_all<R: Expiring>(&mut self, table: &Table<R>, context: &ApplyContext<'_>) {
         for (key, record) in table.iter() {
-            if let Some(at) = record.deadline(key, given) {
+            if let Some(at) = record.deadline(key, context) {
                 self.insert::<R>(at, key);
             }
         }

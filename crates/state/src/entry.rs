@@ -138,7 +138,7 @@ impl EncodedEntry {
         check_level(&entry.commands)?;
         let version = Entry::version_at(level);
         let encoded = match codec::encode_version(&entry, version) {
-            // The raise from the first level: every member supports the level above.
+            // The raise from the first level has no version 1; all members support the next level.
             Err(CodecError::NotInVersion { .. }) => {
                 codec::encode_version(&entry, Entry::version_at(level.next()))
             }

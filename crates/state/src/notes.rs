@@ -114,21 +114,21 @@ impl Table<NoteRecord> {
     pub(crate) fn apply(
         &mut self,
         deadlines: &mut Deadlines,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         command: &NoteCommand,
     ) -> Result<NoteOutcome, NoteRefusal> {
         match command {
             NoteCommand::Put { name, text, ttl_ms } => {
                 check(&[name, text], *ttl_ms)?;
-                self.keep(deadlines, given, name, text.clone(), *ttl_ms)
+                self.keep(deadlines, context, name, text.clone(), *ttl_ms)
             }
             NoteCommand::Extend { name, ttl_ms } => {
                 check(&[name], *ttl_ms)?;
-                let text = self.live(name, given.cluster_ms)?.text.clone();
-                self.keep(deadlines, given, name, text, *ttl_ms)
+                let text = self.live(name, context.cluster_ms)?.text.clone();
+                self.keep(deadlines, context, name, text, *ttl_ms)
             }
             NoteCommand::Remove { name } => {
-                let until = self.live(name, given.cluster_ms)?.until;
+                let until = self.live(name, context.cluster_ms)?.until;
                 deadlines.remove::<NoteRecord>(until, name);
                 self.remove(name);
                 Ok(NoteOutcome::Removed)
@@ -139,7 +139,7 @@ impl Table<NoteRecord> {
     fn keep(
         &mut self,
         deadlines: &mut Deadlines,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         name: &String,
         text: String,
         ttl_ms: u64,
@@ -147,7 +147,7 @@ impl Table<NoteRecord> {
         if let Some(before) = self.get(name) {
             deadlines.remove::<NoteRecord>(before.until, name);
         }
-        let until = ClusterMs(given.cluster_ms.0.saturating_add(ttl_ms));
+        let until = ClusterMs(context.cluster_ms.0.saturating_add(ttl_ms));
         deadlines.insert::<NoteRecord>(until, name);
         self.put(name.clone(), NoteRecord { text, until });
         Ok(NoteOutcome::Kept { until })

@@ -72,8 +72,8 @@ pub enum RestorationError {
     #[error("the backup has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
     #[error(
-        "nothing says how far these sequences came after the backup: {}; give a floor for each, or \
-         a margin for all others",
+        "it is not known how far these sequences came after the backup: {}; give a floor for each, \
+         or a margin for all others",
         list(.0)
     )]
     MissingFloors(Vec<SequenceName>),

@@ -30,7 +30,9 @@ impl State {
     }
 
     pub(crate) fn find_deadlines(&mut self) {
-        let deadlines = self.context().map(|given| self.tables.deadlines(&given));
+        let deadlines = self
+            .context()
+            .map(|context| self.tables.deadlines(&context));
         self.deadlines = deadlines.unwrap_or_default();
     }
 }
@@ -100,8 +102,8 @@ impl State {
     /// All workers that were ever leased, with their latest leases, by layout and number.
     pub fn leases(&self) -> impl Iterator<Item = LeaseView<'_>> {
         self.tables.workers.iter().filter_map(|(key, record)| {
-            let given = self.context()?;
-            Some(self.tables.workers.view(&given, key, record))
+            let context = self.context()?;
+            Some(self.tables.workers.view(&context, key, record))
         })
     }
 

@@ -74,12 +74,12 @@ macro_rules! tables {
                 $($(#[cfg($($when)*)])? self.$table.set_level(level);)*
             }
 
-            pub(crate) fn deadlines(&self, given: &ApplyContext<'_>) -> Deadlines {
+            pub(crate) fn deadlines(&self, context: &ApplyContext<'_>) -> Deadlines {
                 let mut deadlines = Deadlines::default();
                 $($(#[cfg($($when)*)])? {
                     $(
                         let $expiring = &self.$table;
-                        deadlines.insert_all($expiring, given);
+                        deadlines.insert_all($expiring, context);
                     )?
                 })*
                 deadlines

@@ -157,8 +157,8 @@ fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
 
 #[test]
 fn a_refusal_says_a_sentence_with_its_figures() {
-    let told: Vec<String> = refusals().iter().map(ToString::to_string).collect();
-    for sentence in &told {
+    let sentences: Vec<String> = refusals().iter().map(ToString::to_string).collect();
+    for sentence in &sentences {
         assert!(
             !sentence.is_empty() && !sentence.ends_with('.'),
             "{sentence}"
@@ -168,5 +168,7 @@ fn a_refusal_says_a_sentence_with_its_figures() {
             "{sentence}"
         );
     }
-    assert!(told.contains(&"the sequence order has 3 values left, 4 were asked for".to_owned()));
+    assert!(
+        sentences.contains(&"the sequence order has 3 values left, 4 were asked for".to_owned())
+    );
 }

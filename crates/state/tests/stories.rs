@@ -15,12 +15,12 @@ fn every_story_goes_as_told() {
     let mut stories = 0;
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
-        let told = std::fs::read_to_string(&path).unwrap();
-        let seen = support::story::play(&told);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let seen = support::story::play(&text);
         if std::env::var_os("SEQD_WRITE_STORIES").is_some() {
             std::fs::write(&path, &seen).unwrap();
         }
-        assert_eq!(seen, told, "{} goes otherwise than told", path.display());
+        assert_eq!(seen, text, "{} goes otherwise than written", path.display());
         stories += 1;
     }
     assert!(stories >= 22, "only {stories} stories were found");

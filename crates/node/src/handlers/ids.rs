@@ -15,7 +15,7 @@ use crate::services::Services;
 /// Integers up to this many bits are exact as JavaScript numbers.
 const NUMERIC_BITS: u32 = 53;
 
-struct Wanted {
+struct IdRequest {
     minter: Arc<Minter>,
     /// `None` is plain decimal, which needs no allocation per ID.
     text: Option<IdText>,
@@ -23,10 +23,10 @@ struct Wanted {
     count: Option<u64>,
 }
 
-impl Wanted {
-    fn read(node: &Services, request: &Request) -> Result<Wanted, Problem> {
+impl IdRequest {
+    fn read(node: &Services, request: &Request) -> Result<IdRequest, Problem> {
         if request.query.is_empty() && request.body.is_empty() {
-            return Ok(Wanted {
+            return Ok(IdRequest {
                 minter: node.ids.minter(None)?,
                 text: None,
                 numeric: false,
@@ -53,7 +53,7 @@ impl Wanted {
         } else {
             Some(text_of(&query)?)
         };
-        Ok(Wanted {
+        Ok(IdRequest {
             minter,
             text,
             numeric,
@@ -85,7 +85,7 @@ fn refused(error: FormatError) -> Problem {
 }
 
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = Wanted::read(&node, &request)?;
+    let wanted = IdRequest::read(&node, &request)?;
     no_count(wanted.count, "/v1/ids", IdQuery::FIELDS)?;
     let minted = node.ids.one(&wanted.minter, request.deadline).await?;
     let id = minted.ids().next();
@@ -108,7 +108,7 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
 }
 
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = Wanted::read(&node, &request)?;
+    let wanted = IdRequest::read(&node, &request)?;
     let (minter, count) = (&wanted.minter, wanted.count);
     let minted = node.ids.many(minter, count, request.deadline).await?;
     // 19 digits, two quotes and a comma, or a line end: one buffer for the whole answer.

@@ -28,7 +28,7 @@ pub(super) async fn readyz(node: Arc<Services>, request: Request) -> Result<Resp
         Some("ids") => node.health.readiness_for_ids(),
         Some(_) => return Err(invalid("for is ids, or left out for everything")),
     };
-    let checks: Vec<Check> = readiness.checks.iter().map(shown).collect();
+    let checks: Vec<Check> = readiness.checks.iter().map(to_api).collect();
     if let Some(problem) = not_ready(&readiness) {
         let checks = serde_json::to_value(&checks).unwrap_or_default();
         return Err(problem.with_extra("checks", checks));
@@ -49,7 +49,7 @@ pub(super) async fn readyz(node: Arc<Services>, request: Request) -> Result<Resp
     Ok(Response::text(lines.collect::<String>()))
 }
 
-fn shown(check: &services::Check) -> Check {
+fn to_api(check: &services::Check) -> Check {
     let code = check.failed.as_ref().map(services::Unready::code);
     Check {
         name: check.name.to_owned(),

@@ -36,7 +36,7 @@ pub(crate) struct Context {
 }
 
 /// Whether the port closes soon: requests are refused as `draining`, and their connections
-/// end. A client that was cut off instead could not tell whether it was served.
+/// end. A client that was cut off instead could not know whether it was served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closing(Arc<AtomicBool>);
 

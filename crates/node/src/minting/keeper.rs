@@ -75,7 +75,7 @@ impl Keeper {
                 // A tenth of a third: a stepped clock is noticed well before the window ends.
                 let reading = third / 10;
                 let wait = if is_due { reading.min(left) } else { reading };
-                woken = timeout(wait, minter.kick.notified()).await.is_ok();
+                woken = timeout(wait, minter.wake.notified()).await.is_ok();
             }
         }
     }

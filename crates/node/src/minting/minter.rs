@@ -57,7 +57,7 @@ pub(super) struct Holder {
 
 /// What the keeper last found, with when. Each attempt makes a new value, so that waiters wake.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct LastAttempt {
     pub(super) at: Instant,
     pub(super) error: Option<MintError>,
 }
@@ -78,8 +78,8 @@ pub(crate) struct Minter {
     pub(super) layout: Layout,
     holder: RwLock<Option<Arc<Holder>>>,
     /// Wakes the keeper before its time.
-    pub(super) kick: Notify,
-    found: watch::Sender<Found>,
+    pub(super) wake: Notify,
+    last_attempt: watch::Sender<LastAttempt>,
     /// Attempts of the keeper that found or made a window, since the start.
     successes: AtomicU64,
     pub(super) stopping: AtomicBool,
@@ -89,15 +89,15 @@ pub(crate) struct Minter {
 
 impl Minter {
     pub(crate) fn new(layout: Layout) -> Minter {
-        let found = Found {
+        let last_attempt = LastAttempt {
             at: Instant::now(),
             error: Some(no_lease_yet()),
         };
         Minter {
             layout,
             holder: RwLock::new(None),
-            kick: Notify::new(),
-            found: watch::Sender::new(found),
+            wake: Notify::new(),
+            last_attempt: watch::Sender::new(last_attempt),
             successes: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             minted: AtomicU64::new(0),
@@ -230,8 +230,8 @@ impl Minter {
 
     /// Sleeps; returns `reason` at once where the deadline is earlier.
     async fn pause(&self, ms: u64, reason: MintError, deadline: Instant) -> Result<(), MintError> {
-        let wake = Instant::now() + Duration::from_millis(ms);
-        if wake > deadline {
+        let until = Instant::now() + Duration::from_millis(ms);
+        if until > deadline {
             return Err(reason);
         }
         sleep(Duration::from_millis(ms)).await;
@@ -249,12 +249,12 @@ impl Minter {
         deadline: Instant,
     ) -> Result<(), MintError> {
         // Before the count is compared: a later success is seen as a change.
-        let mut found = self.found.subscribe();
+        let mut attempts = self.last_attempt.subscribe();
         if self.successes.load(Ordering::Acquire) != successes {
             return Ok(());
         }
         {
-            let latest = found.borrow_and_update();
+            let latest = attempts.borrow_and_update();
             if let Some(error) = &latest.error
                 && latest.at.elapsed() < FRESH
                 && !matches!(error, MintError::NoLeaseYet { .. })
@@ -262,11 +262,11 @@ impl Minter {
                 return Err(error.clone());
             }
         }
-        self.kick.notify_one();
-        if timeout_at(deadline, found.changed()).await.is_err() {
+        self.wake.notify_one();
+        if timeout_at(deadline, attempts.changed()).await.is_err() {
             return Err(self.error().unwrap_or(reason));
         }
-        match &found.borrow().error {
+        match &attempts.borrow().error {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
@@ -297,7 +297,7 @@ impl Minter {
         if error.is_none() {
             self.successes.fetch_add(1, Ordering::Release);
         }
-        self.found.send_replace(Found {
+        self.last_attempt.send_replace(LastAttempt {
             at: Instant::now(),
             error,
         });
@@ -305,7 +305,7 @@ impl Minter {
 
     /// What the keeper last found to be wrong.
     pub(crate) fn error(&self) -> Option<MintError> {
-        self.found.borrow().error.clone()
+        self.last_attempt.borrow().error.clone()
     }
 
     pub(crate) fn window(&self) -> Option<Window> {

@@ -16,7 +16,7 @@ use crate::replica;
 const DEFAULT: &str = "default";
 
 pub(crate) struct Minters {
-    terms: Keeper,
+    keeper: Keeper,
     default: Arc<Minter>,
     others: Mutex<BTreeMap<String, Arc<Minter>>>,
     /// `None` once stopped: no keeper begins after that.
@@ -27,9 +27,9 @@ pub(crate) struct Minters {
 
 impl Minters {
     /// The default layout's minter, whose keeper begins at once; the others begin at first use.
-    pub(crate) fn start(terms: Keeper, default: Layout) -> Minters {
+    pub(crate) fn start(keeper: Keeper, default: Layout) -> Minters {
         let minters = Minters {
-            terms,
+            keeper,
             default: Arc::new(Minter::new(default)),
             others: Mutex::default(),
             keepers: Mutex::new(Some(JoinSet::new())),
@@ -52,7 +52,7 @@ impl Minters {
         if let Some(minter) = others.get(layout) {
             return Some(Arc::clone(minter));
         }
-        let layout_of_that_name = replica::layout(self.terms.replica.as_ref(), layout)?;
+        let layout_of_that_name = replica::layout(self.keeper.replica.as_ref(), layout)?;
         let minter = Arc::new(Minter::new(layout_of_that_name));
         others.insert(layout.to_owned(), Arc::clone(&minter));
         self.keep(&minter);
@@ -99,14 +99,14 @@ impl Minters {
         let all = self.all();
         for minter in &all {
             minter.stopping.store(true, Ordering::Release);
-            minter.kick.notify_one();
+            minter.wake.notify_one();
         }
         // A keeper in the middle of a proposal is let go: its lease, if any, runs out by itself.
         if let Some(mut keepers) = keepers {
             keepers.shutdown().await;
         }
         for minter in &all {
-            self.keeper().release(minter, deadline).await;
+            self.keeper.clone().release(minter, deadline).await;
         }
     }
 
@@ -119,23 +119,19 @@ impl Minters {
             .filter_map(|minter| minter.window())
             .map(|window| window.ends)
             .max();
-        self.terms.clock.used(last.unwrap_or_default().max(before));
+        self.keeper.clock.used(last.unwrap_or_default().max(before));
         // Of all generators that this process ever had, also of those whose lease is gone.
-        let last = self.terms.clock.last_used();
-        StoredMark::running(last, self.terms.clock.wall(), ends.unwrap_or_default())
+        let last = self.keeper.clock.last_used();
+        StoredMark::running(last, self.keeper.clock.wall(), ends.unwrap_or_default())
     }
 
     fn keep(&self, minter: &Arc<Minter>) {
         let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         match keepers.as_mut() {
             Some(keepers) => {
-                keepers.spawn(self.keeper().keep(Arc::clone(minter)));
+                keepers.spawn(self.keeper.clone().keep(Arc::clone(minter)));
             }
             None => minter.stopping.store(true, Ordering::Release),
         }
-    }
-
-    fn keeper(&self) -> Keeper {
-        self.terms.clone()
     }
 }

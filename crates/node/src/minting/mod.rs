@@ -6,7 +6,7 @@
 
 mod error;
 mod keeper;
-pub(crate) mod mark;
+pub(crate) mod last_tick;
 mod minter;
 mod minters;
 #[cfg(test)]

@@ -10,5 +10,5 @@ mod staged;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use segments::Segments;
+pub(crate) use segments::SegmentBuffers;
 pub(crate) use slot::NextError;

@@ -12,7 +12,7 @@ use seqd_state::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::slot::{Found, NextError, Slot};
+use super::slot::{NextError, SequenceBuffer, Taken};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
 
@@ -39,17 +39,17 @@ pub(crate) struct Served {
     pub(crate) increment: i64,
 }
 
-pub(crate) struct Segments {
+pub(crate) struct SegmentBuffers {
     replica: Arc<dyn Replica>,
     metrics: Arc<Metrics>,
-    slots: Mutex<HashMap<SequenceName, Arc<Slot>>>,
+    slots: Mutex<HashMap<SequenceName, Arc<SequenceBuffer>>>,
     started: Instant,
     stopping: AtomicBool,
 }
 
-impl Segments {
-    pub(crate) fn new(replica: Arc<dyn Replica>, metrics: Arc<Metrics>) -> Segments {
-        Segments {
+impl SegmentBuffers {
+    pub(crate) fn new(replica: Arc<dyn Replica>, metrics: Arc<Metrics>) -> SegmentBuffers {
+        SegmentBuffers {
             replica,
             metrics,
             slots: Mutex::default(),
@@ -75,10 +75,10 @@ impl Segments {
         }
     }
 
-    /// As [`Segments::next`]; `None` if the slot is retired, which is then not found again.
+    /// As [`SegmentBuffers::next`]; `None` if the slot is retired, which is then not found again.
     async fn next_from(
         self: &Arc<Self>,
-        slot: &Arc<Slot>,
+        slot: &Arc<SequenceBuffer>,
         name: &SequenceName,
         count: u64,
         contiguous: bool,
@@ -100,19 +100,19 @@ impl Segments {
             }
             let now = self.started.elapsed();
             let (found, refill) = slot.take(count, contiguous, &progression, now);
-            let is_missing = matches!(found, Found::Missing);
+            let is_missing = matches!(found, Taken::Missing);
             if let Some(refill) = refill {
                 self.refill(name, slot, refill, count, is_missing)?;
             }
             match found {
-                Found::Ready(ranges, abandoned) => {
+                Taken::Ready(ranges, abandoned) => {
                     self.metrics.abandoned(abandoned);
                     self.metrics.allocated(name.as_str(), count);
                     let served = values(&ranges, &progression).ok_or(NextError::NotFound)?;
                     return Ok(Some(served));
                 }
-                Found::Retired => return Ok(None),
-                Found::Missing => {}
+                Taken::Retired => return Ok(None),
+                Taken::Missing => {}
             }
             match timeout_at(deadline, refills.changed()).await {
                 Err(_) => return Err(no_refill(slot)),
@@ -134,7 +134,7 @@ impl Segments {
     /// would supersede the tail that is returned.
     pub(crate) async fn stop(&self, deadline: Instant) {
         self.stopping.store(true, Ordering::Release);
-        let slots: Vec<(SequenceName, Arc<Slot>)> = self
+        let slots: Vec<(SequenceName, Arc<SequenceBuffer>)> = self
             .slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -163,7 +163,7 @@ impl Segments {
         peek(self.replica.as_ref(), |state| state.sequence(name).cloned()).flatten()
     }
 
-    pub(super) fn slot(&self, name: &SequenceName) -> Result<Arc<Slot>, NextError> {
+    pub(super) fn slot(&self, name: &SequenceName) -> Result<Arc<SequenceBuffer>, NextError> {
         let record = self.record(name);
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         // A second look under the lock: the slot of a sequence created anew must not be retired.
@@ -177,7 +177,7 @@ impl Segments {
         if let Some(slot) = slots.get(name) {
             return Ok(Arc::clone(slot));
         }
-        let slot = Arc::new(Slot::new(policy(&record), record.epoch));
+        let slot = Arc::new(SequenceBuffer::new(policy(&record), record.epoch));
         slots.insert(name.clone(), Arc::clone(&slot));
         Ok(slot)
     }
@@ -185,7 +185,7 @@ impl Segments {
     fn refill(
         self: &Arc<Self>,
         name: &SequenceName,
-        slot: &Arc<Slot>,
+        slot: &Arc<SequenceBuffer>,
         refill: RefillRequest<GrantToken>,
         count: u64,
         is_missing: bool,
@@ -228,7 +228,7 @@ impl Segments {
         Ok(())
     }
 
-    fn keep(&self, slot: &Slot, grant: &SegmentGrant, started: Instant) {
+    fn keep(&self, slot: &SequenceBuffer, grant: &SegmentGrant, started: Instant) {
         self.metrics.refilled(true, started.elapsed());
         self.metrics.abandoned(slot.granted(grant));
     }
@@ -260,7 +260,7 @@ fn values(ranges: &[IndexRange], progression: &Progression) -> Option<Served> {
     })
 }
 
-fn no_refill(slot: &Slot) -> NextError {
+fn no_refill(slot: &SequenceBuffer) -> NextError {
     NextError::NoRefill(match slot.error() {
         Some((_, error)) => error.to_string(),
         None => "the next range of the sequence did not arrive in time".to_owned(),
@@ -268,7 +268,11 @@ fn no_refill(slot: &Slot) -> NextError {
 }
 
 /// After a refill: goes on waiting unless it failed.
-fn give_up_on_error(name: &SequenceName, slot: &Slot, count: u64) -> Result<(), NextError> {
+fn give_up_on_error(
+    name: &SequenceName,
+    slot: &SequenceBuffer,
+    count: u64,
+) -> Result<(), NextError> {
     match slot.error() {
         None => Ok(()),
         Some((

@@ -49,7 +49,7 @@ impl From<ProposeError> for NextError {
 
 /// What a request finds.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum Taken {
     /// Its indices, and how many were thrown away for it.
     Ready(Vec<IndexRange>, u64),
     /// Not enough yet: a refill is on its way.
@@ -74,7 +74,7 @@ struct Inner {
 ///
 /// Whoever holds `turn` is the one that is served next: requests are answered in their order.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct SequenceBuffer {
     inner: Mutex<Inner>,
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
@@ -83,7 +83,7 @@ pub(super) struct Slot {
 }
 
 /// One more caller that waits; counted down when it goes, also if it is dropped.
-pub(super) struct Waiting<'a>(&'a Slot);
+pub(super) struct Waiting<'a>(&'a SequenceBuffer);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
@@ -91,8 +91,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Slot {
-    pub(super) fn new(policy: SegmentPolicy, epoch: Epoch) -> Slot {
+impl SequenceBuffer {
+    pub(super) fn new(policy: SegmentPolicy, epoch: Epoch) -> SequenceBuffer {
         let buffer = SegmentBuffer::new(policy);
         let inner = Inner {
             buffer,
@@ -102,7 +102,7 @@ impl Slot {
             error: None,
             is_retired: false,
         };
-        Slot {
+        SequenceBuffer {
             inner: Mutex::new(inner),
             turn: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
@@ -163,10 +163,10 @@ impl Slot {
         together: bool,
         progression: &Progression,
         now: std::time::Duration,
-    ) -> (Found, Option<RefillRequest<GrantToken>>) {
+    ) -> (Taken, Option<RefillRequest<GrantToken>>) {
         let mut inner = self.lock();
         if inner.is_retired {
-            return (Found::Retired, None);
+            return (Taken::Retired, None);
         }
         let mut refill = None;
         loop {
@@ -181,7 +181,7 @@ impl Slot {
             let taken = inner.buffer.take(missing, now);
             refill = refill.or(taken.refill);
             if taken.ranges.is_empty() {
-                return (Found::Missing, refill);
+                return (Taken::Missing, refill);
             }
             for range in taken.ranges {
                 inner.staged.push(range, progression);
@@ -189,7 +189,7 @@ impl Slot {
         }
     }
 
-    /// The refill of `asked` was granted. How many indices were thrown away with it.
+    /// Keeps a granted range. Returns how many indices were thrown away with it.
     pub(super) fn granted(&self, grant: &SegmentGrant) -> u64 {
         let range = IndexRange {
             first: grant.first_index,
@@ -239,7 +239,7 @@ impl Slot {
         self.lock().error.clone()
     }
 
-    /// How many indices lie staged, for messages.
+    /// How many indices are left, staged and in the buffer, for messages.
     pub(super) fn left(&self) -> u64 {
         let inner = self.lock();
         inner.staged.count() + inner.buffer.available()
@@ -285,13 +285,13 @@ impl Inner {
         })
     }
 
-    fn take_staged(&mut self, count: u64, together: bool) -> Option<Found> {
+    fn take_staged(&mut self, count: u64, together: bool) -> Option<Taken> {
         if together {
             let (range, abandoned) = self.staged.take_together(count)?;
-            return Some(Found::Ready(vec![range], abandoned));
+            return Some(Taken::Ready(vec![range], abandoned));
         }
         self.staged
             .take(count)
-            .map(|ranges| Found::Ready(ranges, 0))
+            .map(|ranges| Taken::Ready(ranges, 0))
     }
 }

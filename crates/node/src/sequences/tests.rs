@@ -18,7 +18,7 @@ use crate::test_replica::{NOON, TestClock, TestReplica};
 
 struct Story {
     replica: Arc<TestReplica>,
-    segments: Arc<Segments>,
+    segments: Arc<SegmentBuffers>,
     name: SequenceName,
 }
 
@@ -58,8 +58,11 @@ impl Story {
     }
 
     /// Another node's service on the same cluster.
-    fn service(replica: &Arc<TestReplica>) -> Arc<Segments> {
-        Arc::new(Segments::new(replica.clone(), Arc::new(Metrics::new())))
+    fn service(replica: &Arc<TestReplica>) -> Arc<SegmentBuffers> {
+        Arc::new(SegmentBuffers::new(
+            replica.clone(),
+            Arc::new(Metrics::new()),
+        ))
     }
 
     async fn next(&self, count: u64) -> Result<Vec<i64>, NextError> {
@@ -76,7 +79,7 @@ impl Story {
 }
 
 async fn next(
-    segments: &Arc<Segments>,
+    segments: &Arc<SegmentBuffers>,
     name: &SequenceName,
     count: u64,
     contiguous: bool,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::error::RequestError;
 use super::health::HealthService;
-use super::page::Wanted;
+use super::page::PageRequest;
 use crate::codes::Change;
 use crate::minting::{Minter, Minters};
 use crate::times::rfc3339;
@@ -54,7 +54,7 @@ impl ClusterService {
     }
 
     pub(crate) fn members(&self, query: &ListQuery) -> Result<Page<Member>, ClusterError> {
-        let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
+        let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let mut members = self.members_of(&self.raft.status());
         members.retain(|member| member.name.starts_with(prefix));

@@ -6,7 +6,7 @@ use seqd_api::{ListQuery, Page};
 use seqd_idgen::{FieldOrder, Layout, WallMs};
 
 use super::error::RequestError;
-use super::page::Wanted;
+use super::page::PageRequest;
 use crate::replica::{self, Replica};
 use crate::times::rfc3339;
 
@@ -16,16 +16,16 @@ pub(crate) struct LayoutService {
 
 impl LayoutService {
     pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<seqd_api::Layout>, RequestError> {
-        let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
+        let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let mut found = replica::layouts(&*self.replica);
         found.retain(|layout| layout.name().starts_with(prefix));
         let items = found.iter();
-        Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), shown(layout)))))
+        Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), to_api(layout)))))
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<seqd_api::Layout, RequestError> {
-        Ok(shown(&find(&*self.replica, name)?))
+        Ok(to_api(&find(&*self.replica, name)?))
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn unknown(replica: &dyn Replica, name: &str) -> RequestError {
     }
 }
 
-fn shown(layout: &Layout) -> seqd_api::Layout {
+fn to_api(layout: &Layout) -> seqd_api::Layout {
     let spec = layout.spec();
     let order = match spec.order {
         FieldOrder::TickWorkerSequence => "tick-worker-sequence",

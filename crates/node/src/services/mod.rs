@@ -42,13 +42,13 @@ use crate::metrics::Metrics;
 use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Minters};
 use crate::replica::Replica;
-use crate::sequences::Segments;
+use crate::sequences::SegmentBuffers;
 
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
     pub(crate) clock: Arc<ClockWatch>,
     pub(crate) minters: Arc<Minters>,
-    pub(crate) segments: Arc<Segments>,
+    pub(crate) segments: Arc<SegmentBuffers>,
     pub(crate) metrics: Arc<Metrics>,
 }
 

@@ -7,14 +7,17 @@ use seqd_api::{ListQuery, Page};
 use super::error::RequestError;
 
 /// Which page of a list is wanted.
-pub(crate) struct Wanted {
+pub(crate) struct PageRequest {
     pub(crate) limit: usize,
     /// The name that the page before ended with.
     pub(crate) after: Option<String>,
 }
 
-impl Wanted {
-    pub(crate) fn read(limit: Option<u32>, cursor: Option<&str>) -> Result<Wanted, RequestError> {
+impl PageRequest {
+    pub(crate) fn read(
+        limit: Option<u32>,
+        cursor: Option<&str>,
+    ) -> Result<PageRequest, RequestError> {
         let limit = limit.unwrap_or(ListQuery::DEFAULT_LIMIT);
         if !(1..=ListQuery::MAX_LIMIT).contains(&limit) {
             return Err(RequestError::Invalid(format!(
@@ -22,7 +25,7 @@ impl Wanted {
                 ListQuery::MAX_LIMIT
             )));
         }
-        Ok(Wanted {
+        Ok(PageRequest {
             limit: limit as usize,
             after: cursor.map(name).transpose()?,
         })
@@ -71,22 +74,22 @@ mod tests {
                 .into_iter()
                 .map(|name| (name.to_owned(), name))
         };
-        let first = Wanted::read(Some(2), None).unwrap().cut(all());
+        let first = PageRequest::read(Some(2), None).unwrap().cut(all());
         assert_eq!(first.items, ["a", "b"]);
-        let second = Wanted::read(Some(2), first.next_cursor.as_deref()).unwrap();
+        let second = PageRequest::read(Some(2), first.next_cursor.as_deref()).unwrap();
         let second = second.cut(all());
         assert_eq!((second.items, second.next_cursor), (vec!["c"], None));
     }
 
     #[test]
     fn foreign_cursors_and_limits_are_refused() {
-        let refusal = |limit, cursor| Wanted::read(limit, cursor).err().unwrap().to_string();
+        let refusal = |limit, cursor| PageRequest::read(limit, cursor).err().unwrap().to_string();
         for cursor in ["zz", "abc", "ff", "", "\u{e4}"] {
             assert!(refusal(None, Some(cursor)).starts_with("cursor"));
         }
         for limit in [0, 1001] {
             assert!(refusal(Some(limit), None).starts_with("limit is 1 to 1000"));
         }
-        assert_eq!(Wanted::read(None, None).unwrap().limit, 100);
+        assert_eq!(PageRequest::read(None, None).unwrap().limit, 100);
     }
 }

@@ -1,4 +1,4 @@
-//! What is read of the node's parts when somebody scrapes its metrics.
+//! What is read of the node's parts at a scrape of its metrics.
 
 use std::fmt;
 use std::sync::Arc;

@@ -15,12 +15,12 @@ use seqd_state::{
 use tokio::time::{Instant, sleep};
 
 use super::error::{RequestError, sequence_name};
-use super::page::{self, Wanted};
+use super::page::{self, PageRequest};
 use crate::codes;
 use crate::config::keys::SegmentSection;
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
-use crate::sequences::Segments;
+use crate::sequences::SegmentBuffers;
 
 /// How long an answer waits for the other members to apply the entry, before it names those that
 /// have not: longer than the second in which each reports how far it is.
@@ -81,7 +81,7 @@ pub(crate) struct Created {
 
 pub(crate) struct SequenceService {
     pub(crate) replica: Arc<dyn Replica>,
-    pub(crate) segments: Arc<Segments>,
+    pub(crate) segments: Arc<SegmentBuffers>,
     pub(crate) metrics: Arc<Metrics>,
     /// The sizes that a definition leaves out.
     pub(crate) defaults: SegmentSection,
@@ -92,7 +92,7 @@ pub(crate) struct SequenceService {
 impl SequenceService {
     /// The sequences as this node has applied them, by name.
     pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<Sequence>, SequenceError> {
-        let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
+        let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(sequence_name).transpose()?;
         let prefix = query.prefix.as_deref().unwrap_or_default();
         let page = peek(&*self.replica, |state| {
@@ -103,7 +103,7 @@ impl SequenceService {
             let next_cursor = last.map(|(name, _)| page::behind(name.as_str()));
             let items = found.into_iter();
             Page {
-                items: items.map(|(name, record)| shown(name, record)).collect(),
+                items: items.map(|(name, record)| to_api(name, record)).collect(),
                 next_cursor,
             }
         });
@@ -123,7 +123,7 @@ impl SequenceService {
         } else {
             self.current(name, deadline).await?
         };
-        Ok(shown(name, &record))
+        Ok(to_api(name, &record))
     }
 
     /// Makes a sequence; one that is there with an equal definition is no error.
@@ -159,7 +159,7 @@ impl SequenceService {
         Ok(Created {
             is_new,
             revision: revision.0,
-            sequence: shown(name, &record),
+            sequence: to_api(name, &record),
         })
     }
 
@@ -356,7 +356,7 @@ pub(super) fn mode_of(mode: SequenceMode) -> Mode {
     }
 }
 
-fn shown(name: &SequenceName, record: &SequenceRecord) -> Sequence {
+fn to_api(name: &SequenceName, record: &SequenceRecord) -> Sequence {
     let SequenceDefinition {
         mode,
         progression,

@@ -8,7 +8,7 @@ use seqd_state::{LeaseView, State};
 
 use super::error::RequestError;
 use super::layouts;
-use super::page::Wanted;
+use super::page::PageRequest;
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
@@ -19,7 +19,7 @@ pub(crate) struct WorkerService {
 impl WorkerService {
     /// The workers with a lease, by layout and number.
     pub(crate) fn list(&self, query: &WorkersQuery) -> Result<Page<Worker>, RequestError> {
-        let wanted = Wanted::read(query.limit, query.cursor.as_deref())?;
+        let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let (layout, prefix) = (query.layout.as_deref(), query.prefix.as_deref());
         if let Some(layout) = layout {
             layouts::find(&*self.replica, layout)?;
@@ -33,14 +33,14 @@ impl WorkerService {
             // Numbers with leading zeroes, so that names sort as the workers do.
             wanted.cut(leases.map(|view| {
                 let name = format!("{}/{:010}", view.layout, view.worker.0);
-                (name, shown(state, &view))
+                (name, to_api(state, &view))
             }))
         });
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
     }
 }
 
-fn shown(state: &State, view: &LeaseView<'_>) -> Worker {
+fn to_api(state: &State, view: &LeaseView<'_>) -> Worker {
     let layout: Option<&Layout> = state.layout(view.layout);
     let record = view.record;
     Worker {

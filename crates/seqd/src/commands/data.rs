@@ -55,7 +55,7 @@ pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure
 fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
     let report = inspect_folder(folder).map_err(Failure::from)?;
     if let Some(why) = &report.unlocked {
-        session.talk(&format!("looked at without a lock: {why}"));
+        session.note(&format!("looked at without a lock: {why}"));
     }
     Report::facts(&report, facts(&report))?.print(session.format)?;
     match report.problems.first() {
@@ -138,7 +138,7 @@ fn identity(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
             let what = if own.joined { "joined" } else { "founded by" };
             facts.push((what, own.members.join(", ")));
             if own.founding {
-                facts.push(("founding", "begun and not finished".to_owned()));
+                facts.push(("bootstrap", "begun and not finished".to_owned()));
             }
             if !own.ancestors.is_empty() {
                 facts.push(("ancestors", own.ancestors.join(", ")));
@@ -211,16 +211,16 @@ fn inspect_folder(root: &Path) -> Result<FolderReport, OfflineError> {
 }
 
 /// Checks the same.
-fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
-    seqd_offline::verify_folder(root, tell)?;
+fn verify_folder(root: &Path, report: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
+    seqd_offline::verify_folder(root, report)?;
     match last_minted_ms(root) {
         Ok(None) => {}
-        Ok(Some(0)) => tell(&Check::ok(LAST_TICK, "nothing minted yet")),
-        Ok(Some(ms)) => tell(&Check::ok(
+        Ok(Some(0)) => report(&Check::ok(LAST_TICK, "nothing minted yet")),
+        Ok(Some(ms)) => report(&Check::ok(
             LAST_TICK,
             format!("minted up to {}", display::time(ms)),
         )),
-        Err(error) => tell(&Check::problem(&Problem::of_io(LAST_TICK, &error))),
+        Err(error) => report(&Check::problem(&Problem::of_io(LAST_TICK, &error))),
     }
     Ok(())
 }

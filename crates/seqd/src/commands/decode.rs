@@ -44,7 +44,7 @@ pub(crate) async fn run(args: DecodeArgs, session: &Session) -> Result<u8, Failu
                 .await
                 .map_err(Failure::from),
             Err(error) => Err(Failure::usage(error.to_string())
-                .with_hint("--format dec, hex, b62 or crockford says how it is written")),
+                .with_hint("--format dec, hex, b62 or crockford sets how it is written")),
         };
         match parts {
             Ok(parts) => found.push(parts),

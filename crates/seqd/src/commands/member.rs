@@ -46,7 +46,7 @@ pub(crate) enum MemberCommand {
         #[arg(long)]
         wait: bool,
     },
-    /// Remove a member for good; a leader hands over first
+    /// Remove a member for good; a leader transfers leadership first
     Remove {
         /// Its name
         name: String,
@@ -141,7 +141,7 @@ fn removal(cluster: &Cluster, name: &str) -> Result<String, Failure> {
     };
     let nodes = if after.can_lose == 1 { "node" } else { "nodes" };
     let lead = if member.role == Role::Leader {
-        "; it leads and hands over first"
+        "; it leads and transfers leadership first"
     } else {
         ""
     };
@@ -278,7 +278,7 @@ mod tests {
         let well = cluster(["ready"; 3]);
         assert_eq!(
             removal(&well, "n1").unwrap(),
-            "removes leader n1 for good; it leads and hands over first: \
+            "removes leader n1 for good; it leads and transfers leadership first: \
              quorum 3/3 -> 2/2, can lose 0 nodes"
         );
         assert_eq!(removal(&well, "n9").unwrap_err().exit, exit::NOT_FOUND);

@@ -160,9 +160,9 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     };
     let created = session.client.create_sequence(&args.name, &spec).await?;
     if created.new {
-        session.detail(&format!("created {}", args.name));
+        session.verbose_note(&format!("created {}", args.name));
     } else {
-        session.talk(&format!(
+        session.note(&format!(
             "{} was there already, with the same definition",
             args.name
         ));
@@ -206,7 +206,7 @@ async fn next(
 async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
     let answer = session.client.advance(name, &AdvanceRequest { to }).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
-    let next = shown(answer.next);
+    let next = or_dash(answer.next);
     let mut report = Report::new(&answer)?
         .with_columns(&["name", "next", "unconfirmed"])
         .with_people(format!("{name}: the next value is {next}\n"));
@@ -225,14 +225,14 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
         "deletes sequence {name} ({}, next value {}); its definition and mark are kept, so the \
          same name goes on above the mark",
         sequence.mode.as_str(),
-        shown(sequence.next),
+        or_dash(sequence.next),
     );
     if !session.may_go_on(&effect)? {
         return Ok(exit::OK);
     }
     let answer = session.client.delete_sequence(name).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
-    session.talk(&format!("deleted {name}"));
+    session.note(&format!("deleted {name}"));
     if session.format.is_json() {
         Report::new(&answer)?.print(session.format)?;
     }
@@ -242,13 +242,13 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
 fn warn_unconfirmed(members: &[String], session: &Session) {
     if !members.is_empty() {
         let names = members.join(", ");
-        session.talk(&format!(
+        session.note(&format!(
             "not confirmed yet by {names}: older values may still come from there"
         ));
     }
 }
 
-fn shown<T: ToString>(value: Option<T>) -> String {
+fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
@@ -266,9 +266,9 @@ fn rows(report: Report, sequences: &[Sequence]) -> Report {
         report.row(vec![
             sequence.name.clone(),
             sequence.mode.as_str().to_owned(),
-            shown(sequence.next),
-            shown(sequence.allocated),
-            shown(sequence.remaining),
+            or_dash(sequence.next),
+            or_dash(sequence.allocated),
+            or_dash(sequence.remaining),
             sequence.increment.to_string(),
         ]);
     }
@@ -285,9 +285,9 @@ fn one(sequence: &Sequence) -> Result<Report, Failure> {
         ("min", sequence.min.to_string()),
         ("max", sequence.max.to_string()),
         ("cycle", sequence.cycle.to_string()),
-        ("next", shown(sequence.next)),
-        ("allocated", shown(sequence.allocated)),
-        ("remaining", shown(sequence.remaining)),
+        ("next", or_dash(sequence.next)),
+        ("allocated", or_dash(sequence.allocated)),
+        ("remaining", or_dash(sequence.remaining)),
     ];
     if let Some(segment) = &sequence.segment {
         let text = format!(

@@ -75,16 +75,16 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
         node,
         sha256,
     } = backup::save(file, replaces.is_some(), &query, session).await?;
-    let said = format!("saved {} from {node}", file.display());
+    let summary = format!("saved {} from {node}", file.display());
     let more = json!({"node": node, "time": display::time(report.wall_ms), "stale": stale});
-    shown(&said, file, ("node", node), more, &report, sha256)?.print(session.format)?;
+    report_of(&summary, file, ("node", node), more, &report, sha256)?.print(session.format)?;
     Ok(exit::OK)
 }
 
 /// One snapshot file in one row. A cell of its own and more fields for programs come from the
 /// command.
-fn shown(
-    said: &str,
+fn report_of(
+    summary: &str,
     file: &Path,
     (column, cell): (&'static str, String),
     mut json: Value,
@@ -108,15 +108,15 @@ fn shown(
     json["digest"] = json!(digest);
     json["sha256"] = json!(sha256);
     let people = format!(
-        "{said}: index {index}, term {term}, cluster {cluster_id}, {rows} rows, {bytes} bytes, \
+        "{summary}: index {index}, term {term}, cluster {cluster_id}, {rows} rows, {bytes} bytes, \
          digest {digest}, sha256 {sha256}\n"
     );
-    let mut shown = Report::new(&json)?
+    let mut table = Report::new(&json)?
         .with_columns(&[
             "file", column, "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
         ])
         .with_people(people);
-    shown.row(vec![
+    table.row(vec![
         file.display().to_string(),
         cell,
         index.to_string(),
@@ -127,7 +127,7 @@ fn shown(
         digest,
         sha256,
     ]);
-    Ok(shown)
+    Ok(table)
 }
 
 /// Reads a file with a bar on a terminal.
@@ -186,8 +186,8 @@ fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
             format!("{}: {error}", file.display()),
         ))
     })?;
-    let said = format!("{} is sound", file.display());
+    let summary = format!("{} is sound", file.display());
     let (cell, more) = (("sound", true.to_string()), json!({"sound": true}));
-    shown(&said, file, cell, more, &report, sha256)?.print(session.format)?;
+    report_of(&summary, file, cell, more, &report, sha256)?.print(session.format)?;
     Ok(exit::OK)
 }

@@ -68,7 +68,7 @@ struct TakeoverArgs {
     /// granted since
     #[arg(long, value_name = "COUNT")]
     margin: Option<u64>,
-    /// A rehearsal: nodes of the old cluster are not told to stop
+    /// A rehearsal: nodes of the old cluster are not stopped
     #[arg(long)]
     drill: bool,
 }
@@ -123,7 +123,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
     }
     restore.carry_out().map_err(Failure::from)?;
     report(&takeover, true, None)?.print(session.format)?;
-    session.talk(&next_steps(&takeover, &data_dir));
+    session.note(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)
 }
 
@@ -160,12 +160,12 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
                  takes the place of the old one, which is kept aside",
                 data_dir.display()
             );
-            if let Some(said) = unfinished.consent().map_err(Failure::from)? {
-                let _ = write!(effect, "; this was agreed to when it began:\n{said}");
+            if let Some(consent) = unfinished.consent().map_err(Failure::from)? {
+                let _ = write!(effect, "; this was agreed to when it began:\n{consent}");
             }
             if session.may_go_on(&effect)? {
                 let kept = unfinished.finish().map_err(Failure::from)?;
-                session.talk(&format!("the old content is in {}", kept.display()));
+                session.note(&format!("the old content is in {}", kept.display()));
             }
             return Ok(exit::OK);
         }
@@ -182,7 +182,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
     }
     let kept = recovering.carry_out(&effect).map_err(Failure::from)?;
     report(&takeover, true, Some(&kept))?.print(session.format)?;
-    session.talk(&next_steps(&takeover, &data_dir));
+    session.note(&next_steps(&takeover, &data_dir));
     Ok(exit::OK)
 }
 
@@ -245,9 +245,9 @@ fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
     };
     let fate = match ancestors.as_slice() {
         [] => "are left alone: a rehearsal".to_owned(),
-        [_] => "are told that they are superseded, and stop for good".to_owned(),
+        [_] => "are refused as superseded, and stop for good".to_owned(),
         [_, more @ ..] => format!(
-            "are told that they are superseded, and stop for good; so are those of {}",
+            "are refused as superseded, and stop for good; so are those of {}",
             more.join(", ")
         ),
     };

@@ -109,7 +109,7 @@ async fn react(
                 if fleet.none_runs() && !keys {
                     return Err(Failure::failed("all three nodes have ended"));
                 }
-                watch::tell_next_leader(fleet);
+                watch::report_next_leader(fleet);
             }
             Some(Event::Leads(leads)) => {
                 if let Some(text) = fleet.leads(&leads) {
@@ -132,7 +132,7 @@ async fn react(
 /// What is printed once all three serve.
 fn banner(
     fleet: &Fleet,
-    cluster: &watch::Founded,
+    cluster: &watch::ReadyCluster,
     folder: &Folder,
     took: std::time::Duration,
     keys: bool,

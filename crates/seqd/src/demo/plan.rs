@@ -124,7 +124,7 @@ fn choose(is_free: impl Fn(u16) -> bool) -> Result<Vec<NodePlan>, Failure> {
     Ok(nodes)
 }
 
-/// Whether the port is free, on loopback and on all interfaces.
+/// Whether the port is free on loopback.
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

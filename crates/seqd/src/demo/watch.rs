@@ -25,7 +25,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(1);
 const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(crate) struct Founded {
+pub(crate) struct ReadyCluster {
     pub(crate) id: String,
     pub(crate) leader: String,
 }
@@ -34,14 +34,14 @@ pub(crate) struct Founded {
 pub(crate) async fn all_ready(
     fleet: &Fleet,
     inbox: &mut mpsc::Receiver<Event>,
-) -> Result<Option<Founded>, Failure> {
+) -> Result<Option<ReadyCluster>, Failure> {
     tokio::select! {
         founded = ready(fleet) => founded.map(Some),
         failure = first_end(fleet, inbox) => Err(failure),
     }
 }
 
-async fn ready(fleet: &Fleet) -> Result<Founded, Failure> {
+async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
     let deadline = Instant::now() + READY_PATIENCE;
     for node in fleet.nodes() {
         let client = client(node.http)?;
@@ -66,7 +66,7 @@ async fn ready(fleet: &Fleet) -> Result<Founded, Failure> {
                 ..
             }) = client(node.http)?.cluster().await
             {
-                return Ok(Founded { id, leader });
+                return Ok(ReadyCluster { id, leader });
             }
         }
         if Instant::now() >= deadline {
@@ -101,7 +101,7 @@ pub(crate) async fn kill_leader(fleet: &Fleet) {
 }
 
 /// Prints the next leader, from a task of its own.
-pub(crate) fn tell_next_leader(fleet: &Fleet) {
+pub(crate) fn report_next_leader(fleet: &Fleet) {
     let live: Vec<(String, SocketAddr)> = fleet
         .live()
         .map(|node| (node.name.clone(), node.http))

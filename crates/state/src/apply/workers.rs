@@ -31,7 +31,7 @@ impl Table<WorkerRecord> {
         &mut self,
         counter: &mut Table<Counter>,
         deadlines: &mut Deadlines,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         command: &WorkerCommand,
     ) -> Result<WorkerOutcome, Refusal> {
         let key = |layout: &String, worker: &WorkerId| WorkerKey {
@@ -39,19 +39,24 @@ impl Table<WorkerRecord> {
             worker: *worker,
         };
         match command {
-            WorkerCommand::TakeLease(asked) => self.take(counter, deadlines, given, asked),
+            WorkerCommand::TakeLease(asked) => self.take(counter, deadlines, context, asked),
             WorkerCommand::ExtendLease {
                 layout,
                 worker,
                 lease,
                 fence,
-            } => self.extend(deadlines, given, &key(layout, worker), (*lease, *fence)),
+            } => self.extend(deadlines, context, &key(layout, worker), (*lease, *fence)),
             WorkerCommand::ReleaseLease {
                 layout,
                 worker,
                 lease,
                 last_tick,
-            } => self.release(deadlines, given, &key(layout, worker), (*lease, *last_tick)),
+            } => self.release(
+                deadlines,
+                context,
+                &key(layout, worker),
+                (*lease, *last_tick),
+            ),
         }
     }
 
@@ -59,20 +64,20 @@ impl Table<WorkerRecord> {
         &mut self,
         counter: &mut Table<Counter>,
         deadlines: &mut Deadlines,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         asked: &TakeLease,
     ) -> Result<WorkerOutcome, Refusal> {
         text::check(TextField::Owner, &asked.owner)?;
         if let Some(node) = asked.node {
-            given.nodes.check_start(node, asked.boot)?;
+            context.nodes.check_start(node, asked.boot)?;
         }
-        let layout = given.layout(&asked.layout)?;
-        let tick = given.tick(layout)?;
-        given.check_restoration(layout, tick)?;
-        given.check_fence(layout, asked.fence)?;
+        let layout = context.layout(&asked.layout)?;
+        let tick = context.tick(layout)?;
+        context.check_restoration(layout, tick)?;
+        context.check_fence(layout, asked.fence)?;
         let key = WorkerKey {
             layout: asked.layout.clone(),
-            worker: self.choose(given, layout, tick, asked)?,
+            worker: self.choose(context, layout, tick, asked)?,
         };
         let fence_before = self.get(&key).map_or(Tick(0), |record| record.fence);
         let from_tick = tick.max(fence_before);
@@ -91,11 +96,11 @@ impl Table<WorkerRecord> {
             boot: asked.boot,
             from_tick,
             fence: asked.fence,
-            taken_wall_ms: given.wall_ms,
-            used_ms: given.cluster_ms,
+            taken_wall_ms: context.wall_ms,
+            used_ms: context.cluster_ms,
             released: false,
         };
-        deadlines.insert::<WorkerRecord>(given.expiry(layout, given.cluster_ms), &key);
+        deadlines.insert::<WorkerRecord>(context.expiry(layout, context.cluster_ms), &key);
         let grant = LeaseGrant {
             layout: asked.layout.clone(),
             worker: key.worker,
@@ -111,7 +116,7 @@ impl Table<WorkerRecord> {
     /// whose use lies back furthest; each only if it is free and its fence has passed.
     fn choose(
         &self,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         layout: &Layout,
         tick: Tick,
         asked: &TakeLease,
@@ -129,7 +134,7 @@ impl Table<WorkerRecord> {
             if *worker == next_unused {
                 next_unused = WorkerId(worker.0.saturating_add(1));
             }
-            let wait_ms = wait_until_free(given, layout, tick, record);
+            let wait_ms = wait_until_free(context, layout, tick, record);
             if wait_ms > 0 {
                 retry_after_ms = retry_after_ms.min(wait_ms);
                 continue;
@@ -155,37 +160,37 @@ impl Table<WorkerRecord> {
     fn extend(
         &mut self,
         deadlines: &mut Deadlines,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         key: &WorkerKey,
         (lease, fence): (LeaseId, Tick),
     ) -> Result<WorkerOutcome, Refusal> {
-        let layout = given.layout(&key.layout)?;
-        let record = self.held(given, key, lease)?;
+        let layout = context.layout(&key.layout)?;
+        let record = self.held(context, key, lease)?;
         if let Some(node) = record.node {
-            given.nodes.check_start(node, record.boot)?;
+            context.nodes.check_start(node, record.boot)?;
         }
-        given.tick(layout)?;
-        given.check_fence(layout, fence)?;
+        context.tick(layout)?;
+        context.check_fence(layout, fence)?;
         let used_before = record.used_ms;
         let fence = record.fence.max(fence);
         if let Some(record) = self.get_mut(key) {
             record.fence = fence;
-            record.used_ms = given.cluster_ms;
+            record.used_ms = context.cluster_ms;
         }
-        deadlines.remove::<WorkerRecord>(given.expiry(layout, used_before), key);
-        deadlines.insert::<WorkerRecord>(given.expiry(layout, given.cluster_ms), key);
+        deadlines.remove::<WorkerRecord>(context.expiry(layout, used_before), key);
+        deadlines.insert::<WorkerRecord>(context.expiry(layout, context.cluster_ms), key);
         Ok(WorkerOutcome::LeaseExtended { fence })
     }
 
     fn release(
         &mut self,
         deadlines: &mut Deadlines,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         key: &WorkerKey,
         (lease, last_tick): (LeaseId, Option<Tick>),
     ) -> Result<WorkerOutcome, Refusal> {
-        let layout = given.layout(&key.layout)?;
-        let record = self.held(given, key, lease)?;
+        let layout = context.layout(&key.layout)?;
+        let record = self.held(context, key, lease)?;
         let (from_tick, fence) = (record.from_tick, record.fence);
         let new_fence = match last_tick {
             None => fence,
@@ -202,10 +207,10 @@ impl Table<WorkerRecord> {
                 after
             }
         };
-        deadlines.remove::<WorkerRecord>(given.expiry(layout, record.used_ms), key);
+        deadlines.remove::<WorkerRecord>(context.expiry(layout, record.used_ms), key);
         if let Some(record) = self.get_mut(key) {
             record.fence = new_fence;
-            record.used_ms = given.cluster_ms;
+            record.used_ms = context.cluster_ms;
             record.released = true;
         }
         Ok(WorkerOutcome::LeaseReleased { fence: new_fence })
@@ -215,7 +220,7 @@ impl Table<WorkerRecord> {
     /// the worker is granted again, its holder may extend it.
     fn held(
         &self,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         key: &WorkerKey,
         lease: LeaseId,
     ) -> Result<&WorkerRecord, WorkerRefusal> {
@@ -223,8 +228,8 @@ impl Table<WorkerRecord> {
         if let Some(record) = record.filter(|record| record.lease == lease && !record.released) {
             return Ok(record);
         }
-        let layout = given.layout(&key.layout)?;
-        let live = record.filter(|record| is_live(given, layout, record));
+        let layout = context.layout(&key.layout)?;
+        let live = record.filter(|record| is_live(context, layout, record));
         Err(WorkerRefusal::LeaseLost {
             layout: key.layout.clone(),
             worker: key.worker,
@@ -306,13 +311,13 @@ fn candidates(
 
 /// Milliseconds until the worker can be granted.
 fn wait_until_free(
-    given: &ApplyContext<'_>,
+    context: &ApplyContext<'_>,
     layout: &Layout,
     tick: Tick,
     record: &WorkerRecord,
 ) -> u64 {
-    let live_ms = if is_live(given, layout, record) {
-        given.expiry(layout, record.used_ms).0 - given.cluster_ms.0
+    let live_ms = if is_live(context, layout, record) {
+        context.expiry(layout, record.used_ms).0 - context.cluster_ms.0
     } else {
         0
     };
@@ -320,7 +325,7 @@ fn wait_until_free(
         layout
             .wall_at(record.fence)
             .0
-            .saturating_sub(given.wall_ms.0)
+            .saturating_sub(context.wall_ms.0)
             .max(1)
     } else {
         0

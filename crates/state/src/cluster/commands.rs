@@ -150,8 +150,8 @@ pub enum ClusterRefusal {
         registered: Option<u64>,
     },
     #[error(
-        "this cluster was restored and its leader has not said yet when it began: it waits until \
-         its clock is past the backup's ({} ms) and agrees with the other voters'",
+        "this cluster was restored and its leader has not stamped its start time yet: it waits \
+         until its clock is past the backup's ({} ms) and agrees with the other voters'",
         .backup_wall_ms.0
     )]
     RestorationNotStamped {

@@ -26,7 +26,7 @@ pub enum SequenceCommand {
         name: SequenceName,
         /// How many indices. Fewer are granted where a pass ends.
         size: u64,
-        /// The latest token that the asker holds: the range then extends its run.
+        /// The latest token that the caller holds: the range then extends its run.
         after: Option<GrantToken>,
     },
     /// Returns the unused end of a run.

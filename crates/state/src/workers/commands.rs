@@ -137,7 +137,7 @@ pub enum WorkerRefusal {
         retry_after_ms: u64,
     },
     #[error(
-        "fence {asked} is above the limit {limit}: the asker's clock runs ahead of the leader's"
+        "fence {asked} is above the limit {limit}: the caller's clock runs ahead of the leader's"
     )]
     FenceTooFar {
         #[serde(with = "crate::foreign::tick")]
@@ -145,7 +145,7 @@ pub enum WorkerRefusal {
         #[serde(with = "crate::foreign::tick")]
         limit: Tick,
     },
-    #[error("fence {asked} leaves no tick to mint from {from_tick}: the asker's clock is behind")]
+    #[error("fence {asked} leaves no tick to mint from {from_tick}: the caller's clock is behind")]
     FenceTooLow {
         #[serde(with = "crate::foreign::tick")]
         asked: Tick,

@@ -85,9 +85,9 @@ impl Record for WorkerRecord {
 }
 
 impl Expiring for WorkerRecord {
-    fn deadline(&self, key: &WorkerKey, given: &ApplyContext<'_>) -> Option<ClusterMs> {
-        let layout = given.layouts.named(&key.layout)?;
-        is_live(given, layout, self).then(|| given.expiry(layout, self.used_ms))
+    fn deadline(&self, key: &WorkerKey, context: &ApplyContext<'_>) -> Option<ClusterMs> {
+        let layout = context.layouts.named(&key.layout)?;
+        is_live(context, layout, self).then(|| context.expiry(layout, self.used_ms))
     }
 
     /// The record stays: its fence holds for ever.
@@ -110,12 +110,12 @@ impl Table<WorkerRecord> {
 
     pub(crate) fn view<'a>(
         &self,
-        given: &ApplyContext<'_>,
+        context: &ApplyContext<'_>,
         key: &'a WorkerKey,
         record: &'a WorkerRecord,
     ) -> LeaseView<'a> {
-        let layout = given.layouts.named(&key.layout);
-        let live = layout.is_some_and(|layout| is_live(given, layout, record));
+        let layout = context.layouts.named(&key.layout);
+        let live = layout.is_some_and(|layout| is_live(context, layout, record));
         LeaseView {
             layout: &key.layout,
             worker: key.worker,
@@ -137,6 +137,6 @@ impl Holder {
     }
 }
 
-pub(crate) fn is_live(given: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
-    !record.released && given.cluster_ms < given.expiry(layout, record.used_ms)
+pub(crate) fn is_live(context: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
+    !record.released && context.cluster_ms < context.expiry(layout, record.used_ms)
 }

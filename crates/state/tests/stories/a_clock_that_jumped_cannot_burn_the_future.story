@@ -3,14 +3,14 @@ found c1
 > founded
 time 1000 0
 take default owner=a fence=32002
-> refused: fence 32002 is above the limit 32001: the asker's clock runs ahead of the leader's
+> refused: fence 32002 is above the limit 32001: the caller's clock runs ahead of the leader's
 take default owner=a fence=32001
 > worker 0 of default, lease 4, ticks from 1000 to 32001
 extend default 0 lease=4 fence=32002
-> refused: fence 32002 is above the limit 32001: the asker's clock runs ahead of the leader's
+> refused: fence 32002 is above the limit 32001: the caller's clock runs ahead of the leader's
 # A clock that is behind by more than the window asks for nothing.
 take default owner=b fence=1000
-> refused: fence 1000 leaves no tick to mint from 1000: the asker's clock is behind
+> refused: fence 1000 leaves no tick to mint from 1000: the caller's clock is behind
 take default owner=b fence=1001
 > worker 1 of default, lease 5, ticks from 1000 to 1001
 # A full time field, and no layout at all.
@@ -20,6 +20,6 @@ take none owner=a fence=5
 > refused: there is no layout none
 # Long ticks: 10 ms each, and an epoch a year earlier.
 take sonyflake owner=a fence=3153603202
-> refused: fence 3153603202 is above the limit 3153603201: the asker's clock runs ahead of the leader's
+> refused: fence 3153603202 is above the limit 3153603201: the caller's clock runs ahead of the leader's
 take sonyflake owner=a fence=3153603201
 > worker 0 of sonyflake, lease 6, ticks from 3153600100 to 3153603201

@@ -17,11 +17,11 @@ restore c2 margin=1000 ancestor=c1
 > order: index 100 to 1100, next value 101 to 1101
 # Nothing is drawn and no worker leased until the first leader has said when the cluster began.
 take js53 owner=x fence=42000
-> refused: this cluster was restored and its leader has not said yet when it began: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
 grant order 10
-> refused: this cluster was restored and its leader has not said yet when it began: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
 join n2
-> refused: this cluster was restored and its leader has not said yet when it began: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225610000 ms) and agrees with the other voters'
 stamp 9999
 > refused: the restored cluster cannot begin at 1767225609999 ms: it is 1767225610000 to 8796093022207 ms
 time 12000 12000

@@ -28,9 +28,9 @@ show order
 > next value 101, 100 allocated, 9223372036854775707 remain; run from 0 with token 4
 # Nothing may be passed over in silence.
 restore c2
-> refused: nothing says how far these sequences came after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
+> refused: it is not known how far these sequences came after the backup: bill, down, gone, order, round; give a floor for each, or a margin for all others
 restore c2 order=500 bill=150
-> refused: nothing says how far these sequences came after the backup: down, gone, round; give a floor for each, or a margin for all others
+> refused: it is not known how far these sequences came after the backup: down, gone, round; give a floor for each, or a margin for all others
 restore c2 order=500 nobody=1 margin=0
 > refused: the backup has no sequence nobody
 # A value does not say which pass of a cycling sequence is meant.
@@ -78,7 +78,7 @@ restore c3 margin=0
 > order: index 110 to 110, next value 111 to 111
 > round: index 99 to 99, next value 5 to 5
 grant order 1
-> refused: this cluster was restored and its leader has not said yet when it began: it waits until its clock is past the backup's (1767225600000 ms) and agrees with the other voters'
+> refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225600000 ms) and agrees with the other voters'
 stamp 4999
 > refused: the restored cluster cannot begin at 1767225604999 ms: it is 1767225605000 to 8796093022207 ms
 stamp 5000

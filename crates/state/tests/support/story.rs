@@ -48,7 +48,7 @@ pub(crate) fn play(story: &str) -> String {
                 let commands = line.split(" ; ").flat_map(commands).collect();
                 let stamp = time;
                 for outcome in state.apply(&Entry { stamp, commands }, membership) {
-                    seen.push_str(&format!("> {}\n", tell(&outcome)));
+                    seen.push_str(&format!("> {}\n", describe(&outcome)));
                 }
             }
         }
@@ -188,10 +188,10 @@ fn restore(state: &mut State, line: &str) -> String {
         Ok(restored) => restored,
         Err(error) => return format!("> refused: {error}\n"),
     };
-    let mut told = format!("> restored, node {node}\n");
+    let mut text = format!("> restored, node {node}\n");
     for sequence in raised {
         let next = |value: Option<i64>| value.map_or("none".to_owned(), |value| value.to_string());
-        told.push_str(&format!(
+        text.push_str(&format!(
             "> {}: index {} to {}, next value {} to {}\n",
             sequence.name,
             sequence.index_before,
@@ -200,7 +200,7 @@ fn restore(state: &mut State, line: &str) -> String {
             next(sequence.next_after),
         ));
     }
-    told
+    text
 }
 
 fn show_counter(state: &State) -> String {
@@ -240,7 +240,7 @@ fn definition(mode: &str, words: &Words<'_>) -> SequenceDefinition {
     }
 }
 
-fn tell(outcome: &Outcome) -> String {
+fn describe(outcome: &Outcome) -> String {
     match outcome {
         #[cfg(feature = "test-next-level")]
         Outcome::Notes(outcome) => format!("{outcome:?}"),

@@ -35,7 +35,7 @@ impl Story {
         let metrics = Arc::new(Metrics::new());
         let sequences = Arc::new(SequenceService {
             replica: replica.clone(),
-            segments: Arc::new(Segments::new(replica.clone(), Arc::clone(&metrics))),
+            segments: Arc::new(SegmentBuffers::new(replica.clone(), Arc::clone(&metrics))),
             metrics,
             defaults: SegmentSection {
                 target: Duration::from_secs(60),

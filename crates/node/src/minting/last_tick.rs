@@ -29,13 +29,13 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// The mark as it is written: sealed with a checksum.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct MarkRecord {
+struct LastTickRecord {
     last_minted_ms: u64,
     ahead_ms: u64,
 }
 
-impl Versioned for MarkRecord {
-    /// Kinds up to 127 belong to the state and to Raft.
+impl Versioned for LastTickRecord {
+    /// Kinds below 128 are those of the other crates.
     const KIND: u8 = 128;
     const VERSION: u8 = 2;
 }
@@ -58,7 +58,7 @@ pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark
 
 /// The mark in a folder, or why it cannot be used.
 fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<StoredMark>> {
-    let Some(mark) = read_checked::<MarkRecord>(disk, &data_dir.join(FILE))? else {
+    let Some(mark) = read_checked::<LastTickRecord>(disk, &data_dir.join(FILE))? else {
         return Ok(None);
     };
     let mark = StoredMark::found(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms));
@@ -82,7 +82,7 @@ pub fn last_minted_ms(data_dir: &Path) -> io::Result<Option<u64>> {
 /// a mark that is a quarter of a second older costs nothing, four more writes of the file system's
 /// journal a second would.
 fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark) -> io::Result<()> {
-    let record = MarkRecord {
+    let record = LastTickRecord {
         last_minted_ms: mark.last_minted.0,
         ahead_ms: mark.ahead.0,
     };
@@ -99,19 +99,19 @@ fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark) -> io::Result<()> {
 }
 
 #[derive(Debug)]
-pub(crate) struct MarkWriter {
+pub(crate) struct LastTickWriter {
     stop: Sender<StoredMark>,
     thread: JoinHandle<()>,
 }
 
-impl MarkWriter {
+impl LastTickWriter {
     /// Begins to write; never below `before`, the mark found at the start.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
         data_dir: PathBuf,
         minters: Arc<Minters>,
         before: Option<StoredMark>,
-    ) -> io::Result<MarkWriter> {
+    ) -> io::Result<LastTickWriter> {
         let before = before.map(|mark| mark.last_minted).unwrap_or_default();
         let (stop, stopped) = channel::<StoredMark>();
         let thread = std::thread::Builder::new()
@@ -139,7 +139,7 @@ impl MarkWriter {
                     }
                 }
             })?;
-        Ok(MarkWriter { stop, thread })
+        Ok(LastTickWriter { stop, thread })
     }
 
     /// Writes the last mark and ends the thread; gives up on a disk that hangs.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_mark_do_not_change() {
-        let record = MarkRecord {
+        let record = LastTickRecord {
             last_minted_ms: 1,
             ahead_ms: 258,
         };
