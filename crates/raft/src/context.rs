@@ -95,7 +95,7 @@ pub(crate) struct NodeContext {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
-    heard: Option<Instant>,
+    answered: Option<Instant>,
     refused: bool,
     pub(crate) ping: Option<Ping>,
     clock: Option<ClockOffset>,
@@ -103,7 +103,7 @@ pub(crate) struct Known {
 
 impl Known {
     pub(crate) fn is_reachable(&self) -> bool {
-        !self.refused && self.heard.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
+        !self.refused && self.answered.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
     }
 
     /// How far its clock is ahead, while that was measured lately.
@@ -233,7 +233,7 @@ impl NodeContext {
         Ok(())
     }
 
-    pub(crate) fn found_history(&self, any: bool, began: Began) {
+    pub(crate) fn set_history(&self, any: bool, began: Began) {
         // Set once: a start opens its log once.
         let _ = self.began.set(began);
         self.history.send_replace(Some(any));
@@ -315,21 +315,21 @@ impl NodeContext {
         levels.filter(|_| self.peer(node).is_reachable())
     }
 
-    pub(crate) fn heard(&self, node: u64, ping: Option<Ping>) {
+    pub(crate) fn record_answer(&self, node: u64, ping: Option<Ping>) {
         let mut known = self.known();
         let seen = known.entry(node).or_default();
-        seen.heard = Some(Instant::now());
+        seen.answered = Some(Instant::now());
         seen.refused = false;
         if ping.is_some() {
             seen.ping = ping;
         }
     }
 
-    pub(crate) fn saw_clock(&self, node: u64, offset: ClockOffset) {
+    pub(crate) fn record_clock(&self, node: u64, offset: ClockOffset) {
         self.known().entry(node).or_default().clock = Some(offset);
     }
 
-    pub(crate) fn found_closed(&self, node: u64) {
+    pub(crate) fn record_refused(&self, node: u64) {
         self.known().entry(node).or_default().refused = true;
     }
 }

@@ -121,8 +121,8 @@ pub(crate) async fn open<R: Versioned>(
         Ok(bytes) => bytes,
         Err(error) => {
             match &error {
-                CallError::Refused => context.found_closed(to),
-                CallError::Rejected(rejection) => consider(context, rejection),
+                CallError::Refused => context.record_refused(to),
+                CallError::Rejected(rejection) => stop_if_refused(context, rejection),
                 CallError::Unsent(_) | CallError::NoAnswer | CallError::Broken(_) => {}
             }
             return Err(error);
@@ -145,13 +145,13 @@ pub(crate) async fn open<R: Versioned>(
         accepted = accept(context, &envelope);
     }
     accepted.map_err(|e| CallError::Broken(e.to_string()))?;
-    context.heard(to, None);
+    context.record_answer(to, None);
     let message = sealed::decode(message).map_err(broken)?;
     Ok(Sealed { envelope, message })
 }
 
 /// Stops this node where the rejection means that it must not go on.
-fn consider(context: &NodeContext, rejection: &Rejection) {
+fn stop_if_refused(context: &NodeContext, rejection: &Rejection) {
     let name = &context.settings.name;
     match rejection.code {
         RejectionCode::Removed => context.stop(peer_stops::removed(name)),

@@ -1,4 +1,4 @@
-//! What the rest of seqd sees of consensus: one handle, and no openraft or sled type in it.
+//! The types of consensus that the rest of seqd uses: no type of openraft or sled is among them.
 //!
 //! Any node's handle takes any proposal: what needs the leader is forwarded inside, in groups,
 //! with the caller's deadline. A refusal distinguishes whether the proposal may have taken effect.
@@ -46,9 +46,9 @@ pub struct Settings {
     pub election: (Duration, Duration),
     /// Entries between two snapshots.
     pub snapshot_every: u64,
-    /// Length of a minting window, milliseconds. Replicated at founding.
+    /// Length of a minting window, milliseconds. Replicated at the bootstrap.
     pub window_ms: u64,
-    /// Largest tolerated difference of two peers' clocks, milliseconds. Replicated at founding.
+    /// Largest tolerated difference of two peers' clocks, milliseconds. Replicated at the bootstrap.
     pub max_peer_skew_ms: u64,
     pub version: String,
     /// The levels that the program supports: [`LevelRange::OWN`], except in tests.
@@ -163,7 +163,7 @@ pub struct Report {
 
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The cluster's ID; `None` before founding.
+    /// The cluster's ID; `None` before the bootstrap.
     pub cluster_id: Option<String>,
     pub name: String,
     /// This node's ID; `None` before it has one.

@@ -179,13 +179,16 @@ impl PeerClient {
         };
         let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
         let sealed = sealed::seal(&envelope, &head, self.context.level()).map_err(unsent)?;
-        let doubt = |why: &str| self.scrubber.doubt(&snapshot.snapshot, self.target, why);
+        let verify = |why: &str| {
+            self.scrubber
+                .verify_after_failed_send(&snapshot.snapshot, self.target, why)
+        };
         let unread = Arc::<OnceLock<String>>::default();
         let disk = Arc::clone(self.context.folder.disk());
         let body = stream(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
         let body = body
             .map_err(unsent)
-            .inspect_err(|e| doubt(&e.to_string()))?;
+            .inspect_err(|e| verify(&e.to_string()))?;
         if self.may_send().is_err() {
             return Err(CallError::Unsent("this node's disk hangs".to_owned()));
         }
@@ -194,11 +197,11 @@ impl PeerClient {
             .post(self.link, &self.addr, paths::SNAPSHOT, body, limit)
             .await;
         match (&answer, unread.get()) {
-            (Err(_), Some(why)) => doubt(why),
+            (Err(_), Some(why)) => verify(why),
             (Err(CallError::Rejected(refused)), None)
                 if refused.code == RejectionCode::Malformed =>
             {
-                doubt(&refused.to_string());
+                verify(&refused.to_string());
             }
             _ => {}
         }

@@ -43,11 +43,11 @@ pub(crate) fn left_behind(own: LevelRange, level: Level) -> Stop {
     let advice = if level.0 > own.newest {
         "put the newer program back"
     } else {
-        "start an older program that speaks it, have the level raised, then come back to this one"
+        "start an older program that supports it, have the level raised, then come back to this one"
     };
     Stop::new(
         StopReason::NewerFormat,
-        format!("this program speaks levels {own}, the cluster is at {level}: {advice}"),
+        format!("this program supports levels {own}, the cluster is at {level}: {advice}"),
     )
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn unreadable(own: LevelRange, what: &str) -> Stop {
     Stop::new(
         StopReason::NewerFormat,
         format!(
-            "the cluster sends what this program, which speaks levels {own}, cannot read ({what}): \
+            "the cluster sends what this program, which supports levels {own}, cannot read ({what}): \
              put the newer program back"
         ),
     )

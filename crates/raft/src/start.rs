@@ -212,7 +212,7 @@ impl Identified {
         let context = &node.context;
         let opening = Arc::clone(&context.opening).lock_owned().await;
         let storage = Storage::open(Arc::clone(&context.folder), &identity, opening).await?;
-        context.found_history(!storage.is_pristine(), storage.began());
+        context.set_history(!storage.is_pristine(), storage.began());
         Ok(Opened {
             node,
             identity,

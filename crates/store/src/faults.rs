@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_newer_program_wrote_is_told_from_what_the_kernel_does_not_do() {
+    fn what_a_newer_program_wrote_is_distinguished_from_what_the_kernel_does_not_do() {
         let not_supported = || io::Error::from_raw_os_error(Errno::OPNOTSUPP.raw_os_error());
         assert_eq!(not_supported().kind(), newer("").kind());
         let named = |error| in_file(Path::new("/data/snap/12-3.snap"), error);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_with_a_name_speaks_of_what_it_spoke_of_before() {
+    fn an_error_with_a_name_means_what_it_meant_before() {
         for (errno, of_the_machine) in [
             (Errno::IO, false),
             (Errno::NOENT, false),

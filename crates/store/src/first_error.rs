@@ -50,20 +50,20 @@ mod tests {
     use crate::faults::is_of_the_kernel;
 
     #[test]
-    fn the_first_error_is_the_one_that_is_told() {
+    fn the_first_error_is_the_one_that_is_reported() {
         let mut lost = FirstError::default();
         lost.note(Ok(())).unwrap();
         lost.check().unwrap();
         let full = io::Error::from_raw_os_error(28);
-        let said = full.to_string();
-        assert_eq!(lost.note::<()>(Err(full)).unwrap_err().to_string(), said);
+        let text = full.to_string();
+        assert_eq!(lost.note::<()>(Err(full)).unwrap_err().to_string(), text);
         let later = lost.note::<()>(Err(io::Error::other("and so nothing works any more")));
         assert!(later.is_err());
         for _ in 0..2 {
-            let told = lost.check().unwrap_err();
-            assert_eq!(told.kind(), io::ErrorKind::StorageFull);
-            assert_eq!(told.to_string(), said);
-            assert!(is_of_the_kernel(&told));
+            let error = lost.check().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            assert_eq!(error.to_string(), text);
+            assert!(is_of_the_kernel(&error));
         }
     }
 }

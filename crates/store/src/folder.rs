@@ -3,7 +3,7 @@
 //! ```text
 //! LOCK      held while a process uses the folder
 //! format    "seqd-data 1"
-//! identity  cluster ID, node ID, name, founding members
+//! identity  cluster ID, node ID, name, members at the bootstrap
 //! boot      how often the folder was started
 //! peers     what the other nodes have acknowledged
 //! refused   why the folder must never be started again
@@ -147,7 +147,7 @@ impl Folder {
             Some(text) if is_a_format(&text) => Err(Stop::new(
                 StopReason::NewerFormat,
                 format!(
-                    "{} says {:?}, and this version reads {FORMAT:?}; start the version of seqd \
+                    "{} contains {:?}, and this version reads {FORMAT:?}; start the version of seqd \
                      that wrote the folder, or a newer one",
                     path.display(),
                     text.trim_end()
@@ -155,7 +155,7 @@ impl Folder {
             )),
             Some(text) => Err(Stop::damaged(
                 &path,
-                &format!("it says {:?}", text.trim_end()),
+                &format!("it contains {:?}", text.trim_end()),
             )),
             None => {
                 let found = self.foreign_content();

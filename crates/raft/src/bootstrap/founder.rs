@@ -1,4 +1,4 @@
-//! What the founder does: it gives every founding member its identity, then begins the log.
+//! What the founder does: it gives every member of the bootstrap its identity, then begins the log.
 
 use super::take::TAKE_LIMIT;
 use super::wiped::wiped;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::hello::{self, HELLO_LIMIT, ROUND, Round};
-use super::introduce::consider;
+use super::introduce::judge_reply;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::storage::opening::Loaded;
@@ -69,7 +69,7 @@ pub(crate) async fn ask(
                 silent += 1;
                 continue;
             };
-            if consider(context, reply)?.is_some() && reply.votes {
+            if judge_reply(context, reply)?.is_some() && reply.votes {
                 welcome_since.get_or_insert(began);
                 welcomed = true;
             }

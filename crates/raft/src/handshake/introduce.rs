@@ -26,7 +26,7 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
     let Ok(reply) = hello::ask(context, addr, paths::HELLO, hello, LIMIT).await else {
         return false;
     };
-    match consider(context, &reply) {
+    match judge_reply(context, &reply) {
         Ok(met) => met == Some(to),
         Err(stop) => {
             context.stop(stop);
@@ -36,7 +36,7 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
 }
 
 /// What the answer to a hello means: the end of this node, or whom it has met.
-pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
+pub(crate) fn judge_reply(context: &NodeContext, reply: &HelloReply) -> Result<Option<u64>, Stop> {
     let name = &context.settings.name;
     match &reply.verdict {
         Verdict::Removed => return Err(peer_stops::removed(name)),
@@ -50,13 +50,13 @@ pub(crate) fn consider(context: &NodeContext, reply: &HelloReply) -> Result<Opti
     let Some(theirs) = &reply.identity else {
         return Ok(None);
     };
-    meet(context, theirs, reply.levels)
+    check_start(context, theirs, reply.levels)
         .map(|verdict| (verdict == Verdict::Welcome).then_some(theirs.node))
 }
 
 /// Judges a start by its hello, and records it if it may take part. Ends this node where the other
 /// is of a cluster that was restored from this one.
-pub(crate) fn meet(
+pub(crate) fn check_start(
     context: &NodeContext,
     theirs: &HelloIdentity,
     levels: LevelRange,
@@ -148,7 +148,7 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
         }
     };
     let verdict = match &hello.identity {
-        Some(theirs) => match meet(context, theirs, hello.levels) {
+        Some(theirs) => match check_start(context, theirs, hello.levels) {
             Ok(verdict) => verdict,
             Err(stop) => {
                 context.stop(stop);

@@ -163,14 +163,14 @@ async fn give_id(
 fn check_levels(
     context: &NodeContext,
     name: &str,
-    speaks: LevelRange,
+    levels: LevelRange,
 ) -> Result<(), ChangeRefusal> {
     let level = context.level();
-    if speaks.contains(level) {
+    if levels.contains(level) {
         return Ok(());
     }
     Err(unfit(format!(
-        "the program of {name} speaks levels {speaks}, and the cluster is at {level}; start the \
+        "the program of {name} supports levels {levels}, and the cluster is at {level}; start the \
          cluster's version of seqd there"
     )))
 }

@@ -36,7 +36,7 @@ pub(super) async fn move_leader(
     }
     let leader = replica.leader().and_then(|id| replica.member(id));
     if replica.leader() != Some(target) {
-        let detail = "leadership was not handed over; it may still be".to_owned();
+        let detail = "leadership was not transferred; it may still be".to_owned();
         return Err(refused(ProposeError::unknown(detail).into()));
     }
     Ok(leader.map(|member| member.name).unwrap_or_default())
@@ -56,7 +56,7 @@ pub(crate) async fn transfer_leadership(replica: &Replica, target: u64) {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until && replica.raft.as_leader().is_ok() {
         if let Err(error) = replica.raft.trigger().transfer_leader(target).await {
-            tracing::warn!(%error, "leadership was not handed over");
+            tracing::warn!(%error, "leadership was not transferred");
             return;
         }
         for _ in 0..20 {

@@ -145,8 +145,7 @@ impl Peers {
         inner.asked.retain(|node, _| keeps(*node));
     }
 
-    /// Whether it is time to say hello to a peer that did not take a message; notes that it is
-    /// said.
+    /// Whether it is time to send a hello to a peer that did not take a message; records it as sent.
     pub(crate) fn hello_is_due(&self, node: u64) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();

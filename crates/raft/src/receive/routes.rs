@@ -28,7 +28,7 @@ impl Handler for Service {
                 paths::PREPARE => cluster::prepare(&self, body).await,
                 paths::ADOPT => cluster::adopt(&self, body).await,
                 _ => {
-                    let detail = format!("this program knows no message {path}");
+                    let detail = format!("this program has no handler for {path}");
                     Err(Rejection::new(RejectionCode::NewerFormat, detail))
                 }
             }

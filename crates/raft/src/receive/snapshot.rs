@@ -74,13 +74,13 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
     while let Some(chunk) = next {
         left = left
             .checked_sub(chunk.len() as u64)
-            .ok_or_else(|| malformed("the snapshot is longer than its head says"))?;
+            .ok_or_else(|| malformed("the snapshot is longer than its head announces"))?;
         let written = blocking::run(move || receiver.write(&chunk).map(|()| receiver));
         receiver = written.await.map_err(not_running)?;
         next = next_chunk(&mut chunks).await?;
     }
     if left > 0 {
-        return Err(malformed("the snapshot is shorter than its head says"));
+        return Err(malformed("the snapshot is shorter than its head announces"));
     }
     let cluster_id = envelope.cluster_id.clone();
     let finished = blocking::run(move || receiver.finish(&cluster_id)).await;

@@ -17,7 +17,7 @@
 //! 6. What openraft does at a start brings the state to the model's, and the store goes on.
 //!
 //! The state store is `checkpoint::file_store`, for sled writes past any seam: sled's own cuts are
-//! `checkpoint::tests::shadow`'s.
+//! `checkpoint::tests::synced`'s.
 
 #![allow(
     clippy::unwrap_used,

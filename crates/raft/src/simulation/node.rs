@@ -147,7 +147,7 @@ impl Node {
         self.machine.applied.read().state.digest().0
     }
 
-    /// Applies entries as openraft hands them over.
+    /// Applies entries as openraft delivers them.
     pub(super) fn apply(&mut self, entries: Vec<Entry>) -> io::Result<()> {
         let items = entries.into_iter().map(|entry| Ok((entry, None)));
         Self::drive(&self.pump, self.machine.apply(stream::iter(items)))

@@ -72,10 +72,10 @@ impl Life {
             .map(|entry| (entry.log_id.index(), super::log_model::encode(entry)))
             .collect();
         self.log.issue(LogChange::Append(bytes));
-        let (told, answer) = TypeConfig::oneshot();
+        let (signal, answer) = TypeConfig::oneshot();
         let appended = Node::drive(
             &node.pump,
-            node.log.append(entries, IOFlushed::signal(told)),
+            node.log.append(entries, IOFlushed::signal(signal)),
         );
         self.done(appended)?;
         if self.dice.chance(10) {

@@ -1,7 +1,7 @@
 //! openraft's log storage over the write-ahead log.
 //!
 //! `append` puts the entries into memory, hands their bytes to the log's writer thread and
-//! returns at once; openraft hears of it only after the `fdatasync`. Recent entries are kept
+//! returns at once; openraft is notified only after the `fdatasync`. Recent entries are kept
 //! decoded, older ones are read from their segments.
 //!
 //! A purge that openraft asks for is carried out only up to the older of the two kept snapshots,

@@ -27,7 +27,7 @@ use seqd_store::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores
 use seqd_store::folder::{Folder, Identity};
 use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
 
-/// What a disk failed at that did not do what the mark of an installation needs.
+/// What failed, in the message of a stop.
 const MARK_UNREAD: &str = "cannot read or remove `snap/installed`";
 
 /// The folder's log and state, open, before openraft runs on them.

@@ -27,7 +27,7 @@ pub(crate) fn take_ping(context: &NodeContext, from: u64, mut ping: Ping) {
     if let Some(own) = context.with_identity(|own| own.node) {
         context.peers.merge(own, rows);
     }
-    context.heard(from, Some(ping));
+    context.record_answer(from, Some(ping));
 }
 
 /// Pings all members each second, and notices that this node is not one any more.
@@ -111,7 +111,7 @@ async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr:
         conversation::call(&context, link, to, path, message, PING_EVERY).await;
     if let Ok(ping) = answer {
         let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
-        context.saw_clock(node, offset);
+        context.record_clock(node, offset);
         take_ping(&context, node, ping);
     }
 }

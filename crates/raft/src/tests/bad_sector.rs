@@ -1,5 +1,5 @@
 //! A disk that no longer gives back one file or one folder's names: what the node can do without it
-//! does, and what it cannot is told as what it is.
+//! does, and what it cannot is reported as what it is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ async fn one_node() -> (Cluster, Arc<BadSector>) {
     (Cluster::on_disk(&sector).await, sector)
 }
 
-/// The index of the newest snapshot that openraft is told of.
+/// The index of the newest snapshot that openraft has.
 async fn newest(replica: &Replica) -> Option<u64> {
     let snapshot = replica.raft.get_snapshot().await.unwrap()?;
     Some(snapshot.meta.last_log_id?.index())

@@ -1,4 +1,4 @@
-//! A cluster's life: founding, members, leaders, lost folders.
+//! A cluster's life: bootstrap, members, leaders, lost folders.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn any_node_proposes_and_all_agree() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_leader_hands_over_and_comes_back() {
+async fn a_stopped_leader_transfers_leadership_and_comes_back() {
     let mut cluster = Cluster::new(3).await;
     cluster.create_orders(0).await;
     let mut last = 0;
@@ -107,7 +107,7 @@ async fn a_stranger_at_a_member_s_address_keeps_no_honest_node_from_starting() {
     stranger.stop(0).await;
     stranger.spots[0].addr = cluster.spots[0].addr.clone();
     stranger.start(0).await.unwrap();
-    // With a leader it speaks for a whole cluster; the one voter that is left has none.
+    // With a leader it counts as a whole cluster; the one voter that is left has none.
     wait("the stranger leads", || async {
         stranger.leader().is_some()
     })
@@ -191,7 +191,7 @@ async fn one_node_alone_is_a_cluster() {
     let mut cluster = Cluster::new(1).await;
     cluster.create_orders(0).await;
     assert_eq!(next(cluster.raft(0), "orders").await, Some(1));
-    // Handing over to oneself is done already, and must not silence the leader.
+    // A transfer to oneself is done already, and must not silence the leader.
     let moved = cluster
         .raft(0)
         .leader_move(Some("n1".into()), deadline())

@@ -31,7 +31,7 @@ async fn an_export_holds_what_was_acknowledged_and_leaves_nothing() {
         let name = format!("s{n}");
         let created = cluster.raft(0).propose(vec![create(&name)], deadline());
         created.await.unwrap();
-        // Node 2 may not have heard of it yet: the agreement with the leader sees to that.
+        // Node 2 may not have applied it yet: the export waits for the index that the leader confirms.
         let export = cluster.raft(2).snapshot(false, deadline()).await.unwrap();
         let names = std::fs::read_dir(&snapshots).unwrap().count();
         assert_eq!(

@@ -17,9 +17,9 @@ use crate::storage::opening::Began;
 use crate::wire::http_server;
 
 /// The second founder takes its identity, and goes no further before the first has begun the log:
-/// it then hears a founder whose first membership waits for the second's own word.
+/// it then receives from a founder whose first membership waits for the second's vote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_founder_that_was_slower_believes_one_that_has_begun() {
+async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     let mut cluster = Cluster::planned(2);
     let slow = &cluster.spots[1];
     let disk = Arc::new(OsDisk);
@@ -32,11 +32,11 @@ async fn a_founder_that_was_slower_believes_one_that_has_begun() {
         voters: BTreeSet::new(),
         level: Level::FIRST,
     };
-    context.found_history(false, nothing);
+    context.set_history(false, nothing);
     let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));
     let service = Arc::new(Service::new(node, batcher));
-    let (over, heard) = oneshot::channel::<()>();
-    let until = async move { drop(heard.await) };
+    let (over, ended) = oneshot::channel::<()>();
+    let until = async move { drop(ended.await) };
     let server = http_server::serve(listener, service, until).unwrap();
 
     cluster.start(0).await.unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Since the first release a folder does not change; before it, `last-tick` of data-v1 was replaced
 //! once. `SEQD_WRITE_GOLDEN=1 cargo test -p seqd-raft golden` makes the one of this format if it is
-//! missing, and no other. What must be found in it is said here, in numbers.
+//! missing, and no other. What must be found in it stands here, in numbers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ fn make(root: &Path) {
             NODE.checkpoint(root, index, &state);
         }
     }
-    // It says nothing, and a copy gets its own.
+    // It is empty, and a copy gets its own.
     fs::remove_file(root.join("LOCK")).unwrap();
 }
 
@@ -204,7 +204,7 @@ fn assert_opens(root: &Path, rebuilt: bool) {
     assert_values(&state);
 }
 
-/// What format 1's folder says, to somebody who uses it.
+/// What a client reads from format 1's folder.
 fn assert_values(state: &State) {
     let orders = state.sequence(&name("orders")).unwrap();
     assert_eq!(orders.next_value(), Some(3160));

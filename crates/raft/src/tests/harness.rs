@@ -31,7 +31,7 @@ pub(crate) struct Spot {
     pub(crate) folder: PathBuf,
     pub(crate) addr: String,
     pub(crate) disk: Arc<dyn Disk>,
-    /// What its program speaks.
+    /// What its program supports.
     pub(crate) levels: LevelRange,
     pub(crate) raft: Option<Raft>,
 }

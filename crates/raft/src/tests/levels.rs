@@ -120,7 +120,7 @@ async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leade
     cluster.stop_all().await;
 }
 
-/// A program that speaks the first level alone.
+/// A program that supports the first level alone.
 const OLD: LevelRange = LevelRange {
     oldest: Level::FIRST.0,
     newest: Level::FIRST.0,
@@ -141,21 +141,21 @@ async fn at_newest(cluster: &Cluster) {
     .await;
 }
 
-/// Whether a node knows what each of three members speaks.
+/// Whether a node knows what each of three members supports.
 fn knows_all(raft: &Raft) -> bool {
     let members = raft.status().members;
     members.len() == 3 && members.iter().all(|member| member.levels.is_some())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_level_rises_once_the_last_member_speaks_it_and_an_older_program_is_refused_then() {
+async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_is_refused_then() {
     let mut cluster = Cluster::planned(3);
     cluster.spots[2].levels = OLD;
     for at in 0..3 {
         cluster.start(at).await.unwrap();
     }
     cluster.create_orders(0).await;
-    wait("every node knows what the others speak", || async {
+    wait("every node knows what the others support", || async {
         cluster
             .spots
             .iter()
@@ -188,7 +188,7 @@ async fn the_level_rises_once_the_last_member_speaks_it_and_an_older_program_is_
     let stop = stopped(cluster.raft(2)).await;
     assert_ends(&stop, 9, "newer-format");
     let wanted = format!(
-        "this program speaks levels {OLD}, the cluster is at {}: put the newer program back",
+        "this program supports levels {OLD}, the cluster is at {}: put the newer program back",
         Level::NEWEST
     );
     assert_eq!(stop.message, wanted);
@@ -309,14 +309,14 @@ async fn what_an_earlier_start_of_a_member_reported_does_not_raise_the_level() {
         began: known.synced,
     };
     assert_eq!(
-        introduce::meet(context, &identity, OLD),
+        introduce::check_start(context, &identity, OLD),
         Ok(Verdict::Welcome)
     );
     let context = std::sync::Arc::clone(context);
     // Again and again: nobody is at its address, which the leader finds out each time that it sends.
     let answers = tokio::spawn(async move {
         loop {
-            context.heard(learner, None);
+            context.record_answer(learner, None);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
@@ -374,7 +374,7 @@ async fn an_add_waits_for_a_raise_that_is_under_way_and_is_checked_against_it() 
     let Err(MemberError::Unfit { detail }) = added.await.unwrap() else {
         panic!("it was added");
     };
-    assert!(detail.contains("speaks levels 1..1"), "{detail}");
+    assert!(detail.contains("supports levels 1..1"), "{detail}");
     assert_eq!(raft.status().members.len(), 1);
     older.stop().await;
     cluster.stop_all().await;
@@ -406,7 +406,7 @@ async fn a_change_that_was_checked_under_an_earlier_leadership_is_not_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_does_not_speak_the_cluster_s_level_is_not_added() {
+async fn a_node_that_does_not_support_the_cluster_s_level_is_not_added() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
     at_newest(&cluster).await;
@@ -423,7 +423,7 @@ async fn a_node_that_does_not_speak_the_cluster_s_level_is_not_added() {
     let Err(MemberError::Unfit { detail }) = added else {
         panic!("{added:?}");
     };
-    assert!(detail.contains("speaks levels 1..1"), "{detail}");
+    assert!(detail.contains("supports levels 1..1"), "{detail}");
     assert_eq!(cluster.raft(0).status().members.len(), 1);
     older.stop().await;
     cluster.stop_all().await;

@@ -1,6 +1,6 @@
 //! The bytes of what nodes send to each other, held as a file.
 //!
-//! A line never changes: nodes of two versions speak with each other during an upgrade, so a message
+//! A line never changes: nodes of two versions exchange messages during an upgrade, so a message
 //! that changes its shape gets a new version and a new line. `SEQD_WRITE_GOLDEN=1` writes the file
 //! if it is missing.
 

@@ -12,7 +12,7 @@ use seqd_disk::Tap;
 use super::harness::Cluster;
 use crate::tasks::peers_file;
 
-/// Holds one write of the file at its sync: says that it is there, and waits until it may go on.
+/// Holds one write of the file at its sync: signals that it is there, and waits until it may go on.
 #[derive(Default)]
 struct Hold(Mutex<Option<(Sender<()>, Receiver<()>)>>);
 

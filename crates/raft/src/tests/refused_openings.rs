@@ -144,7 +144,7 @@ fn an_installed_snapshot_that_is_bad_is_done_without_where_the_checkpoint_holds_
     let before = snapshots(&root);
     assert_eq!(opens(&root), 1);
     assert!(before.contains_key("40-1.snap") && snapshots(&root).contains_key("40-1.snap.bad"));
-    // The mark stays until openraft has purged the log, and so does what it says.
+    // The mark stays until openraft has purged the log, and so does what it permits.
     assert_eq!(opens(&root), 0);
 }
 

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_closed_port_is_told_from_a_silent_one() {
+    async fn a_closed_port_is_distinguished_from_a_silent_one() {
         let transport = HttpTransport::new().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap().to_string();

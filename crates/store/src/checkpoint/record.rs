@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_record_is_told_from_a_damaged_one() {
+    fn a_newer_record_is_distinguished_from_a_damaged_one() {
         let mut body = codec::encode(&applied()).unwrap();
         body[1] = 2;
         let crc = crc32c::crc32c(&body);

@@ -199,7 +199,7 @@ impl SnapshotReader {
 }
 
 /// Where a row is in the block.
-struct Place {
+struct RowSpan {
     key: std::ops::Range<usize>,
     value: std::ops::Range<usize>,
 }
@@ -208,14 +208,14 @@ impl Rows {
     /// Shows all rows to `visit`, copying none; at the end, how many they were and their digest.
     pub fn visit(mut self, visit: &mut VisitRow<'_>) -> io::Result<Tally> {
         while let Some(step) = self.advance() {
-            let Place { key, value } = step?;
+            let RowSpan { key, value } = step?;
             visit(&self.block[key], &self.block[value])?;
         }
         Ok(self.tally)
     }
 
     /// The next row's place, or none after a footer that is right. An error ends the iterator.
-    fn advance(&mut self) -> Option<io::Result<Place>> {
+    fn advance(&mut self) -> Option<io::Result<RowSpan>> {
         if self.done {
             return None;
         }
@@ -224,7 +224,7 @@ impl Rows {
         step.transpose()
     }
 
-    fn step(&mut self) -> io::Result<Option<Place>> {
+    fn step(&mut self) -> io::Result<Option<RowSpan>> {
         while self.at == self.block.len() {
             self.at = 0;
             match self.reader.frame(&mut self.block)? {
@@ -245,7 +245,7 @@ impl Rows {
     }
 
     /// The row that begins at `at`, if it lies in the block.
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<RowSpan> {
         let (lengths, rest) = self
             .block
             .get(self.at..)?
@@ -258,7 +258,7 @@ impl Rows {
         }
         let key_start = self.at + ROW_PREFIX_BYTES;
         let value_start = key_start + key;
-        Some(Place {
+        Some(RowSpan {
             key: key_start..value_start,
             value: value_start..value_start + value,
         })
@@ -297,7 +297,9 @@ impl Iterator for Rows {
     fn next(&mut self) -> Option<io::Result<Row>> {
         let step = self.advance()?;
         Some(
-            step.map(|Place { key, value }| (self.block[key].to_vec(), self.block[value].to_vec())),
+            step.map(|RowSpan { key, value }| {
+                (self.block[key].to_vec(), self.block[value].to_vec())
+            }),
         )
     }
 }

@@ -1,6 +1,6 @@
 //! A snapshot that arrives from a peer in chunks.
 //!
-//! It is verified in full before anyone hears of it, and has no final name until it is adopted:
+//! It is verified in full before it is used, and has no final name until it is adopted:
 //! a transfer that was not installed must not look like a snapshot of this node after a crash.
 
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! Whether there is room for one more snapshot: asked before one is written or received, for a full
-//! disk ends the node, and a snapshot that has to wait does not.
+//! Whether there is room for one more snapshot. Checked before one is written or received: a full disk
+//! ends the node, a snapshot that is refused does not.
 
 use std::io;
 use std::path::Path;

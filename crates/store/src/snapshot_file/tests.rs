@@ -246,7 +246,7 @@ fn blocks_that_were_swapped_repeated_or_left_out_are_found() {
 }
 
 #[test]
-fn a_newer_file_is_told_from_a_damaged_one() {
+fn a_newer_file_is_distinguished_from_a_damaged_one() {
     let dir = temp();
     let file = write(dir.path(), 12, &[]);
     let bytes = of_a_newer_program(&fs::read(&file.path).unwrap());

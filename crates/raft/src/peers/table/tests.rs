@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn a_start_is_judged_by_exactly_what_the_starts_before_it_said(
+    fn a_start_is_judged_by_exactly_what_the_starts_before_it_reported(
         words in any_words(),
         boot in 1..6_u64,
         shows in any_synced(),
@@ -209,7 +209,7 @@ proptest! {
         let table = table_of(&words);
         let of_a = || words.iter().filter(|(node, _, _)| *node == A);
         let later = of_a().any(|(_, seen, _)| *seen > boot);
-        let less = of_a().any(|(_, seen, said)| *seen < boot && *said > shows);
+        let less = of_a().any(|(_, seen, synced)| *seen < boot && *synced > shows);
         let verdict = table.judge(A, start(boot, boot), shows);
         prop_assert_eq!(verdict.is_err(), later || less, "{:?}", verdict);
         // A twin of a start that was seen is never welcome.

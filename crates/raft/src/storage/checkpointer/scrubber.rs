@@ -41,7 +41,7 @@ impl Scrubber {
 
     /// Reads a snapshot that could not be sent in the background and replaces a bad one; does nothing
     /// if one was read a moment ago.
-    pub(crate) fn doubt(&self, snapshot: &SnapshotHandle, node: u64, why: &str) {
+    pub(crate) fn verify_after_failed_send(&self, snapshot: &SnapshotHandle, node: u64, why: &str) {
         let SnapshotHandle::Kept(file) = snapshot else {
             return;
         };
@@ -157,19 +157,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_snapshot_that_is_doubted_again_and_again_is_read_once() {
+    async fn a_snapshot_that_fails_to_be_sent_again_and_again_is_read_once() {
         let bench = Bench::new();
         let checkpointer = started(&bench);
         let file = built(&checkpointer).await;
         flip_a_bit(&file);
         let scrubber = Scrubber::new(checkpointer.clone());
         let handle = SnapshotHandle::Kept(file.clone());
-        (0..9).for_each(|_| scrubber.doubt(&handle, 2, "a checksum does not match"));
+        (0..9).for_each(|_| {
+            scrubber.verify_after_failed_send(&handle, 2, "a checksum does not match")
+        });
         wait("it is replaced", || async { checkpointer.set_aside() == 1 }).await;
         // No other read begins before the pause is over.
         assert_eq!(scrubber.turn.available_permits(), 0);
         flip_a_bit(&file);
-        scrubber.doubt(&handle, 2, "a checksum does not match");
+        scrubber.verify_after_failed_send(&handle, 2, "a checksum does not match");
         checkpointer.stop().await.unwrap();
         assert_eq!(checkpointer.set_aside(), 1);
     }

@@ -226,7 +226,7 @@ fn an_export_is_written_anew_and_is_no_kept_snapshot_that_turned_bad() {
 }
 
 #[test]
-fn the_error_that_lost_changes_is_told_ever_after() {
+fn the_error_that_lost_changes_is_reported_ever_after() {
     let (disk, tap) = (Arc::new(OsDisk), Arc::new(Full));
     let bench = Bench::on(Arc::new(Tapped { disk, tap }));
     let healthy = Bench::new();

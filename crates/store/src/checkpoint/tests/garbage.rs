@@ -40,9 +40,9 @@ fn what_batches_leave_behind_is_freed_after_them() {
     let mut alone = process::Command::new(std::env::current_exe().unwrap());
     alone.args(["--exact", &test]).env(ALONE, "yes");
     let output = alone.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("1 passed"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 passed"), "{text}");
 }
 
 fn batches_are_freed() {

@@ -82,13 +82,13 @@ fn a_snapshot_whose_header_or_footer_cannot_be_read_is_not_listed() {
 }
 
 #[test]
-fn what_the_machine_cannot_do_is_told_and_sets_nothing_aside() {
+fn what_the_machine_cannot_do_is_reported_and_sets_nothing_aside() {
     for errno in [Errno::MFILE, Errno::ACCESS, Errno::NOMEM] {
         let (dir, newest) = two_snapshots();
         let disk = refusing(&newest, 1, errno);
         let error = recover(&disk, dir.path(), CLUSTER).unwrap_err();
-        let said = error.to_string();
-        assert!(said.contains("12-3.snap: in the frame"), "{said}");
+        let text = error.to_string();
+        assert!(text.contains("12-3.snap: in the frame"), "{text}");
         assert_eq!(names(dir.path()), ["12-3.snap", "9-3.snap"]);
         let disk = refusing(&newest, 0, errno);
         assert!(list(&disk, dir.path()).is_err(), "{errno:?}");
