@@ -154,6 +154,11 @@ impl NodeContext {
         self.phase.subscribe()
     }
 
+    #[cfg(test)]
+    pub(crate) fn phase_watchers(&self) -> usize {
+        self.phase.receiver_count()
+    }
+
     /// Moves on, unless it is over already.
     pub(crate) fn set_phase(&self, next: Phase) {
         self.phase.send_if_modified(|phase| {

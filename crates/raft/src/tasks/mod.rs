@@ -13,7 +13,7 @@ pub(crate) mod lead;
 pub(crate) mod leader_changes;
 pub(crate) mod peers_file;
 pub(crate) mod ping;
-mod raise_level;
+pub(crate) mod raise_level;
 pub(crate) mod register_start;
 pub(crate) mod stamp_restoration;
 

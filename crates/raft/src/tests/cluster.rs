@@ -274,8 +274,10 @@ async fn a_stop_answers_what_peers_have_asked() {
             conversation::call::<Watch, Watch>(&context, Link::Calls, to, path, Watch, limit).await
         })
     });
+    let watchers = || cluster.raft(leader).node().context.phase_watchers();
+    let before = watchers();
     let asked: Vec<_> = asked.collect();
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    wait("all have arrived", || async { watchers() >= before + 50 }).await;
     assert!(asked.iter().all(|asked| !asked.is_finished()));
     cluster.stop(leader).await;
     for asked in asked {
