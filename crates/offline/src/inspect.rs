@@ -169,7 +169,7 @@ impl From<Identity> for IdentityReport {
             joined: identity.joined,
             founding: identity.founder,
             members: members
-                .map(|member| format!("{} {}", member.node, member.name))
+                .map(|(node, member)| format!("{node} {}", member.name))
                 .collect(),
             ancestors: identity.ancestors,
         }

@@ -105,11 +105,12 @@ impl Recovery {
             .membership
             .nodes
             .get(&identity.node)
-            .map(|own| (own.peer.clone(), own.http.clone()))
             .or_else(|| {
-                let own = identity.members.iter().find(|m| m.node == identity.node)?;
-                Some((own.peer.clone(), own.http.clone()))
+                let mut members = identity.members.iter();
+                let (_, own) = members.find(|(node, _)| *node == identity.node)?;
+                Some(own)
             });
+        let own = own.map(|own| (own.peer.clone(), own.http.clone()));
         let (own_peer, own_http) = own.unzip();
         let Some((peer, http)) = peer.or(own_peer).zip(http.or(own_http)) else {
             let text = "the folder does not say where this node is reached";

@@ -23,7 +23,7 @@ use seqd_store::checkpoint::{self, Checkpoint, Place};
 use seqd_store::cluster_id;
 use seqd_store::folder::{Folder, Identity};
 use seqd_store::records::{
-    self, Founder, LogIdRecord, Member, MembershipRecord, StoredMembershipRecord, VoteRecord,
+    self, LogIdRecord, Member, MembershipRecord, StoredMembershipRecord, VoteRecord,
 };
 use seqd_store::snapshot_file::{SnapshotHeader, SnapshotReader, SnapshotWriter};
 
@@ -340,17 +340,11 @@ impl Successor {
         member: Member,
         restoration: Restoration,
     ) -> Self {
-        let Member { name, peer, http } = member.clone();
         let identity = Identity {
             cluster_id: restoration.cluster_id,
             node,
-            name: name.clone(),
-            members: vec![Founder {
-                node,
-                name,
-                peer,
-                http,
-            }],
+            name: member.name.clone(),
+            members: vec![(node, member.clone())],
             founder: false,
             joined: false,
             ancestors: restoration.ancestors,

@@ -28,7 +28,7 @@ use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::newer;
-use crate::records::{Founder, PeersRecord};
+use crate::records::{Member, PeersRecord};
 use crate::stop::{Stop, StopReason};
 
 pub const FORMAT: &str = "seqd-data 1";
@@ -42,7 +42,7 @@ pub struct Identity {
     pub node: u64,
     pub name: String,
     /// The members that founded the cluster, or, for a node that joined, those it joined.
-    pub members: Vec<Founder>,
+    pub members: Vec<(u64, Member)>,
     /// Whether this node decided on the cluster ID and must repeat its prepare after a crash.
     pub founder: bool,
     /// Whether this node was added to a cluster that existed.

@@ -55,15 +55,6 @@ pub struct Member {
     pub http: String,
 }
 
-/// A member that founded the cluster, or that a node joined, as the node's identity keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Founder {
-    pub node: u64,
-    pub name: String,
-    pub peer: String,
-    pub http: String,
-}
-
 /// The voters of each (joint) configuration, and all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MembershipRecord {

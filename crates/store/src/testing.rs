@@ -19,8 +19,8 @@ use seqd_wal::{Done, Record, Wal, WalOptions};
 use crate::checkpoint::{self, Checkpoint, Place};
 use crate::folder::{Folder, Identity};
 use crate::records::{
-    self, EntryPayload, Founder, LogEntry, LogIdRecord, Member, MembershipRecord,
-    StoredMembershipRecord, VoteRecord,
+    self, EntryPayload, LogEntry, LogIdRecord, Member, MembershipRecord, StoredMembershipRecord,
+    VoteRecord,
 };
 use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
 
@@ -71,7 +71,7 @@ impl FolderBuilder {
             cluster_id: self.cluster_id.to_owned(),
             node: 1,
             name: "n1".to_owned(),
-            members: vec![self.founder()],
+            members: vec![(1, self.member())],
             founder: false,
             joined: false,
             ancestors,
@@ -143,9 +143,8 @@ impl FolderBuilder {
         store.close().unwrap();
     }
 
-    fn founder(&self) -> Founder {
-        Founder {
-            node: 1,
+    fn member(&self) -> Member {
+        Member {
             name: "n1".to_owned(),
             peer: format!("{}:7401", self.host),
             http: format!("http://{}:7400", self.host),
@@ -153,13 +152,7 @@ impl FolderBuilder {
     }
 
     fn membership(&self) -> MembershipRecord {
-        let Founder {
-            node,
-            name,
-            peer,
-            http,
-        } = self.founder();
-        MembershipRecord::of_one(node, Member { name, peer, http })
+        MembershipRecord::of_one(1, self.member())
     }
 
     fn stored_membership(&self) -> Vec<u8> {

@@ -6,8 +6,7 @@ use crate::context::NodeContext;
 use crate::handle::{Phase, Stop};
 use crate::handshake::hello::{self, ROUND};
 use crate::replica::Replica;
-use crate::types::Member;
-use crate::wire::messages::{Founder, Prepare, Taken};
+use crate::wire::messages::{Prepare, Taken};
 use crate::wire::paths;
 use seqd_store::folder::Identity;
 
@@ -18,8 +17,8 @@ pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> R
         let others = identity
             .members
             .iter()
-            .filter(|founder| founder.node != identity.node);
-        for founder in others {
+            .filter(|(node, _)| *node != identity.node);
+        for (_, founder) in others {
             let prepare = Prepare {
                 cluster_id: identity.cluster_id.clone(),
                 founders: identity.members.clone(),
@@ -57,15 +56,7 @@ pub(crate) async fn initialize(
     identity: &Identity,
     replica: &Replica,
 ) -> Result<(), Stop> {
-    let members = identity.members.iter().map(|founder| {
-        let Founder {
-            node,
-            name,
-            peer,
-            http,
-        } = founder.clone();
-        (node, Member { name, peer, http })
-    });
+    let members = identity.members.iter().cloned();
     replica.initialize(members.collect()).await?;
     finish(context)
 }

@@ -8,7 +8,8 @@ use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
-use crate::wire::messages::{Founder, HelloReply, Standing};
+use crate::types::Member;
+use crate::wire::messages::{HelloReply, Standing};
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 
@@ -73,7 +74,7 @@ fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop
 }
 
 enum Newcomer {
-    Bootstraps(Vec<Founder>),
+    Bootstraps(Vec<(u64, Member)>),
     Waits(String),
 }
 
@@ -122,13 +123,12 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
             "waiting for quorum: {founder} founds the cluster"
         )));
     }
-    let founders = own.iter().zip(1..).map(|((name, peer), node)| Founder {
-        node,
+    let founders = own.iter().map(|(name, peer)| Member {
         name: name.clone(),
         peer: peer.clone(),
         http: https.get(name).cloned().unwrap_or_default(),
     });
-    Ok(Newcomer::Bootstraps(founders.collect()))
+    Ok(Newcomer::Bootstraps((1..).zip(founders).collect()))
 }
 
 /// The client addresses of the founders by name, once every peer is empty and lists the same peers; or
@@ -174,11 +174,11 @@ fn list(peers: &BTreeMap<String, String>) -> String {
         .join(", ")
 }
 
-fn own_id(context: &NodeContext, founders: &[Founder]) -> Result<u64, Stop> {
+fn own_id(context: &NodeContext, founders: &[(u64, Member)]) -> Result<u64, Stop> {
     founders
         .iter()
-        .find(|founder| founder.name == context.settings.name)
-        .map(|founder| founder.node)
+        .find(|(_, founder)| founder.name == context.settings.name)
+        .map(|(node, _)| *node)
         .ok_or_else(|| {
             Stop::invariant("this node founds a cluster that it is not part of".to_owned())
         })

@@ -28,25 +28,21 @@ pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -
             why: format!("this node is named {name}"),
         };
     }
-    let Some(own) = prepare
-        .founders
-        .iter()
-        .find(|founder| founder.name == *name)
-        .cloned()
-    else {
+    let mut founders = prepare.founders.iter();
+    let Some(&(node, _)) = founders.find(|(_, founder)| founder.name == *name) else {
         return no("this node is not among the founders");
     };
     let listed: BTreeMap<String, String> = prepare
         .founders
         .iter()
-        .map(|f| (f.name.clone(), f.peer.clone()))
+        .map(|(_, founder)| (founder.name.clone(), founder.peer.clone()))
         .collect();
     if listed != peer_list(context) {
         return no("this node's configuration lists other peers");
     }
     let identity = Identity {
         cluster_id: prepare.cluster_id,
-        node: own.node,
+        node,
         name: name.clone(),
         members: prepare.founders,
         founder: false,

@@ -106,7 +106,7 @@ fn addresses(identity: &Identity, loaded: &Loaded) -> BTreeMap<String, String> {
         .nodes()
         .map(|(_, member)| (member.name.clone(), member.peer.clone()))
         .collect();
-    for member in &identity.members {
+    for (_, member) in &identity.members {
         others
             .entry(member.name.clone())
             .or_insert_with(|| member.peer.clone());
@@ -122,7 +122,7 @@ impl Needed {
     fn of(context: &NodeContext, identity: &Identity, loaded: &Loaded) -> Self {
         let mut voters: BTreeSet<u64> = loaded.membership.voter_ids().collect();
         if voters.is_empty() {
-            voters = identity.members.iter().map(|member| member.node).collect();
+            voters = identity.members.iter().map(|(node, _)| *node).collect();
         }
         if voters.iter().any(|voter| *voter != identity.node) {
             return Self::Voter;

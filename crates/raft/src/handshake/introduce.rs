@@ -126,11 +126,8 @@ pub(crate) fn answer_hello(context: &NodeContext, hello: &Hello) -> Option<Hello
                 let mut names: Vec<String> =
                     members.values().map(|member| member.name.clone()).collect();
                 if names.is_empty() {
-                    names = identity
-                        .members
-                        .iter()
-                        .map(|member| member.name.clone())
-                        .collect();
+                    let members = identity.members.iter();
+                    names = members.map(|(_, member)| member.name.clone()).collect();
                 }
                 let leader = view.and_then(|view| view.live_leader_name());
                 Standing::Member {

@@ -18,7 +18,7 @@ use crate::levels::LevelRange;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
-use crate::wire::messages::{Adopt, ChangeRefusal, Founder, HelloReply, Standing, Taken};
+use crate::wire::messages::{Adopt, ChangeRefusal, HelloReply, Standing, Taken};
 use crate::wire::paths;
 use seqd_store::cluster_id;
 
@@ -135,12 +135,6 @@ async fn give_id(
     name: &str,
     peer: &str,
 ) -> Result<(), ChangeRefusal> {
-    let members = replica.members().into_iter().map(|(node, member)| Founder {
-        node,
-        name: member.name,
-        peer: member.peer,
-        http: member.http,
-    });
     let restored = replica.applied.read().state.restoration().cloned();
     let adopt = Adopt {
         cluster_id: context
@@ -148,7 +142,7 @@ async fn give_id(
             .unwrap_or_default(),
         node,
         you: name.to_owned(),
-        members: members.collect(),
+        members: replica.members().into_iter().collect(),
         ancestors: restored.map_or_else(Vec::new, |record| record.ancestors),
     };
     match hello::ask(context, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {

@@ -66,7 +66,7 @@ fn due(context: &NodeContext, replica: &Replica) -> Vec<Command> {
         let founders = identity
             .members
             .iter()
-            .map(|m| (NodeId(m.node), m.name.clone()))
+            .map(|(node, member)| (NodeId(*node), member.name.clone()))
             .collect();
         return vec![Command::Cluster(ClusterCommand::Found(Found {
             cluster_id: identity.cluster_id,

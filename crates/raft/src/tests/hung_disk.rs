@@ -148,13 +148,17 @@ async fn a_leader_whose_disk_hangs_makes_room_and_follows_when_it_works_again() 
 async fn leadership_is_not_transferred_to_a_voter_whose_disk_hangs() {
     let mut cluster = Cluster::new(3).await;
     cluster.create_orders(0).await;
-    let node = cluster.raft(cluster.leader().expect("there is a leader")).node();
+    let node = cluster
+        .raft(cluster.leader().expect("there is a leader"))
+        .node();
     let (context, replica) = (&node.context, node.replica().unwrap());
     let others = [1, 2, 3].into_iter().filter(|id| *id != replica.node);
     let others: Vec<u64> = others.collect();
     wait("both could lead, with equal logs", || async {
         let matched = others.iter().map(|id| replica.matched_index(*id));
-        matched.into_iter().all(|index| index == Some(replica.applied_index()))
+        matched
+            .into_iter()
+            .all(|index| index == Some(replica.applied_index()))
             && others.iter().all(|id| context.peer(*id).may_lead())
     })
     .await;

@@ -13,8 +13,8 @@ use seqd_state::codec::frame::Framed;
 use seqd_state::codec::{Versioned, decode, encode};
 use seqd_state::{ClusterOutcome, EncodedEntry, Entry, Level, NodeId, Stamp};
 use seqd_store::records::{
-    Ballot, EntryPayload, Founder, LogEntry, LogIdRecord, Member, MembershipRecord, PeerRecord,
-    Start, StoredMembershipRecord, SyncedPosition, VoteRecord,
+    Ballot, EntryPayload, LogEntry, LogIdRecord, Member, MembershipRecord, PeerRecord, Start,
+    StoredMembershipRecord, SyncedPosition, VoteRecord,
 };
 
 use super::harness::create;
@@ -82,23 +82,17 @@ fn row() -> (u64, PeerRecord) {
 }
 
 fn membership() -> MembershipRecord {
-    let member = |name: &str| Member {
-        name: text(name),
-        peer: format!("{name}:7001"),
-        http: format!("http://{name}:7000"),
-    };
     MembershipRecord {
         configs: vec![[1].into(), [1, 2].into()],
         nodes: [(1, member("a")), (2, member("b"))].into(),
     }
 }
 
-fn founder() -> Founder {
-    Founder {
-        node: 1,
-        name: text("a"),
-        peer: text("a:7001"),
-        http: text("http://a:7000"),
+fn member(name: &str) -> Member {
+    Member {
+        name: text(name),
+        peer: format!("{name}:7001"),
+        http: format!("http://{name}:7000"),
     }
 }
 
@@ -326,14 +320,14 @@ fn handshake(lines: &mut Lines) {
     }
     lines.add(&Prepare {
         cluster_id: text("C"),
-        founders: vec![founder()],
+        founders: vec![(1, member("a"))],
         you: text("a"),
     });
     lines.add(&Adopt {
         cluster_id: text("C"),
         node: 4,
         you: text("d"),
-        members: vec![founder()],
+        members: vec![(1, member("a"))],
         ancestors: vec![text("B")],
     });
     lines.add(&Taken::Yes {

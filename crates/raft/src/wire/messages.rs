@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use seqd_state::Level;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
+use seqd_store::records::Member;
 use serde::{Deserialize, Serialize};
 
 use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
 use crate::levels::LevelRange;
 use crate::peers::table::{Row, Start, SyncedPosition};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
-pub(crate) use seqd_store::records::Founder;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
@@ -319,7 +319,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) cluster_id: String,
-    pub(crate) founders: Vec<Founder>,
+    pub(crate) founders: Vec<(u64, Member)>,
     /// The receiver among them.
     pub(crate) you: String,
 }
@@ -345,7 +345,7 @@ pub(crate) struct Adopt {
     pub(crate) node: u64,
     pub(crate) you: String,
     /// The members, so that it finds them after a restart.
-    pub(crate) members: Vec<Founder>,
+    pub(crate) members: Vec<(u64, Member)>,
     /// The clusters that this one took the place of.
     pub(crate) ancestors: Vec<String>,
 }
