@@ -19,14 +19,11 @@ use crate::latency::Latency;
 use crate::network::Network;
 use crate::openraft_config;
 use crate::storage::applied::Applied;
-use crate::storage::checkpointer::{
-    CheckpointWorker, Checkpointer, Exported, Scrubber, every_50_ms,
-};
+use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, every_50_ms};
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Repairs, Storage};
 use crate::types::{Member, TypeConfig};
-use seqd_store::first_error::FirstError;
 use seqd_store::folder::Identity;
 
 pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
@@ -54,47 +51,22 @@ impl Replica {
         identity: &Identity,
         storage: Storage,
     ) -> Result<Arc<Self>, Stop> {
-        let Storage {
-            wal,
-            log,
-            place,
-            loaded,
-            mark,
-            purge_floor,
-            repairs,
-            ..
-        } = storage;
-        let position = loaded.position;
-        let applied = Arc::new(Applied::new(loaded.state, position, loaded.membership));
+        let (wal, repairs) = (storage.wal.clone(), storage.repairs);
         let failed = Arc::downgrade(context);
-        let checkpointer = Checkpointer::start(CheckpointWorker {
-            applied: Arc::clone(&applied),
-            store: loaded.store,
-            log: Box::new(wal.clone()),
-            place,
-            mark,
-            pace: every_50_ms(),
-            lost: FirstError::default(),
-            snapshots: context.folder.snapshots(),
-            written: position,
-            on_failure: Box::new(move |error| {
-                if let Some(context) = failed.upgrade() {
-                    let what = "the checkpoint was not written";
-                    context.stop(Stop::of_io_while_running(what, &error));
-                }
-            }),
-        })
-        .map_err(|e| {
+        let on_failure = move |error| {
+            if let Some(context) = failed.upgrade() {
+                let what = "the checkpoint was not written";
+                context.stop(Stop::of_io_while_running(what, &error));
+            }
+        };
+        let pace = |_: &Arc<Applied>| every_50_ms();
+        let assembled = storage.assemble(pace, Box::new(on_failure), Checkpointer::start);
+        let (log, machine) = assembled.map_err(|e| {
             let why = format!("cannot start the checkpoint thread: {e}");
             Stop::new(StopReason::StartFailed, why)
         })?;
-        let machine = Machine {
-            applied: Arc::clone(&applied),
-            checkpointer: checkpointer.clone(),
-            purge_floor,
-            failure: log.failure(),
-        };
-        let failure = log.failure();
+        let applied = Arc::clone(&machine.applied);
+        let (checkpointer, failure) = (machine.checkpointer.clone(), machine.failure.clone());
         let network = Network {
             context: Arc::clone(context),
             synced: log.synced(),

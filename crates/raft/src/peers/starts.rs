@@ -29,16 +29,11 @@ pub(crate) enum StartRefusal {
     Unintroduced,
 }
 
-/// Held by the writer of the file `peers`.
-#[derive(Debug, Default)]
-pub(crate) struct FileTurn {
-    pub(crate) closed: bool,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     inner: Mutex<Inner>,
-    pub(crate) file: Mutex<FileTurn>,
+    /// Whether the file `peers` is closed; locked while it is written.
+    pub(crate) file_closed: Mutex<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -64,7 +59,7 @@ impl Peers {
         };
         Self {
             inner: Mutex::new(inner),
-            file: Mutex::default(),
+            file_closed: Mutex::default(),
         }
     }
 

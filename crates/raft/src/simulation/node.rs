@@ -24,7 +24,6 @@ use crate::storage::machine::Machine;
 use crate::storage::opening::{Storage, open_storage};
 use crate::types::{Entry, LogId, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
-use seqd_store::first_error::FirstError;
 use seqd_store::folder::{Folder, Identity};
 
 pub(super) const CLUSTER: &str = "SIMULATED";
@@ -69,15 +68,7 @@ impl Node {
         let identity = folder.identity()?;
         let boot = folder.raise_boot()?;
         let (storage, pump) = open_driven(&folder, Arc::clone(seeds))?;
-        let Storage {
-            wal,
-            log,
-            place,
-            loaded,
-            mark,
-            purge_floor,
-            ..
-        } = storage;
+        let (wal, loaded) = (storage.wal.clone(), &storage.loaded);
         let opened = Opened {
             identity,
             boot,
@@ -86,34 +77,20 @@ impl Node {
             digest: loaded.state.digest().0,
             rebuilt: loaded.rebuilt,
         };
-        let applied = Arc::new(Applied::new(
-            loaded.state,
-            loaded.position,
-            loaded.membership,
-        ));
         let feed = Feed::default();
-        let waits: Box<dyn SyncedLog> = match plant {
-            Plant::CheckpointAheadOfLog => Box::new(NeverWaits),
-            _ => Box::new(wal.clone()),
-        };
-        let checkpointer = Checkpointer::inline(CheckpointWorker {
-            applied: Arc::clone(&applied),
-            store: loaded.store,
-            log: waits,
-            place,
-            mark,
-            pace: pace(&feed, &applied),
-            snapshots: folder.snapshots(),
-            written: loaded.position,
-            lost: FirstError::default(),
-            on_failure: Box::new(|_| {}),
-        });
-        let machine = Machine {
-            applied,
-            checkpointer,
-            purge_floor: Arc::clone(&purge_floor),
-            failure: log.failure(),
-        };
+        let assembled = storage.assemble(
+            |applied| pace(&feed, applied),
+            Box::new(|_| {}),
+            |worker| {
+                let log = match plant {
+                    Plant::CheckpointAheadOfLog => Box::new(NeverWaits),
+                    _ => worker.log,
+                };
+                Ok(Checkpointer::inline(CheckpointWorker { log, ..worker }))
+            },
+        );
+        let (log, machine) = assembled.expect("no thread is started");
+        let purge_floor = Arc::clone(&machine.purge_floor);
         let node = Self {
             disk: disk.clone(),
             folder,

@@ -34,9 +34,9 @@ use seqd_store::snapshot_file::{self, SnapshotFile};
 
 use self::worker::Job;
 pub(crate) use scrubber::Scrubber;
-pub(crate) use worker::{CheckpointWorker, Exported, every_50_ms};
 #[cfg(any(test, feature = "simulation"))]
-pub(crate) use worker::{Pace, SyncedLog};
+pub(crate) use worker::SyncedLog;
+pub(crate) use worker::{CheckpointWorker, Exported, Pace, every_50_ms};
 
 /// Who carries out the jobs.
 #[derive(Clone)]

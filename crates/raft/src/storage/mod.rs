@@ -6,10 +6,11 @@
 //! - the log: [`log_store`], the last of it in memory, [`entry_cache`], and how much of it is on the
 //!   disk, [`synced`]
 //! - the state: [`applied`] in memory, openraft's [`machine`] over it, [`checkpointer`] beneath it,
-//!   [`staging`] while a snapshot is read
+//!   [`staging`] while a snapshot is read; put together by [`assemble`]
 //! - the cause of a failure, of which openraft hands on the text alone: [`failure`]
 
 pub(crate) mod applied;
+mod assemble;
 pub(crate) mod checkpointer;
 mod entry_cache;
 pub(crate) mod failure;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -39,6 +39,8 @@ pub(crate) struct Storage {
     pub(crate) mark: Arc<InstalledMark>,
     pub(crate) purge_floor: Arc<AtomicU64>,
     pub(crate) repairs: Repairs,
+    /// The folder of the snapshots.
+    pub(crate) snapshots: PathBuf,
     /// The last entry that the newest snapshot holds.
     snapshot: Option<LogId>,
 }
@@ -170,6 +172,7 @@ pub(crate) fn open_storage(
         loaded,
         mark,
         purge_floor,
+        snapshots,
         snapshot: newest,
     })
 }

@@ -49,9 +49,9 @@ pub(crate) fn write(context: &NodeContext) -> io::Result<()> {
     let Some(identity) = context.identity() else {
         return Ok(());
     };
-    let turn = context.peers.file.lock();
-    let turn = turn.unwrap_or_else(PoisonError::into_inner);
-    if turn.closed {
+    let closed = context.peers.file_closed.lock();
+    let closed = closed.unwrap_or_else(PoisonError::into_inner);
+    if *closed {
         return Ok(());
     }
     let (rows, _) = context.peers.rows();
@@ -63,6 +63,6 @@ pub(crate) fn write(context: &NodeContext) -> io::Result<()> {
 
 /// Waits for a write that goes on; later ones do nothing.
 pub(crate) fn close(context: &NodeContext) {
-    let turn = context.peers.file.lock();
-    turn.unwrap_or_else(PoisonError::into_inner).closed = true;
+    let closed = context.peers.file_closed.lock();
+    *closed.unwrap_or_else(PoisonError::into_inner) = true;
 }
