@@ -65,7 +65,8 @@ pub trait Disk: Send + Sync {
     /// Makes a file, which must not exist yet, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Renames a file or a folder, inside one folder or into another of the same file system. A file
-    /// that has the new name is replaced.
+    /// that has the new name is replaced. The simulated disk refuses another folder: how much of such
+    /// a move a power cut leaves differs between file systems.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;

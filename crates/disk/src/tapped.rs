@@ -15,6 +15,9 @@ pub trait Tap: Send + Sync + 'static {
     fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
         below.list(path)
     }
+    fn kind(&self, below: &dyn Disk, path: &Path) -> io::Result<Option<Kind>> {
+        below.kind(path)
+    }
     fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
         below.write_at(buf, offset)
     }
@@ -95,7 +98,7 @@ impl<T: Tap> Disk for Tapped<T> {
     }
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        self.disk.kind(path)
+        self.tap.kind(&*self.disk, path)
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {

@@ -3,7 +3,7 @@
 //! The lock belongs to the open file and not to its bytes, so that a file opened for reading is
 //! enough, also on a read-only mount.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
@@ -53,7 +53,12 @@ impl FolderLock {
     }
 
     fn take(root: &Path, operation: FlockOperation) -> Result<Self, OfflineError> {
-        if !root.is_dir() {
+        let not_a_folder = match fs::metadata(root) {
+            Ok(found) => !found.is_dir(),
+            Err(error) if is_missing(&error) => true,
+            Err(error) => return Err(failed(root, &error)),
+        };
+        if not_a_folder {
             let text = format!("{} is not a folder", root.display());
             return Err(OfflineError::new("not-found", text));
         }
@@ -90,6 +95,13 @@ impl FolderLock {
 fn make(root: &Path, how: &mut OpenOptions) -> io::Result<()> {
     create_dir_durable(&OsDisk, root)?;
     how.write(true).open(root.join("LOCK")).map(drop)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn failed(root: &Path, why: &dyn std::fmt::Display) -> OfflineError {
@@ -131,5 +143,17 @@ mod tests {
         assert!(FolderLock::to_change(dir.path()).is_err());
         let missing = FolderLock::to_look(&dir.path().join("nowhere"));
         assert_eq!(missing.unwrap_err().code, "not-found");
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let (inside, looped) = (file.join("data"), dir.path().join("loop"));
+        std::os::unix::fs::symlink(&looped, &looped).unwrap();
+        for (path, code) in [
+            (file, "not-found"),
+            (inside, "not-found"),
+            (looped, "failure"),
+        ] {
+            let refused = FolderLock::to_look(&path).unwrap_err();
+            assert_eq!(refused.code, code, "{refused}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqd_disk::{Disk, OsDisk, create_dir_durable, read_file, replace_file};
+use seqd_disk::{Disk, Kind, OsDisk, create_dir_durable, read_file, replace_file};
 
 use super::error::{OfflineError, from_io, from_stop};
 use super::files::DISK;
@@ -89,7 +89,8 @@ impl Recovery {
             let lock = FolderLock::to_change(&root)?;
             return Ok(Self::Unfinished(Unfinished { root, lock }));
         }
-        if !root.join("identity").is_file() {
+        let kind = OsDisk.kind(&root.join("identity"));
+        if kind.map_err(from_io(&root))? != Some(Kind::File) {
             return Err(no_identity(&root));
         }
         let lock = lock_if_any(&root)?;
@@ -157,8 +158,9 @@ impl Recovering {
         folder.mark_refused(UNFINISHED, mark).map_err(&failed)?;
         if let Err(error) = self.build(said) {
             // Without its certain name the new folder is nothing, and the old content can be started,
-            // or recovered, as before. With it the recovery is to be finished.
-            if !root.join(WHOLE).exists() {
+            // or recovered, as before. With it, or where that is unknown, the recovery is to be
+            // finished.
+            if matches!(self.disk.kind(&root.join(WHOLE)), Ok(None)) {
                 let _ = self.disk.remove_dir_all(&root.join(NEW));
                 let _ = folder.unmark_refused();
             }
@@ -210,6 +212,14 @@ impl Unfinished {
     /// Finishes it. Returns where the old content is kept.
     pub fn finish(self) -> Result<PathBuf, OfflineError> {
         let from = self.read(FROM, SMALL_FILE_BYTES)?.unwrap_or_default();
+        if from.is_empty() {
+            let text = format!(
+                "{}: the new folder of an interrupted recovery has no `{FROM}`, which names the \
+                 cluster whose content is to be kept",
+                self.root.display()
+            );
+            return Err(OfflineError::new("corrupt", text));
+        }
         let from = String::from_utf8_lossy(&from).into_owned();
         let kept = put_in_place(&OsDisk, &self.root, &from).map_err(from_io(&self.root))?;
         drop(self.lock);
@@ -250,7 +260,7 @@ const SAID_BYTES: usize = 1 << 30;
 /// Steps 2 and 3; each of them can be repeated. Everything is on one file system, so a rename moves.
 fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
     let kept = root.join(format!("{BEFORE}{from_cluster}"));
-    if root.join(WHOLE).is_dir() {
+    if is_folder(disk, &root.join(WHOLE))? {
         create_dir_durable(disk, &kept)?;
         for name in disk.list(root)? {
             if !stays(&name) {
@@ -264,7 +274,8 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         disk.sync_dir(root)?;
     }
     let moving = root.join(MOVING_IN);
-    if moving.is_dir() {
+    let moves_in = is_folder(disk, &moving)?;
+    if moves_in {
         // What belongs to the folder around it already is there.
         for name in disk.list(&moving)? {
             if !matches!(name.as_str(), "LOCK" | "format" | FROM | SAID) {
@@ -279,7 +290,7 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
         disk.sync_dir(root)?;
     }
     // It is complete: what is left of the new folder is only where it came from.
-    if moving.is_dir() {
+    if moves_in {
         disk.remove_dir_all(&moving)?;
         disk.sync_dir(root)?;
     }
@@ -290,7 +301,12 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
 /// left of it then has no meaning, whatever else the folder is refused for later.
 fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
     let is_marked = has_own_mark(&OsDisk, root).map_err(from_stop)?;
-    Ok(root.join(WHOLE).is_dir() || (is_marked && root.join(MOVING_IN).is_dir()))
+    let is_there = |name| is_folder(&OsDisk, &root.join(name)).map_err(from_io(root));
+    Ok(is_there(WHOLE)? || (is_marked && is_there(MOVING_IN)?))
+}
+
+fn is_folder(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
+    Ok(disk.kind(path)? == Some(Kind::Folder))
 }
 
 /// Whether the folder's mark is a recovery's: only that one is for a recovery to take away.

@@ -1,6 +1,9 @@
 //! A recovery that is killed before one of its calls that change the disk or sync it: any of those
 //! that move the new folder in, one in eight of those that build it. What it leaves does not start
 //! half way, and the next one brings it to its end.
+//!
+//! A kill leaves every earlier call done. What a power cut leaves of a move from one folder into
+//! another is not shown here: the simulated disk has no such move.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use seqd_disk::{Disk, DiskFile, OsDisk, Tap, Tapped};
+use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
 
 use super::files;
 use super::fixture::{CLUSTER, Fixture};
@@ -187,4 +190,96 @@ fn what_is_left_of_a_finished_recovery_does_not_finish_the_next() {
         assert_recovered(&root);
     }
     assert!(marked > 2 && begun > marked, "{begun}, {marked}");
+}
+
+/// Fails every question for one of the two names that decide what is to be done, from one on.
+struct FailsKind {
+    root: PathBuf,
+    from: u64,
+    asked: AtomicU64,
+}
+
+impl Tap for FailsKind {
+    fn kind(&self, below: &dyn Disk, path: &Path) -> io::Result<Option<Kind>> {
+        let decides = ["successor", "successor-in"].map(|name| self.root.join(name));
+        if decides.iter().any(|name| name == path)
+            && self.asked.fetch_add(1, Ordering::SeqCst) >= self.from
+        {
+            return Err(io::Error::other("not known"));
+        }
+        below.kind(path)
+    }
+}
+
+#[test]
+fn a_recovery_that_cannot_ask_for_its_own_folders_neither_ends_nor_starts() {
+    let fixture = Fixture::new();
+    let dir = tempfile::tempdir().unwrap();
+    let mut unfinished = 0;
+    for from in 0.. {
+        let root = dir.path().join(from.to_string());
+        copy(&fixture.root(), &root);
+        let tap = Arc::new(FailsKind {
+            root: root.clone(),
+            from,
+            asked: AtomicU64::new(0),
+        });
+        let mut recovering = planned(&root);
+        recovering.disk = Arc::new(Tapped {
+            disk: Arc::new(OsDisk),
+            tap: Arc::clone(&tap),
+        });
+        let ended = recovering.carry_out(SAID);
+        if tap.asked.load(Ordering::SeqCst) <= from {
+            ended.unwrap();
+            break;
+        }
+        let error = ended.unwrap_err();
+        assert!(error.message.ends_with("not known"), "{from}: {error}");
+        let starts = starts_as(&root);
+        match recovery(&root, Some(10)).unwrap() {
+            Recovery::Unfinished(left) => {
+                assert_eq!(starts, None, "question {from}");
+                unfinished += 1;
+                left.finish().unwrap();
+            }
+            Recovery::Planned(again) => {
+                assert_eq!(starts.as_deref(), Some(CLUSTER), "question {from}");
+                again.carry_out(SAID).unwrap();
+            }
+        }
+        assert_recovered(&root);
+    }
+    // Whether it is whole, and whether it moves in.
+    assert_eq!(unfinished, 2);
+}
+
+#[test]
+fn a_recovery_that_fails_and_cannot_ask_whether_it_is_certain_keeps_the_mark() {
+    struct Fails;
+    impl Tap for Fails {
+        fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+            if to.ends_with("successor") {
+                return Err(io::Error::other("not renamed"));
+            }
+            below.rename(from, to)
+        }
+        fn kind(&self, below: &dyn Disk, path: &Path) -> io::Result<Option<Kind>> {
+            if path.ends_with("successor") {
+                return Err(io::Error::other("not known"));
+            }
+            below.kind(path)
+        }
+    }
+    let fixture = Fixture::new();
+    let root = fixture.root();
+    let mut recovering = planned(&root);
+    recovering.disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::new(Fails),
+    });
+    assert!(recovering.carry_out(SAID).is_err());
+    assert_eq!(starts_as(&root), None);
+    planned(&root).carry_out(SAID).unwrap();
+    assert_recovered(&root);
 }

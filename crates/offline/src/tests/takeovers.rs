@@ -266,6 +266,26 @@ fn a_recovery_that_fails_once_it_is_certain_stays_to_be_finished() {
 }
 
 #[test]
+fn a_recovery_whose_old_cluster_is_not_named_moves_nothing() {
+    type Damage = fn(&Path);
+    let damages: [Damage; 2] = [
+        |file| fs::remove_file(file).unwrap(),
+        |file| fs::write(file, "").unwrap(),
+    ];
+    for damage in damages {
+        let (_fixture, root) = failed(true);
+        damage(&root.join("successor/from-cluster"));
+        let before = files(&root);
+        let Recovery::Unfinished(unfinished) = recovery(&root, None).unwrap() else {
+            panic!("it was certain already");
+        };
+        let refused = unfinished.finish().unwrap_err();
+        assert_eq!(refused.code, "corrupt", "{refused}");
+        assert!(files(&root) == before);
+    }
+}
+
+#[test]
 fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     let fixture = Fixture::new();
     let snapshots = fs::read_dir(fixture.root().join("snap")).unwrap().flatten();
