@@ -259,12 +259,19 @@ fn opening_len(marks: &Marks) -> usize {
     BATCH_OVERHEAD_BYTES + RECORD_HEADER_BYTES + size_of::<u64>() + bytes
 }
 
+/// A callback that panics must not keep the result from the others; its panic goes on after them.
 fn acknowledge(calls: Vec<Queued>) {
+    let mut panicked = None;
     for call in calls {
-        (call.done)(match call.op {
+        let result = match call.op {
             Op::Refused(why) => Err(io::Error::new(io::ErrorKind::InvalidInput, why)),
             _ => Ok(()),
-        });
+        };
+        let called = panic::catch_unwind(AssertUnwindSafe(|| (call.done)(result)));
+        panicked = panicked.or(called.err());
+    }
+    if let Some(payload) = panicked {
+        panic::resume_unwind(payload);
     }
 }
 

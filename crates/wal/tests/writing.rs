@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use seqd_disk::simulated::{Call, Failure, Fault};
-use seqd_wal::{Done, FailedStep, Wal, WalFailure, WalOptions};
+use seqd_wal::{Done, FailedStep, Record, Wal, WalFailure, WalOptions};
 use support::{
     DEADLINE, answer, append, append_each, disk, entries, eventually, files, open, options, record,
     wait,
@@ -267,13 +267,22 @@ fn a_preparation_that_failed_is_tried_again_when_the_segment_is_needed() {
 fn a_callback_that_panics_ends_the_log_and_nobody_waits_for_ever() {
     let disk = disk();
     let (wal, _) = open(&disk);
+    let order = Order::default();
+    disk.hold_syncs();
+    wal.append(vec![record(0, "")], order.done(0));
+    disk.wait_for_held_sync();
+    // These two are one batch.
     wal.append(
-        vec![record(0, "")],
+        vec![record(1, "")],
         Box::new(|_| panic!("planted, the output is expected")),
     );
+    let (done, answered) = answer();
+    wal.append(vec![record(2, "")], done);
+    disk.release_syncs();
+    answered.recv_timeout(DEADLINE).unwrap().unwrap();
     eventually("it is noticed", || wal.failed().is_some());
     assert_eq!(wal.failed().unwrap().step, FailedStep::Panic);
-    assert!(wait(|done| wal.append(vec![record(1, "")], done)).is_err());
+    assert!(wait(|done| wal.append(vec![record(3, "")], done)).is_err());
     assert!(wal.close().is_err());
 }
 
@@ -288,14 +297,15 @@ fn an_idle_log_writes_one_witness_and_falls_silent() {
     append(&wal, 0, "a");
     wal.save_committed(b"mark".to_vec());
     eventually("a witness", || wal.stats().witnesses == 1);
-    thread::sleep(Duration::from_millis(50));
-    assert_eq!(wal.stats().batches, 2, "one entry, one witness");
     assert_eq!(
         open(&disk.lost()).1.committed.as_deref(),
         Some(&b"mark"[..])
     );
     append(&wal, 1, "b");
     eventually("another", || wal.stats().witnesses == 2);
+    // A close waits for the writer, and writes a witness only where the last batch is none.
+    wal.close().unwrap();
+    assert_eq!(wal.stats().batches, 4, "two entries, two witnesses");
 }
 
 #[test]
@@ -314,7 +324,7 @@ fn a_log_that_was_killed_gets_its_witness_at_the_next_start() {
     again.close().unwrap();
     let (third, _) = Wal::open(quick).unwrap();
     third.accept();
-    thread::sleep(Duration::from_millis(50));
+    third.close().unwrap();
     assert_eq!(
         third.stats().batches,
         0,
@@ -395,7 +405,11 @@ fn a_batch_larger_than_a_segment_gets_a_longer_one() {
     let (wal, recovered) = open(&disk.kept());
     assert_eq!(recovered.last, Some((2, b"small again".to_vec())));
     assert_eq!(wal.read(1..2, 0).unwrap()[0].bytes.len(), 50_000);
-    let too_much = vec![record(3, vec![0; (1 << 30) + 1])];
+    // Zeroes that nobody copies take no memory.
+    let too_much = vec![Record {
+        index: 3,
+        bytes: vec![0; (1 << 30) + 1],
+    }];
     let answer = wait(|done| wal.append(too_much, done));
     assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::InvalidInput);
 }
