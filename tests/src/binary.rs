@@ -107,11 +107,7 @@ fn is_fresh(binary: &Path) -> Option<bool> {
     let built = modified(binary)?;
     let mut files = match std::fs::read_to_string(binary.with_extension("d")) {
         Ok(info) => dep_info(&info)?,
-        Err(_) => {
-            let mut all = Vec::new();
-            files_below(&workspace().join("crates"), &mut all)?;
-            all
-        }
+        Err(_) => files_below(&workspace().join("crates")).ok()?,
     };
     files.push(workspace().join("Cargo.lock"));
     files.push(workspace().join("Cargo.toml"));
@@ -133,16 +129,18 @@ fn dep_info(info: &str) -> Option<Vec<PathBuf>> {
     )
 }
 
-fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Option<()> {
-    for entry in std::fs::read_dir(folder).ok()? {
-        let path = entry.ok()?.path();
-        if path.is_dir() {
-            files_below(&path, found)?;
-        } else {
+/// The files in a folder and in those below it, without folders named `target`.
+pub fn files_below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if !path.is_dir() {
             found.push(path);
+        } else if !path.ends_with("target") {
+            found.extend(files_below(&path)?);
         }
     }
-    Some(())
+    Ok(found)
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {

@@ -45,3 +45,11 @@ impl ShiftedClock {
         std::fs::rename(&aside, &self.file).expect("the clock's file in its place");
     }
 }
+
+/// Whether a text holds an RFC 3339 time in UTC.
+pub fn names_a_time(text: &str) -> bool {
+    text.split(|c: char| c.is_whitespace() || "\",".contains(c))
+        .any(|word| {
+            word.len() >= 20 && word.starts_with("20") && word.contains('T') && word.ends_with('Z')
+        })
+}

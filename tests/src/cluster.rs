@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::damage::row;
 use crate::http::{self, Reply};
 use crate::loop_disk::{FileSystem, LoopDisk};
 use crate::node::Node;
@@ -16,6 +17,9 @@ use crate::workload::{Load, Route};
 /// From the start of the last process to ready on every node: an election, a worker lease and,
 /// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
 pub const READY: Duration = Duration::from_secs(30);
+
+/// A text that stands in a record, so that a test finds the record's bytes in a file.
+pub const MARK: &str = "a-description-that-the-story-finds-again";
 
 #[derive(Debug)]
 pub struct Cluster {
@@ -234,6 +238,35 @@ impl Cluster {
         let value = values.find(|(key, _)| *key == name);
         let value = value.unwrap_or_else(|| panic!("no {name} in {metrics}")).1;
         value.parse().expect("a number")
+    }
+
+    /// Starts a node whose folder was damaged; it serves, and reports the damage in the words of the
+    /// entry of this name in [`crate::damage::DOCUMENT`].
+    #[track_caller]
+    pub fn start_repaired(&mut self, index: usize, damage: &str) {
+        let before = self.nodes[index].stderr().len();
+        self.nodes[index].start();
+        self.wait_ready();
+        row(damage).assert_repaired(&self.nodes[index].stderr()[before..]);
+    }
+
+    /// Creates the strict sequence `order`, described by [`MARK`], and takes its values 1 to 10.
+    #[must_use]
+    pub fn with_a_record(self) -> Self {
+        self.create_sequence(0, "order", &json!({"mode": "strict", "description": MARK}));
+        assert_eq!(self.next(0, "order", 10), (1, 10));
+        self
+    }
+
+    /// Removes a member whose folder is refused and brings its machine back as a new member.
+    pub fn replace_member(&mut self, index: usize, asked: usize) {
+        let name = self.nodes[index].name();
+        let member = self.url(asked, &format!("/v1/cluster/members/{name}"));
+        http::request("DELETE", &member).reply().ok();
+        std::fs::remove_dir_all(self.nodes[index].data()).expect("the folder of a stopped node");
+        self.nodes[index].start();
+        self.add_member(index, asked);
+        self.promote(index, asked);
     }
 
     /// Adds a started node as a learner, as soon as it waits to be added.

@@ -97,7 +97,7 @@ fn parse(entry: &str) -> Row {
 
 impl Row {
     /// Whether a text holds the words, in their order.
-    pub fn is_said_in(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let mut rest = text;
         self.words.iter().all(|part| {
             let Some((_, after)) = rest.split_once(part.as_str()) else {
@@ -117,15 +117,15 @@ impl Row {
         assert_eq!(status.code(), self.exit, "{self:?}\n{}", node.tail());
         let code = self.code.as_deref().expect("a row with a code");
         assert!(last.ends_with(&format!("code={code}")), "{self:?}\n{last}");
-        assert!(self.is_said_in(&last), "{self:?}\n{last}");
+        assert!(self.matches(&last), "{self:?}\n{last}");
     }
 
     /// The node serves in spite of the damage, and one of its lines has the words of the entry.
     #[track_caller]
-    pub fn is_healed(&self, said: &str) {
+    pub fn assert_repaired(&self, stderr: &str) {
         assert_eq!((self.exit, self.code.as_ref()), (None, None), "{self:?}");
-        let line = said.lines().find(|line| self.is_said_in(line));
-        let line = line.unwrap_or_else(|| panic!("{self:?}\nis not said in\n{said}"));
+        let line = stderr.lines().find(|line| self.matches(line));
+        let line = line.unwrap_or_else(|| panic!("{self:?}\nhas no line in\n{stderr}"));
         println!("{}: serves\n    {line}", self.damage);
     }
 }
@@ -190,7 +190,7 @@ mod tests {
         let row = parse(entry);
         assert_eq!((row.exit, row.code.as_deref()), (Some(10), Some("corrupt")));
         assert_eq!((row.test.as_str(), row.file.as_str()), ("t_t", "f.rs"));
-        assert!(row.is_said_in("seqd stopped: log: /data/a at byte 7: bad code=corrupt"));
-        assert!(!row.is_said_in("log: /data/a: bad at byte 7"));
+        assert!(row.matches("seqd stopped: log: /data/a at byte 7: bad code=corrupt"));
+        assert!(!row.matches("log: /data/a: bad at byte 7"));
     }
 }

@@ -32,5 +32,6 @@ pub mod ports;
 pub mod power;
 pub mod runs;
 pub mod seed;
+pub mod takeover;
 pub mod wait;
 pub mod workload;

@@ -1,9 +1,10 @@
 //! The memory of a process under test, as the kernel counts it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
+
+use crate::wait;
 
 /// Time between two samples: shorter than any phase of a snapshot of a large state.
 const EVERY: Duration = Duration::from_millis(20);
@@ -19,20 +20,15 @@ pub fn resident(pid: Pid) -> u64 {
 
 /// Runs `work`; also answers the most resident memory that the process had meanwhile, bytes.
 pub fn most_during<T>(pid: Pid, work: impl FnOnce() -> T) -> (T, u64) {
-    let (over, most) = (AtomicBool::new(false), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                most.fetch_max(resident(pid), Ordering::Relaxed);
-                std::thread::sleep(EVERY);
-            }
-        });
-        let result = work();
-        over.store(true, Ordering::Relaxed);
-        // What the work leaves behind counts, however rarely the other thread ran.
-        most.fetch_max(resident(pid), Ordering::Relaxed);
-        (result, most.load(Ordering::Relaxed))
-    })
+    let sample = || {
+        let bytes = resident(pid);
+        std::thread::sleep(EVERY);
+        bytes
+    };
+    // What the work leaves behind counts, however rarely the other thread ran.
+    let measured = || (work(), resident(pid));
+    let ((result, last), samples) = wait::beside(sample, measured);
+    (result, samples.into_iter().fold(last, u64::max))
 }
 
 #[cfg(test)]

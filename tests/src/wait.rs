@@ -1,5 +1,7 @@
-//! Waiting for a condition with a deadline, which is the only way a story waits.
+//! Waiting for a condition with a deadline, which is the only way a story waits; and what is
+//! repeated while something runs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The pause between two probes: short against what is waited for, long against a probe's cost.
@@ -22,4 +24,57 @@ pub fn within<T>(deadline: Duration, mut probe: impl FnMut() -> Option<T>) -> Op
 /// Probes until `probe` gives a value.
 pub fn until<T>(what: &str, deadline: Duration, probe: impl FnMut() -> Option<T>) -> T {
     within(deadline, probe).unwrap_or_else(|| panic!("not within {deadline:?}: {what}"))
+}
+
+/// Sets the flag also when what it waits for panics.
+struct SetsAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetsAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `work`, and `repeated` in another thread one time after another until the work ends.
+/// Returns the results of both.
+pub fn beside<T, U: Send>(
+    mut repeated: impl FnMut() -> U + Send,
+    work: impl FnOnce() -> T,
+) -> (T, Vec<U>) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut results = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                results.push(repeated());
+            }
+            results
+        });
+        let end = SetsAtEnd(&over);
+        let result = work();
+        drop(end);
+        (result, other.join().expect("what is repeated"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn work_that_panics_ends_what_is_repeated_beside_it() {
+        let (send, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            let work = || {
+                beside(
+                    || std::thread::sleep(PROBE_PAUSE),
+                    || panic!("planted, the output is expected"),
+                )
+            };
+            let _ = send.send(std::panic::catch_unwind(work).is_err());
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(true));
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use rustix::process::{Pid, Signal, kill_process};
 use seqd_tests::binary::{command, run};
 use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::damage::{files, flip_bit};
 use seqd_tests::history::Timeline;
 use seqd_tests::http;
 use seqd_tests::wait;
@@ -38,19 +39,6 @@ fn fails(arguments: &[&str], code: i32) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path of UTF-8")
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap().flatten();
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
-fn flip(path: &Path, at: usize) {
-    let mut bytes = std::fs::read(path).unwrap();
-    bytes[at] ^= 4;
-    std::fs::write(path, bytes).unwrap();
 }
 
 #[test]
@@ -94,9 +82,9 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
     assert_eq!(inspected["members"].as_array().map(Vec::len), Some(3));
     let verified = json_of(&["snapshot", "verify", text(&file)]);
     assert_eq!(verified["digest"], inspected["digest"]);
-    assert_eq!(names(folder.path()), ["backup.snap"]);
+    assert_eq!(files(folder.path(), ""), [file.as_path()]);
     for index in 0..3 {
-        let kept = names(&cluster.node(index).data().join("snap"));
+        let kept = files(&cluster.node(index).data().join("snap"), "");
         assert!(
             kept.is_empty(),
             "backups are none of a node's own: {kept:?}"
@@ -111,7 +99,7 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
         "{asked}"
     );
     assert_eq!(std::fs::read(&file).unwrap(), before);
-    flip(&file, before.len() / 2);
+    flip_bit(&file, before.len() as u64 / 2);
     for what in ["verify", "inspect"] {
         let said = fails(&["snapshot", what, text(&file)], 1);
         assert!(
@@ -162,7 +150,7 @@ fn a_download_that_breaks_off_leaves_no_file() {
     let proxy = cut_proxy(node.clone(), 200, None);
     let said = fails(&["-e", &proxy, "snapshot", "save", text(&file)], 5);
     assert!(said.contains("after 200 of"), "{said}");
-    assert_eq!(names(folder.path()), [""; 0]);
+    assert!(files(folder.path(), "").is_empty());
 
     // The next endpoint is asked as long as nothing came.
     let both = format!("127.0.0.1:1,{node}");
@@ -175,11 +163,11 @@ fn a_download_that_breaks_off_leaves_no_file() {
     let arguments = ["-e", &proxy, "snapshot", "save", text(&file)];
     let mut child: Child = command(&arguments).stderr(Stdio::null()).spawn().unwrap();
     wait::until("the temporary file", READY, || {
-        (!names(folder.path()).is_empty()).then_some(())
+        (!files(folder.path(), "").is_empty()).then_some(())
     });
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert_eq!(names(folder.path()), [""; 0]);
+    assert!(files(folder.path(), "").is_empty());
     drop(until);
 }
 
@@ -243,12 +231,7 @@ fn a_stopped_node_s_folder_is_told_and_checked() {
     );
     let victim = cluster.follower();
     let data = cluster.node(victim).data();
-    let snapshots = || {
-        let names = names(&data.join("snap")).into_iter();
-        let mut kept: Vec<String> = names.filter(|name| name.ends_with(".snap")).collect();
-        kept.sort();
-        kept
-    };
+    let snapshots = || files(&data.join("snap"), ".snap");
     wait::until("two snapshots", READY, || {
         (snapshots().len() == 2).then_some(())
     });
@@ -283,13 +266,13 @@ fn a_stopped_node_s_folder_is_told_and_checked() {
     );
 
     // A flipped byte in a snapshot: found, with the name of the file; put back, all is sound.
-    let name = snapshots().remove(0);
-    let snapshot = data.join("snap").join(&name);
-    let middle = std::fs::metadata(&snapshot).unwrap().len() as usize / 2;
-    flip(&snapshot, middle);
+    let snapshot = snapshots().remove(0);
+    let name = snapshot.file_name().unwrap().to_str().unwrap();
+    let middle = std::fs::metadata(&snapshot).unwrap().len() / 2;
+    flip_bit(&snapshot, middle);
     let said = fails(&verify, 1);
-    assert!(said.contains(&name), "{said}");
-    flip(&snapshot, middle);
+    assert!(said.contains(name), "{said}");
+    flip_bit(&snapshot, middle);
 
     // Looking has changed nothing: the node comes back from it, and a clean stop is sound too.
     cluster.node_mut(victim).start();

@@ -10,8 +10,8 @@ use seqd_tests::damage::{copy_folder, flip_bit, row};
 use seqd_tests::history::Timeline;
 use seqd_tests::node::Node;
 use seqd_tests::seed::Random;
+use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
-use seqd_tests::{http, wait};
 use serde_json::json;
 
 /// How long a peer may take to hear what was acknowledged and to store it: a heartbeat and a
@@ -61,20 +61,6 @@ fn wait_stored(cluster: &Cluster, at: usize) {
     });
 }
 
-/// Removes a member whose folder was refused and brings its machine back as a new one.
-fn bring_back(cluster: &mut Cluster, at: usize) {
-    let name = cluster.node(at).name().to_owned();
-    let asked = cluster.leader();
-    let members = cluster.url(asked, "/v1/cluster/members");
-    http::request("DELETE", &format!("{members}/{name}"))
-        .reply()
-        .ok();
-    std::fs::remove_dir_all(cluster.node(at).data()).expect("the folder of a stopped node goes");
-    cluster.node_mut(at).start();
-    cluster.add_member(at, asked);
-    cluster.promote(at, asked);
-}
-
 #[test]
 fn a_copy_of_a_stopped_node_s_folder_is_refused_and_the_machine_comes_back_as_a_new_node() {
     let mut cluster = worked(3);
@@ -90,7 +76,8 @@ fn a_copy_of_a_stopped_node_s_folder_is_refused_and_the_machine_comes_back_as_a_
         cluster.node_mut(victim).start();
         row("older copy of a folder that was started since").ends(cluster.node_mut(victim));
     }
-    bring_back(&mut cluster, victim);
+    let leader = cluster.leader();
+    cluster.replace_member(victim, leader);
     work(&cluster, victim);
 }
 
@@ -213,9 +200,6 @@ fn a_damaged_table_of_peers_is_replaced_and_hurts_nothing() {
     wait_stored(&cluster, victim);
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
     flip_bit(&cluster.node(victim).data().join("peers"), 9);
-    let said = cluster.node(victim).stderr().len();
-    cluster.node_mut(victim).start();
-    cluster.wait_ready();
-    row("damaged `peers`").is_healed(&cluster.node(victim).stderr()[said..]);
+    cluster.start_repaired(victim, "damaged `peers`");
     wait_stored(&cluster, victim);
 }

@@ -3,25 +3,14 @@
 
 use std::time::Duration;
 
-use seqd_tests::cluster::Cluster;
+use seqd_tests::cluster::{Cluster, MARK};
 use seqd_tests::damage::{copy_folder, files, flip_text, row};
 use seqd_tests::load::{Pace, Target, run as load};
 use seqd_tests::node::Node;
-use seqd_tests::{http, wait};
-use serde_json::json;
-
-/// A text that stands in a record, so that it can be found again.
-const MARK: &str = "a-description-that-the-story-finds-again";
+use seqd_tests::wait;
 
 /// The log's first segment takes 16 MiB, which takes some time on a busy machine.
 const FILLED: Duration = Duration::from_secs(120);
-
-fn started_with_records(count: usize) -> Cluster {
-    let cluster = Cluster::started(count);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict", "description": MARK}));
-    assert_eq!(cluster.next(0, "order", 10), (1, 10));
-    cluster
-}
 
 fn log_of(node: &Node) -> std::path::PathBuf {
     node.data().join("wal")
@@ -29,7 +18,7 @@ fn log_of(node: &Node) -> std::path::PathBuf {
 
 #[test]
 fn a_torn_tail_is_cut_off_and_nothing_is_missed() {
-    let mut cluster = started_with_records(1);
+    let mut cluster = Cluster::started(1).with_a_record();
     cluster.node_mut(0).kill();
     let segments = files(&log_of(cluster.node(0)), ".seg");
     let segment = segments.last().expect("a segment");
@@ -38,17 +27,14 @@ fn a_torn_tail_is_cut_off_and_nothing_is_missed() {
     // Half a batch, as a power cut in the middle of a write would leave it.
     let file = std::fs::File::options().write(true).open(segment).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &[0xAB; 100], end + 8).unwrap();
-    let said = cluster.node(0).stderr().len();
-    cluster.node_mut(0).start();
-    cluster.wait_ready();
-    row("torn tail").is_healed(&cluster.node(0).stderr()[said..]);
+    cluster.start_repaired(0, "torn tail");
     assert_eq!(cluster.metric(0, "seqd_log_torn_tails_total"), 1.0);
     assert_eq!(cluster.next(0, "order", 1), (11, 11));
 }
 
 #[test]
 fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
-    let mut cluster = started_with_records(3);
+    let mut cluster = Cluster::started(3).with_a_record();
     let victim = cluster.follower();
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
     let segments = files(&log_of(cluster.node(victim)), ".seg");
@@ -59,12 +45,7 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
 
     // The way out that the message gives: removed, emptied, added again.
     let other = (victim + 1) % 3;
-    let name = cluster.node(victim).name().to_owned();
-    let member = cluster.url(other, &format!("/v1/cluster/members/{name}"));
-    http::request("DELETE", &member).reply().ok();
-    std::fs::remove_dir_all(cluster.node(victim).data()).unwrap();
-    cluster.node_mut(victim).start();
-    cluster.add_member(victim, other);
+    cluster.replace_member(victim, other);
     cluster.wait_ready();
     cluster.wait_same_state(&[0, 1, 2]);
     assert_eq!(cluster.next(victim, "order", 1), (11, 11));
@@ -73,7 +54,7 @@ fn a_flipped_bit_in_a_synced_record_is_refused_and_the_way_out_works() {
 /// A node whose log has two segments. The same definition over and over: the log grows, the state
 /// does not.
 fn with_two_segments() -> Cluster {
-    let cluster = started_with_records(1);
+    let cluster = Cluster::started(1).with_a_record();
     let target = Target {
         addresses: cluster.addresses(),
         method: "PUT",
@@ -116,7 +97,7 @@ fn a_missing_segment_is_refused() {
 
 #[test]
 fn a_log_that_is_gone_is_refused() {
-    let mut cluster = started_with_records(3);
+    let mut cluster = Cluster::started(3).with_a_record();
     let victim = cluster.follower();
     assert_eq!(cluster.node_mut(victim).stop().code(), Some(0));
     std::fs::remove_dir_all(log_of(cluster.node(victim))).unwrap();
@@ -126,7 +107,7 @@ fn a_log_that_is_gone_is_refused() {
 
 #[test]
 fn a_log_that_is_older_than_the_checkpoint_is_refused() {
-    let mut cluster = started_with_records(1);
+    let mut cluster = Cluster::started(1).with_a_record();
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     let log = log_of(cluster.node(0));
     let kept = cluster.folder().join("older-log");

@@ -59,13 +59,9 @@ fn filled(count: usize, entries: u64) -> Cluster {
     cluster
 }
 
-/// Stops a node, damages it, starts it again; the length of its stderr before that start.
-fn restarted(cluster: &mut Cluster, node: usize, damage: impl FnOnce(&Node)) -> usize {
+fn stopped(cluster: &mut Cluster, node: usize) -> &Node {
     assert_eq!(cluster.node_mut(node).stop().code(), Some(0));
-    damage(cluster.node(node));
-    let said = cluster.node(node).stderr().len();
-    cluster.node_mut(node).start();
-    said
+    cluster.node(node)
 }
 
 fn set_aside(cluster: &Cluster, node: usize) -> f64 {
@@ -76,11 +72,9 @@ fn set_aside(cluster: &Cluster, node: usize) -> f64 {
 fn a_flipped_bit_in_the_newest_snapshot_is_set_aside_and_another_is_taken() {
     let mut cluster = filled(3, 600);
     let node = cluster.follower();
-    let said = restarted(&mut cluster, node, |node| {
-        flip_in_the_middle(snapshots(node).last().expect("a snapshot"));
-    });
-    cluster.wait_ready();
-    row("flipped bit in a snapshot").is_healed(&cluster.node(node).stderr()[said..]);
+    let files = snapshots(stopped(&mut cluster, node));
+    flip_in_the_middle(files.last().expect("a snapshot"));
+    cluster.start_repaired(node, "flipped bit in a snapshot");
     assert_eq!(set_aside(&cluster, node), 1.0);
     cluster.wait_same_state(&[0, 1, 2]);
     // The next ones come as ever, and there are two good ones again.
@@ -96,11 +90,9 @@ fn a_flipped_bit_in_the_newest_snapshot_is_set_aside_and_another_is_taken() {
 #[test]
 fn two_bad_snapshots_are_set_aside_and_the_checkpoint_serves() {
     let mut cluster = filled(1, 600);
-    let said = restarted(&mut cluster, 0, |node| {
-        snapshots(node).iter().for_each(flip_in_the_middle);
-    });
-    cluster.wait_ready();
-    row("flipped bits in both snapshots").is_healed(&cluster.node(0).stderr()[said..]);
+    let files = snapshots(stopped(&mut cluster, 0));
+    files.iter().for_each(flip_in_the_middle);
+    cluster.start_repaired(0, "flipped bits in both snapshots");
     assert_eq!(set_aside(&cluster, 0), 2.0);
     cluster.next(0, "order", 1);
 }
@@ -109,22 +101,19 @@ fn two_bad_snapshots_are_set_aside_and_the_checkpoint_serves() {
 fn a_bad_snapshot_and_no_checkpoint_are_rebuilt_from_the_older_snapshot_and_the_log() {
     let mut cluster = filled(3, 600);
     let node = cluster.follower();
-    let said = restarted(&mut cluster, node, |node| {
-        flip_in_the_middle(snapshots(node).last().expect("a snapshot"));
-        std::fs::remove_file(node.data().join("CURRENT")).unwrap();
-    });
-    cluster.wait_ready();
-    row("flipped bit in a snapshot, and no checkpoint")
-        .is_healed(&cluster.node(node).stderr()[said..]);
+    let files = snapshots(stopped(&mut cluster, node));
+    flip_in_the_middle(files.last().expect("a snapshot"));
+    std::fs::remove_file(cluster.node(node).data().join("CURRENT")).unwrap();
+    cluster.start_repaired(node, "flipped bit in a snapshot, and no checkpoint");
     cluster.wait_same_state(&[0, 1, 2]);
 }
 
 #[test]
 fn without_snapshots_and_checkpoint_behind_a_purged_log_a_node_is_refused() {
     let mut cluster = filled(1, KEPT_BEHIND + PURGED_AT_ONCE + 600);
-    restarted(&mut cluster, 0, |node| {
-        snapshots(node).iter().for_each(flip_in_the_middle);
-        std::fs::remove_file(node.data().join("CURRENT")).unwrap();
-    });
+    let files = snapshots(stopped(&mut cluster, 0));
+    files.iter().for_each(flip_in_the_middle);
+    std::fs::remove_file(cluster.node(0).data().join("CURRENT")).unwrap();
+    cluster.node_mut(0).start();
     row("flipped bits in both snapshots, and no checkpoint").ends(cluster.node_mut(0));
 }

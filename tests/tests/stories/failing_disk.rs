@@ -162,7 +162,7 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
     }
     // With the room still gone a start fails in the same way.
     cluster.node_mut(full[0]).start();
-    row("full disk at a start").ends(cluster.node_mut(full[0]));
+    row("full disk").ends(cluster.node_mut(full[0]));
     drop(ballast);
     for &node in &full {
         cluster.node_mut(node).start();
@@ -221,7 +221,7 @@ fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
     let stalled = cluster.metric(hung, "seqd_raft_disk_stalled_seconds");
     assert!(stalled >= 1.0, "stalled for {stalled} s");
     drop(frozen);
-    row("hung disk").is_healed(&cluster.node(hung).stderr()[said..]);
+    row("hung disk").assert_repaired(&cluster.node(hung).stderr()[said..]);
     cluster.wait_ready();
     load.wait_for(20, READY);
     assert_nothing_lost(&cluster, load, hung);

@@ -179,10 +179,7 @@ fn a_damaged_mark_of_the_clock_is_said_and_nothing_more() {
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     // Centuries ahead, if it were used.
     flip_bit(&cluster.node(0).data().join("last-tick"), 7);
-    let said = cluster.node(0).stderr().len();
-    cluster.node_mut(0).start();
-    cluster.wait_ready();
-    row("damaged `last-tick`").is_healed(&cluster.node(0).stderr()[said..]);
+    cluster.start_repaired(0, "damaged `last-tick`");
     cluster.get(0, "/v1/id").ok();
 }
 

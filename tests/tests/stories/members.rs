@@ -41,21 +41,14 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     });
     let leader = cluster.leader();
     let other = (leader + 1) % 3;
-    let members = cluster.url(other, "/v1/cluster/members");
-    let node = cluster.node(fourth);
-    let added = json!({"name": "n4", "peer": node.peer_address(), "http": node.url()});
-    http::post(&members).json(&added).reply().ok();
+    cluster.add_member(fourth, other);
     wait::until("n4 to be a learner", READY, || {
         (role_of(&cluster, other, "n4").as_deref() == Some("learner")).then_some(())
     });
     cluster.wait_ready_of(&[fourth], READY);
     cluster.get(fourth, "/v1/id").ok();
 
-    wait::until("n4 to be promoted", READY, || {
-        let reply = http::post(&format!("{members}/n4/promote")).reply();
-        assert!(reply.status == 200 || reply.retryable(), "{reply:?}");
-        (reply.status == 200).then_some(())
-    });
+    cluster.promote(fourth, other);
     wait::until("n4 to be a voter", READY, || {
         (role_of(&cluster, fourth, "n4").as_deref() == Some("follower")).then_some(())
     });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use seqd_tests::clock::names_a_time;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::{http, wait};
 use serde_json::json;
@@ -71,14 +72,6 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
     cluster.get(survivor, "/v1/id").ok();
     let (next, _) = cluster.next(survivor, "order", 1);
     assert!(next >= 2);
-}
-
-/// Whether a text holds an RFC 3339 time in UTC.
-fn names_a_time(text: &str) -> bool {
-    text.split(|c: char| c.is_whitespace() || "\",".contains(c))
-        .any(|word| {
-            word.len() >= 20 && word.starts_with("20") && word.contains('T') && word.ends_with('Z')
-        })
 }
 
 #[test]

@@ -8,7 +8,7 @@ use seqd_tests::damage::{DOCUMENT, rows};
 use crate::sources::{assert_none, one};
 
 /// What an operator must be able to tell apart.
-const TOLD_APART: [&str; 18] = [
+const REQUIRED: [&str; 18] = [
     "torn tail",
     "flipped bit in a synced record",
     "flipped bit in a snapshot",
@@ -51,7 +51,7 @@ fn every_damage_has_an_entry_and_every_entry_a_test_that_reads_it() {
             complaints.push(format!("{}: {} does not read it", row.damage, row.file));
         }
     }
-    for damage in TOLD_APART {
+    for damage in REQUIRED {
         if !seen.contains(damage) {
             complaints.push(format!("{damage} has no entry"));
         }

@@ -1,8 +1,6 @@
 //! The workspace's files as text, for the other checks.
 
-use std::path::{Path, PathBuf};
-
-use seqd_tests::binary::workspace;
+use seqd_tests::binary::{files_below, workspace};
 
 /// A file with its path from the workspace's root.
 pub(crate) struct Source {
@@ -58,10 +56,11 @@ pub(crate) fn one(path: &str) -> Option<Source> {
 
 fn below(folders: &[&str], extension: &str) -> Vec<Source> {
     let root = workspace();
-    let mut paths = Vec::new();
-    folders
+    let mut paths: Vec<_> = folders
         .iter()
-        .for_each(|folder| collect(&root.join(folder), extension, &mut paths));
+        .flat_map(|folder| files_below(&root.join(folder)).unwrap())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
     paths.sort();
     paths
         .iter()
@@ -70,20 +69,6 @@ fn below(folders: &[&str], extension: &str) -> Vec<Source> {
             text: std::fs::read_to_string(path).unwrap(),
         })
         .collect()
-}
-
-fn collect(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if path.is_dir() && !path.ends_with("target") {
-            collect(&path, extension, found);
-        } else if path.extension().is_some_and(|found| found == extension) {
-            found.push(path);
-        }
-    }
 }
 
 /// Fails with every complaint at once.

@@ -1,7 +1,6 @@
 //! A large state: what a snapshot under load costs, what a new learner costs, how fast it opens.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use seqd_tests::checkers::Violation;
@@ -105,24 +104,16 @@ fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
 
 /// Runs `work` while snapshots are taken and downloaded, one after another.
 fn beside_downloads<T>(url: &str, work: impl FnOnce() -> T) -> T {
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let taker = scope.spawn(|| {
-            let mut taken = Vec::new();
-            while !over.load(Ordering::Relaxed) {
-                let begin = Instant::now();
-                let bytes = http::get(url).patience(Duration::from_secs(120)).length();
-                taken.push((begin.elapsed(), bytes));
-            }
-            taken
-        });
-        let result = work();
-        over.store(true, Ordering::Relaxed);
-        for (took, bytes) in taker.join().expect("the snapshots") {
-            println!("snapshot of {bytes} bytes taken and sent in {took:.1?}");
-        }
-        result
-    })
+    let download = || {
+        let begin = Instant::now();
+        let bytes = http::get(url).patience(Duration::from_secs(120)).length();
+        (begin.elapsed(), bytes)
+    };
+    let (result, downloads) = wait::beside(download, work);
+    for (took, bytes) in downloads {
+        println!("snapshot of {bytes} bytes taken and sent in {took:.1?}");
+    }
+    result
 }
 
 fn show(what: &str, figures: &Figures, memory: u64) {
@@ -147,21 +138,11 @@ fn memory_more(what: &str, more: u64, misses: &mut Vec<String>) {
 fn a_learner_joins(cluster: &mut Cluster, misses: &mut Vec<String>) {
     let stranger = cluster.add_stranger("n4");
     cluster.node_mut(stranger).start();
-    let node = cluster.node(stranger);
-    let asked = json!({"name": "n4", "peer": node.peer_address(), "http": node.url()});
     let leader = cluster.leader();
     let pid = cluster.node(leader).pid();
     let before = memory::resident(pid);
-    let url = cluster.url(leader, "/v1/cluster/members");
     let (took, during) = memory::most_during(pid, || {
-        wait::until(
-            "the node waits to be added",
-            Duration::from_secs(10),
-            || {
-                let reply = http::post(&url).json(&asked).reply();
-                (reply.status < 300).then_some(())
-            },
-        );
+        cluster.add_member(stranger, leader);
         cluster.wait_ready_of(&[stranger], Duration::from_secs(180))
     });
     println!("a learner is ready after {took:.1?}");
