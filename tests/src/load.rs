@@ -41,10 +41,7 @@ impl Figures {
 
     /// The latency that `share` (0 to 1) of the answers did not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
-        let last = self.latencies_us.len().saturating_sub(1);
-        let index = (share * last as f64).round() as usize;
-        let us = self.latencies_us.get(index).copied().unwrap_or(0);
-        Duration::from_micros(u64::from(us))
+        Duration::from_micros(u64::from(quantile(&self.latencies_us, share)))
     }
 
     /// What several runs measured, as of one.
@@ -59,6 +56,13 @@ impl Figures {
         all.latencies_us.sort_unstable();
         all
     }
+}
+
+/// The value that `share` (0 to 1) of these, in order of size, do not exceed; 0 of none.
+pub fn quantile<T: Copy + Default>(sorted: &[T], share: f64) -> T {
+    let last = sorted.len().saturating_sub(1);
+    let index = (share * last as f64).round() as usize;
+    sorted.get(index).copied().unwrap_or_default()
 }
 
 /// How the requests follow each other.

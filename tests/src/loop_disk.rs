@@ -264,10 +264,10 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     Err(format!(
         "{program} {}: {}",
         arguments.join(" "),
-        said.trim()
+        stderr.trim()
     ))
 }

@@ -1,6 +1,7 @@
 //! Power cuts of real nodes on real file systems, under load, and what must hold afterwards.
 //!
-//! Each node has a disk of its own. A cut takes what was not synced, and the process; the disk is mounted again and the node started at once. Two manners:
+//! Each node has a disk of its own. A cut takes what was not synced, and the process; the disk is
+//! mounted again and the node started at once. Two manners:
 //!
 //! - [`Manner::Dead`]: the process dies first, then the disk loses its power. Every answer that a
 //!   client has came from a process whose disk worked, so every answer counts.
@@ -103,8 +104,8 @@ struct Mixed {
 }
 
 impl PowerRun {
-    /// Founds a cluster. With `lying` disks nothing is ever synced (eatmydata), though the nodes
-    /// believe it.
+    /// Founds a cluster. With `lying` disks each sync returns `Ok` and syncs nothing
+    /// (eatmydata).
     pub fn new(kind: FileSystem, random: Random, lying: bool) -> Self {
         let mut cluster = Cluster::planned(3)
             .with("raft", "snapshot_every", SNAPSHOT_EVERY)
@@ -130,7 +131,7 @@ impl PowerRun {
     }
 
     /// Founds the cluster; its power is cut at some moment of it.
-    pub fn found(&mut self) -> Result<(), Violation> {
+    pub fn bootstrap(&mut self) -> Result<(), Violation> {
         self.cluster.start_all();
         std::thread::sleep(Duration::from_millis(self.random.below(900)));
         self.unsettled = true;
@@ -267,8 +268,8 @@ impl PowerRun {
             });
             ready.unwrap_or_else(|| {
                 let url = self.cluster.url(index, "/readyz?verbose");
-                let said = http::get(&url).send();
-                let detail = format!("n{} is not ready in {READY:?}: {said:?}", index + 1);
+                let readiness = http::get(&url).send();
+                let detail = format!("n{} is not ready in {READY:?}: {readiness:?}", index + 1);
                 Err(Violation::new("every node gets ready", detail))
             })?;
         }
@@ -345,11 +346,11 @@ impl PowerRun {
         let there = self.cluster.sequence_names(0);
         self.figures.created = lost::created(&self.created, &there)?;
         self.cluster.wait_same_state(&[0, 1, 2]);
-        let said = (0..3).map(|i| self.cluster.node(i).stderr());
-        let said: String = said.collect();
-        self.figures.torn_tails = said.matches("the last write was interrupted").count();
-        self.figures.rebuilds = said.matches("the checkpoint is not usable").count();
-        self.figures.snapshots = said.matches("snapshot taken").count();
+        let stderr = (0..3).map(|i| self.cluster.node(i).stderr());
+        let stderr: String = stderr.collect();
+        self.figures.torn_tails = stderr.matches("the last write was interrupted").count();
+        self.figures.rebuilds = stderr.matches("the checkpoint is not usable").count();
+        self.figures.snapshots = stderr.matches("snapshot taken").count();
         Ok(())
     }
 

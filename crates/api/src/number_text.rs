@@ -164,11 +164,6 @@ pub mod flag {
     }
 }
 
-/// Reads an ID or value given on a command line or in a path.
-pub fn from_text<T: FromStr>(text: &str) -> Result<T, String> {
-    parse::<T, serde_json::Error>(Given::Text(text.to_owned())).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,6 @@ pub use reports::{
 };
 pub use restore::{Restore, RestoreOptions};
 pub use seqd_store::records::Member;
-pub use snapshot::{Records, SnapshotReport, read_snapshot};
+pub use snapshot::{SnapshotReport, read_snapshot};
 pub use takeover::{SequenceTakeover, Takeover, TakeoverOptions};
 pub use verify::verify_folder;

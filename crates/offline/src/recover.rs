@@ -4,11 +4,11 @@
 //! be committed, and perhaps less than was acknowledged.
 //!
 //! The new folder is built in one inside the old, and takes its place in steps that each survive a
-//! crash. In between the folder is marked as refused, so that it is never started half way:
+//! crash. In between the folder is refused, so that it is never started half way:
 //!
-//! 1. mark; build `successor-new` whole; rename it to `successor`: from here on it is certain;
+//! 1. refuse it; build `successor-new` whole; rename it to `successor`: from here on it is certain;
 //! 2. move everything old into `before-<cluster>`; rename `successor` to `successor-in`;
-//! 3. move everything of it into the folder; take the mark away; remove what is left of it.
+//! 3. move everything of it into the folder; lift the refusal; remove what is left of it.
 //!
 //! What is interrupted in 1 is begun again, what is interrupted later is finished. What was there
 //! before is never removed, and nothing at all changes before the operator has agreed.
@@ -28,7 +28,7 @@ use seqd_store::folder::{Folder, refused_code};
 use seqd_store::records::Member;
 use seqd_store::stop::Stop;
 
-/// The word in the mark of a folder that is being recovered.
+/// The code of the refusal of a folder that is being recovered.
 const UNFINISHED: &str = "recovery-unfinished";
 
 const NEW: &str = "successor-new";
@@ -114,7 +114,7 @@ impl Recovery {
         let own = own.map(|own| (own.peer.clone(), own.http.clone()));
         let (own_peer, own_http) = own.unzip();
         let Some((peer, http)) = peer.or(own_peer).zip(http.or(own_http)) else {
-            let text = "the folder does not say where this node is reached";
+            let text = "the folder holds no address of this node";
             return Err(OfflineError::new("invalid-argument", text)
                 .with_hint("--peer HOST:PORT and --http URL"));
         };
@@ -137,13 +137,13 @@ impl Recovering {
         &self.takeover
     }
 
-    /// Puts the new cluster in the old one's place. Returns where the old content is kept. `said` is
-    /// the text that the operator agreed to: it is printed again if this is interrupted.
+    /// Puts the new cluster in the old one's place. Returns where the old content is kept. `consent`
+    /// is the text that the operator agreed to: it is printed again if this is interrupted.
     ///
     /// # Errors
     /// Another process used a folder that had no lock; the disk's error. A repeated recovery begins
     /// again or finishes this one.
-    pub fn carry_out(mut self, said: &str) -> Result<PathBuf, OfflineError> {
+    pub fn carry_out(mut self, consent: &str) -> Result<PathBuf, OfflineError> {
         if self.lock.is_none() {
             let lock = FolderLock::of_unused(&self.root)?;
             self.lock = Some(lock.ok_or_else(|| used_meanwhile(&self.root))?);
@@ -153,10 +153,10 @@ impl Recovering {
         let folder =
             Folder::of_tool(Arc::clone(&self.disk), root, UNFINISHED).map_err(from_stop)?;
         let mark = "a recovery of this folder was interrupted: repeat `seqd data recover-quorum`";
-        // The mark and this name together would mean that this recovery is to be finished.
+        // The refusal and this name together would mean that this recovery is to be finished.
         self.remove_left(MOVING_IN).map_err(&failed)?;
         folder.mark_refused(UNFINISHED, mark).map_err(&failed)?;
-        if let Err(error) = self.build(said) {
+        if let Err(error) = self.build(consent) {
             // Without its certain name the new folder is nothing, and the old content can be started,
             // or recovered, as before. With it, or where that is unknown, the recovery is to be
             // finished.
@@ -180,7 +180,7 @@ impl Recovering {
     }
 
     /// The new folder, whole, under the name that makes it certain.
-    fn build(&self, said: &str) -> io::Result<()> {
+    fn build(&self, consent: &str) -> io::Result<()> {
         let (disk, root, path) = (&self.disk, &self.root, self.root.join(NEW));
         self.remove_left(NEW)?;
         create_dir_durable(&**disk, &path)?;
@@ -194,7 +194,7 @@ impl Recovering {
         }
         let from = self.takeover.from_cluster.as_bytes();
         replace_file(&**disk, &path.join(FROM), from)?;
-        replace_file(&**disk, &path.join(SAID), said.as_bytes())?;
+        replace_file(&**disk, &path.join(CONSENT_FILE), consent.as_bytes())?;
         self.successor.write(&new)?;
         disk.sync_dir(&path)?;
         disk.rename(&path, &root.join(WHOLE))?;
@@ -205,8 +205,8 @@ impl Recovering {
 impl Unfinished {
     /// The text that the operator agreed to when it was begun.
     pub fn consent(&self) -> Result<Option<String>, OfflineError> {
-        let said = self.read(SAID, SAID_BYTES)?;
-        Ok(said.map(|said| String::from_utf8_lossy(&said).into_owned()))
+        let consent = self.read(CONSENT_FILE, MAX_CONSENT_BYTES)?;
+        Ok(consent.map(|consent| String::from_utf8_lossy(&consent).into_owned()))
     }
 
     /// Finishes it. Returns where the old content is kept.
@@ -252,10 +252,10 @@ fn lock_if_any(root: &Path) -> Result<Option<FolderLock>, OfflineError> {
 const FROM: &str = "from-cluster";
 
 /// Holds the text that the operator agreed to, inside the same.
-const SAID: &str = "said";
+const CONSENT_FILE: &str = "said";
 
 /// The most bytes of that text: a line for each of ten million sequences.
-const SAID_BYTES: usize = 1 << 30;
+const MAX_CONSENT_BYTES: usize = 1 << 30;
 
 /// Steps 2 and 3; each of them can be repeated. Everything is on one file system, so a rename moves.
 fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<PathBuf> {
@@ -278,14 +278,14 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
     if moves_in {
         // What belongs to the folder around it already is there.
         for name in disk.list(&moving)? {
-            if !matches!(name.as_str(), "LOCK" | "format" | FROM | SAID) {
+            if !matches!(name.as_str(), "LOCK" | "format" | FROM | CONSENT_FILE) {
                 disk.rename(&moving.join(&name), &root.join(&name))?;
             }
         }
         disk.sync_dir(root)?;
         disk.sync_dir(&moving)?;
     }
-    if has_own_mark(disk, root).map_err(|stop| io::Error::other(stop.message))? {
+    if has_own_refusal(disk, root).map_err(|stop| io::Error::other(stop.message))? {
         disk.remove(&root.join("refused"))?;
         disk.sync_dir(root)?;
     }
@@ -297,20 +297,20 @@ fn put_in_place(disk: &dyn Disk, root: &Path, from_cluster: &str) -> io::Result<
     Ok(kept)
 }
 
-/// Whether a new folder is whole and not in its place yet. The mark goes when all of it is; what is
-/// left of it then has no meaning, whatever else the folder is refused for later.
+/// Whether a new folder is whole and not in its place yet. The refusal is lifted when all of it is;
+/// what is left of it then has no meaning, whatever else the folder is refused for later.
 fn is_unfinished(root: &Path) -> Result<bool, OfflineError> {
-    let is_marked = has_own_mark(&OsDisk, root).map_err(from_stop)?;
+    let is_refused = has_own_refusal(&OsDisk, root).map_err(from_stop)?;
     let is_there = |name| is_folder(&OsDisk, &root.join(name)).map_err(from_io(root));
-    Ok(is_there(WHOLE)? || (is_marked && is_there(MOVING_IN)?))
+    Ok(is_there(WHOLE)? || (is_refused && is_there(MOVING_IN)?))
 }
 
 fn is_folder(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
     Ok(disk.kind(path)? == Some(Kind::Folder))
 }
 
-/// Whether the folder's mark is a recovery's: only that one is for a recovery to take away.
-fn has_own_mark(disk: &dyn Disk, root: &Path) -> Result<bool, Stop> {
+/// Whether the folder's refusal is a recovery's: a recovery lifts no other.
+fn has_own_refusal(disk: &dyn Disk, root: &Path) -> Result<bool, Stop> {
     Ok(refused_code(disk, root)?.as_deref() == Some(UNFINISHED))
 }
 

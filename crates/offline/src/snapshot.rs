@@ -30,43 +30,13 @@ pub struct SnapshotReport {
     pub wall_ms: u64,
     pub members: Vec<MemberReport>,
     /// How many records there are of each kind.
-    pub records: Records,
+    pub records: Counts,
     /// The replicated window, in milliseconds.
     pub window_ms: Option<u64>,
     /// The replicated limit of the peers' skew, in milliseconds.
     pub max_peer_skew_ms: Option<u64>,
     /// The highest token, lease ID or node ID that was given, as text: it may pass 2^53.
     pub last_token: String,
-}
-
-/// How many records there are of each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Records {
-    pub sequences: u64,
-    pub deleted_sequences: u64,
-    pub workers: u64,
-    /// Members and nodes that were given an ID.
-    pub nodes: u64,
-    pub removed_nodes: u64,
-}
-
-impl From<Counts> for Records {
-    fn from(counts: Counts) -> Self {
-        let Counts {
-            sequences,
-            deleted_sequences,
-            workers,
-            nodes,
-            removed_nodes,
-        } = counts;
-        Self {
-            sequences,
-            deleted_sequences,
-            workers,
-            nodes,
-            removed_nodes,
-        }
-    }
 }
 
 /// Reads a snapshot and compares every checksum, the number of its rows and their digest, and that
@@ -120,7 +90,7 @@ pub fn read_snapshot(
         digest: seqd_state::Digest(tally.digest).to_string(),
         wall_ms: counted.wall_ms.0,
         members: members(&membership),
-        records: counted.counts.into(),
+        records: counted.counts,
         window_ms: settings.map(|settings| settings.window_ms),
         max_peer_skew_ms: settings.map(|settings| settings.max_peer_skew_ms),
         last_token: counted.last_token.to_string(),

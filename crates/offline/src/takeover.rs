@@ -199,7 +199,7 @@ pub(super) fn take_over(
         window_ms: settings.window_ms,
         max_peer_skew_ms: settings.max_peer_skew_ms,
         ids_after_ms: settings.window_ms + 4 * settings.max_peer_skew_ms,
-        sequences: raised.iter().map(|raised| since.told(raised)).collect(),
+        sequences: raised.iter().map(|raised| since.report(raised)).collect(),
     };
     let successor = Successor::new(state, position, node.0, member, restoration);
     Ok((successor, takeover))
@@ -297,7 +297,7 @@ struct Since {
 }
 
 impl Since {
-    fn told(&self, raised: &RaisedSequence) -> SequenceTakeover {
+    fn report(&self, raised: &RaisedSequence) -> SequenceTakeover {
         let RaisedSequence {
             name,
             mode,

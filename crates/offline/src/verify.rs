@@ -19,12 +19,12 @@ use super::snapshot::{SnapshotReport, read_snapshot};
 use seqd_store::folder::FORMAT;
 use seqd_store::records::{self, PeersRecord};
 
-/// Checks a folder and writes nothing to it. `tell` is called with each check as it is done.
+/// Checks a folder and writes nothing to it. `on_check` is called with each check as it is done.
 ///
 /// # Errors
 /// The folder is in use or is none, or there is no room for the copy of the checkpoint. Damage is
 /// not an error here but a [`Check`].
-pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
+pub fn verify_folder(root: &Path, on_check: &mut dyn FnMut(&Check)) -> Result<(), OfflineError> {
     let lock = FolderLock::to_look(root)?;
     let Found {
         report,
@@ -35,7 +35,11 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
         return Err(error);
     }
     let report = &report;
-    let mut checks = Checks { root, report, tell };
+    let mut checks = Checks {
+        root,
+        report,
+        on_check,
+    };
     checks.small_files();
     if let Some(log) = &log {
         checks.log(log);
@@ -47,7 +51,7 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
         checks.note(file, "set aside by an earlier start, not used");
     }
     for problem in &report.problems {
-        (checks.tell)(&Check::problem(problem));
+        (checks.on_check)(&Check::problem(problem));
     }
     let snapshots = checks.snapshots();
     checks.checkpoint();
@@ -61,20 +65,20 @@ pub fn verify_folder(root: &Path, tell: &mut dyn FnMut(&Check)) -> Result<(), Of
 struct Checks<'a> {
     root: &'a Path,
     report: &'a FolderReport,
-    tell: &'a mut dyn FnMut(&Check),
+    on_check: &'a mut dyn FnMut(&Check),
 }
 
 impl Checks<'_> {
     fn ok(&mut self, what: &str, detail: impl Into<String>) {
-        (self.tell)(&Check::ok(what, detail));
+        (self.on_check)(&Check::ok(what, detail));
     }
 
     fn note(&mut self, what: &str, detail: impl Into<String>) {
-        (self.tell)(&Check::note(what, detail));
+        (self.on_check)(&Check::note(what, detail));
     }
 
     fn bad(&mut self, what: &str, detail: impl Into<String>) {
-        (self.tell)(&Check::bad(what, detail));
+        (self.on_check)(&Check::bad(what, detail));
     }
 
     fn small_files(&mut self) {
@@ -219,7 +223,7 @@ impl Checks<'_> {
         for summary in report.snapshots.iter().rev() {
             let file = &summary.file;
             match read_snapshot(&self.root.join(file), &mut |_| {}) {
-                Err(error) => (self.tell)(&Check::problem(&Problem {
+                Err(error) => (self.on_check)(&Check::problem(&Problem {
                     is_newer: error.code == unreadable_code(true),
                     ..Problem::new(file, error.message)
                 })),

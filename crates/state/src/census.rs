@@ -2,6 +2,7 @@
 //! than the memory of the machine that inspects it.
 
 use seqd_idgen::WallMs;
+use serde::Serialize;
 
 use crate::cluster::settings::Settings;
 use crate::row::{Row, RowError};
@@ -21,8 +22,8 @@ pub struct Census {
     counts: Counts,
 }
 
-/// How many records there are of some kinds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How many records there are of some kinds. The tools print it with these names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     /// Sequences that can be used.
     pub sequences: u64,

@@ -1,50 +1,12 @@
-//! The bytes on disk, format version 1. All integers are little-endian.
+//! The bytes on disk, format version 1: the tables are in
+//! [FORMAT.md](../../../docs/FORMAT.md#the-log).
 //!
-//! A **segment** is a file `<number>.seg` of a fixed length: a header, then batches back to back,
-//! then zeroes to its end.
+//! The seed makes a batch valid in its own segment only: remains of another file are never valid.
+//! A **witness** is a batch that no caller waits for: no record, or a `committed` record alone.
 //!
-//! | segment header | bytes | |
-//! |---|---|---|
-//! | magic | 0..8 | `seqd-wal` |
-//! | version | 8..12 | 1; these 64 bytes keep their form in every version |
-//! | seed | 12..16 | random, not zero; seeds the CRCs of this segment's batches |
-//! | number | 16..24 | as in the file name |
-//! | length | 24..32 | of the file |
-//! | reserved | 32..60 | zero |
-//! | CRC | 60..64 | CRC-32C of 0..60 |
-//!
-//! | batch | bytes | |
-//! |---|---|---|
-//! | header CRC | 0..4 | seeded CRC-32C of 4..16 |
-//! | length | 4..8 | of the body, padding included |
-//! | sequence | 8..16 | one more than the batch before, across segments; the first is 1 |
-//! | body | 16..16+length | records back to back, then fewer than 8 zero bytes of padding |
-//! | CRC | 4 bytes | seeded CRC-32C of all bytes of the batch before it |
-//!
-//! A batch begins and ends at a multiple of 8. The seed makes a batch valid in its own segment
-//! only: remains of another file are never valid. A **witness** is a batch that no caller waits
-//! for: no record, or a `committed` record alone.
-//!
-//! | record | bytes | |
-//! |---|---|---|
-//! | kind | 0 | see below |
-//! | reserved | 1..4 | zero |
-//! | length | 4..8 | of the bytes |
-//! | index | 8..16 | meaning depends on the kind; 0 where it has none |
-//! | bytes | 16..16+length | |
-//!
-//! | kind | index | bytes | meaning |
-//! |---|---|---|---|
-//! | 1 entry | of the entry | the entry | follows the last entry |
-//! | 2 vote | 0 | the vote | replaces the vote |
-//! | 3 committed | 0 | the mark | replaces the committed mark |
-//! | 4 truncate | first removed | none | entries from there on are gone |
-//! | 5 purge | last removed | the caller's | entries up to there are gone |
-//! | 6 extent | first entry | u64: index of the next entry | what the log held here |
-//!
-//! The first batch of a segment, its **opening**, holds exactly: extent, then vote, committed and
-//! purge where there is one. So older segments can be removed without losing any of that, and a log whose
-//! first segments were lost is distinguished from one whose first segments were purged. The opening is
+//! The first batch of a segment, its **opening**, repeats all that the log holds beside its
+//! entries. So older segments can be removed without losing any of that, and a log whose first
+//! segments were lost is distinguished from one whose first segments were purged. The opening is
 //! synced before the file gets its name: a named segment without an intact opening is corrupt.
 
 /// The only version there is.

@@ -23,8 +23,6 @@ use seqd_disk::{Disk, DiskFile};
 /// What an open found. All of it is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// The folder held no segment: this log was founded by this open.
-    pub created: bool,
     pub vote: Option<Vec<u8>>,
     /// The last saved committed mark that reached the disk; it may be older than the last saved.
     pub committed: Option<Vec<u8>>,
@@ -51,7 +49,7 @@ pub(crate) struct Opened {
     pub(crate) recovered: Recovered,
 }
 
-/// Opens the log in `dir`, or founds one where there is no segment.
+/// Opens the log in `dir`, or creates one where there is no segment.
 pub(crate) fn open(
     disk: &dyn Disk,
     dir: &Path,
@@ -62,7 +60,7 @@ pub(crate) fn open(
         .map_err(|e| WalError::io(dir, "create", e))?;
     let numbers = list_segments(disk, dir)?;
     let Some((last, older)) = numbers.split_last() else {
-        return found(disk, dir, segment_bytes, seeds);
+        return create(disk, dir, segment_bytes, seeds);
     };
     let (purged, older) = split_at_gap(older, *last);
     let mut scan = Scan::default();
@@ -99,7 +97,7 @@ fn list_segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<SegmentNumber>, WalE
     Ok(numbers)
 }
 
-fn found(
+fn create(
     disk: &dyn Disk,
     dir: &Path,
     segment_bytes: u64,
@@ -117,7 +115,6 @@ fn found(
         .map_err(|failure| WalError::from_failure(&failure))?;
     sync_folders(disk, dir)?;
     let recovered = Recovered {
-        created: true,
         vote: None,
         committed: None,
         purged: None,
@@ -178,7 +175,6 @@ fn finish(mut scan: Scan, end: End, torn: Option<TornTail>) -> Result<Opened, Wa
     } = end.loaded;
     scan.older.pop();
     let recovered = Recovered {
-        created: false,
         vote: scan.marks.vote.clone(),
         committed: scan.marks.committed.clone(),
         purged: scan.marks.purged.clone(),

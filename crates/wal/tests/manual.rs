@@ -20,7 +20,7 @@ use support::{answer, disk, entries, files, open, options, record};
 fn nothing_is_written_until_the_pump_steps() {
     let disk = disk();
     let (wal, recovered, pump) = Wal::open_manual(options(&disk)).unwrap();
-    assert!(recovered.created && !pump.step());
+    assert!(recovered.last.is_none() && !pump.step());
     let before = disk.operation_count();
     let (done, first) = answer();
     wal.append(vec![record(0, "a")], done);
@@ -71,19 +71,19 @@ fn a_close_writes_what_is_queued_and_segments_come_and_go() {
 }
 
 #[test]
-fn a_failure_is_told_to_all_that_wait_and_all_that_come() {
+fn a_failure_is_reported_to_all_that_wait_and_all_that_come() {
     let disk = disk();
     let (wal, _, pump) = Wal::open_manual(options(&disk)).unwrap();
     disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
-    let told = |wal: &Wal, index| {
+    let appended = |wal: &Wal, index| {
         let (done, answer) = answer();
         wal.append(vec![record(index, "a")], done);
         answer
     };
-    let first = told(&wal, 0);
+    let first = appended(&wal, 0);
     pump.run();
     first.try_recv().unwrap().unwrap_err();
-    let later = told(&wal, 1);
+    let later = appended(&wal, 1);
     pump.run();
     later.try_recv().unwrap().unwrap_err();
     assert!(wal.failed().is_some() && wal.wait_synced(0, Duration::MAX).is_err());
@@ -102,27 +102,4 @@ fn durations_are_measured_by_the_clock_that_was_given() {
     wal.append(vec![record(0, "a")], Box::new(Result::unwrap));
     assert!(pump.step());
     assert_eq!(wal.stats().sync_total, Duration::from_secs(1));
-}
-
-#[test]
-fn equal_calls_make_equal_operations() {
-    let run = || {
-        let disk = disk();
-        let fixed = WalOptions {
-            segment_seeds: Arc::new(|| Ok(7)),
-            ..options(&disk)
-        };
-        let (wal, _, pump) = Wal::open_manual(fixed).unwrap();
-        for index in 0..50 {
-            wal.append(
-                vec![record(index, [index as u8; 200])],
-                Box::new(Result::unwrap),
-            );
-            pump.run();
-        }
-        wal.purge(40, Vec::new(), Box::new(Result::unwrap));
-        drop(wal);
-        disk.fingerprint()
-    };
-    assert_eq!(run(), run());
 }

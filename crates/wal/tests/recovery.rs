@@ -51,15 +51,14 @@ fn assert_zeroed(disk: &SimulatedDisk, from: usize) {
 }
 
 #[test]
-fn an_empty_folder_founds_a_log_and_says_so() {
+fn an_empty_folder_becomes_an_empty_log() {
     let disk = disk();
     let (wal, recovered) = open(&disk);
-    assert!(recovered.created);
+    assert_eq!(recovered.last, None);
     assert_eq!((recovered.first_index, recovered.last.clone()), (0, None));
     assert_eq!(wal.synced_index(), None);
     wal.close().unwrap();
     let (_, recovered) = open(&disk.kept());
-    assert!(!recovered.created);
     assert_eq!(recovered.torn, None);
 }
 
@@ -317,7 +316,7 @@ fn options_that_cannot_work_are_refused() {
 }
 
 #[test]
-fn a_full_disk_at_the_first_start_is_told_as_such() {
+fn a_full_disk_at_the_first_start_is_reported_as_such() {
     let disk = disk();
     disk.set_full(true);
     assert!(refused(options(&disk)).is_disk_full());
@@ -337,7 +336,7 @@ fn the_real_disk_keeps_a_log() {
         ..WalOptions::new(&dir)
     };
     let (wal, recovered) = Wal::open(options()).unwrap();
-    assert!(recovered.created);
+    assert_eq!(recovered.last, None);
     wait(|done| wal.save_vote(b"vote".to_vec(), done)).unwrap();
     append_each(&wal, 0..100, payload);
     wait(|done| wal.purge(79, b"meta".to_vec(), done)).unwrap();

@@ -47,7 +47,7 @@ fn check_source<T: Numbers>(source: u64, mut by_call: Vec<&Op<T>>) -> Result<(),
         let mut floor = highest;
         for run in answer.runs() {
             if floor.is_some_and(|floor| run.first <= floor) {
-                let detail = format!("source {source}: {run:?} told after {floor:?}");
+                let detail = format!("source {source}: {run:?} answered after {floor:?}");
                 return Err(Violation::new("increasing", detail));
             }
             floor = Some(run.last);

@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_told_twice_is_found() {
+    fn one_number_answered_twice_is_found() {
         let history = [
             planted::ids(1, 0, 1, &[(10, 19)]),
             planted::ids(1, 5, 6, &[(19, 19)]),

@@ -28,13 +28,13 @@ fn json_of(arguments: &[&str]) -> Value {
 #[track_caller]
 fn fails(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         output.status.code(),
         Some(code),
         "{arguments:?}: {output:?}"
     );
-    said
+    stderr
 }
 
 fn text(path: &Path) -> &str {
@@ -101,10 +101,10 @@ fn a_backup_under_load_holds_what_was_acknowledged_and_is_checked() {
     assert_eq!(std::fs::read(&file).unwrap(), before);
     flip_bit(&file, before.len() as u64 / 2);
     for what in ["verify", "inspect"] {
-        let said = fails(&["snapshot", what, text(&file)], 1);
+        let stderr = fails(&["snapshot", what, text(&file)], 1);
         assert!(
-            said.contains("backup.snap") && said.contains("at byte"),
-            "{said}"
+            stderr.contains("backup.snap") && stderr.contains("at byte"),
+            "{stderr}"
         );
     }
 }
@@ -148,8 +148,8 @@ fn a_download_that_breaks_off_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup.snap");
     let proxy = cut_proxy(node.clone(), 200, None);
-    let said = fails(&["-e", &proxy, "snapshot", "save", text(&file)], 5);
-    assert!(said.contains("after 200 of"), "{said}");
+    let stderr = fails(&["-e", &proxy, "snapshot", "save", text(&file)], 5);
+    assert!(stderr.contains("after 200 of"), "{stderr}");
     assert!(files(folder.path(), "").is_empty());
 
     // The next endpoint is asked as long as nothing came.
@@ -208,10 +208,10 @@ fn without_a_quorum_only_what_a_node_has_can_be_saved() {
     let node = cluster.address(survivor);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backup.snap");
-    let said = fails(&["-e", &node, "snapshot", "save", text(&file)], 5);
+    let stderr = fails(&["-e", &node, "snapshot", "save", text(&file)], 5);
     assert!(
-        said.contains("no-quorum") && said.contains("stale"),
-        "{said}"
+        stderr.contains("no-quorum") && stderr.contains("stale"),
+        "{stderr}"
     );
     let saved = json_of(&["-e", &node, "snapshot", "save", text(&file), "--stale"]);
     assert_eq!(saved["stale"], true);
@@ -219,7 +219,7 @@ fn without_a_quorum_only_what_a_node_has_can_be_saved() {
 }
 
 #[test]
-fn a_stopped_node_s_folder_is_told_and_checked() {
+fn a_stopped_node_s_folder_is_reported_and_checked() {
     let mut cluster = Cluster::planned(3)
         .with("raft", "snapshot_every", "100")
         .ready();
@@ -239,23 +239,26 @@ fn a_stopped_node_s_folder_is_told_and_checked() {
     let verify = [&["data", "verify"], &folder[..]].concat();
     let inspect = [&["data", "inspect"], &folder[..]].concat();
     for arguments in [&verify, &inspect] {
-        let said = fails(arguments, 1);
-        assert!(said.contains("folder-in-use"), "{said}");
+        let stderr = fails(arguments, 1);
+        assert!(stderr.contains("folder-in-use"), "{stderr}");
     }
 
     cluster.node_mut(victim).kill();
     load.finish();
     let view = cluster.get((victim + 1) % 3, "/v1/cluster").ok().json();
-    let told = json_of(&inspect);
-    assert_eq!(told["identity"]["cluster_id"], view["cluster_id"]);
-    assert_eq!(told["identity"]["name"], cluster.node(victim).name());
-    assert_eq!(told["snapshots"].as_array().map(Vec::len), Some(2));
-    assert!(told["log"]["last"]["index"].as_u64() > Some(100), "{told}");
+    let inspected = json_of(&inspect);
+    assert_eq!(inspected["identity"]["cluster_id"], view["cluster_id"]);
+    assert_eq!(inspected["identity"]["name"], cluster.node(victim).name());
+    assert_eq!(inspected["snapshots"].as_array().map(Vec::len), Some(2));
     assert!(
-        told["checkpoint"]["applied"]["index"].as_u64() > Some(100),
-        "{told}"
+        inspected["log"]["last"]["index"].as_u64() > Some(100),
+        "{inspected}"
     );
-    assert_eq!(told["problems"], json!([]));
+    assert!(
+        inspected["checkpoint"]["applied"]["index"].as_u64() > Some(100),
+        "{inspected}"
+    );
+    assert_eq!(inspected["problems"], json!([]));
     let checked = json_of(&verify);
     assert_eq!(checked["sound"], true);
     let replayed = checked["checks"].as_array().unwrap().iter();
@@ -270,8 +273,8 @@ fn a_stopped_node_s_folder_is_told_and_checked() {
     let name = snapshot.file_name().unwrap().to_str().unwrap();
     let middle = std::fs::metadata(&snapshot).unwrap().len() / 2;
     flip_bit(&snapshot, middle);
-    let said = fails(&verify, 1);
-    assert!(said.contains(name), "{said}");
+    let stderr = fails(&verify, 1);
+    assert!(stderr.contains(name), "{stderr}");
     flip_bit(&snapshot, middle);
 
     // Looking has changed nothing: the node comes back from it, and a clean stop is sound too.

@@ -56,11 +56,11 @@ fn founding_waits_for_the_last_of_the_listed_nodes_and_says_for_whom() {
         "a line that names the missing peer and the reason",
         READY,
         || {
-            let said = cluster.node(0).stderr();
+            let stderr = cluster.node(0).stderr();
             let waits = |line: &str| {
                 line.contains("waiting for quorum: seen 2/3") && line.contains(&missing)
             };
-            said.lines().any(waits).then_some(())
+            stderr.lines().any(waits).then_some(())
         },
     );
     assert!(!cluster.node(0).is_ready());

@@ -33,7 +33,7 @@ const THAWS: Duration = Duration::from_secs(20);
 fn cannot_trace(story: &str) -> bool {
     let can = can_trace();
     if !can {
-        eprintln!("{story}: not told, strace is missing or may not trace (apt-get install strace)");
+        eprintln!("{story}: skipped, strace is missing or may not trace (apt-get install strace)");
     }
     !can
 }
@@ -109,15 +109,18 @@ fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
         .expect("a checkpoint");
     let strace = Strace::fail_fdatasync(cluster.node(0), &sled.join("db"), cluster.folder());
     // The process may end before the answer has left it.
-    let told = http::post(&cluster.url(0, "/v1/sequences/order/next")).send();
+    let sent = http::post(&cluster.url(0, "/v1/sequences/order/next")).send();
     row("failing fsync of the checkpoint").ends(cluster.node_mut(0));
     assert!(strace.has_bitten(), "the failure did not bite");
     drop(strace);
     cluster.node_mut(0).start();
     cluster.wait_ready();
     let (next, _) = cluster.next(0, "order", 1);
-    let is_told = told.is_ok_and(|reply| reply.status == 200);
-    assert!(next == 3 || (next == 2 && !is_told), "{next} is next");
+    let is_acknowledged = sent.is_ok_and(|reply| reply.status == 200);
+    assert!(
+        next == 3 || (next == 2 && !is_acknowledged),
+        "{next} is next"
+    );
 }
 
 /// Fills the disks of these nodes while the cluster works, then gives the room back.
@@ -200,16 +203,19 @@ fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
     let load = strict_load(&cluster);
     load.wait_for(50, READY);
     let hung = cluster.leader();
-    let said = cluster.node(hung).stderr().len();
+    let before = cluster.node(hung).stderr().len();
     let frozen = cluster.disk_mut(hung).freeze(THAWS);
     let begin = Instant::now();
     let name = cluster.node(hung).name().to_owned();
-    let heir = wait::until("another leader", READY, || {
+    let new_leader = wait::until("another leader", READY, || {
         let other = cluster.node((hung + 1) % 3).cluster_view()?;
         let leader = other["leader"].as_str()?.to_owned();
         (leader != name).then_some(leader)
     });
-    println!("{heir} leads instead of {name} after {:?}", begin.elapsed());
+    println!(
+        "{new_leader} leads instead of {name} after {:?}",
+        begin.elapsed()
+    );
     load.wait_for(20, READY);
     wait::until("the hung node says why it is not ready", READY, || {
         let reply = http::get(&cluster.url(hung, "/readyz?verbose"))
@@ -221,7 +227,7 @@ fn a_leader_whose_disk_hangs_leads_no_more_and_says_why() {
     let stalled = cluster.metric(hung, "seqd_raft_disk_stalled_seconds");
     assert!(stalled >= 1.0, "stalled for {stalled} s");
     drop(frozen);
-    row("hung disk").assert_repaired(&cluster.node(hung).stderr()[said..]);
+    row("hung disk").assert_repaired(&cluster.node(hung).stderr()[before..]);
     cluster.wait_ready();
     load.wait_for(20, READY);
     assert_nothing_lost(&cluster, load, hung);

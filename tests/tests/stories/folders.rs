@@ -14,7 +14,7 @@ fn wipe(node: &Node) {
 }
 
 #[test]
-fn an_emptied_folder_is_refused_and_the_way_out_is_said() {
+fn an_emptied_folder_is_refused_and_the_way_out_is_printed() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let victim = cluster.follower();
@@ -113,7 +113,7 @@ fn a_folder_of_a_newer_version_is_refused() {
 #[test]
 fn a_folder_that_this_user_may_not_use_is_left_alone() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("a folder of another user: not told, making one needs root");
+        eprintln!("a folder of another user: skipped, making one needs root");
         return;
     }
     let mut cluster = Cluster::started(1);
@@ -154,7 +154,7 @@ fn a_folder_on_a_file_system_for_reading_alone_is_left_alone() {
 }
 
 #[test]
-fn damage_in_a_small_file_is_told_by_its_name() {
+fn damage_in_a_small_file_is_reported_by_its_name() {
     let mut cluster = Cluster::started(1);
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     let data = cluster.node(0).data();
@@ -174,7 +174,7 @@ fn damage_in_a_small_file_is_told_by_its_name() {
 
 /// The mark of the clock is a help and no truth.
 #[test]
-fn a_damaged_mark_of_the_clock_is_said_and_nothing_more() {
+fn a_damaged_mark_of_the_clock_is_reported_and_nothing_more() {
     let mut cluster = Cluster::started(1);
     assert_eq!(cluster.node_mut(0).stop().code(), Some(0));
     // Centuries ahead, if it were used.
@@ -189,8 +189,8 @@ fn a_name_that_is_no_member_waits_and_says_the_command() {
     let stranger = cluster.add_stranger("n4");
     cluster.node_mut(stranger).start();
     wait::until("the command that adds it", READY, || {
-        let said = cluster.node(stranger).stderr();
-        said.contains("member add n4").then_some(())
+        let stderr = cluster.node(stranger).stderr();
+        stderr.contains("member add n4").then_some(())
     });
     assert!(cluster.node_mut(stranger).is_running());
     assert!(!cluster.node(stranger).is_ready());

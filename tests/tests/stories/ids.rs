@@ -11,7 +11,7 @@ use seqd_tests::seed::Random;
 const PAUSE: Duration = Duration::from_secs(2);
 
 #[test]
-fn no_id_is_told_twice_while_each_node_in_turn_is_killed() {
+fn no_id_is_minted_twice_while_each_node_in_turn_is_killed() {
     let mut victims = [0, 1, 2];
     Random::of_this_run("victims").shuffle(&mut victims);
     let count = ids_while_nodes_are_killed(&IdRun {

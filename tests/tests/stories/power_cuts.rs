@@ -11,7 +11,7 @@ use seqd_tests::seed::Random;
 pub(crate) fn cannot_cut(kind: FileSystem, story: &str) -> bool {
     let why = unavailable(kind);
     if let Some(why) = &why {
-        eprintln!("{story}: not told, since no power can be cut here: {why}");
+        eprintln!("{story}: skipped, since no power can be cut here: {why}");
     }
     why.is_some()
 }
@@ -21,7 +21,7 @@ fn six_cuts(kind: FileSystem, story: &str) {
         return;
     }
     let mut run = PowerRun::new(kind, Random::of_this_run(story), false);
-    let result = run.found().and_then(|()| run.round(5, 2));
+    let result = run.bootstrap().and_then(|()| run.round(5, 2));
     assert_eq!(result, Ok(()), "{}", run.tails());
     let figures = run.figures();
     println!("{figures:?}");
@@ -51,11 +51,11 @@ fn on_disks_that_lie_the_same_cuts_are_seen_to_lose() {
         .status()
         .is_err()
     {
-        eprintln!("{story}: not told, eatmydata is missing (apt-get install eatmydata)");
+        eprintln!("{story}: skipped, eatmydata is missing (apt-get install eatmydata)");
         return;
     }
     let mut run = PowerRun::new(FileSystem::Ext4, Random::of_this_run(story), true);
-    let mut result = run.found();
+    let mut result = run.bootstrap();
     for _ in 0..3 {
         result = result.and_then(|()| run.round(3, 1));
     }

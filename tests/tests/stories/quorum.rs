@@ -43,7 +43,7 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
     assert!(reply.retryable());
     assert!(
         reply.elapsed < Duration::from_secs(1),
-        "said after {:?}",
+        "answered after {:?}",
         reply.elapsed
     );
     let never_used = cluster.url(survivor, "/v1/sequences/ticket/next");

@@ -44,7 +44,7 @@ fn a_kill_loses_at_most_the_two_buffered_segments() {
     cluster.node_mut(node).kill();
     let other = (node + 1) % 3;
     let (next, _) = cluster.next(other, "ticket", 1);
-    assert!(next > 40, "{next} was told before");
+    assert!(next > 40, "{next} was granted before");
     assert!(
         next <= 40 + 2 * SIZE + 1,
         "{next} is next: more than two segments are lost"
@@ -77,7 +77,7 @@ fn an_advance_voids_what_nodes_have_buffered_and_what_they_give_back() {
 }
 
 #[test]
-fn no_value_is_told_twice_under_load_and_kills() {
+fn no_value_is_granted_twice_under_load_and_kills() {
     let mut cluster = Cluster::started(3);
     cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 50, "max": 5000}}));
     let load = cluster.load(6, Route::Fixed, 7, 1);

@@ -169,7 +169,7 @@ pub struct Fault {
     failure: Failure,
     part: String,
     skip: u64,
-    times: u64,
+    spent: bool,
 }
 
 impl Fault {
@@ -181,7 +181,7 @@ impl Fault {
             failure,
             part: String::new(),
             skip: 0,
-            times: 1,
+            spent: false,
         }
     }
 
@@ -199,22 +199,16 @@ impl Fault {
         self
     }
 
-    #[must_use]
-    pub fn times(mut self, times: u64) -> Self {
-        self.times = times;
-        self
-    }
-
     pub(super) fn strikes(&mut self, call: Call, path: &Path) -> Option<Failure> {
         let meant = call == self.call && path.to_string_lossy().contains(&self.part);
-        if !meant || self.times == 0 {
+        if !meant || self.spent {
             return None;
         }
         if self.skip > 0 {
             self.skip -= 1;
             return None;
         }
-        self.times -= 1;
+        self.spent = true;
         Some(self.failure)
     }
 
@@ -223,7 +217,7 @@ impl Fault {
     }
 
     pub(super) fn is_spent(&self) -> bool {
-        self.times == 0
+        self.spent
     }
 }
 

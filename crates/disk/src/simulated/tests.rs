@@ -258,14 +258,11 @@ fn after_a_failed_sync_of_a_folder_nothing_changes_until_the_machine_starts_agai
 fn faults_strike_the_chosen_calls() {
     let disk = disk();
     let file = file(&disk, "a.seg", b"");
-    disk.plant(
-        Fault::on(Call::Write, Failure::NoSpace)
-            .at(".seg")
-            .after(2)
-            .times(2),
-    );
-    let told: Vec<_> = (0..5).map(|at| file.write_at(b"x", at).is_ok()).collect();
-    assert_eq!(told, [true, true, false, false, true]);
+    for _ in 0..2 {
+        disk.plant(Fault::on(Call::Write, Failure::NoSpace).at(".seg").after(2));
+    }
+    let written: Vec<_> = (0..5).map(|at| file.write_at(b"x", at).is_ok()).collect();
+    assert_eq!(written, [true, true, false, false, true]);
     disk.plant(Fault::on(Call::Write, Failure::ShortWrite(3)));
     let error = file.write_at(b"abcdef", 5).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);

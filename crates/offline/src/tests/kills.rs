@@ -255,7 +255,7 @@ fn a_recovery_that_cannot_ask_for_its_own_folders_neither_ends_nor_starts() {
 }
 
 #[test]
-fn a_recovery_that_fails_and_cannot_ask_whether_it_is_certain_keeps_the_mark() {
+fn a_recovery_that_fails_and_cannot_ask_whether_it_is_certain_stays_refused() {
     struct Fails;
     impl Tap for Fails {
         fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustix::io::Errno;
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::fixture::{APPLIED, Fixture, Plan, SNAPSHOTS};
+use super::fixture::{APPLIED, ENTRIES, Fixture, Plan, SNAPSHOTS};
 use super::takeovers::{OLD, SAID, assert_recovered, failed, mark, planned, recovery};
 use super::{bad, files, flip};
 use crate::takeover::Source;
@@ -83,7 +83,7 @@ fn left_on(root: &Path, errno: Errno, after: u64) -> (Result<Source, OfflineErro
 }
 
 #[test]
-fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_told() {
+fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_reported() {
     let fixture = Fixture::new();
     let root = fixture.root();
     let whole = left_on(&root, Errno::IO, u64::MAX).0.unwrap();
@@ -111,14 +111,16 @@ fn a_snapshot_that_the_disk_does_not_give_back_is_passed_over_and_told() {
 }
 
 #[test]
-fn what_a_recovery_could_not_check_is_told_before_anybody_agrees() {
+fn what_a_recovery_could_not_check_is_reported_before_anybody_agrees() {
     let fixture = Fixture::new();
     let root = fixture.root();
     assert_eq!(planned(&root).takeover().notes, Vec::<String>::new());
     flip(&root.join("snap/60-2.snap"), 300);
     flip(&root.join("snap/30-1.snap"), 0);
     fs::remove_file(root.join("CURRENT")).unwrap();
-    let notes = planned(&root).takeover().notes.clone();
+    let takeover = planned(&root).takeover().clone();
+    assert_eq!(takeover.index, ENTRIES - 1);
+    let notes = takeover.notes;
     assert_eq!(notes.len(), 3, "{notes:#?}");
     assert!(notes.iter().any(|note| note.contains("snap/60-2.snap: ")));
     assert!(notes.iter().any(|note| note.contains("snap/30-1.snap: ")));
@@ -150,8 +152,8 @@ fn a_checkpoint_that_reaches_the_log_stands_for_snapshots_that_are_all_bad() {
     assert!(files(&root) == before);
     let takeover = recovering.takeover();
     assert_eq!((takeover.index, takeover.term), (whole.index, whole.term));
-    let told = |takeover: &Takeover| format!("{:?}", takeover.sequences);
-    assert_eq!(told(takeover), told(&whole));
+    let sequences_of = |takeover: &Takeover| format!("{:?}", takeover.sequences);
+    assert_eq!(sequences_of(takeover), sequences_of(&whole));
     assert_eq!(takeover.former_members, whole.former_members);
     assert_eq!(takeover.unproven_entries, whole.unproven_entries);
     assert_eq!(takeover.notes.len(), 3, "{:#?}", takeover.notes);

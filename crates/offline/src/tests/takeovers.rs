@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 
-use super::fixture::{CLUSTER, ENTRIES, Fixture, SNAPSHOTS};
+use super::fixture::{CLUSTER, ENTRIES, Fixture};
 use super::{bad, files};
 use crate::*;
 use seqd_store::folder::Folder;
@@ -181,24 +181,6 @@ fn a_rehearsal_names_no_ancestor() {
         (identity.name.as_str(), identity.ancestors),
         ("drill1", Vec::new())
     );
-}
-
-#[test]
-fn a_bad_newest_snapshot_is_replaced_by_the_older_one_and_the_log() {
-    let fixture = Fixture::new();
-    let root = fixture.root();
-    let newest = fs::read_dir(root.join("snap")).unwrap().flatten();
-    let name = format!("{}-", SNAPSHOTS[1]);
-    let newest = newest.map(|entry| entry.path()).find(|path| {
-        path.file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with(&name)
-    });
-    super::flip(&newest.unwrap(), 300);
-    let takeover = planned(&root).takeover().clone();
-    assert_eq!(takeover.index, ENTRIES - 1);
 }
 
 /// A disk that fails a recovery on one side of the rename that makes its outcome certain.

@@ -104,16 +104,16 @@ struct World<'a> {
     /// Numbers each value, so that no two are equal.
     unique: u64,
     seen: Seen,
-    story: Vec<Told>,
+    history: Vec<LogItem>,
 }
 
 /// A part of a failure's report, formatted only then.
-enum Told {
+enum LogItem {
     Words(String),
     Operations(Vec<Operation>),
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for LogItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Words(words) => writeln!(f, "{words}"),
@@ -137,7 +137,7 @@ pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
         carried: Arc::default(),
         unique: 0,
         seen: Seen::default(),
-        story: Vec::new(),
+        history: Vec::new(),
     };
     if let Some(lie) = plan.lie {
         let carried = Arc::clone(&world.carried);
@@ -146,15 +146,17 @@ pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
             .set_lie(move |operation| lie(operation, &carried));
     }
     for life in 0..plan.lives {
-        world.tell(format!("--- life {life}"));
+        world.log(format!("--- life {life}"));
         if let Err(what) = world.life() {
-            world.story.push(Told::Operations(world.disk.operations()));
-            let story: String = world.story.iter().map(ToString::to_string).collect();
-            return Err(format!("seed {seed}: {what}\n{story}"));
+            world
+                .history
+                .push(LogItem::Operations(world.disk.operations()));
+            let history: String = world.history.iter().map(ToString::to_string).collect();
+            return Err(format!("seed {seed}: {what}\n{history}"));
         }
         // What led to a failure is in the lives just before it.
-        let old = world.story.len().saturating_sub(300);
-        world.story.drain(..old);
+        let old = world.history.len().saturating_sub(300);
+        world.history.drain(..old);
     }
     Ok(world.seen)
 }
@@ -230,7 +232,7 @@ impl World<'_> {
         ][self.dice.below(9) as usize];
         let after = self.dice.below(12);
         self.disk.plant(Fault::on(call, failure).after(after));
-        self.tell(format!("planted: {call:?} {failure:?} after {after}"));
+        self.log(format!("planted: {call:?} {failure:?} after {after}"));
     }
 
     fn call(&mut self, wal: &Wal, pump: &Pump) -> Result<(), String> {
@@ -246,7 +248,7 @@ impl World<'_> {
                 let last = self.notes.committed.end() + 1;
                 self.notes.committed = *self.notes.committed.start()..=last;
                 wal.save_committed(last.to_le_bytes().to_vec());
-                self.tell(format!("committed {last}"));
+                self.log(format!("committed {last}"));
             }
             15..=16 => self.truncate(wal),
             17..=18 => self.purge(wal),
@@ -287,7 +289,7 @@ impl World<'_> {
             model.append(&bytes);
             records.push(Record { index, bytes });
         }
-        self.tell(format!(
+        self.log(format!(
             "append {} entries from {}",
             records.len(),
             records[0].index
@@ -300,7 +302,7 @@ impl World<'_> {
         let mut model = self.notes.last().clone();
         model.vote = Some(vote.clone());
         self.carried.vote.store(true, Ordering::Relaxed);
-        self.tell(format!("vote #{}", self.unique));
+        self.log(format!("vote #{}", self.unique));
         wal.save_vote(vote, self.notes.add(model));
     }
 
@@ -312,7 +314,7 @@ impl World<'_> {
             .max(model.first());
         model.truncate(from);
         self.carried.truncate.store(true, Ordering::Relaxed);
-        self.tell(format!("truncate from {from}"));
+        self.log(format!("truncate from {from}"));
         wal.truncate_after(from.checked_sub(1), self.notes.add(model));
     }
 
@@ -323,7 +325,7 @@ impl World<'_> {
         let upto = model.first() + self.dice.below(reach);
         let meta = self.bytes();
         model.purge(upto, meta.clone());
-        self.tell(format!("purge {upto}"));
+        self.log(format!("purge {upto}"));
         wal.purge(upto, meta, self.notes.add(model));
     }
 
@@ -350,7 +352,7 @@ impl World<'_> {
     fn step(&mut self, wal: &Wal, pump: &Pump) {
         let answered = self.notes.answered();
         if pump.step() {
-            self.tell(format!("step, {} answered", self.notes.answered()));
+            self.log(format!("step, {} answered", self.notes.answered()));
         }
         if self.notes.answered() > answered {
             // The mark went along with the batch.
@@ -374,7 +376,7 @@ impl World<'_> {
                 self.notes.committed = last..=last;
                 self.seen.closes += 1;
             }
-            self.tell(format!("close: {closed:?}"));
+            self.log(format!("close: {closed:?}"));
         } else if self.dice.chance(8) {
             pump.run();
         }
@@ -406,16 +408,16 @@ impl World<'_> {
         self.seen.answered += self.notes.answered() as u64;
         self.seen.errors += u64::from(self.disk_failed() && !self.disk.is_off());
         self.seen.fingerprint = self.seen.fingerprint.rotate_left(7) ^ self.disk.fingerprint();
-        self.story.push(Told::Operations(operations));
+        self.history.push(LogItem::Operations(operations));
         let machine_died = self.disk.is_off() || self.disk.is_read_only();
         let old = if machine_died || self.dice.chance(10) {
             self.seen.cuts += 1;
-            self.tell("the power is cut");
+            self.log("the power is cut");
             let left = self.disk.cut(&mut self.dice);
             std::mem::replace(&mut self.disk, left)
         } else {
             self.seen.kills += 1;
-            self.tell("the process is killed");
+            self.log("the process is killed");
             let left = self.disk.killed();
             std::mem::replace(&mut self.disk, left)
         };
@@ -424,8 +426,8 @@ impl World<'_> {
         self.carried.truncate.store(false, Ordering::Relaxed);
     }
 
-    fn tell(&mut self, words: impl Into<String>) {
-        self.story.push(Told::Words(words.into()));
+    fn log(&mut self, words: impl Into<String>) {
+        self.history.push(LogItem::Words(words.into()));
     }
 }
 

@@ -1,5 +1,7 @@
 //! The command line of the soak binary: a command, then `--name VALUE` pairs and `--name` flags.
 
+use std::str::FromStr;
+
 pub(crate) struct Arguments {
     rest: Vec<String>,
 }
@@ -20,13 +22,10 @@ impl Arguments {
         }
     }
 
-    /// The number after `name`, else `default`.
+    /// The number after `name`, which is the only option, else `default`.
     pub(crate) fn number(&self, name: &str, default: u64) -> u64 {
-        match self.rest.as_slice() {
-            [] => default,
-            [given, value] if given == name => value.parse().expect("a number"),
-            other => panic!("{other:?} is not understood; {name} NUMBER is"),
-        }
+        self.allow(&[name]);
+        self.value(name, default)
     }
 
     /// Fails if an option was given that is not among these.
@@ -43,10 +42,13 @@ impl Arguments {
         Some(value.unwrap_or_else(|| panic!("{name} needs a value")))
     }
 
-    /// The size after `name`, one of several options, else `default`.
-    pub(crate) fn size(&self, name: &str, default: usize) -> usize {
-        let text = self.text(name);
-        text.map_or(default, |text| text.parse().expect("a number"))
+    /// The number after `name`, one of several options, else `default`.
+    pub(crate) fn value<T: FromStr>(&self, name: &str, default: T) -> T {
+        let Some(text) = self.text(name) else {
+            return default;
+        };
+        let number = text.parse();
+        number.unwrap_or_else(|_| panic!("{name} {text} is not a number"))
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {

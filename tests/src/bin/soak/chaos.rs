@@ -12,7 +12,7 @@ use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
 /// From the last fault's end to ready on every node.
-const HEALED: Duration = Duration::from_secs(10);
+const RECOVERED: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     let mut random = Random::of_this_run("chaos");
@@ -42,7 +42,7 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
         }
         rounds += 1;
     }
-    let took = cluster.wait_ready_of(&[0, 1, 2], HEALED);
+    let took = cluster.wait_ready_of(&[0, 1, 2], RECOVERED);
     println!("{rounds} rounds of faults; well again {took:?} after the last");
     let (ids, values, tickets) = (ids.finish(), values.finish(), tickets.finish());
     println!("ids     (ok, unknown, refused): {:?}", tally(&ids));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::load::{Figures, Pace, Target, run as load};
+use seqd_tests::load::{Figures, Pace, Target, quantile, run as load};
 use serde_json::json;
 
 /// Long enough for the connections and the first group commits to be of no weight.
@@ -119,7 +119,7 @@ fn target(row: &Row, cluster: &Cluster) -> Target {
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
+    quantile(&values, 0.5)
 }
 
 fn line(row: &Row, ratio: f64, new: &Figures, old: &Figures) -> String {

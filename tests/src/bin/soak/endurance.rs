@@ -122,15 +122,15 @@ fn churn(urls: &[String], number: usize, over: &AtomicBool, moved: &AtomicU64) {
 fn watch(cluster: &Cluster, length: Duration) -> Vec<Vec<Sample>> {
     let begin = Instant::now();
     let mut samples = vec![Vec::new(); 3];
-    let mut said = 0;
+    let mut printed = 0;
     while begin.elapsed() < length {
         std::thread::sleep(EVERY.min(length.saturating_sub(begin.elapsed())));
         for (node, samples) in samples.iter_mut().enumerate() {
             samples.push(sample(cluster, node));
         }
         let minutes = begin.elapsed().as_secs() / MINUTE.as_secs();
-        if minutes > said {
-            said = minutes;
+        if minutes > printed {
+            printed = minutes;
             let last = |kind: &str| {
                 let of_node = |all: &Vec<Sample>| all.last().map_or(0, |one| one[kind]) / MIB;
                 samples.iter().map(of_node).collect::<Vec<_>>()

@@ -66,12 +66,12 @@ fn main() -> ExitCode {
         "compare" => {
             arguments.allow(&["--with", "--rounds"]);
             let other = arguments.text("--with").expect("--with BINARY is needed");
-            compare::run(Path::new(other), arguments.size("--rounds", 30))
+            compare::run(Path::new(other), arguments.value("--rounds", 30))
         }
         "power-cuts" => power_cuts::run(&arguments),
         "power-cuts-simulated" => power_cuts_simulated::run(
-            arguments.size("--cuts", 200_000) as u64,
-            arguments.size("--seed", 1) as u64,
+            arguments.value("--cuts", 200_000),
+            arguments.value("--seed", 1),
         ),
         "restore" => takeover::takeovers(arguments.number("--ids", 10_000_000)),
         "endurance" => endurance::run(arguments.number("--minutes", 10)),

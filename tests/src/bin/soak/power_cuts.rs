@@ -26,8 +26,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--fs", "--cuts", "--all-every", "--lie"]);
     let kind = arguments.text("--fs").unwrap_or("xfs");
     let kind = FileSystem::named(kind).unwrap_or_else(|| panic!("--fs {kind} is not known"));
-    let cuts = arguments.size("--cuts", 300);
-    let all_every = arguments.size("--all-every", 3);
+    let cuts = arguments.value("--cuts", 300);
+    let all_every = arguments.value("--all-every", 3);
     let lying = arguments.flag("--lie");
     assert!(all_every > 0, "--all-every counts from 1");
     if let Some(why) = unavailable(kind) {
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
 }
 
 fn piece(run: &mut PowerRun, cuts: usize, all_every: usize) -> Result<(), Violation> {
-    run.found()?;
+    run.bootstrap()?;
     while run.figures().cuts() < cuts {
         let left = cuts - run.figures().cuts();
         run.round(left.min(ROUND), all_every)?;

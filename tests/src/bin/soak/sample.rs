@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use seqd_tests::cluster::Cluster;
+use seqd_tests::load::quantile;
 
 /// Durations in order of size.
 pub(crate) struct Sample(Vec<Duration>);
@@ -15,11 +16,7 @@ impl Sample {
 
     /// The value that `share` (0 to 1) of the times do not exceed.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
-        let last = self.0.len().saturating_sub(1) as f64;
-        self.0
-            .get((share * last).round() as usize)
-            .copied()
-            .unwrap_or_default()
+        quantile(&self.0, share)
     }
 
     pub(crate) fn median(&self) -> Duration {

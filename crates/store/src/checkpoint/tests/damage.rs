@@ -174,7 +174,7 @@ fn a_disk_that_refuses_is_an_error_and_costs_no_folder() {
 /// Flips bytes all over a folder that has seen many checkpoints: the last one comes back whole, or
 /// the folder is set aside.
 #[test]
-fn a_flipped_byte_is_never_believed() {
+fn a_flipped_byte_is_never_used() {
     let template = temp();
     let mut history: Vec<(Checkpoint, Rows)> = Vec::new();
     let mut rows = Rows::new();
