@@ -16,14 +16,6 @@ use crate::types::{self, Proposal};
 /// Outcomes in the order of the commands, or why there are none.
 pub(super) type Reply = Result<Vec<Outcome>, ProposeError>;
 
-/// How sending a group went, other than well.
-pub(super) enum Sent {
-    /// It has its answer, which is a refusal or unknown.
-    Answered(Reply),
-    /// Nothing was proposed: look for the leader again.
-    NotAtAll,
-}
-
 /// Stamps and encodes one entry, as the cluster's level writes it. After an error nothing was
 /// proposed.
 pub(super) fn encode(
@@ -55,12 +47,13 @@ fn not_encoded(error: &EntryError) -> ProposeError {
     }
 }
 
-/// Proposes one entry under this leadership and waits for its outcomes.
+/// Proposes one entry under this leadership and waits for its outcomes. `None`: nothing was proposed,
+/// and the leader is another.
 pub(super) async fn propose_entry(
     replica: &Replica,
     leading: Leading,
     proposal: Proposal,
-) -> Result<Reply, Sent> {
+) -> Option<Reply> {
     let started = Instant::now();
     let (responder, applied) = ProgressResponder::complete_only();
     let leader = *types::log_id(leading.term, 0).committed_leader_id();
@@ -71,22 +64,16 @@ pub(super) async fn propose_entry(
         .responder(responder)
         .await;
     if submitted.is_err() {
-        return Err(Sent::Answered(Err(ProposeError::unknown(
-            "this node's Raft has stopped",
-        ))));
+        return Some(Err(ProposeError::unknown("this node's Raft has stopped")));
     }
     match applied.await {
         Ok(Ok(written)) => {
             replica.commits.record(started.elapsed());
-            Ok(Ok(written.data.0))
+            Some(Ok(written.data.0))
         }
-        Ok(Err(ClientWriteError::ForwardToLeader(_))) => Err(Sent::NotAtAll),
-        Ok(Err(error)) => Err(Sent::Answered(Err(ProposeError::unknown(
-            error.to_string(),
-        )))),
-        Err(_) => Err(Sent::Answered(Err(ProposeError::unknown(
-            "this node's Raft has stopped",
-        )))),
+        Ok(Err(ClientWriteError::ForwardToLeader(_))) => None,
+        Ok(Err(error)) => Some(Err(ProposeError::unknown(error.to_string()))),
+        Err(_) => Some(Err(ProposeError::unknown("this node's Raft has stopped"))),
     }
 }
 
@@ -98,7 +85,7 @@ pub(crate) async fn propose_as(
     commands: Vec<Command>,
 ) -> Option<Vec<Outcome>> {
     let proposal = encode(context, replica, leading, commands).ok()?;
-    propose_entry(replica, leading, proposal).await.ok()?.ok()
+    propose_entry(replica, leading, proposal).await?.ok()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use seqd_state::{CodecError, Command, Level, Outcome, check_command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use self::entry::{Reply, Sent};
+use self::entry::Reply;
 use self::route::{RETRY, Route, replaced, route, time_left};
 use crate::conversation;
 use crate::handle::{Phase, ProposeError, StopReason};
@@ -311,7 +311,7 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
         if group.is_empty() {
             return;
         }
-        let (Ok(outcomes) | Err(Sent::Answered(outcomes))) = (match route {
+        let Some(outcomes) = (match route {
             Route::Here(leading) => propose_here(&node, leading, &mut group).await,
             Route::There { node: leader, addr } => {
                 forward(&node, leader, &addr, deadline, &group).await
@@ -328,20 +328,18 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
     }
 }
 
-async fn propose_here(node: &Node, leading: Leading, group: &mut [Item]) -> Result<Reply, Sent> {
-    let Some(replica) = node.replica() else {
-        return Err(Sent::NotAtAll);
-    };
+async fn propose_here(node: &Node, leading: Leading, group: &mut [Item]) -> Option<Reply> {
+    let replica = node.replica()?;
     let taken = group
         .iter_mut()
         .map(|item| std::mem::take(&mut item.commands));
     let commands: Vec<Command> = taken.flatten().collect();
     let proposal = match entry::encode(&node.context, replica, leading, commands) {
         Ok(proposal) => proposal,
-        Err(error) => return Err(Sent::Answered(Err(error))),
+        Err(error) => return Some(Err(error)),
     };
     let sent = entry::propose_entry(replica, leading, proposal.clone()).await;
-    if matches!(sent, Err(Sent::NotAtAll)) {
+    if sent.is_none() {
         let mut commands = proposal.0.commands.iter().cloned();
         for item in group {
             item.commands = commands.by_ref().take(item.count).collect();
@@ -356,11 +354,14 @@ async fn forward(
     addr: &str,
     deadline: Instant,
     group: &[Item],
-) -> Result<Reply, Sent> {
+) -> Option<Reply> {
     let (left, timeout_ms) = time_left(deadline);
-    let commands = frame::write_all(group.iter().flat_map(|item| &item.commands));
+    let commands = match frame::write_all(group.iter().flat_map(|item| &item.commands)) {
+        Ok(commands) => commands,
+        Err(error) => return Some(Err(not_proposed(&error))),
+    };
     let message = Forward {
-        commands: commands.map_err(|error| Sent::Answered(Err(not_proposed(&error))))?,
+        commands,
         timeout_ms,
     };
     let (link, to, path) = (Link::Calls, (leader, addr), paths::FORWARD);
@@ -368,13 +369,13 @@ async fn forward(
     let answer = tokio::select! {
         answer = asked => answer,
         () = replaced(node, leader) => {
-            return Err(Sent::Answered(Err(ProposeError::unknown("the leader was replaced"))));
+            return Some(Err(ProposeError::unknown("the leader was replaced")));
         }
     };
     match answer {
         Ok(ForwardReply(Ok(outcomes))) => {
             let outcomes = frame::read_all(&outcomes);
-            Ok(outcomes.map_err(|error| {
+            Some(outcomes.map_err(|error| {
                 if error.is_newer() {
                     let levels = node.context.settings.levels;
                     node.context
@@ -383,12 +384,13 @@ async fn forward(
                 unread(&error)
             }))
         }
-        Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => Err(Sent::NotAtAll),
-        Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Err(Sent::Answered(Err(error))),
-        Err(error) if error.is_unsent() => Err(Sent::NotAtAll),
-        Err(error) => Err(Sent::Answered(Err(ProposeError::unknown(format!(
-            "the leader's answer was lost: {error}"
-        ))))),
+        Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => None,
+        Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Some(Err(error)),
+        Err(error) if error.is_unsent() => None,
+        Err(error) => {
+            let detail = format!("the leader's answer was lost: {error}");
+            Some(Err(ProposeError::unknown(detail)))
+        }
     }
 }
 

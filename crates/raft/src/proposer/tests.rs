@@ -85,7 +85,7 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         let server = http_server::serve(listener.into(), handler, std::future::pending()).unwrap();
         let group = [item(vec![create("more")])];
         let sent = forward(node, leads, &addr, deadline(), &group).await;
-        let Ok(Err(ProposeError::OutcomeUnknown { .. })) = sent else {
+        let Some(Err(ProposeError::OutcomeUnknown { .. })) = sent else {
             panic!("the commands were applied, and their outcome is not known");
         };
         let stop = stopped(cluster.raft(follower)).await;
