@@ -153,3 +153,10 @@ fn there_is_one_table_of_dependencies_and_one_of_lints() {
     }
     assert_none(&complaints);
 }
+
+#[test]
+fn cargo_run_runs_the_program() {
+    let package = &manifest("seqd")["package"];
+    let runs = package.get("default-run").and_then(toml::Value::as_str);
+    assert_eq!(runs, Some("seqd"), "README's first command names no binary");
+}
