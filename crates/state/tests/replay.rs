@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use seqd_state::codec::frame;
+use seqd_state::codec::{encode_version, frame};
 use seqd_state::{CodecError, Entry, Outcome, RowError, State, decode, encode, row_hash};
 use support::scripts::MEMBERSHIP;
 use support::{digest_of_rows, founded, scripts};
@@ -91,8 +91,10 @@ proptest! {
             let mut bytes = encode(&entry).unwrap();
             let at = at.index(bytes.len());
             bytes[at] ^= flip;
+            // An entry without commands has the same body in both versions.
+            let in_version_1 = encode_version(&entry, 1);
             if let Ok(other) = decode::<Entry>(&bytes) {
-                prop_assert_ne!(other, entry);
+                prop_assert!(other != entry || in_version_1.as_ref() == Ok(&bytes));
             }
             bytes.truncate(at);
             prop_assert!(decode::<Entry>(&bytes).is_err());
