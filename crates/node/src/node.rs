@@ -9,7 +9,7 @@ use std::time::Duration;
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::net::Listen;
 use seqd_raft::{
-    LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason, http_transport,
+    LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason, peer_transport,
 };
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
@@ -234,7 +234,7 @@ fn options(
         data_dir: config.node.data_dir.clone(),
         disk: Arc::clone(disk),
         listener,
-        transport: http_transport()?,
+        transport: peer_transport(),
         settings,
     })
 }

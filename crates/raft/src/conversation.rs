@@ -6,7 +6,6 @@
 //!   introduced and is the latest that was seen, and never from a removed member.
 
 use std::io;
-use std::time::Duration;
 
 use bytes::Bytes;
 use seqd_state::codec::Versioned;
@@ -16,8 +15,9 @@ use crate::handshake::introduce::introduce;
 use crate::peer_stops;
 use crate::peers::starts::StartRefusal;
 use crate::wire::messages::Envelope;
+use crate::wire::route::Route;
 use crate::wire::sealed::{self, Sealed};
-use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
+use crate::wire::transport::{CallError, Limit, Link, Payload, Rejection, RejectionCode};
 
 /// Checks the envelope of a message that came in.
 pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
@@ -62,15 +62,15 @@ pub(crate) async fn call<M, R>(
     context: &NodeContext,
     link: Link,
     to: (u64, &str),
-    path: &str,
+    route: Route,
     message: M,
-    timeout: Duration,
+    limit: impl Into<Limit>,
 ) -> Result<R, CallError>
 where
     M: Versioned,
     R: Versioned,
 {
-    let sealed = call_sealed(context, link, to, path, message, timeout).await?;
+    let sealed = call_sealed(context, link, to, route, message, limit).await?;
     Ok(sealed.message)
 }
 
@@ -80,9 +80,9 @@ pub(crate) async fn call_sealed<M, R>(
     context: &NodeContext,
     link: Link,
     (to, addr): (u64, &str),
-    path: &str,
+    route: Route,
     message: M,
-    timeout: Duration,
+    limit: impl Into<Limit>,
 ) -> Result<Sealed<R>, CallError>
 where
     M: Versioned,
@@ -95,10 +95,10 @@ where
     };
     let body = sealed::seal(&envelope, &message, context.level())
         .map_err(|e| CallError::Unsent(e.to_string()))?;
-    let body = Bytes::from(body);
+    let (body, limit) = (Bytes::from(body), limit.into());
     let post = || {
         let payload = Payload::Bytes(body.clone());
-        context.transport.post(link, addr, path, payload, timeout)
+        context.transport.post(link, addr, route, payload, limit)
     };
     match open(context, (to, addr), post().await).await {
         Err(CallError::Rejected(refused))

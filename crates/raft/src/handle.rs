@@ -25,7 +25,7 @@ pub struct Options {
     /// The disk that `data_dir` is on.
     pub disk: Arc<dyn Disk>,
     pub listener: Box<dyn Listen>,
-    /// Carries this node's messages to its peers: [`crate::http_transport`], except in simulations.
+    /// Carries this node's messages to its peers: [`crate::peer_transport`], except in simulations.
     pub transport: Arc<dyn Transport>,
     pub settings: Settings,
 }

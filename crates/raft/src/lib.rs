@@ -12,11 +12,13 @@ pub use crate::handle::{
 };
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
-pub use crate::wire::http_transport::http_transport;
+pub use crate::wire::dialer::peer_transport;
+pub use crate::wire::route::Route;
 pub use crate::wire::transport::{
-    Answering, CallError, Link, Payload, Rejection, RejectionCode, Transport,
+    Answering, CallError, Limit, Link, Payload, Rejection, RejectionCode, Transport,
 };
 
+mod batch;
 mod blocking;
 mod bootstrap;
 mod context;
@@ -41,6 +43,7 @@ mod records;
 mod replica;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
+mod snapshot_stream;
 mod start;
 mod status;
 mod storage;

@@ -1,5 +1,9 @@
 //! openraft's network over the peers' transport: one client per peer and purpose.
 //!
+//! openraft's limits (`RPCOption`) are those of heartbeats and votes, which openraft ends at the hard
+//! one by itself. It ends neither an append that carries entries nor a snapshot: these go on for as
+//! long as their bytes move.
+//!
 //! Pre-vote and leader transfer are implemented; openraft's defaults would silently do nothing.
 
 use std::future::Future;
@@ -7,7 +11,6 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use openraft::OptionalSend;
 use openraft::entry::RaftEntry;
 use openraft::errors::{
@@ -18,13 +21,13 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
     TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use seqd_disk::{Disk, FileReader};
 use seqd_state::codec::{self, Versioned};
 
-use crate::blocking;
+use crate::batch::Batch;
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::records::{self, Restore, ToRecord};
+use crate::snapshot_stream;
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::storage::checkpointer::Scrubber;
 use crate::storage::synced::Synced;
@@ -33,16 +36,20 @@ use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, SnapshotHead, SnapshotReply,
     TransferReply, TransferRequest,
 };
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::sealed::{self, Sealed};
-use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
+use crate::wire::transport::{CallError, Limit, Link, RejectionCode};
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 
-/// Bytes of a snapshot that are read at once.
-const CHUNK: usize = 64 << 10;
+/// How long entries may go without a sign that the peer takes them, and without an answer once it has:
+/// the connection is opened again then. Long enough for a slow sync.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// The same for a snapshot's bytes: a receiver writes to its disk meanwhile.
+const SNAPSHOT_STALLED: Duration = Duration::from_secs(30);
 
 pub(crate) struct Network {
     pub(crate) context: Arc<NodeContext>,
@@ -59,6 +66,7 @@ impl Network {
             target,
             addr: node.peer.clone(),
             link,
+            batch: Batch::new(),
             synced: Arc::clone(&self.synced),
             scrubber: self.scrubber.clone(),
         }
@@ -69,11 +77,11 @@ impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = PeerClient;
 
     async fn new_client(&mut self, target: u64, node: &Member) -> PeerClient {
-        self.client(target, node, Link::Calls)
+        self.client(target, node, Link::Log)
     }
 
     async fn new_heartbeat_client(&mut self, target: u64, node: &Member) -> PeerClient {
-        self.client(target, node, Link::Heartbeats)
+        self.client(target, node, Link::Control)
     }
 
     async fn new_snapshot_client(&mut self, target: u64, node: &Member) -> PeerClient {
@@ -85,7 +93,9 @@ pub(crate) struct PeerClient {
     context: Arc<NodeContext>,
     target: u64,
     addr: String,
+    /// The link of its entries and snapshots; all else is control.
     link: Link,
+    batch: Batch,
     synced: Arc<Synced>,
     scrubber: Scrubber,
 }
@@ -93,7 +103,7 @@ pub(crate) struct PeerClient {
 impl PeerClient {
     async fn call<M, R>(
         &self,
-        path: &str,
+        (link, route): (Link, Route),
         message: M,
         option: &RPCOption,
         action: RPCTypes,
@@ -102,11 +112,20 @@ impl PeerClient {
         M: Versioned,
         R: Versioned,
     {
-        let limit = option.soft_ttl();
+        let (timeout, limit) = match link {
+            Link::Log => (
+                STALLED,
+                Limit::Progress {
+                    moving: STALLED,
+                    answer: STALLED,
+                },
+            ),
+            _ => (option.soft_ttl(), Limit::Total(option.soft_ttl())),
+        };
         let to = (self.target, self.addr.as_str());
         let answer =
-            conversation::call_sealed(&self.context, self.link, to, path, message, limit).await;
-        answer.map_err(|error| self.describe(&error, action, limit))
+            conversation::call_sealed(&self.context, link, to, route, message, limit).await;
+        answer.map_err(|error| self.describe(&error, action, timeout))
     }
 
     /// A node whose disk hangs neither leads nor runs for leader: it sends nothing.
@@ -147,7 +166,7 @@ impl PeerClient {
 
     async fn ballot(
         &self,
-        path: &str,
+        route: Route,
         rpc: VoteRequest<TypeConfig>,
         option: &RPCOption,
     ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
@@ -157,14 +176,15 @@ impl PeerClient {
             last: rpc.last_log_id.record(),
             leadership_transfer: rpc.leadership_transfer,
         };
-        self.call(path, message, option, RPCTypes::Vote).await
+        let by = (Link::Control, route);
+        self.call(by, message, option, RPCTypes::Vote).await
     }
 
     async fn send_snapshot(
         &self,
         vote: Vote,
         snapshot: Snapshot,
-        limit: Duration,
+        answer: Duration,
     ) -> Result<SnapshotResponse<TypeConfig>, CallError> {
         let head = SnapshotHead {
             vote: vote.record(),
@@ -185,7 +205,8 @@ impl PeerClient {
         };
         let unread = Arc::<OnceLock<String>>::default();
         let disk = Arc::clone(self.context.folder.disk());
-        let body = stream(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
+        let body =
+            snapshot_stream::open(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
         let body = body
             .map_err(unsent)
             .inspect_err(|e| verify(&e.to_string()))?;
@@ -193,8 +214,12 @@ impl PeerClient {
             return Err(CallError::Unsent("this node's disk hangs".to_owned()));
         }
         let transport = &self.context.transport;
+        let limit = Limit::Progress {
+            moving: SNAPSHOT_STALLED,
+            answer,
+        };
         let answer = transport
-            .post(self.link, &self.addr, paths::SNAPSHOT, body, limit)
+            .post(self.link, &self.addr, Route::Snapshot, body, limit)
             .await;
         match (&answer, unread.get()) {
             (Err(_), Some(why)) => verify(why),
@@ -217,38 +242,6 @@ impl PeerClient {
     }
 }
 
-/// The body of a snapshot's transfer: length of the head, head, file. The disk's error if the file
-/// cannot be read to its end is in `unread` then: of the transfer no more is seen than that it broke.
-async fn stream(
-    head: Vec<u8>,
-    disk: Arc<dyn Disk>,
-    snapshot: &SnapshotHandle,
-    unread: Arc<OnceLock<String>>,
-) -> io::Result<Payload> {
-    let path = snapshot.path().to_owned();
-    let file = blocking::run(move || disk.open_read(&path).and_then(FileReader::new)).await?;
-    let mut start = u32::try_from(head.len())
-        .map_err(io::Error::other)?
-        .to_le_bytes()
-        .to_vec();
-    start.extend_from_slice(&head);
-    let first = futures_util::stream::iter([Ok::<_, io::Error>(start)]);
-    let rest = futures_util::stream::try_unfold((file, unread), |(file, unread)| async move {
-        let read = blocking::run(|| next_chunk(file)).await.inspect_err(|e| {
-            let _ = unread.set(e.to_string());
-        })?;
-        Ok(read.map(|(chunk, file)| (chunk, (file, unread))))
-    });
-    Ok(Payload::Stream(first.chain(rest).boxed()))
-}
-
-fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>> {
-    let mut chunk = vec![0; CHUNK];
-    let read = io::Read::read(&mut file, &mut chunk)?;
-    chunk.truncate(read);
-    Ok((read > 0).then_some((chunk, file)))
-}
-
 fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {
     let vote = reply.vote.restore();
     VoteResponse::new(vote, reply.last.restore(), reply.granted)
@@ -259,13 +252,16 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
 
     async fn append_entries(
         &mut self,
-        rpc: AppendEntriesRequest<TypeConfig>,
+        mut rpc: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
         self.may_send()?;
+        let fitting = self.batch.fitting(&rpc.entries);
+        let is_cut = fitting < rpc.entries.len();
+        rpc.entries.truncate(fitting);
         let acknowledged = match self.link {
-            Link::Heartbeats => self.context.peers.rows().0,
-            Link::Calls | Link::Snapshots => Vec::new(),
+            Link::Control => self.context.peers.rows().0,
+            _ => Vec::new(),
         };
         let entries: io::Result<Vec<_>> = (rpc.entries.iter())
             .map(|entry| entry.record().record())
@@ -279,12 +275,25 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             acknowledged,
         };
         let sent = rpc.entries.last().map(|entry| entry.log_id());
-        let action = RPCTypes::AppendEntries;
-        let reply = self.call(paths::APPEND, message, &option, action).await?;
+        let by = (self.link, Route::Append);
+        let reply = self
+            .call(by, message, &option, RPCTypes::AppendEntries)
+            .await;
+        match &reply {
+            Ok(_) => self.batch.answered(),
+            Err(RPCError::Timeout(_)) => self.batch.timed_out(),
+            Err(_) => {}
+        }
+        let reply = reply?;
         Ok(match reply.message {
             AppendReply::Success => {
                 self.record(&reply, &rpc.vote, sent.max(rpc.prev_log_id));
-                AppendEntriesResponse::Success
+                // openraft sends the rest next.
+                if is_cut {
+                    AppendEntriesResponse::PartialSuccess(sent)
+                } else {
+                    AppendEntriesResponse::Success
+                }
             }
             AppendReply::Partial(id) => {
                 let id = id.restore();
@@ -302,7 +311,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
         let asked = rpc.vote;
-        let reply = self.ballot(paths::VOTE, rpc, &option).await?;
+        let reply = self.ballot(Route::Vote, rpc, &option).await?;
         let answer = ballot_answer(&reply.message);
         if answer.vote_granted && answer.vote == asked {
             self.record(&reply, &asked, None);
@@ -316,7 +325,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
         // Nothing is stored for a pre-vote, so nothing of it is recorded.
-        let reply = self.ballot(paths::PRE_VOTE, rpc, &option).await?;
+        let reply = self.ballot(Route::PreVote, rpc, &option).await?;
         Ok(ballot_answer(&reply.message))
     }
 
@@ -345,8 +354,9 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             to: *req.to_node_id(),
             last: req.last_log_id().map(ToRecord::record),
         };
+        let by = (Link::Control, Route::Transfer);
         let reply = self
-            .call(paths::TRANSFER, message, &option, RPCTypes::TransferLeader)
+            .call(by, message, &option, RPCTypes::TransferLeader)
             .await?;
         Ok(match reply.message {
             TransferReply::Accepted => Ok(()),

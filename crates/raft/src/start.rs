@@ -27,7 +27,7 @@ use crate::receive::Service;
 use crate::replica::Replica;
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
-use crate::wire::http_server;
+use crate::wire::server;
 use seqd_store::cluster_id;
 use seqd_store::folder::{Folder, Identity};
 
@@ -58,7 +58,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         let _ = ended.wait_for(|ended| *ended).await;
     };
     let service = Service::new(Arc::clone(&node), Arc::clone(&batcher));
-    let server = http_server::serve(listener, Arc::new(service), until)
+    let server = server::serve(listener, Arc::new(service), until)
         .map_err(|e| start_failed(format!("cannot listen for peers: {e}")))?;
     let (register, registered) = watch::channel(false);
     let leader_changes = Arc::new(AtomicU64::new(0));

@@ -89,10 +89,7 @@ fn files_that_must_survive_are_touched_through_the_seam_alone() {
     assert_none(&complaints);
 }
 
-/// Where code may write a URL's scheme: nowhere for clients (`seqd_api::address` has it), and where
-/// the peers' connections are made.
-const WRITES_A_SCHEME: [&str; 1] = ["crates/raft/src/wire/http_transport.rs"];
-
+/// `seqd_api::address` has it.
 #[test]
 fn the_scheme_of_the_clients_interface_is_not_written_into_strings() {
     let mut complaints = Vec::new();
@@ -100,11 +97,7 @@ fn the_scheme_of_the_clients_interface_is_not_written_into_strings() {
         let is_test = ["/tests.rs", "/testing.rs", "/simulation/"]
             .iter()
             .any(|part| source.path.contains(part));
-        if is_test
-            || WRITES_A_SCHEME
-                .iter()
-                .any(|place| source.path.starts_with(place))
-        {
+        if is_test {
             continue;
         }
         let code = source

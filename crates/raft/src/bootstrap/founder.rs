@@ -7,7 +7,7 @@ use crate::handle::{Phase, Stop};
 use crate::handshake::hello::{self, ROUND};
 use crate::replica::Replica;
 use crate::wire::messages::{Prepare, Taken};
-use crate::wire::paths;
+use crate::wire::route::Route;
 use seqd_store::folder::Identity;
 
 /// The founder's first phase; repeated from the start after a crash.
@@ -25,7 +25,7 @@ pub(crate) async fn prepare_all(context: &NodeContext, identity: &Identity) -> R
                 you: founder.name.clone(),
             };
             let limit = TAKE_LIMIT;
-            match hello::ask(context, &founder.peer, paths::PREPARE, prepare, limit).await {
+            match hello::ask(context, &founder.peer, Route::Prepare, prepare, limit).await {
                 Ok(Taken::Yes { .. }) => {}
                 Ok(Taken::Used) => {
                     // The cluster was founded, so this log is not new: it was lost.

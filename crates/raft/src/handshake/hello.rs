@@ -10,7 +10,7 @@ use seqd_state::codec::Versioned;
 
 use crate::context::NodeContext;
 use crate::wire::messages::{Hello, HelloIdentity, HelloReply};
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload};
 
@@ -69,7 +69,7 @@ pub(crate) async fn hello_each(
     let asked = peers.into_iter().map(|(name, addr)| {
         let hello = hello.clone();
         async move {
-            let answer = ask(context, &addr, paths::HELLO, hello, limit).await;
+            let answer = ask(context, &addr, Route::Hello, hello, limit).await;
             (name, (addr, answer.map_err(|e| e.to_string())))
         }
     });
@@ -83,7 +83,7 @@ pub(crate) async fn hello_each(
 pub(crate) async fn ask<M, R>(
     context: &NodeContext,
     addr: &str,
-    path: &str,
+    route: Route,
     message: M,
     limit: Duration,
 ) -> Result<R, CallError>
@@ -94,7 +94,13 @@ where
     let body = sealed::encode(&message).map_err(|e| CallError::Unsent(e.to_string()))?;
     let bytes = context
         .transport
-        .post(Link::Calls, addr, path, Payload::Bytes(body.into()), limit)
+        .post(
+            Link::Control,
+            addr,
+            route,
+            Payload::Bytes(body.into()),
+            limit.into(),
+        )
         .await?;
     sealed::decode(&bytes).map_err(|e| CallError::Broken(e.to_string()))
 }
@@ -105,7 +111,7 @@ pub(crate) async fn hello_to(context: &NodeContext, addr: &str) -> Result<HelloR
         identity: None,
         ..own_hello(context)
     };
-    ask(context, addr, paths::HELLO, hello, HELLO_LIMIT).await
+    ask(context, addr, Route::Hello, hello, HELLO_LIMIT).await
 }
 
 /// Who has not answered, as a sentence; `None` if all have.

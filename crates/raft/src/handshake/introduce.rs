@@ -8,7 +8,7 @@ use crate::handle::Stop;
 use crate::levels::LevelRange;
 use crate::peer_stops;
 use crate::wire::messages::{Hello, HelloIdentity, HelloReply, Standing, Verdict};
-use crate::wire::paths;
+use crate::wire::route::Route;
 
 /// How long a peer may take to answer a hello in the middle of a conversation.
 const LIMIT: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub(crate) async fn introduce(context: &NodeContext, to: u64, addr: &str) -> boo
     if hello.identity.is_none() {
         return false;
     }
-    let Ok(reply) = hello::ask(context, addr, paths::HELLO, hello, LIMIT).await else {
+    let Ok(reply) = hello::ask(context, addr, Route::Hello, hello, LIMIT).await else {
         return false;
     };
     match judge_reply(context, &reply) {

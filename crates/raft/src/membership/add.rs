@@ -19,7 +19,7 @@ use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
 use crate::wire::messages::{Adopt, ChangeRefusal, HelloReply, Standing, Taken};
-use crate::wire::paths;
+use crate::wire::route::Route;
 use seqd_store::cluster_id;
 
 /// How long a node that is added may take to sync its identity.
@@ -145,7 +145,7 @@ async fn give_id(
         members: replica.members().into_iter().collect(),
         ancestors: restored.map_or_else(Vec::new, |record| record.ancestors),
     };
-    match hello::ask(context, peer, paths::ADOPT, adopt, ADOPT_LIMIT).await {
+    match hello::ask(context, peer, Route::Adopt, adopt, ADOPT_LIMIT).await {
         Ok(Taken::Yes { .. }) => Ok(()),
         Ok(Taken::Used) => Err(unfit(format!("the log of {name} is not empty"))),
         Ok(Taken::No { why }) => Err(unfit(format!("{name} refused its ID: {why}"))),

@@ -28,7 +28,7 @@ use crate::node::Node;
 use crate::proposer::{ProposalBatcher, entry, route};
 use crate::replica::Replica;
 use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, MemberChange};
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::transport::Link;
 
 /// Entries that a learner may be behind when it is promoted: less than a second of full load.
@@ -59,8 +59,8 @@ pub(crate) async fn carry_out(
                 timeout_ms,
             };
             let to = (leader, member.peer.as_str());
-            let (link, path) = (Link::Calls, paths::MEMBERS);
-            match conversation::call(&node.context, link, to, path, message, left).await {
+            let (link, route) = (Link::Control, Route::Members);
+            match conversation::call(&node.context, link, to, route, message, left).await {
                 Ok(ChangeReply(Ok(changed))) => return Ok(changed),
                 Ok(ChangeReply(Err(refusal))) => refusal,
                 Err(error) if error.is_unsent() => ChangeRefusal::NotLeader,

@@ -1,7 +1,7 @@
 //! Accepts a bounded number of connections: the next one waits in the operating system's queue.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::listen::{BoxStream, Listen};
+use super::listen::{Accepted, BoxStream, Listen};
 
 /// Pause after an accept that failed, for example for want of file descriptors.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
@@ -50,10 +50,11 @@ impl Acceptor {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
-                (Ok(permit), Ok(stream)) => {
+                (Ok(permit), Ok(Accepted { stream, from })) => {
                     self.is_failing = false;
                     return Connection {
                         stream,
+                        from,
                         _permit: permit,
                     };
                 }
@@ -82,7 +83,14 @@ impl std::fmt::Debug for Acceptor {
 /// A stream and its permit.
 pub struct Connection {
     stream: BoxStream,
+    from: Option<IpAddr>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    pub(crate) fn from(&self) -> Option<IpAddr> {
+        self.from
+    }
 }
 
 impl AsyncRead for Connection {
@@ -146,7 +154,10 @@ mod tests {
         fn accept(&mut self) -> Accepting<'_> {
             Box::pin(async move {
                 match self.0.pop_front() {
-                    Some(Some(stream)) => Ok(Box::new(stream) as BoxStream),
+                    Some(Some(stream)) => Ok(Accepted {
+                        stream: Box::new(stream),
+                        from: None,
+                    }),
                     Some(None) => Err(io::Error::other("too many open files")),
                     None => std::future::pending().await,
                 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -17,8 +17,14 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 pub type BoxStream = Box<dyn Stream>;
 
+/// A stream, and the address that it comes from where there is such a thing.
+pub struct Accepted {
+    pub stream: BoxStream,
+    pub from: Option<IpAddr>,
+}
+
 /// The next stream of a [`Listen`], to come.
-pub type Accepting<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;
+pub type Accepting<'a> = Pin<Box<dyn Future<Output = io::Result<Accepted>> + Send + 'a>>;
 
 /// A source of connections that is bound to its address already.
 pub trait Listen: Send {
@@ -66,11 +72,14 @@ impl Listen for TcpPort {
             let Some(listener) = &self.open else {
                 return Err(io::ErrorKind::NotConnected.into());
             };
-            let (stream, _) = listener.accept().await?;
+            let (stream, from) = listener.accept().await?;
             if let Err(error) = set_options(&stream) {
                 tracing::debug!(%error, "a connection keeps its default options");
             }
-            Ok(Box::new(stream) as BoxStream)
+            Ok(Accepted {
+                stream: Box::new(stream),
+                from: Some(from.ip()),
+            })
         })
     }
 }
@@ -83,7 +92,7 @@ impl From<std::net::TcpListener> for Box<dyn Listen> {
 
 /// No delay: small answers would wait for the other side's delayed acknowledgements. And an end for
 /// connections whose host has gone without closing them: after a minute without an answer.
-fn set_options(stream: &TcpStream) -> io::Result<()> {
+pub(super) fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(30))?;

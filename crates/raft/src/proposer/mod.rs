@@ -34,8 +34,8 @@ use crate::handle::{Phase, ProposeError, StopReason};
 use crate::leadership::Leading;
 use crate::node::Node;
 use crate::peer_stops;
+use crate::wire;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
-use crate::wire::paths;
 use crate::wire::transport::Link;
 
 /// Groups on their way at once. One keeps the entries largest; a second lets the next group's
@@ -364,8 +364,8 @@ async fn forward(
         commands,
         timeout_ms,
     };
-    let (link, to, path) = (Link::Calls, (leader, addr), paths::FORWARD);
-    let asked = conversation::call(&node.context, link, to, path, message, left);
+    let (link, to, route) = (Link::Forward, (leader, addr), wire::route::Route::Forward);
+    let asked = conversation::call(&node.context, link, to, route, message, left);
     let answer = tokio::select! {
         answer = asked => answer,
         () = replaced(node, leader) => {

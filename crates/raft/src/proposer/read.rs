@@ -7,8 +7,8 @@ use super::route::{RETRY, Route, route, time_left};
 use crate::conversation;
 use crate::handle::ProposeError;
 use crate::node::Node;
+use crate::wire;
 use crate::wire::messages::{ForwardRefusal, ReadIndex, ReadIndexReply};
-use crate::wire::paths;
 use crate::wire::transport::Link;
 
 /// The index that a linearizable read must have applied, if this node leads.
@@ -38,8 +38,8 @@ pub(super) async fn index(node: &Node, deadline: Instant) -> Result<u64, Propose
                 let (left, timeout_ms) = time_left(deadline);
                 let ask = ReadIndex { timeout_ms };
                 let to = (leader, addr.as_str());
-                let path = paths::READ_INDEX;
-                let asked = conversation::call(context, Link::Calls, to, path, ask, left).await;
+                let (link, route) = (Link::Control, wire::route::Route::ReadIndex);
+                let asked = conversation::call(context, link, to, route, ask, left).await;
                 if let Ok(ReadIndexReply(Ok(index))) = asked {
                     return Ok(index);
                 }

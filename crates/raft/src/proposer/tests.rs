@@ -9,10 +9,10 @@ use seqd_state::{ClusterOutcome, Level};
 
 use super::*;
 use crate::tests::harness::{Cluster, create, deadline, stopped};
-use crate::wire::http_server;
+use crate::wire::incoming::{Body, Handler, Replying};
 use crate::wire::messages::Envelope;
 use crate::wire::sealed;
-use crate::wire::transport::{Chunks, Handler, Replying};
+use crate::wire::server;
 
 /// Answers each forwarded group with one outcome.
 struct Leader {
@@ -21,7 +21,7 @@ struct Leader {
 }
 
 impl Handler for Leader {
-    fn handle(self: Arc<Self>, _: String, _: Chunks) -> Replying {
+    fn handle(self: Arc<Self>, _: wire::route::Route, _: Body) -> Replying {
         let reply = ForwardReply(Ok(vec![self.outcome.clone()]));
         let bytes = sealed::seal(&self.envelope, &reply, Level::FIRST).unwrap();
         Box::pin(async move { Ok(Bytes::from(bytes)) })
@@ -82,7 +82,7 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap().to_string();
         let handler = Arc::new(Leader { envelope, outcome });
-        let server = http_server::serve(listener.into(), handler, std::future::pending()).unwrap();
+        let server = server::serve(listener.into(), handler, std::future::pending()).unwrap();
         let group = [item(vec![create("more")])];
         let sent = forward(node, leads, &addr, deadline(), &group).await;
         let Some(Err(ProposeError::OutcomeUnknown { .. })) = sent else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::service::{Service, answer_open, not_running, open, sealed};
+use super::service::{Opened, Service, answer_open, not_running, open, sealed};
 use crate::bootstrap::take;
 use crate::handle::Phase;
 use crate::handshake::introduce;
@@ -17,14 +17,14 @@ use crate::wire::transport::Rejection;
 /// The longest time that a watching peer is kept waiting before it asks again.
 const WATCH: Duration = Duration::from_secs(30);
 
-pub(super) async fn forward(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn forward(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: Forward| async move {
         Ok(service.batcher.forwarded(message).await)
     })
     .await
 }
 
-pub(super) async fn read_index(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn read_index(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
         let read = tokio::time::timeout(limit, service.batcher.read_index_here()).await;
@@ -34,7 +34,7 @@ pub(super) async fn read_index(service: &Service, body: &[u8]) -> Result<Bytes, 
     .await
 }
 
-pub(super) async fn change_members(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn change_members(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: ChangeRequest| async move {
         let (node, batcher) = (&service.node, &service.batcher);
         Ok(membership::carry_out_here(node, batcher, message).await)
@@ -42,7 +42,7 @@ pub(super) async fn change_members(service: &Service, body: &[u8]) -> Result<Byt
     .await
 }
 
-pub(super) async fn ping(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: Ping| async move {
         let context = &service.node.context;
         let applied = service
@@ -57,7 +57,7 @@ pub(super) async fn ping(service: &Service, body: &[u8]) -> Result<Bytes, Reject
 
 /// Answers only when this node stops for good or after a while: a follower whose request breaks off
 /// knows at once that this process has ended.
-pub(super) async fn watch(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Watch| async move {
         let mut phase = service.node.context.phase();
         let stopped = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));

@@ -6,7 +6,7 @@ use openraft::raft::{
     VoteRequest,
 };
 
-use super::service::{Service, not_running, replica, sealed};
+use super::service::{Opened, Service, not_running, replica, sealed};
 use crate::records::{self, Restore, ToRecord};
 use crate::types::TypeConfig;
 use crate::wire::messages::{
@@ -14,7 +14,7 @@ use crate::wire::messages::{
 };
 use crate::wire::transport::Rejection;
 
-pub(super) async fn append(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(
         service,
         body,
@@ -73,7 +73,7 @@ fn ballot_reply(reply: &openraft::raft::VoteResponse<TypeConfig>) -> BallotReply
     }
 }
 
-pub(super) async fn vote(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message| async move {
         let raft = &replica(service)?.raft;
         Ok(ballot_reply(
@@ -83,7 +83,7 @@ pub(super) async fn vote(service: &Service, body: &[u8]) -> Result<Bytes, Reject
     .await
 }
 
-pub(super) async fn pre_vote(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message| async move {
         let raft = &replica(service)?.raft;
         Ok(ballot_reply(
@@ -93,7 +93,7 @@ pub(super) async fn pre_vote(service: &Service, body: &[u8]) -> Result<Bytes, Re
     .await
 }
 
-pub(super) async fn transfer(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn transfer(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: TransferRequest| async move {
         let raft = &replica(service)?.raft;
         let last = message.last.restore();

@@ -1,36 +1,47 @@
-//! From a message's path to its handler.
+//! From a call's route to its handler.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Service, cluster, consensus, snapshot};
-use crate::wire::paths;
-use crate::wire::transport::{self, Chunks, Handler, Rejection, RejectionCode, Replying};
+use super::service::{Service, malformed, opened};
+use super::{cluster, consensus, snapshot};
+use crate::wire::incoming::{Body, Collected, Handler, Replying};
+use crate::wire::route::Route;
+use crate::wire::transport::Rejection;
+
+/// The largest message without an envelope, bytes: the peers or the members, with their addresses.
+const OPEN_BYTES: usize = 256 << 10;
+
+/// How long such a message may take to arrive: its sender is not known.
+const OPEN_LIMIT: Duration = Duration::from_secs(3);
+
+async fn open(body: Body) -> Result<Collected, Rejection> {
+    let collected = tokio::time::timeout(OPEN_LIMIT, body.collect(OPEN_BYTES)).await;
+    collected.map_err(|_| malformed("the message takes too long"))?
+}
 
 impl Handler for Service {
-    fn handle(self: Arc<Self>, path: String, chunks: Chunks) -> Replying {
+    fn handle(self: Arc<Self>, route: Route, body: Body) -> Replying {
         Box::pin(async move {
-            if path == paths::SNAPSHOT {
-                return snapshot::receive(&self, chunks).await;
-            }
-            let body = transport::collect(chunks).await?;
-            let body = &body[..];
-            match path.as_str() {
-                paths::APPEND => consensus::append(&self, body).await,
-                paths::VOTE => consensus::vote(&self, body).await,
-                paths::PRE_VOTE => consensus::pre_vote(&self, body).await,
-                paths::TRANSFER => consensus::transfer(&self, body).await,
-                paths::FORWARD => cluster::forward(&self, body).await,
-                paths::READ_INDEX => cluster::read_index(&self, body).await,
-                paths::MEMBERS => cluster::change_members(&self, body).await,
-                paths::PING => cluster::ping(&self, body).await,
-                paths::WATCH => cluster::watch(&self, body).await,
-                paths::HELLO => cluster::hello(&self, body).await,
-                paths::PREPARE => cluster::prepare(&self, body).await,
-                paths::ADOPT => cluster::adopt(&self, body).await,
-                _ => {
-                    let detail = format!("this program has no handler for {path}");
-                    Err(Rejection::new(RejectionCode::NewerFormat, detail))
+            let service = &*self;
+            match route {
+                Route::Append => consensus::append(service, opened(service, body).await?).await,
+                Route::Vote => consensus::vote(service, opened(service, body).await?).await,
+                Route::PreVote => consensus::pre_vote(service, opened(service, body).await?).await,
+                Route::Transfer => consensus::transfer(service, opened(service, body).await?).await,
+                Route::Snapshot => snapshot::receive(service, body).await,
+                Route::Forward => cluster::forward(service, opened(service, body).await?).await,
+                Route::ReadIndex => {
+                    cluster::read_index(service, opened(service, body).await?).await
                 }
+                Route::Members => {
+                    cluster::change_members(service, opened(service, body).await?).await
+                }
+                Route::Ping => cluster::ping(service, opened(service, body).await?).await,
+                Route::Watch => cluster::watch(service, opened(service, body).await?).await,
+                Route::Hello => cluster::hello(service, &open(body).await?.bytes).await,
+                Route::Prepare => cluster::prepare(service, &open(body).await?.bytes).await,
+                Route::Adopt => cluster::adopt(service, &open(body).await?.bytes).await,
             }
         })
     }

@@ -13,9 +13,10 @@ use crate::node::Node;
 use crate::peer_stops;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
+use crate::wire::incoming::{Body, Collected};
 use crate::wire::messages::{self, Envelope};
 use crate::wire::sealed;
-use crate::wire::transport::{Rejection, RejectionCode};
+use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 
 /// What handlers work with.
 pub(crate) struct Service {
@@ -65,10 +66,33 @@ pub(super) fn not_running(error: impl std::fmt::Display) -> Rejection {
     Rejection::new(RejectionCode::NotRunning, error.to_string())
 }
 
-/// Opens a sealed message, answers it with `answer`, and seals that.
+/// A sealed message whose envelope was accepted.
+pub(super) struct Opened {
+    envelope: Envelope,
+    body: Collected,
+    /// Where the message begins.
+    start: usize,
+}
+
+/// Checks the envelope, which is in the first bytes, and only then takes the rest.
+pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, Rejection> {
+    let first = body.first().await?;
+    let (envelope, message) = sealed::unseal(first).map_err(|e| unreadable(&e))?;
+    let start = first.len() - message.len();
+    conversation::accept(&service.node.context, &envelope)?;
+    body.admit_sender()?;
+    let body = body.collect(MESSAGE_BYTES).await?;
+    Ok(Opened {
+        envelope,
+        body,
+        start,
+    })
+}
+
+/// Reads a message, answers it with `answer`, and seals that.
 pub(super) async fn sealed<M, R, F>(
     service: &Service,
-    body: &[u8],
+    opened: Opened,
     answer: impl FnOnce(Envelope, M) -> F,
 ) -> Result<Bytes, Rejection>
 where
@@ -76,9 +100,13 @@ where
     R: Versioned,
     F: Future<Output = Result<R, Rejection>>,
 {
-    let (envelope, message) = sealed::unseal(body).map_err(|e| unreadable(&e))?;
-    conversation::accept(&service.node.context, &envelope)?;
-    let message = sealed::decode(message).map_err(|e| service.unread::<M>(&e))?;
+    let Opened {
+        envelope,
+        body,
+        start,
+    } = opened;
+    let message = sealed::decode(&body.bytes[start..]).map_err(|e| service.unread::<M>(&e))?;
+    drop(body);
     let from = envelope.from;
     let reply = answer(envelope, message).await?;
     seal(service, from, reply)

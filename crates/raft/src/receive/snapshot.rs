@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use futures_util::StreamExt;
 
 use super::service::{Service, malformed, not_running, replica, seal, unreadable};
 use crate::blocking;
@@ -13,9 +12,10 @@ use crate::conversation;
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
+use crate::wire::incoming::Body;
 use crate::wire::messages::{SnapshotHead, SnapshotReply};
 use crate::wire::sealed;
-use crate::wire::transport::{Chunks, Rejection};
+use crate::wire::transport::Rejection;
 use seqd_store::faults::is_of_the_kernel;
 use seqd_store::snapshot_file;
 
@@ -26,14 +26,14 @@ const CHUNK_LIMIT: Duration = Duration::from_secs(30);
 const HEAD_BYTES: usize = 64 << 10;
 
 /// The next bytes of a snapshot; a sender that has gone silently must not hold the place.
-async fn next_chunk(chunks: &mut Chunks) -> Result<Option<Bytes>, Rejection> {
-    match tokio::time::timeout(CHUNK_LIMIT, chunks.next()).await {
-        Ok(chunk) => chunk.transpose().map_err(malformed),
+async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
+    match tokio::time::timeout(CHUNK_LIMIT, body.next()).await {
+        Ok(chunk) => chunk,
         Err(_) => Err(malformed("no bytes of the snapshot for too long")),
     }
 }
 
-pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Bytes, Rejection> {
+pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
     let replica = replica(service)?;
     let mut start = BytesMut::new();
     let head_len = loop {
@@ -46,7 +46,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
                 break length;
             }
         }
-        match next_chunk(&mut chunks).await? {
+        match next_chunk(&mut body).await? {
             Some(chunk) => start.extend_from_slice(&chunk),
             None => return Err(malformed("the snapshot ends within its head")),
         }
@@ -55,6 +55,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
     let head = start.split_to(head_len);
     let (envelope, message) = sealed::unseal(&head).map_err(|e| unreadable(&e))?;
     conversation::accept(&service.node.context, &envelope)?;
+    body.admit_sender()?;
     let unread = |e: io::Error| service.unread::<SnapshotHead>(&e);
     let message: SnapshotHead = sealed::decode(message).map_err(unread)?;
     let _alone = service
@@ -77,7 +78,7 @@ pub(super) async fn receive(service: &Service, mut chunks: Chunks) -> Result<Byt
             .ok_or_else(|| malformed("the snapshot is longer than its head announces"))?;
         let written = blocking::run(move || receiver.write(&chunk).map(|()| receiver));
         receiver = written.await.map_err(not_running)?;
-        next = next_chunk(&mut chunks).await?;
+        next = next_chunk(&mut body).await?;
     }
     if left > 0 {
         return Err(malformed("the snapshot is shorter than its head announces"));

@@ -19,6 +19,7 @@ use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
+use crate::batch;
 use crate::blocking;
 use crate::records::{self, LogIdRecord, Restore, ToRecord, VoteRecord};
 use crate::storage::entry_cache::EntryCache;
@@ -26,9 +27,6 @@ use crate::storage::failure::StorageFailure;
 use crate::storage::synced::Synced;
 use crate::types::{Entry, LogId, TypeConfig, Vote, farther, reach};
 use seqd_store::snapshot_file::InstalledMark;
-
-/// Bytes of entries read for one replication message, at most (one entry is always read).
-const READ_BYTES: usize = 4 << 20;
 
 /// The log as openraft sees it. Clones share everything; one clone is a reader.
 #[derive(Clone)]
@@ -216,7 +214,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        self.read(start, end, READ_BYTES)
+        self.read(start, end, batch::MOST)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Raft's followers wait for an election timeout because silence alone does not distinguish a dead leader
 //! from a slow one. A process that has ended shows at once: its connections break, and its port
-//! refuses new ones. So each follower keeps a request open at the leader (`/watch`), which the
+//! refuses new ones. So each follower keeps a call open at the leader (`Watch`), which the
 //! leader never answers while it serves. If the request breaks off *and* the port then refuses a
 //! connection, the follower runs for leader as if the old one had transferred leadership to it.
 //!
@@ -20,7 +20,7 @@ use crate::context::NodeContext;
 use crate::conversation;
 use crate::replica::Replica;
 use crate::wire::messages::Watch;
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::transport::{CallError, Link};
 
 /// Longer than the leader keeps the request.
@@ -53,9 +53,9 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
         let to = (leader, member.peer.as_str());
         let asked = conversation::call::<Watch, Watch>(
             &context,
-            Link::Calls,
+            Link::Watch,
             to,
-            paths::WATCH,
+            Route::Watch,
             Watch,
             REQUEST,
         );

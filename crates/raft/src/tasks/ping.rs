@@ -12,7 +12,7 @@ use crate::peer_stops;
 use crate::peers::clock_offset::ClockOffset;
 use crate::replica::Replica;
 use crate::wire::messages::Ping;
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::transport::{CallError, Link};
 
 /// Time between two pings; a peer counts as gone after three.
@@ -106,9 +106,9 @@ async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr:
     let message = context.own_ping(replica.applied_index());
     let to = (node, addr.as_str());
     let (asked, asked_wall) = (Instant::now(), message.wall_ms);
-    let (link, path) = (Link::Heartbeats, paths::PING);
+    let (link, route) = (Link::Control, Route::Ping);
     let answer: Result<Ping, CallError> =
-        conversation::call(&context, link, to, path, message, PING_EVERY).await;
+        conversation::call(&context, link, to, route, message, PING_EVERY).await;
     if let Ok(ping) = answer {
         let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
         context.record_clock(node, offset);

@@ -14,7 +14,7 @@ use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::start::FolderOpen;
 use crate::storage::opening::Began;
-use crate::wire::http_server;
+use crate::wire::server;
 
 /// The second founder takes its identity, and goes no further before the first has begun the log:
 /// it then receives from a founder whose first membership waits for the second's vote.
@@ -37,7 +37,7 @@ async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     let service = Arc::new(Service::new(node, batcher));
     let (over, ended) = oneshot::channel::<()>();
     let until = async move { drop(ended.await) };
-    let server = http_server::serve(listener, service, until).unwrap();
+    let server = server::serve(listener, service, until).unwrap();
 
     cluster.start(0).await.unwrap();
     let first = cluster.raft(0).node();

@@ -14,7 +14,7 @@ use seqd_store::testing::create_sequence;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop, http_transport};
+use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop, peer_transport};
 
 struct TestClock;
 
@@ -198,7 +198,7 @@ pub(crate) async fn options(
         data_dir: folder.to_owned(),
         disk,
         listener: bound.unwrap().into(),
-        transport: http_transport().unwrap(),
+        transport: peer_transport(),
         settings,
     }
 }

@@ -19,7 +19,7 @@ use crate::types::Member;
 use crate::wire::messages::{
     AppendRequest, ChangeRefusal, HelloIdentity, HelloReply, ReadIndex, Verdict,
 };
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use crate::{LevelRange, MemberError, Raft};
@@ -30,7 +30,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 async fn send_newer<M: Versioned>(
     cluster: &Cluster,
     (from, to): (usize, usize),
-    path: &str,
+    route: Route,
     message: M,
 ) -> Rejection {
     let target = cluster.raft(to).status().node_id.unwrap().0;
@@ -44,7 +44,7 @@ async fn send_newer<M: Versioned>(
     let payload = Payload::Bytes(bytes.into());
     let sent = context
         .transport
-        .post(Link::Calls, addr, path, payload, LIMIT)
+        .post(Link::Control, addr, route, payload, LIMIT.into())
         .await;
     match sent {
         Err(CallError::Rejected(rejection)) => rejection,
@@ -64,7 +64,7 @@ async fn a_follower_that_cannot_read_its_leader_s_entries_stops_as_newer_format(
         synced: None,
         acknowledged: Vec::new(),
     };
-    let refused = send_newer(&cluster, (leader, follower), paths::APPEND, append).await;
+    let refused = send_newer(&cluster, (leader, follower), Route::Append, append).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");
     let stop = stopped(cluster.raft(follower)).await;
     assert_ends(&stop, 9, "newer-format");
@@ -86,7 +86,7 @@ async fn a_question_of_a_newer_program_is_refused_as_such_and_ends_nobody() {
     let (mut cluster, leader, follower) = pair().await;
     let question = ReadIndex { timeout_ms: 1_000 };
     let both = (follower, leader);
-    let refused = send_newer(&cluster, both, paths::READ_INDEX, question).await;
+    let refused = send_newer(&cluster, both, Route::ReadIndex, question).await;
     assert_eq!(refused.code, RejectionCode::NewerFormat, "{refused}");
     assert_eq!(next(cluster.raft(leader), "orders").await, Some(1));
     cluster.stop_all().await;
@@ -112,7 +112,7 @@ async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leade
         let mut hello = hello::own_hello(context);
         hello.levels = levels;
         let addr = &cluster.spots[to].addr;
-        let reply: HelloReply = hello::ask(context, addr, paths::HELLO, hello, LIMIT)
+        let reply: HelloReply = hello::ask(context, addr, Route::Hello, hello, LIMIT)
             .await
             .unwrap();
         assert_eq!(reply.verdict, *verdict, "{levels}");

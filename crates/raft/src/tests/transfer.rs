@@ -21,7 +21,7 @@ use super::stop_reasons::FailingSyncs;
 use crate::records::ToRecord;
 use crate::replica::Replica;
 use crate::wire::messages::SnapshotHead;
-use crate::wire::paths;
+use crate::wire::route::Route;
 use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use seqd_store::snapshot_file;
@@ -192,10 +192,10 @@ fn announced(cluster: &Cluster, from: usize, to: usize, len: u64) -> Vec<u8> {
 /// What a node answers to the head of a snapshot's transfer that it does not take.
 async fn sent(cluster: &Cluster, from: usize, to: usize, body: Vec<u8>) -> Rejection {
     let transport = &cluster.raft(from).node().context.transport;
-    let (addr, path) = (&cluster.spots[to].addr, paths::SNAPSHOT);
+    let (addr, route) = (&cluster.spots[to].addr, Route::Snapshot);
     let payload = Payload::Bytes(body.into());
     let limit = Duration::from_secs(20);
-    let sent = transport.post(Link::Snapshots, addr, path, payload, limit);
+    let sent = transport.post(Link::Snapshots, addr, route, payload, limit.into());
     match sent.await {
         Err(CallError::Rejected(refused)) => refused,
         other => panic!("{other:?}"),

@@ -1,12 +1,24 @@
 //! What nodes send to each other, and how it travels.
 //!
-//! - what is sent: [`messages`], as bytes [`sealed`], under the names in [`paths`]
-//! - sending: [`transport`], and its one implementation, [`http_transport`]
-//! - receiving: [`http_server`]
+//! - what is sent: [`messages`], as bytes [`sealed`], under the numbers in [`route`]
+//! - what a call is, whatever carries it: [`transport`], and at the receiver [`incoming`]
+//! - the bytes on a connection: [`frame`], written by [`writer`] within a [`window`]
+//! - sending: [`dialer`], with a [`connection`] for each peer and link, and its [`calls`]
+//! - receiving: [`server`], which keeps [`places`] and [`serving`] each connection
 
-pub(crate) mod http_server;
-pub(crate) mod http_transport;
+mod calls;
+mod connection;
+pub(crate) mod dialer;
+mod frame;
+pub(crate) mod incoming;
 pub(crate) mod messages;
-pub(crate) mod paths;
+mod places;
+pub(crate) mod route;
 pub(crate) mod sealed;
+pub(crate) mod server;
+mod serving;
+#[cfg(test)]
+mod tests;
 pub(crate) mod transport;
+mod window;
+mod writer;

@@ -4,23 +4,23 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
-/// The largest message between peers, bytes: a replication message is at most 4 MiB and one
+use super::route::Route;
+
+/// The largest message between peers, bytes: a replication message is at most 1 MiB and one
 /// entry, and an entry at most 8 MiB.
 pub(crate) const MESSAGE_BYTES: usize = 16 << 20;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
     /// The port is closed: the process is not running. Nothing was sent.
     #[error("connection refused")]
     Refused,
-    /// No connection came about. Nothing was sent.
+    /// Nothing was sent.
     #[error("{0}")]
     Unsent(String),
     /// It was sent, and the time for an answer is over.
@@ -68,7 +68,7 @@ pub enum RejectionCode {
     /// The sender's cluster was restored into this one, whose ID is the detail.
     Superseded,
     Removed,
-    /// The receiver's Raft does not run yet, or no more.
+    /// The receiver's Raft does not run yet, or no more, or it has no room for the message.
     NotRunning,
 }
 
@@ -113,13 +113,84 @@ impl Rejection {
     }
 }
 
-/// Which connections a call uses: a snapshot or a full log must not delay a heartbeat.
-#[derive(Clone, Copy, Debug)]
+/// What a connection is for: a full log must not delay a heartbeat, nor a snapshot the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Link {
-    Calls,
-    /// Heartbeats, votes and pings.
-    Heartbeats,
+    /// Entries of the log, handled one after another: appends reach Raft in the order in which they
+    /// were sent.
+    Log,
+    /// Groups of commands for the leader. Groups are independent: whichever is committed first is
+    /// answered first.
+    Forward,
+    /// Heartbeats, votes, pings, reads, changes of members, the handshake: small, and independent.
+    Control,
+    /// The one call that the leader keeps for seconds; a connection that breaks is its answer.
+    Watch,
     Snapshots,
+}
+
+impl Link {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Log,
+        Self::Forward,
+        Self::Control,
+        Self::Watch,
+        Self::Snapshots,
+    ];
+
+    /// What stands for it in the opening of a connection.
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            Self::Log => 1,
+            Self::Forward => 2,
+            Self::Control => 3,
+            Self::Watch => 4,
+            Self::Snapshots => 5,
+        }
+    }
+
+    /// Bytes under way in either direction that the receiver's handlers have not taken.
+    pub(crate) fn window(self) -> u32 {
+        match self {
+            Self::Log | Self::Forward | Self::Snapshots => 1 << 20,
+            Self::Control | Self::Watch => 256 << 10,
+        }
+    }
+
+    /// Whether a call is handled only when the one before it was answered.
+    pub(crate) fn is_ordered(self) -> bool {
+        self == Self::Log
+    }
+}
+
+/// When a call is given up.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// After so long, whatever has come.
+    Total(Duration),
+    /// While its bytes move, never.
+    Progress {
+        /// After the last sign that the receiver takes its bytes.
+        moving: Duration,
+        /// After the receiver has taken the last one.
+        answer: Duration,
+    },
+}
+
+impl Limit {
+    /// What is left of it after a while in which nothing was sent.
+    pub(crate) fn after(self, passed: Duration) -> Self {
+        match self {
+            Self::Total(total) => Self::Total(total.saturating_sub(passed)),
+            Self::Progress { .. } => self,
+        }
+    }
+}
+
+impl From<Duration> for Limit {
+    fn from(total: Duration) -> Self {
+        Self::Total(total)
+    }
 }
 
 /// What is sent in one call.
@@ -134,48 +205,15 @@ pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Bytes, CallError>> +
 
 /// Carries calls to peers.
 pub trait Transport: Send + Sync {
-    /// Sends a payload to the handler that `path` names at `addr` and waits for its answer, for
-    /// `limit` at most.
+    /// Sends a payload to the handler of `route` at `addr` and waits for its answer within `limit`.
     fn post<'a>(
         &'a self,
         link: Link,
         addr: &'a str,
-        path: &'a str,
+        route: Route,
         payload: Payload,
-        limit: Duration,
+        limit: Limit,
     ) -> Answering<'a>;
-}
-
-/// What a message's bytes come in.
-pub(crate) type Chunks = BoxStream<'static, io::Result<Bytes>>;
-
-/// The bytes of a reply, or why there is none, to come.
-pub(crate) type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
-
-/// Answers what peers send, whatever carries it.
-pub(crate) trait Handler: Send + Sync {
-    /// Answers the message that `path` names.
-    fn handle(self: Arc<Self>, path: String, chunks: Chunks) -> Replying;
-}
-
-/// All bytes of one message.
-pub(crate) async fn collect(mut chunks: Chunks) -> Result<Bytes, Rejection> {
-    let malformed = |detail: String| Rejection::new(RejectionCode::Malformed, detail);
-    let mut all = BytesMut::new();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|e| malformed(e.to_string()))?;
-        if all.len() + chunk.len() > MESSAGE_BYTES {
-            return Err(malformed(format!(
-                "a message has at most {MESSAGE_BYTES} bytes"
-            )));
-        }
-        if all.is_empty() {
-            all = BytesMut::from(chunk);
-        } else {
-            all.extend_from_slice(&chunk);
-        }
-    }
-    Ok(all.freeze())
 }
 
 #[cfg(test)]

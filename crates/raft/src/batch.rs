@@ -1,0 +1,92 @@
+//! How many bytes of entries one message carries to a peer.
+//!
+//! At most [`MOST`], or one entry. Half as many after a message that was not answered in time, twice as
+//! many after one that was: what a slow link did not carry is not sent again as it was.
+
+use crate::types::{Entry, Payload};
+
+/// As many as are read of the log at once.
+pub(crate) const MOST: usize = 1 << 20;
+
+const LEAST: usize = 16 << 10;
+
+/// Bytes of an entry besides its commands.
+const ENTRY_COST: usize = 64;
+
+pub(crate) struct Batch {
+    bytes: usize,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self { bytes: MOST }
+    }
+
+    /// How many of these entries the next message carries.
+    pub(crate) fn fitting(&self, entries: &[Entry]) -> usize {
+        let mut left = self.bytes;
+        let fitting = entries.iter().take_while(|entry| {
+            let commands = match &entry.payload {
+                Payload::Normal(proposal) => proposal.0.bytes().0.len(),
+                Payload::Blank | Payload::Membership(_) => 0,
+            };
+            let fits = left.checked_sub(commands + ENTRY_COST);
+            left = fits.unwrap_or(0);
+            fits.is_some()
+        });
+        fitting.count().max(1).min(entries.len())
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.bytes = (self.bytes * 2).min(MOST);
+    }
+
+    pub(crate) fn timed_out(&mut self) {
+        self.bytes = (self.bytes / 2).max(LEAST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use seqd_state::{EncodedEntry, Entry as StateEntry, Level, Stamp};
+
+    use super::*;
+    use crate::tests::harness::create;
+    use crate::types::{self, Proposal};
+    use openraft::entry::RaftEntry;
+
+    fn entries(count: u64) -> Vec<Entry> {
+        let commands: Vec<_> = (0..500).map(|n| create(&format!("s{n}"))).collect();
+        let entry = StateEntry {
+            stamp: Stamp::default(),
+            commands,
+        };
+        let entry = Arc::new(EncodedEntry::new(entry, Level::FIRST).unwrap());
+        let indexes = 1..=count;
+        indexes
+            .map(|index| Entry::new_normal(types::log_id(1, index), Proposal(Arc::clone(&entry))))
+            .collect()
+    }
+
+    #[test]
+    fn a_batch_shrinks_to_one_entry_and_grows_again() {
+        let entries = entries(200);
+        let mut batch = Batch::new();
+        let all = batch.fitting(&entries);
+        assert!(all > 4 && all < 200, "{all}");
+        batch.timed_out();
+        let half = batch.fitting(&entries);
+        assert!(half < all && half >= all / 2, "{half} of {all}");
+        for _ in 0..20 {
+            batch.timed_out();
+        }
+        assert_eq!(batch.fitting(&entries), 1);
+        assert_eq!(batch.fitting(&[]), 0);
+        for _ in 0..20 {
+            batch.answered();
+        }
+        assert_eq!(batch.fitting(&entries), all);
+    }
+}

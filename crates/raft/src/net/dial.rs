@@ -1,0 +1,34 @@
+//! Where connections to peers lead.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+
+use tokio::net::TcpStream;
+
+use super::listen::{BoxStream, set_options};
+
+/// A stream to an address, to come.
+pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;
+
+/// Connects to the address of a peer, `HOST:PORT`.
+pub trait Dial: Send + Sync {
+    /// A port without a process behind it is [`io::ErrorKind::ConnectionRefused`].
+    fn dial<'a>(&'a self, addr: &'a str) -> Dialing<'a>;
+}
+
+/// TCP connections.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpDial;
+
+impl Dial for TcpDial {
+    fn dial<'a>(&'a self, addr: &'a str) -> Dialing<'a> {
+        Box::pin(async move {
+            let stream = TcpStream::connect(addr).await?;
+            if let Err(error) = set_options(&stream) {
+                tracing::debug!(%error, "a connection keeps its default options");
+            }
+            Ok(Box::new(stream) as BoxStream)
+        })
+    }
+}

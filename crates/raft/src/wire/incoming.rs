@@ -1,0 +1,317 @@
+//! The calls that came in on one connection and are not answered yet, and their bodies.
+//!
+//! Invariants:
+//! - A body's bytes are held only as far as the connection's window and the room of all connections
+//!   go; what a handler takes returns to the window.
+//! - A call has one end. What arrives of it later is dropped, and counts for no window.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::AbortHandle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use super::frame::{Frame, Part};
+use super::places::Place;
+use super::route::Route;
+use super::transport::{Rejection, RejectionCode};
+
+/// Calls of one connection that wait for their answers: more than any sender has under way.
+const CALLS: usize = 1024;
+
+/// The bytes of a reply, or why there is none, to come.
+pub(crate) type Replying = Pin<Box<dyn Future<Output = Result<Bytes, Rejection>> + Send>>;
+
+/// Answers what peers send, whatever carries it.
+pub(crate) trait Handler: Send + Sync {
+    fn handle(self: Arc<Self>, route: Route, body: Body) -> Replying;
+}
+
+/// One connection's open calls.
+pub(super) struct Incoming {
+    calls: Mutex<Calls>,
+    urgent: mpsc::Sender<Frame>,
+    place: Arc<Place>,
+    window: u64,
+    emptied: Notify,
+}
+
+struct Calls {
+    open: HashMap<u64, Open>,
+    /// Bytes that arrived and were not returned.
+    unreturned: u64,
+    last_frame: Instant,
+    /// The connection took no credits any more.
+    is_stuck: bool,
+}
+
+struct Open {
+    /// `None` once the last part has arrived.
+    parts: Option<mpsc::UnboundedSender<Held>>,
+    unreturned: u64,
+    /// Whether it has more than one part, and its sender waits for credit.
+    has_parts: bool,
+    abort: AbortHandle,
+}
+
+/// A part, with what it takes until it is dropped.
+struct Held {
+    bytes: Bytes,
+    is_last: bool,
+    room: OwnedSemaphorePermit,
+    _credit: Credit,
+}
+
+/// Returns a part's bytes to the window when it is dropped.
+struct Credit {
+    incoming: Arc<Incoming>,
+    call: u64,
+    cost: u32,
+}
+
+impl Drop for Credit {
+    fn drop(&mut self) {
+        self.incoming.taken(self.call, self.cost);
+    }
+}
+
+impl Incoming {
+    pub(super) fn new(urgent: mpsc::Sender<Frame>, place: Arc<Place>, window: u32) -> Self {
+        let calls = Calls {
+            open: HashMap::new(),
+            unreturned: 0,
+            last_frame: Instant::now(),
+            is_stuck: false,
+        };
+        Self {
+            calls: Mutex::new(calls),
+            urgent,
+            place,
+            window: u64::from(window),
+            emptied: Notify::new(),
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a call's first part. The error ends the connection.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        call: u64,
+        part: Part,
+        abort: AbortHandle,
+    ) -> io::Result<Body> {
+        let (sender, parts) = mpsc::unbounded_channel();
+        let open = Open {
+            parts: Some(sender),
+            unreturned: 0,
+            has_parts: !part.is_last,
+            abort,
+        };
+        {
+            let mut calls = self.calls();
+            if calls.open.len() >= CALLS {
+                return Err(io::Error::other("too many calls at once"));
+            }
+            match calls.open.entry(call) {
+                Slot::Vacant(slot) => slot.insert(open),
+                Slot::Occupied(_) => return Err(io::Error::other("two calls of one number")),
+            };
+        }
+        self.part(call, part)?;
+        Ok(Body {
+            parts,
+            first: None,
+            is_whole: false,
+            place: Arc::clone(&self.place),
+        })
+    }
+
+    /// Takes in a part of a call. The error ends the connection.
+    pub(super) fn part(self: &Arc<Self>, call: u64, part: Part) -> io::Result<()> {
+        let cost = part.cost();
+        let mut calls = self.calls();
+        calls.last_frame = Instant::now();
+        if calls.is_stuck {
+            return Err(io::Error::other("the peer takes no credits"));
+        }
+        let unreturned = calls.unreturned + u64::from(cost);
+        let Some(open) = calls.open.get_mut(&call) else {
+            return Ok(());
+        };
+        let Some(sender) = &open.parts else {
+            return Err(io::Error::other("a part behind a call's last one"));
+        };
+        if unreturned > self.window {
+            return Err(io::Error::other("more bytes than the window has"));
+        }
+        let Some(room) = self.place.room(cost) else {
+            // Without its sender the body ends too early: the handler does not act on it.
+            open.parts = None;
+            open.abort.abort();
+            return Ok(());
+        };
+        let _credit = Credit {
+            incoming: Arc::clone(self),
+            call,
+            cost,
+        };
+        let held = Held {
+            bytes: part.bytes,
+            is_last: part.is_last,
+            room,
+            _credit,
+        };
+        open.unreturned += u64::from(cost);
+        // A handler that has ended takes no more of it.
+        let dropped = sender.send(held).err();
+        if part.is_last {
+            open.parts = None;
+        }
+        calls.unreturned = unreturned;
+        drop(calls);
+        drop(dropped);
+        Ok(())
+    }
+
+    fn taken(&self, call: u64, cost: u32) {
+        let mut calls = self.calls();
+        let Some(open) = calls.open.get_mut(&call).filter(|open| open.has_parts) else {
+            return;
+        };
+        open.unreturned = open.unreturned.saturating_sub(u64::from(cost));
+        calls.unreturned = calls.unreturned.saturating_sub(u64::from(cost));
+        let credit = Frame::Credit { call, bytes: cost };
+        if self.urgent.try_send(credit).is_err() {
+            calls.is_stuck = true;
+        }
+    }
+
+    /// The sender waits no longer.
+    pub(super) fn cancel(&self, call: u64) {
+        let calls = self.calls();
+        if let Some(open) = calls.open.get(&call) {
+            open.abort.abort();
+        }
+    }
+
+    /// Its end was put on the connection.
+    pub(super) fn end(&self, call: u64) {
+        let mut calls = self.calls();
+        let ended = calls.open.remove(&call);
+        if let Some(open) = &ended {
+            calls.unreturned = calls.unreturned.saturating_sub(open.unreturned);
+        }
+        calls.last_frame = Instant::now();
+        if calls.open.is_empty() {
+            self.emptied.notify_one();
+        }
+        drop(calls);
+        drop(ended);
+    }
+
+    /// Returns when no call is open.
+    pub(super) async fn emptied(&self) {
+        while !self.calls().open.is_empty() {
+            self.emptied.notified().await;
+        }
+    }
+
+    /// Since when nothing was asked or answered; `None` while a call is open.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let calls = self.calls();
+        calls.open.is_empty().then_some(calls.last_frame)
+    }
+}
+
+/// What a call carries, as far as its handler takes it.
+pub(crate) struct Body {
+    parts: mpsc::UnboundedReceiver<Held>,
+    /// Looked at, and not taken.
+    first: Option<Held>,
+    is_whole: bool,
+    place: Arc<Place>,
+}
+
+/// A whole body. Its bytes count among those that are held for peers until it is dropped.
+pub(crate) struct Collected {
+    pub(crate) bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+fn malformed(detail: impl Into<String>) -> Rejection {
+    Rejection::new(RejectionCode::Malformed, detail)
+}
+
+impl Body {
+    /// The first bytes, which are still to be taken.
+    pub(crate) async fn first(&mut self) -> Result<&Bytes, Rejection> {
+        if self.first.is_none() {
+            self.first = self.parts.recv().await;
+        }
+        match &self.first {
+            Some(held) => Ok(&held.bytes),
+            None => Err(malformed("the message was broken off")),
+        }
+    }
+
+    async fn next_held(&mut self) -> Result<Option<Held>, Rejection> {
+        if self.is_whole {
+            return Ok(None);
+        }
+        let held = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.parts.recv().await,
+        };
+        let held = held.ok_or_else(|| malformed("the message was broken off"))?;
+        self.is_whole = held.is_last;
+        Ok(Some(held))
+    }
+
+    /// The next bytes; `None` behind the last ones.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Rejection> {
+        let held = self.next_held().await?;
+        Ok(held.map(|held| held.bytes))
+    }
+
+    /// All bytes, `limit` at most.
+    pub(crate) async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
+        let (mut bytes, mut room) = (Bytes::new(), None);
+        let mut all = BytesMut::new();
+        while let Some(held) = self.next_held().await? {
+            if all.len() + held.bytes.len() > limit {
+                return Err(malformed(format!("a message has at most {limit} bytes")));
+            }
+            match &mut room {
+                None if held.is_last => bytes = held.bytes,
+                _ => all.extend_from_slice(&held.bytes),
+            }
+            match &mut room {
+                None => room = Some(held.room),
+                Some(room) => room.merge(held.room),
+            }
+        }
+        if bytes.is_empty() {
+            bytes = all.freeze();
+        }
+        Ok(Collected { bytes, _room: room })
+    }
+
+    /// Notes that the message is a member's: its connection moves from the strangers' places to the
+    /// members'.
+    pub(crate) fn admit_sender(&self) -> Result<(), Rejection> {
+        if self.place.admit() {
+            return Ok(());
+        }
+        let why = "all places of members are taken";
+        Err(Rejection::new(RejectionCode::NotRunning, why))
+    }
+}

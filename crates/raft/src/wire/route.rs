@@ -1,0 +1,46 @@
+//! What a call asks for: one byte in its first frame.
+
+/// Gives each route its byte, which is never used again for another one.
+macro_rules! routes {
+    ($($route:ident = $byte:literal),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Route {
+            $($route = $byte),+
+        }
+
+        impl Route {
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$route),+];
+
+            /// The route of a byte that came in; `None` for one of a newer program.
+            pub(crate) fn of(byte: u8) -> Option<Self> {
+                match byte {
+                    $($byte => Some(Self::$route),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+routes! {
+    Append = 1,
+    Vote = 2,
+    PreVote = 3,
+    Transfer = 4,
+    Snapshot = 5,
+    Forward = 6,
+    ReadIndex = 7,
+    Members = 8,
+    Ping = 9,
+    Watch = 10,
+    Hello = 11,
+    Prepare = 12,
+    Adopt = 13,
+}
+
+impl Route {
+    pub(crate) fn byte(self) -> u8 {
+        self as u8
+    }
+}

@@ -1,0 +1,56 @@
+//! The peers' port: accepts connections and serves each until it ends.
+
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::incoming::Handler;
+use super::places::{CONNECTIONS, Places};
+use super::serving;
+use crate::net::{Acceptor, Listen};
+
+/// How long answers that are under way may take once the node has ended.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Serves the peers' port until `until` is over.
+pub(crate) fn serve(
+    listener: Box<dyn Listen>,
+    handler: Arc<dyn Handler>,
+    until: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    // More are never held: a stranger too many takes another one's place, a member too many none.
+    let acceptor = Acceptor::open(listener, CONNECTIONS)?;
+    Ok(tokio::spawn(run(acceptor, handler, until)))
+}
+
+async fn run(
+    mut acceptor: Acceptor,
+    handler: Arc<dyn Handler>,
+    until: impl Future<Output = ()> + Send,
+) {
+    let places = Places::new();
+    let (stop, stopping) = watch::channel(false);
+    // Held here, so that what outlasts the grace ends with it.
+    let mut connections = JoinSet::new();
+    let mut until = pin!(until);
+    loop {
+        let stream = tokio::select! {
+            stream = acceptor.accept() => stream,
+            () = &mut until => break,
+        };
+        while connections.try_join_next().is_some() {}
+        let place = places.enter(stream.from());
+        let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+        connections.spawn(serving::serve(stream, place, handler, stopping));
+    }
+    drop(acceptor);
+    stop.send_replace(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(GRACE, drained).await;
+    connections.shutdown().await;
+}

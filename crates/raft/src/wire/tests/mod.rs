@@ -1,0 +1,6 @@
+//! Frames, connections and the port, over streams in memory and paused time where that is possible.
+
+mod connections;
+mod frames;
+mod ports;
+mod support;
