@@ -1,5 +1,5 @@
-//! The description of what is on disk: its examples are the bytes of the golden files, and its
-//! table has every kind of value that the code writes.
+//! The descriptions of what is on disk and on connections between nodes: the examples are the bytes of
+//! the golden files, and the tables have every kind that the code writes.
 
 use std::collections::BTreeSet;
 
@@ -80,6 +80,33 @@ fn kinds_in_code() -> BTreeSet<(u8, u8)> {
         }
     }
     kinds
+}
+
+/// Kind and name of each frame of a connection between nodes, as its file has them.
+fn frames_in_code() -> BTreeSet<(u8, String)> {
+    let source = one("crates/raft/src/wire/frame.rs").unwrap();
+    let constants = source
+        .text
+        .lines()
+        .filter_map(|line| line.strip_prefix("const ")?.strip_suffix(';'));
+    let kinds = constants.filter_map(|constant| {
+        let (name, kind) = constant.split_once(": u8 = ")?;
+        Some((kind.parse().ok()?, name.to_lowercase()))
+    });
+    kinds.collect()
+}
+
+#[test]
+fn the_protocol_of_peers_has_every_kind_of_frame() {
+    let document = one("docs/PEERS.md").unwrap();
+    let rows = document.text.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let kind = cells.next()?.parse().ok()?;
+        Some((kind, cells.next()?.to_owned()))
+    });
+    let described: BTreeSet<(u8, String)> = rows.collect();
+    assert_eq!(described.len(), 7);
+    assert_eq!(described, frames_in_code());
 }
 
 #[test]
