@@ -109,6 +109,9 @@ impl Incoming {
         part: Part,
         abort: AbortHandle,
     ) -> io::Result<Body> {
+        if call == 0 {
+            return Err(io::Error::other("a call without a number"));
+        }
         let (sender, parts) = mpsc::unbounded_channel();
         let open = Open {
             parts: Some(sender),
@@ -189,6 +192,7 @@ impl Incoming {
         };
         open.unreturned = open.unreturned.saturating_sub(u64::from(cost));
         calls.unreturned = calls.unreturned.saturating_sub(u64::from(cost));
+        self.place.freed();
         let credit = Frame::Credit { call, bytes: cost };
         if self.urgent.try_send(credit).is_err() {
             calls.is_stuck = true;
@@ -211,11 +215,17 @@ impl Incoming {
             calls.unreturned = calls.unreturned.saturating_sub(open.unreturned);
         }
         calls.last_frame = Instant::now();
+        self.place.freed();
         if calls.open.is_empty() {
             self.emptied.notify_one();
         }
         drop(calls);
         drop(ended);
+    }
+
+    /// Bytes that arrived and were not returned.
+    pub(super) fn unreturned(&self) -> u64 {
+        self.calls().unreturned
     }
 
     /// Returns when no call is open.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Connections at once: 64 members with five links each, twice while they connect anew.
 pub(super) const CONNECTIONS: usize = MEMBERS + STRANGERS;
@@ -20,6 +20,12 @@ const STRANGERS_OF_ONE: usize = 64;
 
 /// Bytes of messages that are held for all connections together.
 const ROOM: usize = 128 << 20;
+
+/// Bytes of messages that are held for one stranger; what else it sends stays in its connection.
+const STRANGER_BYTES: u64 = 64 << 10;
+
+/// Strangers leave room for members.
+const _: () = assert!(STRANGERS as u64 * 2 * STRANGER_BYTES <= ROOM as u64 / 2);
 
 pub(super) struct Places {
     strangers: Mutex<Strangers>,
@@ -45,6 +51,8 @@ pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
     member: OnceLock<OwnedSemaphorePermit>,
+    /// The connection may read on.
+    readable: Notify,
 }
 
 impl Places {
@@ -93,8 +101,18 @@ impl Places {
             places: Arc::clone(self),
             number,
             member: OnceLock::new(),
+            readable: Notify::new(),
         };
         (Arc::new(place), evicted)
+    }
+
+    /// Members' places and bytes that are free.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> (usize, usize) {
+        (
+            self.members.available_permits(),
+            self.room.available_permits(),
+        )
     }
 
     fn leave(&self, number: u64) {
@@ -118,8 +136,23 @@ impl Place {
         };
         if self.member.set(permit).is_ok() {
             self.places.leave(self.number);
+            self.readable.notify_one();
         }
         true
+    }
+
+    /// Some of what was read is not held any more.
+    pub(super) fn freed(&self) {
+        if !self.is_member() {
+            self.readable.notify_one();
+        }
+    }
+
+    /// Waits until more may be read: of a stranger, until little of what came is held.
+    pub(super) async fn may_read(&self, held: impl Fn() -> u64) {
+        while !self.is_member() && held() >= STRANGER_BYTES {
+            self.readable.notified().await;
+        }
     }
 
     /// Room for so many bytes of a message; `None` if there is none left.

@@ -114,7 +114,7 @@ async fn run<S: AsyncRead + AsyncWrite>(
     };
     // One task does it all: a call costs no change of tasks.
     tokio::select! {
-        received = receive(&mut frames, &incoming, &window, &jobs) => received,
+        received = receive(&mut frames, &place, &incoming, &window, &jobs) => received,
         written = answer(&mut writer, ended, &incoming, &window) => written,
         () = handled => Ok(()),
         () = idle_stranger(&place, &incoming) => Ok(()),
@@ -134,11 +134,16 @@ fn link_of(version: u16, byte: u8) -> Result<Link, Rejection> {
 
 async fn receive<S: AsyncRead + AsyncWrite>(
     frames: &mut Frames<S>,
+    place: &Place,
     incoming: &Arc<Incoming>,
     window: &Window,
     jobs: &mpsc::UnboundedSender<Job>,
 ) -> io::Result<()> {
-    while let Some(frame) = frames.next().await.transpose()? {
+    loop {
+        place.may_read(|| incoming.unreturned()).await;
+        let Some(frame) = frames.next().await.transpose()? else {
+            return Ok(());
+        };
         match frame {
             Frame::Call {
                 call,
@@ -164,7 +169,6 @@ async fn receive<S: AsyncRead + AsyncWrite>(
             _ => return Err(io::Error::other("a frame that a caller does not send")),
         }
     }
-    Ok(())
 }
 
 /// Has each call handled: on an ordered link one after another, on the others all at once.

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::support::{Network, TestHandler, post, until};
 use crate::wire::frame::{Frame, Part, VERSION};
 use crate::wire::route::Route;
-use crate::wire::transport::{CallError, Limit, Link, RejectionCode};
+use crate::wire::transport::{CallError, Limit, Link, MESSAGE_BYTES, RejectionCode};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_millis(75);
@@ -217,6 +217,34 @@ async fn a_kept_connection_that_was_closed_is_opened_again_for_the_next_call() {
         served.cut();
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_or_an_answer_that_is_too_large_is_given_back() {
+    let (served, _stop) = Network::new().serve(&TestHandler::new());
+    let limit = 20 * SECOND;
+    let large = bytes(MESSAGE_BYTES + 1);
+    let refused = post(&served.dialer, Link::Control, Route::Ping, large, limit).await;
+    let Err(CallError::Rejected(refused)) = refused else {
+        panic!("it is taken");
+    };
+    assert_eq!(refused.code, RejectionCode::Malformed);
+    let whole = bytes(MESSAGE_BYTES);
+    let answer = post(
+        &served.dialer,
+        Link::Control,
+        Route::Ping,
+        whole.clone(),
+        limit,
+    )
+    .await;
+    assert!(answer.unwrap() == whole);
+    let twice = post(&served.dialer, Link::Control, Route::Prepare, whole, limit).await;
+    assert!(matches!(twice, Err(CallError::Broken(_))));
+    // What is too much of an answer holds nothing back.
+    let small = post(&served.dialer, Link::Control, Route::Ping, "x", SECOND).await;
+    assert_eq!(small.unwrap(), "x");
+    assert_eq!(served.dialed(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,16 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use proptest::prelude::*;
+use seqd_state::Level;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{Far, Network, TestHandler, call, post, until};
+use crate::tests::harness::pair;
 use crate::wire::dialer::{Dialer, peer_transport};
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
+use crate::wire::messages::Forward;
 use crate::wire::places::Places;
 use crate::wire::route::Route;
+use crate::wire::sealed;
 use crate::wire::transport::{CallError, Link, Payload};
 use crate::wire::{server, serving};
 
@@ -126,6 +131,8 @@ async fn more_bytes_than_the_window_has_close_the_connection() {
     let (mut far, _stop) = far_of(&handler, &Places::new());
     far.open(Link::Control).await;
     assert!(far.read().await.is_some());
+    far.write(&call(9, Route::Ping, true, Bytes::new())).await;
+    assert!(matches!(far.read().await, Some(Frame::Answer { .. })));
     // Of this one nothing is taken.
     let bytes = Bytes::from(vec![0; 32 << 10]);
     far.write(&call(1, Route::Forward, false, bytes.clone()))
@@ -148,10 +155,118 @@ async fn more_bytes_than_the_window_has_close_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_stranger_little_is_held_and_the_rest_is_not_read() {
+    let handler = TestHandler::new();
+    let (mut far, _stop) = far_of(&handler, &Places::new());
+    far.open(Link::Log).await;
+    assert!(far.read().await.is_some());
+    let bytes = Bytes::from(vec![0; 32 << 10]);
+    far.write(&call(1, Route::Forward, false, bytes.clone()))
+        .await;
+    let more = Frame::Part {
+        call: 1,
+        part: Part {
+            is_last: false,
+            bytes,
+        },
+    };
+    let mut written = 0;
+    while timeout(SECOND, far.write(&more)).await.is_ok() {
+        written += 1;
+    }
+    // What is held, and what is in the connection: far less than the window.
+    assert!((2..8).contains(&written), "{written}");
+    assert_eq!(handler.working(), 1);
+}
+
+#[tokio::test]
+async fn a_message_is_refused_by_its_envelope_before_the_rest_of_it_has_come() {
+    let (mut cluster, leader, follower) = pair().await;
+    let target = cluster.raft(leader).status().node_id.unwrap().0;
+    let mut envelope = cluster
+        .raft(follower)
+        .node()
+        .context
+        .envelope(target)
+        .unwrap();
+    envelope.cluster_id = "another".to_owned();
+    let group = Forward {
+        commands: Vec::new(),
+        timeout_ms: 3_000,
+    };
+    let message = sealed::seal(&envelope, &group, Level::FIRST).unwrap();
+    let stream = TcpStream::connect(&cluster.spots[leader].addr)
+        .await
+        .unwrap();
+    let mut far = Far(tokio_util::codec::Decoder::framed(
+        FrameCodec::new(),
+        stream,
+    ));
+    far.open(Link::Forward).await;
+    assert!(matches!(far.read().await, Some(Frame::Opening { .. })));
+    far.write(&call(1, Route::Forward, false, message.into()))
+        .await;
+    let Some(Frame::Rejection { call: 1, text }) = far.read().await else {
+        panic!("it is refused");
+    };
+    assert!(text.starts_with("wrong-cluster: "), "{text}");
+    cluster.stop_all().await;
+}
+
+fn small_frames() -> impl Strategy<Value = Frame> {
+    let part = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..9));
+    let part = part.prop_map(|(is_last, bytes)| Part {
+        is_last,
+        bytes: bytes.into(),
+    });
+    let calls = 0..4_u64;
+    prop_oneof![
+        4 => (calls.clone(), 0..16_u8, part.clone()).prop_map(|(call, route, part)| Frame::Call {
+            call,
+            route,
+            limit_ms: 0,
+            part,
+        }),
+        4 => (calls.clone(), part.clone()).prop_map(|(call, part)| Frame::Part { call, part }),
+        2 => calls.clone().prop_map(|call| Frame::Cancel { call }),
+        1 => (calls.clone(), 0..99_u32).prop_map(|(call, bytes)| Frame::Credit { call, bytes }),
+        1 => (calls, part).prop_map(|(call, part)| Frame::Answer { call, part }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn no_row_of_frames_keeps_anything_behind_it(
+        link in 1..=5_u8,
+        frames in prop::collection::vec(small_frames(), 0..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (handler, places) = (TestHandler::new(), Places::with(4, ROOM));
+            let (mut far, stop) = far_of(&handler, &places);
+            far.write(&Frame::Opening { version: VERSION, link }).await;
+            for frame in &frames {
+                far.write(frame).await;
+            }
+            sleep(SECOND).await;
+            drop(far);
+            until(|| handler.working() == 0 && places.free() == (4, ROOM)).await;
+            drop(stop);
+        });
+    }
+}
+
+const ROOM: usize = 1 << 20;
+
+#[tokio::test(start_paused = true)]
 async fn bytes_that_are_held_for_all_connections_are_bounded() {
     let handler = TestHandler::new();
-    let room = 48 << 10;
-    let places = Places::with(8, room);
+    let places = Places::with(8, 48 << 10);
     let (mut far, _stop) = far_of(&handler, &places);
     far.open(Link::Forward).await;
     assert!(far.read().await.is_some());

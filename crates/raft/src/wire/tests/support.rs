@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::codec::{Decoder, Framed};
@@ -129,9 +129,9 @@ impl Served {
 }
 
 /// One side of a connection, by hand.
-pub(super) struct Far(pub(super) Framed<DuplexStream, FrameCodec>);
+pub(super) struct Far<S = DuplexStream>(pub(super) Framed<S, FrameCodec>);
 
-impl Far {
+impl<S: AsyncRead + AsyncWrite + Unpin> Far<S> {
     pub(super) async fn read(&mut self) -> Option<Frame> {
         self.0.next().await.transpose().unwrap()
     }
@@ -184,7 +184,7 @@ pub(super) async fn post(
 }
 
 /// Answers `Ping` with what it got, `Watch` once `gate` has a permit, `Append` after as many
-/// milliseconds as its body has bytes, `Snapshot` with the length of what it took slowly, `Forward`
+/// milliseconds as its body has bytes, `Prepare` with its body twice, `Snapshot` with the length of what it took slowly, `Forward`
 /// never, and takes nothing of it, `Vote` with a rejection.
 pub(super) struct TestHandler {
     pub(super) gate: Semaphore,
@@ -228,6 +228,10 @@ impl Handler for TestHandler {
                 Route::Forward => std::future::pending().await,
                 Route::Vote => Err(Rejection::new(RejectionCode::Removed, "why")),
                 Route::Hello => Ok(body.collect(MESSAGE_BYTES).await?.bytes),
+                Route::Prepare => {
+                    let bytes = body.collect(MESSAGE_BYTES).await?.bytes;
+                    Ok([&bytes[..], &bytes].concat().into())
+                }
                 Route::Append => {
                     let length = body.collect(MESSAGE_BYTES).await?.bytes.len();
                     self.note(format!("begin {length}"));
