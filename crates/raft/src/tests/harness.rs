@@ -213,10 +213,20 @@ pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl F
 
 /// Starts one more node and has it added to the cluster as a learner.
 pub(crate) async fn learner(name: &str, cluster: &Cluster) -> Raft {
-    let (addr, folder) = (free_addr(), cluster.dir.path().join(name));
-    let learner = start(name, &folder, &addr, &cluster.peers).await.unwrap();
+    let addr = free_addr();
+    learner_at(name, cluster, (addr.clone(), addr)).await
+}
+
+/// As `learner`, with the address that it listens at and the one that the others reach it by.
+pub(crate) async fn learner_at(
+    name: &str,
+    cluster: &Cluster,
+    (own, way): (String, String),
+) -> Raft {
+    let folder = cluster.dir.path().join(name);
+    let learner = start(name, &folder, &own, &cluster.peers).await.unwrap();
     let raft = cluster.raft(0);
-    let added = raft.member_add(name.to_owned(), addr, None, deadline());
+    let added = raft.member_add(name.to_owned(), way, None, deadline());
     added.await.unwrap();
     learner
 }

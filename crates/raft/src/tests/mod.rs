@@ -12,6 +12,7 @@ mod levels;
 mod messages;
 mod peers_file;
 mod refused_openings;
+mod slow_link;
 mod stop_reasons;
 mod storage_suite;
 mod superseded;
