@@ -57,6 +57,8 @@ struct Open {
     unreturned: u64,
     /// Whether it has more than one part, and its sender waits for credit.
     has_parts: bool,
+    /// There was no room for one of its parts.
+    is_cut: bool,
     abort: AbortHandle,
 }
 
@@ -117,6 +119,7 @@ impl Incoming {
             parts: Some(sender),
             unreturned: 0,
             has_parts: !part.is_last,
+            is_cut: false,
             abort,
         };
         {
@@ -147,7 +150,7 @@ impl Incoming {
             return Err(io::Error::other("the peer takes no credits"));
         }
         let unreturned = calls.unreturned + u64::from(cost);
-        let Some(open) = calls.open.get_mut(&call) else {
+        let Some(open) = calls.open.get_mut(&call).filter(|open| !open.is_cut) else {
             return Ok(());
         };
         let Some(sender) = &open.parts else {
@@ -157,8 +160,8 @@ impl Incoming {
             return Err(io::Error::other("more bytes than the window has"));
         }
         let Some(room) = self.place.room(cost) else {
-            // Without its sender the body ends too early: the handler does not act on it.
-            open.parts = None;
+            // The handler has not had all of it, and does not act on it.
+            open.is_cut = true;
             open.abort.abort();
             return Ok(());
         };

@@ -274,7 +274,12 @@ async fn bytes_that_are_held_for_all_connections_are_bounded() {
     far.write(&call(1, Route::Forward, false, bytes.clone()))
         .await;
     until(|| handler.working() == 1).await;
-    far.write(&call(2, Route::Ping, true, bytes.clone())).await;
+    far.write(&call(2, Route::Ping, false, bytes.clone())).await;
+    let part = Part {
+        is_last: true,
+        bytes: Bytes::new(),
+    };
+    far.write(&Frame::Part { call: 2, part }).await;
     let Some(Frame::Rejection { call: 2, text }) = far.read().await else {
         panic!("there is no room for it");
     };
