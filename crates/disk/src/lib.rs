@@ -1,7 +1,8 @@
 //! Every file operation that durability rests on, behind two small traits.
 //!
-//! [`OsDisk`] is the operating system's. Behind the feature `simulation`, `simulated` is a disk in
-//! memory whose power can fail, and `Tapped` intercepts some calls of any disk.
+//! [`OsDisk`] is the operating system's. For tests, `simulated` is a disk in memory whose power can
+//! fail, and `Tapped` intercepts some calls of any disk; no feature switches them on, so that what
+//! is tested is built as what is shipped.
 //!
 //! This crate knows operations, not formats: the owner of a file decides when it is synced. It never
 //! syncs, retries or buffers on its own.
@@ -9,10 +10,8 @@
 mod durable;
 mod os;
 mod read_only;
-#[cfg(any(test, feature = "simulation"))]
 pub mod simulated;
 mod stream;
-#[cfg(any(test, feature = "simulation"))]
 mod tapped;
 
 use std::io;
@@ -23,7 +22,6 @@ pub use durable::{create_dir_durable, read_file, replace_file, sibling};
 pub use os::OsDisk;
 pub use read_only::ReadOnly;
 pub use stream::{FileReader, FileWriter};
-#[cfg(any(test, feature = "simulation"))]
 pub use tapped::{Tap, Tapped};
 
 /// An open file. All positions are bytes from its start.

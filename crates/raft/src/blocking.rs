@@ -8,7 +8,7 @@ pub(crate) async fn run<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     // A simulation has no runtime, and no other task.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     if tokio::runtime::Handle::try_current().is_err() {
         return call();
     }

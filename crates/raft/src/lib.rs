@@ -41,8 +41,8 @@ mod raft;
 mod receive;
 mod records;
 mod replica;
-#[cfg(any(test, feature = "simulation"))]
-pub mod simulation;
+#[cfg(test)]
+mod simulation;
 mod snapshot_stream;
 mod start;
 mod status;

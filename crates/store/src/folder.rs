@@ -101,7 +101,6 @@ impl Folder {
     }
 
     /// As `open`, on a disk that no other process can see and that has no locks.
-    #[cfg(any(test, feature = "simulation"))]
     pub fn open_unlocked(disk: Arc<dyn Disk>, root: &Path) -> Result<Self, Stop> {
         create_root(&*disk, root).map_err(|e| Stop::unusable(root, &e))?;
         Self::checked(disk, root, None)

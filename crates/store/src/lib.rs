@@ -12,5 +12,4 @@ pub mod folder;
 pub mod records;
 pub mod snapshot_file;
 pub mod stop;
-#[cfg(any(test, feature = "simulation"))]
 pub mod testing;

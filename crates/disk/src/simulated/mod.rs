@@ -1,4 +1,4 @@
-//! A disk in memory whose power can fail: for tests, behind the feature `simulation`.
+//! A disk in memory whose power can fail: for tests.
 //!
 //! It knows what was synced and what was only written. [`SimulatedDisk::cut`] returns a disk as a
 //! power cut in this moment may leave it:

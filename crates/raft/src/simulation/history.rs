@@ -8,7 +8,7 @@ use super::{Plant, Violation};
 
 /// Rounds of a history: enough that a folder has a past, few enough that a violation is near its
 /// cause.
-pub const CUTS_PER_HISTORY: u64 = 25;
+pub(crate) const CUTS_PER_HISTORY: u64 = 25;
 
 /// Steps after which a round's power fails, if no operation was reached before.
 const MAX_STEPS: usize = 120;
@@ -17,7 +17,7 @@ const MAX_STEPS: usize = 120;
 ///
 /// # Errors
 /// The first violation.
-pub fn history(seed: u64, cuts: u64, plant: Plant) -> Result<Figures, Box<Violation>> {
+pub(crate) fn history(seed: u64, cuts: u64, plant: Plant) -> Result<Figures, Box<Violation>> {
     let mut life = Life::new(seed, plant);
     while life.figures.cuts < cuts {
         life.round += 1;

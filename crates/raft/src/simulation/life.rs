@@ -15,23 +15,23 @@ const CUT: &str = "-- the disk after a cut or a restart --";
 
 /// What a history had in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    pub cuts: u64,
+pub(crate) struct Figures {
+    pub(crate) cuts: u64,
     /// Cuts during an opening or a start.
-    pub cuts_while_opening: u64,
+    pub(crate) cuts_while_opening: u64,
     /// Processes killed, and clean stops, without a cut.
-    pub restarts: u64,
-    pub operations: u64,
+    pub(crate) restarts: u64,
+    pub(crate) operations: u64,
     /// Snapshots taken and installed.
-    pub snapshots: u64,
+    pub(crate) snapshots: u64,
     /// See `snapshots`.
-    pub installs: u64,
+    pub(crate) installs: u64,
     /// Purges and truncations.
-    pub purges: u64,
+    pub(crate) purges: u64,
     /// See `purges`.
-    pub truncations: u64,
+    pub(crate) truncations: u64,
     /// A hash of all operations and their bytes: equal for equal histories.
-    pub fingerprint: u64,
+    pub(crate) fingerprint: u64,
 }
 
 /// Why a step did not go on.

@@ -32,18 +32,17 @@ mod history;
 mod life;
 mod log_model;
 mod node;
-#[cfg(test)]
 mod tests;
 mod workload;
 
 use std::fmt;
 
-pub use history::{CUTS_PER_HISTORY, history};
-pub use life::Figures;
+pub(crate) use history::{CUTS_PER_HISTORY, history};
+pub(crate) use life::Figures;
 
 /// A fault that is built in on purpose: the simulation must find it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Plant {
+pub(crate) enum Plant {
     /// None: nothing may be found.
     #[default]
     Nothing,
@@ -59,15 +58,15 @@ pub enum Plant {
 
 /// What was found, and how to find it again.
 #[derive(Clone, Debug)]
-pub struct Violation {
-    pub seed: u64,
+pub(crate) struct Violation {
+    pub(crate) seed: u64,
     /// In which of its rounds, from 1.
-    pub round: u64,
-    pub what: String,
+    pub(crate) round: u64,
+    pub(crate) what: String,
     /// What the workload did since the cut before the last one.
-    pub steps: Vec<String>,
+    pub(crate) steps: Vec<String>,
     /// What the disks were asked for since then.
-    pub operations: Vec<String>,
+    pub(crate) operations: Vec<String>,
 }
 
 impl fmt::Display for Violation {
@@ -78,8 +77,8 @@ impl fmt::Display for Violation {
         writeln!(out, "{what}")?;
         writeln!(
             out,
-            "seed {seed}, round {round}; again with: cargo run --release -p seqd-tests --bin soak \
-             -- power-cuts-simulated --seed {seed} --cuts 1"
+            "seed {seed}, round {round}; again with: SEQD_FOLDER_SEED={seed} cargo test -p seqd-raft \
+             --lib power_cuts_of_a_whole"
         )?;
         writeln!(out, "the last steps of the workload:")?;
         self.steps

@@ -27,14 +27,14 @@ use tokio::sync::oneshot;
 use crate::blocking;
 use crate::records::restore_position;
 use crate::storage::applied::{Snapshot, SnapshotHandle};
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(test)]
 use crate::types::LogId;
 use crate::types::SnapshotMeta;
 use seqd_store::snapshot_file::{self, SnapshotFile};
 
 use self::worker::Job;
 pub(crate) use scrubber::Scrubber;
-#[cfg(any(test, feature = "simulation"))]
+#[cfg(test)]
 pub(crate) use worker::SyncedLog;
 pub(crate) use worker::{CheckpointWorker, Exported, Pace, every_50_ms};
 
@@ -43,7 +43,7 @@ pub(crate) use worker::{CheckpointWorker, Exported, Pace, every_50_ms};
 enum Jobs {
     Thread(mpsc::SyncSender<Job>),
     /// The caller, at once: so that a simulation repeats itself.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     Inline(Arc<Mutex<Option<CheckpointWorker>>>),
 }
 
@@ -79,7 +79,7 @@ impl Checkpointer {
     }
 
     /// Starts no thread: jobs are done by the caller, checkpoints by [`Checkpointer::tick`].
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(crate) fn inline(worker: CheckpointWorker) -> Self {
         Self {
             disk: Arc::clone(&worker.place.disk),
@@ -92,7 +92,7 @@ impl Checkpointer {
     }
 
     /// What the thread does every 50 ms; returns up to where the store has the state.
-    #[cfg(any(test, feature = "simulation"))]
+    #[cfg(test)]
     pub(crate) fn tick(&self) -> io::Result<Option<LogId>> {
         let Jobs::Inline(worker) = &self.jobs else {
             return Err(ended());
@@ -110,7 +110,7 @@ impl Checkpointer {
         let (answer, wait) = oneshot::channel();
         match &self.jobs {
             Jobs::Thread(jobs) => jobs.try_send(job(answer)).map_err(|_| ended())?,
-            #[cfg(any(test, feature = "simulation"))]
+            #[cfg(test)]
             Jobs::Inline(worker) => {
                 let mut held = worker.lock().unwrap_or_else(PoisonError::into_inner);
                 let stop = held.as_mut().ok_or_else(ended)?.perform(job(answer));

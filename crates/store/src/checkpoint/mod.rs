@@ -13,7 +13,6 @@
 //! When to write, the wait for the log's synced index, and what is logged are the caller's.
 
 pub mod batch;
-#[cfg(any(test, feature = "simulation"))]
 pub mod file_store;
 mod generation;
 mod record;

@@ -20,7 +20,6 @@ mod fsync_delay;
 mod group_commit;
 mod ids;
 mod power_cuts;
-mod power_cuts_simulated;
 mod sample;
 mod scale;
 mod takeover;
@@ -42,8 +41,6 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
-  power-cuts-simulated [--cuts 200000] [--seed 1]
-                                power cuts of whole folders on a simulated disk
   restore [--ids 10000000]      a cluster restored, another recovered; so many further IDs on
                                 every layout, none of which repeats
   endurance [--minutes 10]      full write load: disk use and memory level off
@@ -69,10 +66,6 @@ fn main() -> ExitCode {
             compare::run(Path::new(other), arguments.value("--rounds", 30))
         }
         "power-cuts" => power_cuts::run(&arguments),
-        "power-cuts-simulated" => power_cuts_simulated::run(
-            arguments.value("--cuts", 200_000),
-            arguments.value("--seed", 1),
-        ),
         "restore" => takeover::takeovers(arguments.number("--ids", 10_000_000)),
         "endurance" => endurance::run(arguments.number("--minutes", 10)),
         "scale" => scale::run(arguments.number("--records", 2_000_000)),
