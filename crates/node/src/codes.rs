@@ -12,7 +12,10 @@ pub(crate) fn of_propose(error: &ProposeError) -> ErrorCode {
     match error {
         ProposeError::NoQuorum { .. } => ErrorCode::NoQuorum,
         ProposeError::OutcomeUnknown { .. } => ErrorCode::OutcomeUnknown,
-        ProposeError::Overloaded { .. } => ErrorCode::Overloaded,
+        ProposeError::Overloaded { .. } | ProposeError::OverloadedBytes { .. } => {
+            ErrorCode::Overloaded
+        }
+        ProposeError::TooLarge { .. } => ErrorCode::BodyTooLarge,
         ProposeError::Stopping => ErrorCode::Draining,
         ProposeError::NodeRemoved => ErrorCode::NodeRemoved,
         ProposeError::AboveLevel { .. } => ErrorCode::PreconditionFailed,

@@ -94,7 +94,7 @@ where
         ));
     };
     let body = sealed::seal(&envelope, &message, context.level())
-        .map_err(|e| CallError::Unsent(e.to_string()))?;
+        .map_err(|e| CallError::Unwritable(e.to_string()))?;
     let (body, limit) = (Bytes::from(body), limit.into());
     let post = || {
         let payload = Payload::Bytes(body.clone());
@@ -123,7 +123,10 @@ pub(crate) async fn open<R: Versioned>(
             match &error {
                 CallError::Refused => context.record_refused(to),
                 CallError::Rejected(rejection) => stop_if_refused(context, rejection),
-                CallError::Unsent(_) | CallError::NoAnswer | CallError::Broken(_) => {}
+                CallError::Unsent(_)
+                | CallError::Unwritable(_)
+                | CallError::NoAnswer
+                | CallError::Broken(_) => {}
             }
             return Err(error);
         }

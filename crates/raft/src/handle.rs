@@ -101,6 +101,12 @@ pub enum ProposeError {
     /// Certainly not done: a command needs a higher level of the cluster.
     #[error("{detail}")]
     AboveLevel { detail: String },
+    /// Certainly not done: more than one entry may have, however often it is repeated.
+    #[error("{detail}")]
+    TooLarge { detail: String },
+    /// Certainly not done: what waits has too many bytes.
+    #[error("proposals of {limit_bytes} bytes are waiting, which is the most")]
+    OverloadedBytes { limit_bytes: usize },
 }
 
 impl ProposeError {

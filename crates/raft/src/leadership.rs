@@ -74,19 +74,30 @@ impl Replica {
     /// Whether a quorum was in touch with this leader within an election, or, following, whether
     /// the leader was.
     pub(crate) fn has_quorum_contact(&self) -> bool {
-        let recent = |silent: Duration| silent < self.election_max;
-        let Ok(leader) = self.raft.as_leader() else {
-            return self.leader().is_some() && self.silent_for().is_some_and(recent);
+        let follows_or_leads = self.leader().is_some() || self.raft.as_leader().is_ok();
+        follows_or_leads && self.contact_left().is_some()
+    }
+
+    /// How long the contact holds if nothing more is heard of the others; `None` once it is lost.
+    pub(crate) fn contact_left(&self) -> Option<Duration> {
+        let silent = if self.raft.as_leader().is_err() {
+            self.silent_for()?
+        } else if self.applied.read().membership.voter_ids().eq([self.node]) {
+            Duration::ZERO
+        } else {
+            // Its own first entry was applied because a quorum had it.
+            let began = self.leading().map(|leading| leading.since.elapsed());
+            self.quorum_silent_for().into_iter().chain(began).min()?
         };
-        if self.applied.read().membership.voter_ids().eq([self.node]) {
-            return true;
-        }
-        let acked = leader
-            .last_quorum_acked()
-            .map(|at| RaftInstant::elapsed(&at));
-        // Its own first entry was applied because a quorum had it.
-        let began = self.leading().map(|leading| leading.since.elapsed());
-        acked.into_iter().chain(began).any(recent)
+        self.election_max
+            .checked_sub(silent)
+            .filter(|left| !left.is_zero())
+    }
+
+    /// How long ago a quorum was last in touch with this leader.
+    fn quorum_silent_for(&self) -> Option<Duration> {
+        let acked = self.raft.as_leader().ok()?.last_quorum_acked()?;
+        Some(RaftInstant::elapsed(&acked))
     }
 
     fn leader_heard_at(&self) -> Option<Instant> {
@@ -98,14 +109,8 @@ impl Replica {
 
     /// How long ago a leader, or for a leader a quorum, was last in touch; `None` if never.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
-        let acked = self
-            .raft
-            .as_leader()
-            .ok()
-            .and_then(|leader| leader.last_quorum_acked());
-        let acked = acked.map(|at| RaftInstant::elapsed(&at));
         let heard = self.leader_heard_at().map(|at| at.elapsed());
-        acked.into_iter().chain(heard).min()
+        self.quorum_silent_for().into_iter().chain(heard).min()
     }
 
     /// Records that a leader's append was accepted.

@@ -158,9 +158,10 @@ impl PeerClient {
                 timeout: limit,
             }),
             CallError::Broken(_) => RPCError::Network(NetworkError::new(error)),
-            CallError::Refused | CallError::Unsent(_) | CallError::Rejected(_) => {
-                RPCError::Unreachable(Unreachable::new(error))
-            }
+            CallError::Refused
+            | CallError::Unsent(_)
+            | CallError::Unwritable(_)
+            | CallError::Rejected(_) => RPCError::Unreachable(Unreachable::new(error)),
         }
     }
 

@@ -15,6 +15,8 @@ use crate::handle::{
 use crate::membership;
 #[cfg(test)]
 use crate::node::Node;
+#[cfg(test)]
+use crate::proposer::ProposalBatcher;
 use crate::start::{self, Started};
 use crate::status;
 use crate::wire::messages::{Changed, MemberChange};
@@ -45,6 +47,12 @@ impl Raft {
     #[cfg(test)]
     pub(crate) fn node(&self) -> &Node {
         &self.inner.node
+    }
+
+    /// For tests.
+    #[cfg(test)]
+    pub(crate) fn batcher(&self) -> &ProposalBatcher {
+        &self.inner.batcher
     }
 
     #[must_use]

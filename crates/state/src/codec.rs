@@ -192,6 +192,16 @@ pub fn to_body(kind: u16, value: &impl Serialize, bytes: &mut Vec<u8>) -> Result
         })
 }
 
+/// How many bytes a body has, without encoding it.
+pub(crate) fn body_bytes(kind: u16, value: &impl Serialize) -> Result<usize, CodecError> {
+    let malformed = |reason: String| CodecError::Malformed { kind, reason };
+    let bytes = bincode::DefaultOptions::new()
+        .with_fixint_encoding()
+        .serialized_size(value);
+    let bytes = bytes.map_err(|error| malformed(error.to_string()))?;
+    usize::try_from(bytes).map_err(|error| malformed(error.to_string()))
+}
+
 /// Decodes a body; `T` may be a mirror struct of an older version.
 pub fn from_body<T: DeserializeOwned>(
     kind: u16,

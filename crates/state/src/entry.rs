@@ -20,7 +20,7 @@ pub const MAX_COMMANDS_PER_ENTRY: usize = 4096;
 
 /// The most bytes of an entry that is proposed: with the 4 MiB of other entries before it, it fits
 /// in one message between peers. What is read may have more, up to the codec's limit.
-const MAX_ENTRY_BYTES: usize = 8 << 20;
+pub const MAX_ENTRY_BYTES: usize = 8 << 20;
 
 /// Without commands it only carries the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

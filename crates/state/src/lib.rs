@@ -11,6 +11,7 @@
 
 mod apply;
 mod census;
+mod check;
 mod cluster;
 pub mod codec;
 mod context;
@@ -46,7 +47,9 @@ pub use cluster::restoration::RestorationRecord;
 pub use cluster::settings::Settings;
 pub use codec::{CodecError, Versioned, decode, encode};
 pub use domains::{Command, Outcome, Refusal};
-pub use entry::{EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, check_command};
+pub use entry::{
+    EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, check_command,
+};
 pub use level::{Level, LogPosition};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,

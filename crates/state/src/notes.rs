@@ -117,13 +117,12 @@ impl Table<NoteRecord> {
         context: &ApplyContext<'_>,
         command: &NoteCommand,
     ) -> Result<NoteOutcome, NoteRefusal> {
+        command.check()?;
         match command {
             NoteCommand::Put { name, text, ttl_ms } => {
-                check(&[name, text], *ttl_ms)?;
                 self.keep(deadlines, context, name, text.clone(), *ttl_ms)
             }
             NoteCommand::Extend { name, ttl_ms } => {
-                check(&[name], *ttl_ms)?;
                 let text = self.live(name, context.cluster_ms)?.text.clone();
                 self.keep(deadlines, context, name, text, *ttl_ms)
             }
@@ -162,11 +161,19 @@ impl Table<NoteRecord> {
     }
 }
 
-fn check(texts: &[&str], ttl_ms: u64) -> Result<(), NoteRefusal> {
-    if texts.iter().any(|text| text.len() > MAX_BYTES) || ttl_ms > MAX_TTL_MS {
-        return Err(NoteRefusal::TooLong);
+impl NoteCommand {
+    /// Refuses what no state takes.
+    pub(crate) fn check(&self) -> Result<(), NoteRefusal> {
+        let (texts, ttl_ms): (&[&String], u64) = match self {
+            Self::Put { name, text, ttl_ms } => (&[name, text], *ttl_ms),
+            Self::Extend { name, ttl_ms } => (&[name], *ttl_ms),
+            Self::Remove { .. } => return Ok(()),
+        };
+        if texts.iter().any(|text| text.len() > MAX_BYTES) || ttl_ms > MAX_TTL_MS {
+            return Err(NoteRefusal::TooLong);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]

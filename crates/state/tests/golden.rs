@@ -127,6 +127,14 @@ fn each_frame_has_one_row_in_the_table_and_a_golden_line() {
 }
 
 #[test]
+fn a_frame_has_as_many_bytes_as_are_counted() {
+    for command in commands() {
+        let written = bytes_of(&command.to_frame().unwrap());
+        assert_eq!(command.frame_bytes().unwrap(), written.len(), "{command:?}");
+    }
+}
+
+#[test]
 fn what_a_newer_program_wrote_is_told_from_what_is_damaged() {
     let known = commands()[0].to_frame().unwrap();
     let frame = |kind, version, body: &[u8]| Frame {

@@ -22,6 +22,7 @@ mod folders;
 mod golden;
 mod http;
 mod ids;
+mod large_requests;
 mod members;
 mod power_cuts;
 mod quorum;

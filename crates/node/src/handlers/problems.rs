@@ -32,7 +32,10 @@ fn propose(error: &ProposeError) -> Problem {
         ProposeError::OutcomeUnknown { .. } => {
             problem.with_hint("it may or may not have happened: look before you repeat it")
         }
-        ProposeError::Overloaded { .. } => problem.with_retry_after_ms(100),
+        ProposeError::Overloaded { .. } | ProposeError::OverloadedBytes { .. } => {
+            problem.with_retry_after_ms(100)
+        }
+        ProposeError::TooLarge { .. } => problem.with_hint("send less at once"),
         ProposeError::Stopping => problem
             .with_retry_after_ms(1000)
             .with_hint("ask another node"),

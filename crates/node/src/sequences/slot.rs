@@ -41,7 +41,9 @@ impl From<ProposeError> for NextError {
     fn from(error: ProposeError) -> NextError {
         match error {
             ProposeError::Stopping => NextError::Stopping,
-            ProposeError::Overloaded { .. } => NextError::Overloaded,
+            ProposeError::Overloaded { .. } | ProposeError::OverloadedBytes { .. } => {
+                NextError::Overloaded
+            }
             other => NextError::NoRefill(other.to_string()),
         }
     }

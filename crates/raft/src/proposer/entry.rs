@@ -1,17 +1,22 @@
 //! One entry of the log: stamped, proposed under one leadership, and waited for.
 
+use std::time::Duration;
+
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
-use seqd_state::{
-    Command, Entry as StateEntry, EntryError, MAX_COMMANDS_PER_ENTRY, Outcome, Stamp,
-};
+use seqd_state::{CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp};
 use tokio::time::Instant;
 
+use super::route::given_up;
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
 use crate::replica::Replica;
 use crate::types::{self, Proposal};
+
+/// How long a command of the leader itself may be without a commit before the leader looks at its
+/// other duties again: far more than any commit takes whose followers' disks answer.
+const OWN_LIMIT: Duration = Duration::from_secs(10);
 
 /// Outcomes in the order of the commands, or why there are none.
 pub(super) type Reply = Result<Vec<Outcome>, ProposeError>;
@@ -35,9 +40,11 @@ pub(super) fn encode(
 
 fn not_encoded(error: &EntryError) -> ProposeError {
     match error {
-        EntryError::TooManyCommands { .. } => ProposeError::Overloaded {
-            limit: MAX_COMMANDS_PER_ENTRY,
-        },
+        EntryError::TooManyCommands { .. } | EntryError::Codec(CodecError::TooLarge { .. }) => {
+            ProposeError::TooLarge {
+                detail: error.to_string(),
+            }
+        }
         EntryError::AboveLevel { .. } => ProposeError::AboveLevel {
             detail: error.to_string(),
         },
@@ -47,13 +54,22 @@ fn not_encoded(error: &EntryError) -> ProposeError {
     }
 }
 
-/// Proposes one entry under this leadership and waits for its outcomes. `None`: nothing was proposed,
-/// and the leader is another.
+/// Proposes one entry under this leadership and waits for its outcomes until the deadline, while a
+/// quorum is in touch. `None`: nothing was proposed, and the leader is another.
 pub(super) async fn propose_entry(
     replica: &Replica,
     leading: Leading,
     proposal: Proposal,
+    deadline: Instant,
 ) -> Option<Reply> {
+    tokio::select! {
+        biased;
+        reply = outcomes_of(replica, leading, proposal) => reply,
+        unknown = given_up(replica, deadline) => Some(Err(unknown)),
+    }
+}
+
+async fn outcomes_of(replica: &Replica, leading: Leading, proposal: Proposal) -> Option<Reply> {
     let started = Instant::now();
     let (responder, applied) = ProgressResponder::complete_only();
     let leader = *types::log_id(leading.term, 0).committed_leader_id();
@@ -85,12 +101,15 @@ pub(crate) async fn propose_as(
     commands: Vec<Command>,
 ) -> Option<Vec<Outcome>> {
     let proposal = encode(context, replica, leading, commands).ok()?;
-    propose_entry(replica, leading, proposal).await?.ok()
+    let deadline = Instant::now() + OWN_LIMIT;
+    propose_entry(replica, leading, proposal, deadline)
+        .await?
+        .ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use seqd_state::{ClusterCommand, Level, NodeId};
+    use seqd_state::{ClusterCommand, Level, MAX_COMMANDS_PER_ENTRY, NodeId};
 
     use super::*;
 
@@ -104,8 +123,7 @@ mod tests {
         assert!(Proposal::new(entry(MAX_COMMANDS_PER_ENTRY), Level::NEWEST).is_ok());
         let refused = Proposal::new(entry(MAX_COMMANDS_PER_ENTRY + 1), Level::NEWEST);
         let refused = refused.map_err(|error| not_encoded(&error));
-        let limit = MAX_COMMANDS_PER_ENTRY;
-        assert_eq!(refused.err(), Some(ProposeError::Overloaded { limit }));
+        assert!(matches!(refused, Err(ProposeError::TooLarge { .. })));
     }
 
     #[test]

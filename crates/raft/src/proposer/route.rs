@@ -7,9 +7,13 @@ use tokio::time::Instant;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
 use crate::node::Node;
+use crate::replica::Replica;
 
 /// Pause before the leader is looked for again.
 pub(super) const RETRY: Duration = Duration::from_millis(5);
+
+/// Until the contact is looked at while a group is on its way: most are answered before.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 pub(super) enum Route {
     Here(Leading),
@@ -41,6 +45,26 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
         {
             return std::future::pending().await;
         }
+    }
+}
+
+/// Returns the reason why what was sent is waited for no longer: the contact with a quorum, or with
+/// the leader, is lost, or the deadline of all callers has passed. The slot is then free for what comes
+/// behind, which is refused at once while the contact is lost.
+pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeError {
+    let mut look = FIRST_LOOK;
+    loop {
+        let next = Instant::now() + look;
+        tokio::time::sleep_until(next.min(deadline)).await;
+        let Some(left) = replica.contact_left() else {
+            return ProposeError::unknown(
+                "it was sent, and the contact with a quorum was lost before the answer came",
+            );
+        };
+        if Instant::now() >= deadline {
+            return ProposeError::unknown("no answer within the deadline");
+        }
+        look = left;
     }
 }
 

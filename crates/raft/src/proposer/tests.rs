@@ -4,11 +4,20 @@
 use std::net::TcpListener;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use seqd_state::codec::frame::Framed;
-use seqd_state::{ClusterOutcome, Level};
+use seqd_state::idgen::WorkerId;
+use seqd_state::{
+    ClusterOutcome, LeaseId, Level, Refusal, SequenceMode, TextField, TextRefusal, WorkerCommand,
+};
+use seqd_store::testing::create_sequence;
 
+use super::group::take_group;
+use super::send::forward;
 use super::*;
-use crate::tests::harness::{Cluster, create, deadline, stopped};
+use crate::Raft;
+use crate::tests::harness::{Cluster, create, deadline, stopped, wait};
+use crate::wire;
 use crate::wire::incoming::{Body, Handler, Replying};
 use crate::wire::messages::Envelope;
 use crate::wire::sealed;
@@ -32,11 +41,13 @@ fn item(commands: Vec<Command>) -> Item {
     let (reply, _) = oneshot::channel();
     Item {
         count: commands.len(),
+        bytes: commands.iter().map(|one| one.frame_bytes().unwrap()).sum(),
         commands,
         deadline: deadline(),
         fate: Arc::default(),
         forwarded: false,
         reply,
+        _room: None,
     }
 }
 
@@ -56,6 +67,171 @@ async fn commands_above_the_level_share_a_group_with_no_others() {
         groups.push(group.len());
     }
     assert_eq!(groups, [2, 1, 1, 1]);
+}
+
+fn described(text: &str, bytes: usize) -> Command {
+    create_sequence(text, SequenceMode::Strict, &"d".repeat(bytes))
+}
+
+/// A command without a bound of its own.
+fn of_bytes(bytes: usize) -> Command {
+    Command::Workers(WorkerCommand::ReleaseLease {
+        layout: "x".repeat(bytes),
+        worker: WorkerId(1),
+        lease: LeaseId(1),
+        last_tick: None,
+    })
+}
+
+#[tokio::test]
+async fn a_group_is_bounded_by_bytes_and_a_larger_proposal_goes_alone() {
+    let (queue, mut inbox) = mpsc::channel(WAITING);
+    let sizes = [400 << 10, 400 << 10, 400 << 10, 3 << 20, 1, 1];
+    for bytes in sizes {
+        assert!(queue.try_send(item(vec![of_bytes(bytes)])).is_ok());
+    }
+    drop(queue);
+    let mut groups = Vec::new();
+    let mut left_over = None;
+    while let Some(first) = left_over.take().or_else(|| inbox.try_recv().ok()) {
+        let group;
+        (group, left_over) = take_group(first, &mut inbox, |_| false);
+        groups.push(group.len());
+    }
+    assert_eq!(groups, [2, 1, 1, 2]);
+}
+
+/// What the answers of all proposals at once are.
+async fn at_once(
+    raft: &Raft,
+    commands: impl Iterator<Item = Command>,
+) -> Vec<Result<Vec<Outcome>, ProposeError>> {
+    let asked = commands.map(|command| raft.propose(vec![command], deadline()));
+    join_all(asked).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_no_state_takes_are_refused_and_not_proposed() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    for through in 0..3 {
+        let raft = cluster.raft(through);
+        let before = raft.status().last_log;
+        let large = (0..700).map(|n| described(&format!("s{n}"), 60_000));
+        for answer in at_once(raft, large).await {
+            let refused = Refusal::Text(TextRefusal::InvalidText {
+                field: TextField::Description,
+                length: 60_000,
+                limit: 1024,
+            });
+            assert_eq!(answer, Ok(vec![Outcome::Refused(refused)]));
+        }
+        // Entries that only carry the time may have come meanwhile.
+        let entries = raft.status().last_log - before;
+        assert!(entries < 20, "{entries} entries");
+        let mixed = vec![create("orders"), described("no", 60_000), create("orders")];
+        let answers = raft.propose(mixed, deadline()).await.unwrap();
+        let is_refused = answers.iter().map(|one| matches!(one, Outcome::Refused(_)));
+        assert_eq!(is_refused.collect::<Vec<_>>(), [false, true, false]);
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_entry_of_many_proposals_has_more_bytes_than_a_group_may() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    for through in 0..3 {
+        let name = |n: u32| format!("s{through}.{n}");
+        let created = (0..3000).map(|n| described(&name(n), 1024));
+        for answer in at_once(cluster.raft(through), created).await {
+            assert!(
+                matches!(answer.as_deref(), Ok([Outcome::Sequences(_)])),
+                "{answer:?}"
+            );
+        }
+    }
+    let leader = cluster.leader().expect("there is a leader");
+    let wal = &cluster.raft(leader).node().replica().unwrap().wal;
+    let entries = wal.read(wal.first_index()..wal.next_index(), usize::MAX);
+    let largest = entries
+        .unwrap()
+        .iter()
+        .map(|one| one.bytes.len())
+        .max()
+        .unwrap();
+    assert!(largest > 256 << 10, "they were not grouped: {largest}");
+    assert!(largest < (1 << 20) + (4 << 10), "{largest}");
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposal_beyond_an_entry_is_refused_at_once_on_every_node() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    for through in 0..3 {
+        let raft = cluster.raft(through);
+        for commands in [vec![of_bytes(MAX_ENTRY_BYTES)], vec![create("a"); 5000]] {
+            let asked = Instant::now();
+            let answer = raft.propose(commands, deadline()).await;
+            assert!(
+                matches!(answer, Err(ProposeError::TooLarge { .. })),
+                "{answer:?}"
+            );
+            assert!(
+                asked.elapsed() < Duration::from_secs(2),
+                "{:?}",
+                asked.elapsed()
+            );
+        }
+        let most = of_bytes(PROPOSAL_BYTES - 100);
+        let answer = raft.propose(vec![most], deadline()).await;
+        assert!(
+            matches!(answer.as_deref(), Ok([Outcome::Refused(_)])),
+            "{answer:?}"
+        );
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_cannot_be_written_is_refused_and_not_sent_again() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let follower = (leader + 1) % 3;
+    let leads = cluster.raft(leader).status().node_id.unwrap().0;
+    let addr = cluster.spots[leader].addr.clone();
+    let group = [item(vec![of_bytes(wire::transport::MESSAGE_BYTES)])];
+    let node = cluster.raft(follower).node();
+    let sent = forward(node, leads, &addr, deadline(), &group).await;
+    assert!(
+        matches!(sent, Some(Err(ProposeError::TooLarge { .. }))),
+        "{sent:?}"
+    );
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_is_bounded_by_bytes() {
+    let mut cluster = Cluster::planned(3);
+    cluster.start(0).await.unwrap();
+    let raft = cluster.raft(0);
+    let until = Instant::now() + Duration::from_millis(500);
+    let asked = (0..12).map(|_| raft.propose(vec![of_bytes(1 << 20)], until));
+    let answers = join_all(asked).await;
+    let overloaded = ProposeError::OverloadedBytes {
+        limit_bytes: WAITING_BYTES,
+    };
+    let refused = answers
+        .iter()
+        .filter(|one| **one == Err(overloaded.clone()));
+    assert_eq!(refused.count(), 12 - 7, "{answers:?}");
+    wait("the room comes back", || async {
+        raft.batcher().room.available_permits() == WAITING_BYTES
+    })
+    .await;
+    cluster.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

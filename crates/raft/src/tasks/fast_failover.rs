@@ -68,7 +68,9 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
             Err(CallError::Refused) => run_for_leader(&replica, leader).await,
             // The connection broke: the next round asks again, and is refused if the process ended.
             Err(CallError::NoAnswer | CallError::Broken(_)) => tokio::time::sleep(AGAIN).await,
-            Err(CallError::Unsent(_) | CallError::Rejected(_)) => tokio::time::sleep(IDLE).await,
+            Err(CallError::Unsent(_) | CallError::Unwritable(_) | CallError::Rejected(_)) => {
+                tokio::time::sleep(IDLE).await;
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use seqd_store::testing::create_sequence;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::wire::transport::Transport;
 use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop, peer_transport};
 
 struct TestClock;
@@ -34,6 +35,8 @@ pub(crate) struct Spot {
     /// What its program supports.
     pub(crate) levels: LevelRange,
     pub(crate) raft: Option<Raft>,
+    /// What carries its messages to the others.
+    pub(crate) transport: Arc<dyn Transport>,
 }
 
 /// Replicas in this process that name each other as founders.
@@ -82,6 +85,7 @@ impl Cluster {
                 disk: Arc::new(OsDisk),
                 levels: LevelRange::OWN,
                 raft: None,
+                transport: peer_transport(),
             })
             .collect();
         Self { dir, spots, peers }
@@ -102,6 +106,7 @@ impl Cluster {
         let disk = Arc::clone(&spot.disk);
         let mut options = options(disk, &spot.name, &spot.folder, &spot.addr, &self.peers).await;
         options.settings.levels = spot.levels;
+        options.transport = Arc::clone(&spot.transport);
         spot.raft = Some(Raft::start(options).await?);
         Ok(())
     }

@@ -231,6 +231,7 @@ async fn held_by_the_last_learner() -> Cluster {
             disk: std::sync::Arc::new(seqd_disk::OsDisk),
             levels,
             raft: None,
+            transport: crate::peer_transport(),
         };
         cluster.spots.push(spot);
         cluster.start(at).await.unwrap();

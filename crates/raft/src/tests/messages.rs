@@ -202,6 +202,9 @@ fn proposals(lines: &mut Lines) {
         ProposeError::Overloaded { limit: 8 },
         ProposeError::Stopping,
         ProposeError::NodeRemoved,
+        ProposeError::AboveLevel { detail: detail() },
+        ProposeError::TooLarge { detail: detail() },
+        ProposeError::OverloadedBytes { limit_bytes: 8 },
     ] {
         lines.add(&ForwardReply(Err(ForwardRefusal::Propose(error))));
     }

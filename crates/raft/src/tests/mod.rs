@@ -8,6 +8,7 @@ mod founders;
 mod golden;
 pub(crate) mod harness;
 mod hung_disk;
+mod isolated;
 mod levels;
 mod messages;
 mod peers_file;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use seqd_state::SequenceMode;
+use seqd_state::{Command, SequenceMode};
 use seqd_store::testing::create_sequence;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -56,6 +56,13 @@ async fn carry(mut caller: TcpStream, target: String, free_at: Arc<Mutex<Instant
     tokio::select! { () = forth => {}, _ = answered => {} }
 }
 
+/// One proposal, and so one entry, of more than a KiB for each creation.
+fn creations(group: u32, count: u32) -> Vec<Command> {
+    let description = "d".repeat(1024);
+    let create = |n| create_sequence(&format!("s{group}.{n}"), SequenceMode::Strict, &description);
+    (0..count).map(create).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_that_take_seconds_on_a_slow_link_are_committed_under_the_same_leader() {
     let mut cluster = Cluster::planned(2);
@@ -70,11 +77,8 @@ async fn entries_that_take_seconds_on_a_slow_link_are_committed_under_the_same_l
     let term = || raft.node().replica().unwrap().current_vote().leader_id.term;
     let before = term();
     let began = Instant::now();
-    let description = "d".repeat(60_000);
-    let creations =
-        (0..50).map(|n| create_sequence(&format!("s{n}"), SequenceMode::Strict, &description));
-    let outcomes = raft.propose(creations.collect(), deadline()).await.unwrap();
-    assert_eq!(outcomes.len(), 50);
+    let outcomes = raft.propose(creations(0, 2_600), deadline()).await.unwrap();
+    assert_eq!(outcomes.len(), 2_600);
     assert!(
         began.elapsed() > Duration::from_secs(2),
         "{:?}",
@@ -90,12 +94,10 @@ async fn a_learner_megabytes_behind_catches_up_on_a_slow_link() {
     let mut cluster = Cluster::new(1).await;
     cluster.create_orders(0).await;
     let raft = cluster.raft(0);
-    let description = "d".repeat(60_000);
     for group in 0..4 {
-        let name = |n: u32| format!("s{group}.{n}");
-        let creations =
-            (0..20).map(|n| create_sequence(&name(n), SequenceMode::Strict, &description));
-        raft.propose(creations.collect(), deadline()).await.unwrap();
+        raft.propose(creations(group, 1_050), deadline())
+            .await
+            .unwrap();
     }
     let own = free_addr();
     let way = slow_way_to(own.clone()).await;

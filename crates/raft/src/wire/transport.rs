@@ -23,6 +23,9 @@ pub enum CallError {
     /// Nothing was sent.
     #[error("{0}")]
     Unsent(String),
+    /// The message cannot be encoded. Nothing was sent, nor would the same message be the next time.
+    #[error("{0}")]
+    Unwritable(String),
     /// It was sent, and the time for an answer is over.
     #[error("no answer in time")]
     NoAnswer,
@@ -39,7 +42,7 @@ impl CallError {
     /// reply that cannot be encoded is rejected so after the message was carried out.
     pub(crate) fn is_unsent(&self) -> bool {
         match self {
-            Self::Refused | Self::Unsent(_) => true,
+            Self::Refused | Self::Unsent(_) | Self::Unwritable(_) => true,
             Self::Rejected(rejection) => rejection.code != RejectionCode::Malformed,
             Self::NoAnswer | Self::Broken(_) => false,
         }

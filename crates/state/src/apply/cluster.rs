@@ -1,18 +1,11 @@
 //! Carries out the commands about the cluster itself: they change several tables.
 
-use std::collections::BTreeSet;
-
-use crate::cluster::commands::{
-    AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Found, FoundingError,
-    MAX_FOUNDER_ID, MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
-};
+use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal, Found};
 use crate::cluster::nodes::RegisteredStart;
 use crate::cluster::settings::{Counter, Settings};
 use crate::domains::Refusal;
 use crate::level::{Level, LogPosition};
-use crate::newtypes::NodeId;
 use crate::tables::Tables;
-use crate::text::{self, TextField};
 
 impl Tables {
     /// `membership` is the applied one.
@@ -24,7 +17,7 @@ impl Tables {
         let outcome = match command {
             ClusterCommand::Found(found) => return self.found(found),
             ClusterCommand::AllocateNodeId(asked) => {
-                check_texts(asked)?;
+                asked.check()?;
                 self.nodes.allocate(&mut self.counter, asked)
             }
             ClusterCommand::RegisterStart { node, boot, nonce } => {
@@ -76,7 +69,7 @@ impl Tables {
             let cluster_id = existing.cluster_id.clone();
             return Err(ClusterRefusal::AlreadyFounded { cluster_id }.into());
         }
-        check_founding(found)?;
+        found.check()?;
         let highest = found.founders.iter().map(|(id, _)| id.0).max().unwrap_or(0);
         self.counter.put((), Counter { last: highest });
         self.nodes.found(&found.founders);
@@ -95,34 +88,4 @@ impl Tables {
         self.layouts.add_those_of(to);
         Ok(outcome)
     }
-}
-
-fn check_founding(found: &Found) -> Result<(), Refusal> {
-    text::check(TextField::ClusterId, &found.cluster_id)?;
-    for (_, name) in &found.founders {
-        text::check(TextField::NodeName, name)?;
-    }
-    let ids: BTreeSet<_> = found.founders.iter().map(|(id, _)| *id).collect();
-    let names: BTreeSet<_> = found.founders.iter().map(|(_, name)| name).collect();
-    let count = found.founders.len();
-    let out_of_range = |id: &NodeId| *id == NodeId(0) || *id > MAX_FOUNDER_ID;
-    let problem = if count == 0 || count > MAX_FOUNDERS {
-        FoundingError::FounderCount
-    } else if ids.len() != count || names.len() != count || ids.iter().any(out_of_range) {
-        FoundingError::Founders
-    } else if found.window_ms == 0 || found.window_ms > MAX_WINDOW_MS {
-        FoundingError::Window
-    } else if found.max_peer_skew_ms > MAX_PEER_SKEW_MS {
-        FoundingError::PeerSkew
-    } else {
-        return Ok(());
-    };
-    Err(ClusterRefusal::InvalidFounding(problem).into())
-}
-
-fn check_texts(asked: &AllocateNodeId) -> Result<(), Refusal> {
-    text::check(TextField::NodeName, &asked.name)?;
-    text::check(TextField::PeerAddress, &asked.peer)?;
-    text::check(TextField::ClientUrl, &asked.http)?;
-    Ok(())
 }

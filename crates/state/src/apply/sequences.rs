@@ -15,13 +15,12 @@ use crate::cluster::settings::{Counter, draw};
 use crate::domains::Refusal;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::sequences::commands::{
-    MAX_STRICT_COUNT, NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome,
-    SequenceRefusal, ValueRange,
+    NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome, SequenceRefusal,
+    ValueRange,
 };
-use crate::sequences::definition::{MAX_GRANT_SIZE, SequenceDefinition, SequenceMode};
+use crate::sequences::definition::{SequenceDefinition, SequenceMode};
 use crate::sequences::record::{Run, SequenceRecord};
 use crate::table::Table;
-use crate::text::{self, TextField};
 
 /// The most ranges in the outcome of one strict request.
 ///
@@ -35,11 +34,9 @@ impl Table<SequenceRecord> {
         counter: &mut Table<Counter>,
         command: &SequenceCommand,
     ) -> Result<SequenceOutcome, Refusal> {
+        command.check()?;
         let outcome = match command {
-            SequenceCommand::Create { name, definition } => {
-                text::check(TextField::Description, &definition.description)?;
-                self.create(name, definition)
-            }
+            SequenceCommand::Create { name, definition } => self.create(name, definition),
             SequenceCommand::Delete { name, if_revision } => self.delete(name, *if_revision),
             SequenceCommand::GrantSegment { name, size, after } => {
                 self.grant(counter, name, *size, *after)
@@ -60,9 +57,6 @@ impl Table<SequenceRecord> {
         name: &SequenceName,
         definition: &SequenceDefinition,
     ) -> Result<SequenceOutcome, SequenceRefusal> {
-        definition
-            .check()
-            .map_err(SequenceRefusal::InvalidDefinition)?;
         let outcome = |created, revision, epoch| SequenceOutcome::Created {
             created,
             revision,
@@ -131,7 +125,6 @@ impl Table<SequenceRecord> {
         size: u64,
         after: Option<GrantToken>,
     ) -> Result<SequenceOutcome, SequenceRefusal> {
-        check_count(size, MAX_GRANT_SIZE)?;
         let record = self.existing_mut(name)?;
         record.demand(name, SequenceMode::Segment)?;
         let progression = record.definition.progression;
@@ -248,7 +241,6 @@ impl Table<SequenceRecord> {
     fn next(&mut self, request: &NextRequest) -> Result<SequenceOutcome, SequenceRefusal> {
         let NextRequest { name, count } = request;
         let count = *count;
-        check_count(count, MAX_STRICT_COUNT)?;
         let record = self.existing_mut(name)?;
         record.demand(name, SequenceMode::Strict)?;
         let progression = &record.definition.progression;
@@ -296,11 +288,4 @@ fn range_of(first: i64, increment: i64, count: u64) -> ValueRange {
         last: first.wrapping_add(distance),
         count,
     }
-}
-
-fn check_count(count: u64, limit: u64) -> Result<(), SequenceRefusal> {
-    if (1..=limit).contains(&count) {
-        return Ok(());
-    }
-    Err(SequenceRefusal::CountOutOfRange { count, limit })
 }

@@ -20,7 +20,6 @@ use crate::deadlines::Deadlines;
 use crate::domains::Refusal;
 use crate::newtypes::{ClusterMs, LeaseId};
 use crate::table::Table;
-use crate::text::{self, TextField};
 use crate::workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
@@ -67,7 +66,7 @@ impl Table<WorkerRecord> {
         context: &ApplyContext<'_>,
         asked: &TakeLease,
     ) -> Result<WorkerOutcome, Refusal> {
-        text::check(TextField::Owner, &asked.owner)?;
+        asked.check()?;
         if let Some(node) = asked.node {
             context.nodes.check_start(node, asked.boot)?;
         }

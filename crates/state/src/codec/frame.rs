@@ -10,11 +10,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::bytes::Bytes;
-use super::{CodecError, LIMIT_BYTES, from_body, never_written, to_body};
+use super::{CodecError, LIMIT_BYTES, body_bytes, from_body, never_written, to_body};
 use crate::level::Level;
 
 /// The variant's index, which bincode writes first.
 const PLACE_BYTES: usize = 4;
+
+/// Kind, version and length.
+const HEAD_BYTES: usize = 2 + 1 + 8;
 
 /// A value with its kind, version and length: `kind u16, version u8, length u64, body`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +71,9 @@ pub trait Framed: Sized {
 
     fn to_frame(&self) -> Result<Frame, CodecError>;
 
+    /// The bytes of its frame, head included.
+    fn frame_bytes(&self) -> Result<usize, CodecError>;
+
     /// `None` if the frame's kind is not one of this type.
     fn from_frame(frame: &Frame) -> Option<Result<Self, CodecError>>;
 
@@ -104,6 +110,10 @@ impl<T: FrameTable> Framed for T {
             version: row.version,
             body: bytes.into(),
         })
+    }
+
+    fn frame_bytes(&self) -> Result<usize, CodecError> {
+        Ok(body_bytes(0, self)? - PLACE_BYTES + HEAD_BYTES)
     }
 
     fn from_frame(frame: &Frame) -> Option<Result<Self, CodecError>> {
@@ -194,6 +204,12 @@ macro_rules! framed_enum {
             ) -> Result<$crate::codec::frame::Frame, $crate::codec::CodecError> {
                 match self {
                     $($(#[cfg($($when)*)])? Self::$domain(value) => value.to_frame(),)*
+                }
+            }
+
+            fn frame_bytes(&self) -> Result<usize, $crate::codec::CodecError> {
+                match self {
+                    $($(#[cfg($($when)*)])? Self::$domain(value) => value.frame_bytes(),)*
                 }
             }
 

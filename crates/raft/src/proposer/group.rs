@@ -1,0 +1,89 @@
+//! A proposal that waits, and a group of them: bounded by count and by bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use seqd_state::{Command, MAX_COMMANDS_PER_ENTRY, Outcome};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::wire::messages::ForwardRefusal;
+
+/// Commands in one group: a few hundred KiB of ordinary commands.
+const GROUP_COMMANDS: usize = 1024;
+
+/// Bytes of the commands in one group, unless a single proposal has more: what one message carries to
+/// a follower (`batch::MOST`), so that a group is never the reason for a second one.
+const GROUP_BYTES: usize = 1 << 20;
+
+const UNSENT: u8 = 0;
+const SENT: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// Whether a proposal has left, decided between the group that takes it and the caller that
+/// gives up: exactly one of the two wins.
+#[derive(Default)]
+pub(super) struct Fate(AtomicU8);
+
+impl Fate {
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Whether its group may send it: its caller has not given up.
+    pub(super) fn send(&self) -> bool {
+        self.change(UNSENT, SENT)
+    }
+
+    /// Its group was not sent after all.
+    pub(super) fn take_back(&self) {
+        self.change(SENT, UNSENT);
+    }
+
+    /// Whether its caller may count on it that it is never sent.
+    pub(super) fn abandon(&self) -> bool {
+        self.change(UNSENT, ABANDONED)
+    }
+}
+
+pub(super) struct Item {
+    /// Taken while they are on their way as an entry of this node.
+    pub(super) commands: Vec<Command>,
+    pub(super) count: usize,
+    /// Of their frames.
+    pub(super) bytes: usize,
+    pub(super) deadline: Instant,
+    pub(super) fate: Arc<Fate>,
+    /// Whether it came from a peer, which took this node for the leader.
+    pub(super) forwarded: bool,
+    pub(super) reply: oneshot::Sender<Result<Vec<Outcome>, ForwardRefusal>>,
+    /// Its part of the bytes that may wait; `None` in tests.
+    pub(super) _room: Option<OwnedSemaphorePermit>,
+}
+
+/// Collects what has queued up behind `first`. Commands above the cluster's level, which the leader
+/// may refuse, go alone: a refusal is the answer to the whole group. Returns what was taken from the
+/// queue and begins the next group.
+pub(super) fn take_group(
+    first: Item,
+    inbox: &mut mpsc::Receiver<Item>,
+    is_above: impl Fn(&Item) -> bool,
+) -> (Vec<Item>, Option<Item>) {
+    let goes_alone = is_above(&first);
+    let (mut count, mut bytes) = (first.count, first.bytes);
+    let mut group = vec![first];
+    while !goes_alone
+        && count < GROUP_COMMANDS
+        && let Ok(item) = inbox.try_recv()
+    {
+        count += item.count;
+        bytes += item.bytes;
+        if count > MAX_COMMANDS_PER_ENTRY || bytes > GROUP_BYTES || is_above(&item) {
+            return (group, Some(item));
+        }
+        group.push(item);
+    }
+    (group, None)
+}

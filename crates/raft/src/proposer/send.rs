@@ -1,0 +1,200 @@
+//! Groups on their way: to the log of this node, or to the leader.
+
+use std::sync::{Arc, LazyLock};
+
+use seqd_state::codec::frame::{self, Framed as _};
+use seqd_state::{CodecError, Command, Level, check_command};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
+
+use super::entry::{self, Reply};
+use super::group::{Item, take_group};
+use super::route::{RETRY, Route, given_up, replaced, route, time_left};
+use crate::conversation;
+use crate::handle::ProposeError;
+use crate::leadership::Leading;
+use crate::node::Node;
+use crate::peer_stops;
+use crate::wire;
+use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
+use crate::wire::transport::{CallError, Link};
+
+/// Groups on their way at once. One keeps the entries largest; a second lets the next group's
+/// network and disk time overlap with the first's, which is what a lonely proposal needs.
+const IN_FLIGHT: usize = 2;
+
+/// No command needs a higher level than this.
+static HIGHEST_NEEDED: LazyLock<Level> = LazyLock::new(|| {
+    let rows = Command::frame_rows();
+    rows.iter()
+        .map(|row| row.since)
+        .max()
+        .unwrap_or(Level::FIRST)
+});
+
+/// Takes proposals from the queue, in groups, until the batcher is dropped.
+pub(super) async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
+    let slots = Arc::new(Semaphore::new(IN_FLIGHT));
+    let mut left_over = None;
+    loop {
+        let first = match left_over.take() {
+            Some(item) => Some(item),
+            None => inbox.recv().await,
+        };
+        let (Some(first), Ok(slot)) = (first, Arc::clone(&slots).acquire_owned().await) else {
+            return;
+        };
+        let level = node.context.level();
+        let is_above = |item: &Item| {
+            level < *HIGHEST_NEEDED
+                && (item.commands.iter()).any(|command| check_command(command, level).is_err())
+        };
+        let group;
+        (group, left_over) = take_group(first, &mut inbox, is_above);
+        tokio::spawn(send(Arc::clone(&node), group, slot));
+    }
+}
+
+/// Finds the leader, hands it the group, and answers each caller.
+async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit) {
+    let _slot = slot;
+    loop {
+        let forwarded = group.iter().all(|item| item.forwarded);
+        let Some(deadline) = group.iter().map(|item| item.deadline).max() else {
+            return;
+        };
+        let route = route(&node, deadline, forwarded).await;
+        if let Route::Nowhere(error) = route {
+            return answer_all(group, &ForwardRefusal::Propose(error));
+        }
+        if !matches!(route, Route::Here(_)) {
+            // What a peer forwarded goes back to it: a second hop could run in circles.
+            let (theirs, own) = group.into_iter().partition(|item| item.forwarded);
+            answer_all(theirs, &ForwardRefusal::NotLeader);
+            group = own;
+        }
+        group.retain(|item| item.fate.send());
+        if group.is_empty() {
+            return;
+        }
+        let Some(outcomes) = (match route {
+            Route::Here(leading) => propose_here(&node, leading, deadline, &mut group).await,
+            Route::There { node: leader, addr } => {
+                forward(&node, leader, &addr, deadline, &group).await
+            }
+            Route::NotLeader | Route::Nowhere(_) => return,
+        }) else {
+            for item in &group {
+                item.fate.take_back();
+            }
+            tokio::time::sleep(RETRY).await;
+            continue;
+        };
+        return hand_out(group, outcomes);
+    }
+}
+
+async fn propose_here(
+    node: &Node,
+    leading: Leading,
+    deadline: Instant,
+    group: &mut [Item],
+) -> Option<Reply> {
+    let replica = node.replica()?;
+    let taken = group
+        .iter_mut()
+        .map(|item| std::mem::take(&mut item.commands));
+    let commands: Vec<Command> = taken.flatten().collect();
+    let proposal = match entry::encode(&node.context, replica, leading, commands) {
+        Ok(proposal) => proposal,
+        Err(error) => return Some(Err(error)),
+    };
+    let sent = entry::propose_entry(replica, leading, proposal.clone(), deadline).await;
+    if sent.is_none() {
+        let mut commands = proposal.0.commands.iter().cloned();
+        for item in group {
+            item.commands = commands.by_ref().take(item.count).collect();
+        }
+    }
+    sent
+}
+
+pub(super) async fn forward(
+    node: &Node,
+    leader: u64,
+    addr: &str,
+    deadline: Instant,
+    group: &[Item],
+) -> Option<Reply> {
+    let replica = node.replica()?;
+    let (left, timeout_ms) = time_left(deadline);
+    let commands = match frame::write_all(group.iter().flat_map(|item| &item.commands)) {
+        Ok(commands) => commands,
+        Err(error) => return Some(Err(not_proposed(&error))),
+    };
+    let message = Forward {
+        commands,
+        timeout_ms,
+    };
+    let (link, to, route) = (Link::Forward, (leader, addr), wire::route::Route::Forward);
+    let asked = conversation::call(&node.context, link, to, route, message, left);
+    let answer = tokio::select! {
+        answer = asked => answer,
+        () = replaced(node, leader) => {
+            return Some(Err(ProposeError::unknown("the leader was replaced")));
+        }
+        unknown = given_up(replica, deadline) => return Some(Err(unknown)),
+    };
+    match answer {
+        Ok(ForwardReply(Ok(outcomes))) => {
+            let outcomes = frame::read_all(&outcomes);
+            Some(outcomes.map_err(|error| {
+                if error.is_newer() {
+                    let levels = node.context.settings.levels;
+                    node.context
+                        .stop(peer_stops::unreadable(levels, &error.to_string()));
+                }
+                unread(&error)
+            }))
+        }
+        Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => None,
+        Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Some(Err(error)),
+        Err(CallError::Unwritable(detail)) => Some(Err(ProposeError::TooLarge { detail })),
+        Err(error) if error.is_unsent() => None,
+        Err(error) => {
+            let detail = format!("the leader's answer was lost: {error}");
+            Some(Err(ProposeError::unknown(detail)))
+        }
+    }
+}
+
+/// The commands cannot be written, or not be read where they came to.
+pub(super) fn not_proposed(error: &CodecError) -> ProposeError {
+    ProposeError::NoQuorum {
+        detail: error.to_string(),
+    }
+}
+
+/// The commands were applied, and their outcomes cannot be written, or not be read here.
+pub(super) fn unread(error: &CodecError) -> ProposeError {
+    ProposeError::unknown(format!("the outcomes cannot be read: {error}"))
+}
+
+fn answer_all(group: Vec<Item>, refused: &ForwardRefusal) {
+    for item in group {
+        let _ = item.reply.send(Err(refused.clone()));
+    }
+}
+
+fn hand_out(group: Vec<Item>, reply: Reply) {
+    match reply {
+        Ok(outcomes) => {
+            let mut outcomes = outcomes.into_iter();
+            for item in group {
+                let own = outcomes.by_ref().take(item.count).collect();
+                let _ = item.reply.send(Ok(own));
+            }
+        }
+        Err(error) => answer_all(group, &ForwardRefusal::Propose(error)),
+    }
+}

@@ -1,0 +1,217 @@
+//! What a command is refused for whatever the state is: its texts and its numbers.
+//!
+//! `apply` calls these functions, and so does a proposer, so that what would be refused anyway takes
+//! no place in the log.
+
+use std::collections::BTreeSet;
+
+use crate::cluster::commands::{
+    AllocateNodeId, ClusterCommand, ClusterRefusal, Found, FoundingError, MAX_FOUNDER_ID,
+    MAX_FOUNDERS, MAX_PEER_SKEW_MS, MAX_WINDOW_MS,
+};
+use crate::domains::{Command, Refusal};
+use crate::newtypes::NodeId;
+use crate::sequences::commands::{MAX_STRICT_COUNT, SequenceCommand, SequenceRefusal};
+use crate::sequences::definition::MAX_GRANT_SIZE;
+use crate::text::{self, TextField};
+use crate::workers::commands::{TakeLease, WorkerCommand};
+
+impl Command {
+    /// Refuses a command that no state takes.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Cluster(ClusterCommand::Found(found)) => found.check(),
+            Self::Cluster(ClusterCommand::AllocateNodeId(asked)) => asked.check(),
+            Self::Workers(WorkerCommand::TakeLease(asked)) => asked.check(),
+            Self::Sequences(command) => command.check(),
+            #[cfg(any(test, feature = "test-next-level"))]
+            Self::Notes(command) => Ok(command.check()?),
+            Self::Cluster(_) | Self::Workers(_) => Ok(()),
+        }
+    }
+}
+
+impl Found {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        text::check(TextField::ClusterId, &self.cluster_id)?;
+        for (_, name) in &self.founders {
+            text::check(TextField::NodeName, name)?;
+        }
+        let ids: BTreeSet<_> = self.founders.iter().map(|(id, _)| *id).collect();
+        let names: BTreeSet<_> = self.founders.iter().map(|(_, name)| name).collect();
+        let count = self.founders.len();
+        let out_of_range = |id: &NodeId| *id == NodeId(0) || *id > MAX_FOUNDER_ID;
+        let problem = if count == 0 || count > MAX_FOUNDERS {
+            FoundingError::FounderCount
+        } else if ids.len() != count || names.len() != count || ids.iter().any(out_of_range) {
+            FoundingError::Founders
+        } else if self.window_ms == 0 || self.window_ms > MAX_WINDOW_MS {
+            FoundingError::Window
+        } else if self.max_peer_skew_ms > MAX_PEER_SKEW_MS {
+            FoundingError::PeerSkew
+        } else {
+            return Ok(());
+        };
+        Err(ClusterRefusal::InvalidFounding(problem).into())
+    }
+}
+
+impl AllocateNodeId {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        text::check(TextField::NodeName, &self.name)?;
+        text::check(TextField::PeerAddress, &self.peer)?;
+        text::check(TextField::ClientUrl, &self.http)?;
+        Ok(())
+    }
+}
+
+impl TakeLease {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        Ok(text::check(TextField::Owner, &self.owner)?)
+    }
+}
+
+impl SequenceCommand {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Create { definition, .. } => {
+                text::check(TextField::Description, &definition.description)?;
+                let checked = definition.check();
+                checked.map_err(|error| SequenceRefusal::InvalidDefinition(error).into())
+            }
+            Self::GrantSegment { size, .. } => check_count(*size, MAX_GRANT_SIZE),
+            Self::Next(request) => check_count(request.count, MAX_STRICT_COUNT),
+            Self::Delete { .. } | Self::ReturnTail { .. } | Self::Advance { .. } => Ok(()),
+        }
+    }
+}
+
+fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
+    if (1..=limit).contains(&count) {
+        return Ok(());
+    }
+    Err(SequenceRefusal::CountOutOfRange { count, limit }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_idgen::{Progression, Tick};
+
+    use super::*;
+    use crate::domains::Outcome;
+    use crate::newtypes::SequenceName;
+    use crate::notes::{self, NoteCommand};
+    use crate::sequences::commands::NextRequest;
+    use crate::sequences::definition::{SegmentSizes, SequenceDefinition, SequenceMode};
+    use crate::state::State;
+    use crate::testing::{entry, founded};
+
+    fn long(field: TextField) -> String {
+        "x".repeat(field.max_bytes() + 1)
+    }
+
+    fn create(description: String, min: u64) -> Command {
+        let segment = SegmentSizes {
+            target_ms: 60_000,
+            min,
+            max: 1_000,
+        };
+        let definition = SequenceDefinition {
+            mode: SequenceMode::Segment,
+            progression: Progression::new(1, 1, 1, 9, false).unwrap(),
+            segment,
+            description,
+        };
+        SequenceCommand::Create {
+            name: order(),
+            definition,
+        }
+        .into()
+    }
+
+    fn order() -> SequenceName {
+        "order".parse().unwrap()
+    }
+
+    fn next(count: u64) -> Command {
+        let name = order();
+        SequenceCommand::Next(NextRequest { name, count }).into()
+    }
+
+    fn grant(size: u64) -> Command {
+        SequenceCommand::GrantSegment {
+            name: order(),
+            size,
+            after: None,
+        }
+        .into()
+    }
+
+    fn join(name: String, peer: String, http: String) -> Command {
+        ClusterCommand::AllocateNodeId(AllocateNodeId {
+            name,
+            peer,
+            http,
+            nonce: 1,
+        })
+        .into()
+    }
+
+    fn take(owner: String) -> Command {
+        WorkerCommand::TakeLease(TakeLease {
+            layout: "default".to_owned(),
+            owner,
+            node: None,
+            boot: 0,
+            fence: Tick(1),
+            datacenter: None,
+        })
+        .into()
+    }
+
+    fn note(name: String) -> Command {
+        NoteCommand::Extend { name, ttl_ms: 1 }.into()
+    }
+
+    #[test]
+    fn what_is_refused_before_it_is_proposed_is_what_apply_refuses() {
+        let ok = || "x".to_owned();
+        let unsound = [
+            create(long(TextField::Description), 1),
+            create(ok(), 0),
+            next(0),
+            next(MAX_STRICT_COUNT + 1),
+            grant(0),
+            grant(MAX_GRANT_SIZE + 1),
+            join(long(TextField::NodeName), ok(), ok()),
+            join(ok(), long(TextField::PeerAddress), ok()),
+            join(ok(), ok(), long(TextField::ClientUrl)),
+            take(long(TextField::Owner)),
+            note("x".repeat(notes::MAX_BYTES + 1)),
+        ];
+        for command in unsound {
+            let refusal = command.check().unwrap_err();
+            let applied = founded().apply(&entry(1, vec![command]), None);
+            assert_eq!(applied, [Outcome::Refused(refusal)]);
+        }
+        let sound = [create(ok(), 1), next(1), grant(1), take(ok()), note(ok())];
+        for command in sound {
+            assert_eq!(command.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_founding_is_refused_for_what_it_is_only_where_there_is_none() {
+        let founding = Command::from(ClusterCommand::Found(Found {
+            cluster_id: long(TextField::ClusterId),
+            window_ms: 1,
+            max_peer_skew_ms: 1,
+            founders: vec![(NodeId(1), "n1".to_owned())],
+        }));
+        let refusal = founding.check().unwrap_err();
+        let first = State::new().apply(&entry(1, vec![founding.clone()]), None);
+        assert_eq!(first, [Outcome::Refused(refusal.clone())]);
+        let later = founded().apply(&entry(1, vec![founding]), None);
+        assert_ne!(later, [Outcome::Refused(refusal)]);
+    }
+}

@@ -1,0 +1,51 @@
+//! Requests that are large, and many at once: they are refused, and end no node.
+
+use std::thread;
+
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::http::{self, Reply};
+use seqd_tests::wait;
+use serde_json::json;
+
+/// Creations at once. With their descriptions they have more bytes than a message between nodes.
+const AT_ONCE: usize = 300;
+
+/// Just what fits the largest body of a request.
+const DESCRIPTION_BYTES: usize = 60_000;
+
+/// All requests at once through one node, and their answers.
+fn creations(cluster: &Cluster, through: usize, round: usize) -> Vec<Reply> {
+    let definition = json!({"description": "d".repeat(DESCRIPTION_BYTES)});
+    let create = |n: usize| {
+        let url = cluster.url(through, &format!("/v1/sequences/s{round}.{n}"));
+        let request = http::request("PUT", &url).json(&definition);
+        move || request.patience(READY).send()
+    };
+    thread::scope(|scope| {
+        let started: Vec<_> = (0..AT_ONCE).map(|n| scope.spawn(create(n))).collect();
+        let answers = started.into_iter().map(|one| one.join().expect("a thread"));
+        answers.map(|answer| answer.expect("an answer")).collect()
+    })
+}
+
+#[test]
+fn creations_with_large_descriptions_are_refused_and_end_no_node() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let leader = cluster.leader();
+    for (round, through) in [leader, cluster.follower()].into_iter().enumerate() {
+        for answer in creations(&cluster, through, round) {
+            let answer = answer.refused(400, "invalid-argument");
+            assert!(answer.body.contains("1024"), "{}", answer.body);
+        }
+        for node in 0..3 {
+            assert!(cluster.node_mut(node).is_running());
+        }
+        let value = i64::try_from(round).expect("small") + 1;
+        assert_eq!(cluster.next(through, "order", 1), (value, value));
+    }
+    wait::until("the same leader leads", READY, || {
+        (cluster.leader_claims() == Some(leader)).then_some(())
+    });
+    assert_eq!(cluster.metric(leader, "seqd_raft_term"), 1.0);
+}
