@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::node::Node;
+use crate::skips;
 
 /// Debian's path (package `faketime`); the `MT` build is for programs with threads.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
@@ -17,11 +18,11 @@ pub struct ShiftedClock {
 }
 
 impl ShiftedClock {
-    /// Puts the node on a clock that begins unshifted, from its next start on; `None`, with a line
-    /// with the reason, if the library is not there.
+    /// Puts the node on a clock that begins unshifted, from its next start on; `None`, and a skipped
+    /// story, if the library is not there.
     pub fn for_node(node: &mut Node, folder: &Path) -> Option<Self> {
         if !Path::new(LIBRARY).exists() {
-            println!("no shifted clock: {LIBRARY} is missing (apt-get install faketime)");
+            skips::ends("a shifted clock", Some(skips::missing(LIBRARY, "faketime")));
             return None;
         }
         let clock = Self {

@@ -1,6 +1,7 @@
 //! A cluster of real processes in a temporary folder; dropped, it is ended and removed.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::damage::row;
 use crate::http::{self, Reply};
+use crate::links::Links;
 use crate::loop_disk::{FileSystem, LoopDisk};
 use crate::node::Node;
 use crate::permits::{self, Permit};
@@ -23,8 +25,9 @@ pub const MARK: &str = "a-description-that-the-story-finds-again";
 
 #[derive(Debug)]
 pub struct Cluster {
-    // Dropped in this order: processes, their disks, their folder, then the right to run.
+    // Dropped in this order: processes, their links and disks, their folder, the right to run.
     nodes: Vec<Node>,
+    links: Option<Links>,
     disks: Vec<LoopDisk>,
     folder: TempDir,
     _permit: Permit,
@@ -33,16 +36,27 @@ pub struct Cluster {
 impl Cluster {
     /// Nodes `n1` to `nN` that name each other as founders; none is started.
     pub fn planned(count: usize) -> Self {
+        Self::prepared(count, None)
+    }
+
+    /// Nodes `n1` to `nN`, each alone on a host, and further hosts for nodes that are added; none
+    /// is started. Where there can be no such network (see [`crate::links::unavailable`]) it fails.
+    pub fn on_links(count: usize, further: usize) -> Self {
+        Self::prepared(count, Some(Links::new(count + further)))
+    }
+
+    fn prepared(count: usize, links: Option<Links>) -> Self {
         let permit = permits::acquire();
         let folder = tempfile::Builder::new()
             .prefix("seqd-test.")
             .tempdir()
             .expect("a folder");
-        let nodes = (1..=count)
-            .map(|i| Node::new(folder.path(), &format!("n{i}")))
+        let nodes = (0..count)
+            .map(|index| new_node(folder.path(), &format!("n{}", index + 1), &links, index))
             .collect();
         let mut cluster = Self {
             nodes,
+            links,
             disks: Vec::new(),
             folder,
             _permit: permit,
@@ -104,10 +118,11 @@ impl Cluster {
 
     /// Adds a node that founds nothing: it is not among the peers of the others and is not started.
     pub fn add_stranger(&mut self, name: &str) -> usize {
-        let mut node = Node::new(self.folder.path(), name);
+        let index = self.nodes.len();
+        let mut node = new_node(self.folder.path(), name, &self.links, index);
         node.set_peers(&self.peers());
         self.nodes.push(node);
-        self.nodes.len() - 1
+        index
     }
 
     #[must_use]
@@ -118,11 +133,16 @@ impl Cluster {
         self
     }
 
+    /// The links of a cluster that was made with some.
+    pub fn links(&self) -> &Links {
+        self.links.as_ref().expect("a cluster on links")
+    }
+
     pub fn size(&self) -> usize {
         self.nodes.len()
     }
 
-    pub fn folder(&self) -> &std::path::Path {
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
@@ -356,6 +376,14 @@ impl Drop for Cluster {
                 eprintln!("kept: {}", self.folder.path().display());
             }
         }
+    }
+}
+
+/// A node of this place in the cluster: on the host of the same place, if there are links.
+fn new_node(root: &Path, name: &str, links: &Option<Links>, index: usize) -> Node {
+    match links {
+        None => Node::new(root, name),
+        Some(links) => Node::on_host(root, name, links, index),
     }
 }
 

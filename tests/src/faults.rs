@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::node::Node;
-use crate::wait;
+use crate::{skips, wait};
 
 /// A node whose process stands still until this is dropped.
 #[derive(Debug)]
@@ -40,14 +40,18 @@ pub struct Strace {
     output: PathBuf,
 }
 
-/// Whether strace is installed and may trace here.
-pub fn can_trace() -> bool {
-    let probe = Command::new("strace")
-        .args(["-o", "/dev/null", "true"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    probe.is_ok_and(|status| status.success())
+/// Why nothing can be traced here, with the way out; `None` if it can be.
+pub fn why_no_trace() -> Option<String> {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("strace");
+        command.args(arguments).stdout(Stdio::null());
+        command.stderr(Stdio::null()).status()
+    };
+    if run(&["-V"]).is_err() {
+        return Some(skips::missing("strace", "strace"));
+    }
+    let traces = run(&["-o", "/dev/null", "true"]).is_ok_and(|status| status.success());
+    (!traces).then(|| "strace may not trace here".to_owned())
 }
 
 impl Strace {

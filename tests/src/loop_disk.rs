@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::wait;
+use crate::{skips, wait};
 
 /// The smallest that `mkfs.xfs` makes without complaint is 300 MiB; the file is sparse.
 pub const ROOMY: u64 = 600 << 20;
@@ -80,7 +80,7 @@ pub fn unavailable(kind: FileSystem) -> Option<String> {
     for (tool, package) in tools {
         let found = Command::new(tool).arg("-V").output();
         if found.is_err() {
-            return Some(format!("{tool} is missing (apt-get install {package})"));
+            return Some(skips::missing(tool, package));
         }
     }
     let folder = tempfile::tempdir().expect("a folder");

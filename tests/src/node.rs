@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::{self, Reply};
+use crate::links::{Host, Links};
 use crate::ports::Port;
 use crate::{binary, wait};
 
@@ -22,13 +23,24 @@ const SHOWN_LINES: usize = 60;
 /// Configuration beyond names and addresses: section, then key, then the value as TOML.
 pub type Settings = BTreeMap<String, BTreeMap<String, String>>;
 
+/// `HOST:PORT` of a node's two sides, and what keeps others from taking them.
+#[derive(Debug)]
+struct Addresses {
+    http: String,
+    peer: String,
+    _reserved: Option<[Port; 2]>,
+}
+
+/// The ports of a node that has a host for itself.
+const HTTP_PORT: u16 = 7400;
+const PEER_PORT: u16 = 7401;
+
 /// A member of a cluster under test; the process may be running or not.
 #[derive(Debug)]
 pub struct Node {
     name: String,
     folder: PathBuf,
-    http: Port,
-    peer: Port,
+    addresses: Addresses,
     peers: Vec<String>,
     settings: Settings,
     environment: BTreeMap<String, String>,
@@ -39,16 +51,38 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that was never started, with free ports, below `root`.
+    /// A node that was never started, with free ports on loopback, below `root`.
     pub fn new(root: &Path, name: &str) -> Self {
+        let ports = [Port::free(), Port::free()];
+        let addresses = Addresses {
+            http: ports[0].address(),
+            peer: ports[1].address(),
+            _reserved: Some(ports),
+        };
+        Self::at(root, name, addresses)
+    }
+
+    /// A node that was never started, alone on a host of these links.
+    pub fn on_host(root: &Path, name: &str, links: &Links, host: usize) -> Self {
+        let address = links.address(Host::node(host));
+        let addresses = Addresses {
+            http: format!("{address}:{HTTP_PORT}"),
+            peer: format!("{address}:{PEER_PORT}"),
+            _reserved: None,
+        };
+        let mut node = Self::at(root, name, addresses);
+        node.set_launcher(&["ip", "netns", "exec", &links.namespace_of(host)]);
+        node
+    }
+
+    fn at(root: &Path, name: &str, addresses: Addresses) -> Self {
         let folder = root.join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the node");
         Self {
             name: name.to_owned(),
             data: folder.join("data"),
             folder,
-            http: Port::free(),
-            peer: Port::free(),
+            addresses,
             peers: Vec::new(),
             settings: Settings::new(),
             environment: BTreeMap::new(),
@@ -62,14 +96,14 @@ impl Node {
         &self.name
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// `http://HOST:PORT`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.http.address())
+        format!("http://{}", self.addresses.http)
     }
 
-    /// `127.0.0.1:PORT` of its peers' side.
+    /// `HOST:PORT` of its peers' side.
     pub fn peer_address(&self) -> String {
-        self.peer.address()
+        self.addresses.peer.clone()
     }
 
     pub fn data(&self) -> PathBuf {
@@ -124,9 +158,9 @@ impl Node {
             "data_dir",
             format!("{:?}", self.data().display().to_string()),
         );
-        put("http", "listen", format!("{:?}", self.http.address()));
+        put("http", "listen", format!("{:?}", self.addresses.http));
         put("http", "advertise", format!("{:?}", self.url()));
-        put("peer", "listen", format!("{:?}", self.peer.address()));
+        put("peer", "listen", format!("{:?}", self.addresses.peer));
         put("peer", "peers", format!("{:?}", self.peers));
         let mut text = String::new();
         for (section, keys) in all {

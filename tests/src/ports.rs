@@ -11,7 +11,37 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const LOWEST: u32 = 12_000;
 const HIGHEST: u32 = 32_000;
 
+/// The ports whose reservations stand for numbers of networks.
+const NETWORKS: u16 = 11_600;
+const MOST_NETWORKS: u8 = 250;
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A number of a network on this machine that no other harness takes while this lives.
+#[derive(Debug)]
+pub struct Number {
+    value: u8,
+    _reservation: UdpSocket,
+}
+
+impl Number {
+    pub fn free() -> Self {
+        for value in 0..MOST_NETWORKS {
+            let port = NETWORKS + u16::from(value);
+            if let Ok(reservation) = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)) {
+                return Self {
+                    value,
+                    _reservation: reservation,
+                };
+            }
+        }
+        panic!("all of {MOST_NETWORKS} networks are taken");
+    }
+
+    pub fn value(&self) -> u8 {
+        self.value
+    }
+}
 
 /// A TCP port on 127.0.0.1 that no other harness takes while this lives.
 #[derive(Debug)]

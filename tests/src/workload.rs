@@ -39,7 +39,8 @@ pub struct Load {
 #[derive(Debug)]
 pub struct Workload<T> {
     stop: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicUsize>,
+    /// Of each node.
+    acknowledged: Arc<[AtomicUsize]>,
     clients: Vec<JoinHandle<History<T>>>,
 }
 
@@ -76,7 +77,13 @@ impl Workload<Created> {
 
 impl<T> Workload<T> {
     pub fn acknowledged(&self) -> usize {
-        self.acknowledged.load(Ordering::Relaxed)
+        (0..self.acknowledged.len())
+            .map(|node| self.acknowledged_by(node))
+            .sum()
+    }
+
+    pub fn acknowledged_by(&self, node: usize) -> usize {
+        self.acknowledged[node].load(Ordering::Relaxed)
     }
 
     pub fn wait_for(&self, more: usize, deadline: Duration) {
@@ -103,7 +110,7 @@ fn start<T: Send + 'static>(
     read: fn(&Reply) -> T,
 ) -> Workload<T> {
     let stop = Arc::new(AtomicBool::new(false));
-    let acknowledged = Arc::new(AtomicUsize::new(0));
+    let acknowledged: Arc<[AtomicUsize]> = load.urls.iter().map(|_| AtomicUsize::new(0)).collect();
     let clients = (0..load.clients)
         .map(|client| {
             let (load, ask) = (load.clone(), ask.clone());
@@ -130,7 +137,7 @@ fn start<T: Send + 'static>(
                         outcome,
                     });
                     if is_ok {
-                        acknowledged.fetch_add(1, Ordering::Relaxed);
+                        acknowledged[node].fetch_add(1, Ordering::Relaxed);
                     } else if load.route == Route::Roaming {
                         node = (node + 1) % load.urls.len();
                     }

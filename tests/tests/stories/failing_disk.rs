@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{files, row};
-use seqd_tests::faults::{Strace, can_trace};
+use seqd_tests::faults::{Strace, why_no_trace};
 use seqd_tests::history::{Timeline, Values};
 use seqd_tests::loop_disk::{FileSystem, ROOMY};
 use seqd_tests::node::Node;
 use seqd_tests::workload::{Route, Workload};
-use seqd_tests::{http, wait};
+use seqd_tests::{http, skips, wait};
 use serde_json::json;
 
 use crate::power_cuts::cannot_cut;
@@ -31,11 +31,7 @@ const SMALL: u64 = 96 << 20;
 const THAWS: Duration = Duration::from_secs(20);
 
 fn cannot_trace(story: &str) -> bool {
-    let can = can_trace();
-    if !can {
-        eprintln!("{story}: skipped, strace is missing or may not trace (apt-get install strace)");
-    }
-    !can
+    skips::ends(story, why_no_trace())
 }
 
 fn strict_load(cluster: &Cluster) -> Workload<Values> {

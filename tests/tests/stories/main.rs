@@ -23,6 +23,7 @@ mod golden;
 mod http;
 mod ids;
 mod large_requests;
+mod links;
 mod members;
 mod power_cuts;
 mod quorum;

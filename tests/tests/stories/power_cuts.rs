@@ -6,14 +6,11 @@
 use seqd_tests::loop_disk::{FileSystem, unavailable};
 use seqd_tests::power::PowerRun;
 use seqd_tests::seed::Random;
+use seqd_tests::skips;
 
 /// Whether a story ends here, with the reason on stderr.
 pub(crate) fn cannot_cut(kind: FileSystem, story: &str) -> bool {
-    let why = unavailable(kind);
-    if let Some(why) = &why {
-        eprintln!("{story}: skipped, since no power can be cut here: {why}");
-    }
-    why.is_some()
+    skips::ends(story, unavailable(kind))
 }
 
 fn six_cuts(kind: FileSystem, story: &str) {
@@ -46,12 +43,11 @@ fn on_disks_that_lie_the_same_cuts_are_seen_to_lose() {
     if cannot_cut(FileSystem::Ext4, story) {
         return;
     }
-    if std::process::Command::new("eatmydata")
-        .arg("true")
-        .status()
+    let eatmydata = std::process::Command::new("eatmydata").arg("true").status();
+    let missing = eatmydata
         .is_err()
-    {
-        eprintln!("{story}: skipped, eatmydata is missing (apt-get install eatmydata)");
+        .then(|| skips::missing("eatmydata", "eatmydata"));
+    if skips::ends(story, missing) {
         return;
     }
     let mut run = PowerRun::new(FileSystem::Ext4, Random::of_this_run(story), true);

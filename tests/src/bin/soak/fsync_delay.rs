@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::faults::{Strace, can_trace};
+use seqd_tests::faults::{Strace, why_no_trace};
 use serde_json::json;
 
 use crate::sample::strict_latencies;
@@ -17,7 +17,11 @@ const ONE_SLOW_SHARE: f64 = 25.0 / 30.0;
 const TWO_SLOW_SHARE: f64 = 28.0 / 30.0;
 
 pub(crate) fn run(delay_ms: u64) -> Result<(), Violation> {
-    assert!(can_trace(), "strace is needed, and the right to trace");
+    assert_eq!(
+        why_no_trace(),
+        None,
+        "strace is needed, and the right to trace"
+    );
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let delay = Duration::from_millis(delay_ms);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::faults::{Strace, can_trace};
+use seqd_tests::faults::{Strace, why_no_trace};
 use seqd_tests::load::{Pace, Target, run as load};
 use serde_json::json;
 
@@ -12,7 +12,11 @@ use serde_json::json;
 const LEAST: f64 = 10.0;
 
 pub(crate) fn run(clients: u64) -> Result<(), Violation> {
-    assert!(can_trace(), "strace is needed, and the right to trace");
+    assert_eq!(
+        why_no_trace(),
+        None,
+        "strace is needed, and the right to trace"
+    );
     let cluster = Cluster::started(3);
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let leader = cluster.leader();

@@ -19,6 +19,7 @@ mod failover;
 mod fsync_delay;
 mod group_commit;
 mod ids;
+mod links;
 mod power_cuts;
 mod sample;
 mod scale;
@@ -35,6 +36,8 @@ const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
   strict [--kills 5]            a strict sequence while leaders are killed, then all nodes
   chaos [--seconds 120]         random faults under a mixed load, every checker
+  links [--seconds 60] [--nodes 3|5] [--fault NAME]
+                                each fault of the links alone, under a mixed load (root)
   failover [--runs 10]          from kill -9 of the leader to the next acknowledged value
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         "failover" => failover::run(arguments.number("--runs", 10)),
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
+        "links" => links::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "compare" => {
             arguments.allow(&["--with", "--rounds"]);

@@ -1,0 +1,149 @@
+//! What can be wrong with the links of a cluster, by name, and how it is brought about.
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::links::{Condition, Fault, Links, Pairs};
+use crate::wait;
+
+/// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
+/// far more than the peers of a cluster need.
+const FLOOD: usize = 1024;
+
+/// Within this time each open connection between nodes has carried something, and was reset.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+
+/// A fault of the links; one of the table [`FAULTS`].
+#[derive(Debug, Clone, Copy)]
+pub struct LinkFault {
+    pub name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Between all nodes: a round trip that takes this long, ms, and a share that is lost.
+    Far(u64, f64),
+    /// The cables of all nodes but the leader, Mbit/s.
+    SlowFollowers(f64),
+    LeaderAlone,
+    FollowerAlone,
+    /// What the leader sends is lost, what it is sent arrives.
+    LeaderDumb,
+    /// What the leader is sent is lost, what it sends arrives.
+    LeaderDeaf,
+    /// The leader and one follower do not reach each other; the others reach both.
+    LeaderAndOne,
+    /// All connections of one follower to the leader are refused.
+    OneIsRefused,
+    /// All connections of the followers to the leader are refused.
+    AllAreRefused,
+    /// Whatever the leader and a follower send each other is answered with resets.
+    LeaderAndOneReset,
+    /// Connections to the leader's port for peers that send nothing.
+    Flood,
+}
+
+const fn fault(name: &'static str, kind: Kind) -> LinkFault {
+    LinkFault { name, kind }
+}
+
+pub const FAULTS: [LinkFault; 16] = [
+    fault("rtt-50", Kind::Far(50, 0.0)),
+    fault("rtt-100", Kind::Far(100, 0.0)),
+    fault("loss-2", Kind::Far(0, 0.02)),
+    fault("rtt-50-loss-2", Kind::Far(50, 0.02)),
+    fault("rtt-100-loss-2", Kind::Far(100, 0.02)),
+    fault("mbit-100", Kind::SlowFollowers(100.0)),
+    fault("mbit-12", Kind::SlowFollowers(12.0)),
+    fault("mbit-1", Kind::SlowFollowers(1.0)),
+    fault("leader-alone", Kind::LeaderAlone),
+    fault("follower-alone", Kind::FollowerAlone),
+    fault("leader-dumb", Kind::LeaderDumb),
+    fault("leader-deaf", Kind::LeaderDeaf),
+    fault("leader-and-one", Kind::LeaderAndOne),
+    fault("one-is-refused", Kind::OneIsRefused),
+    fault("all-are-refused", Kind::AllAreRefused),
+    fault("leader-and-one-reset", Kind::LeaderAndOneReset),
+];
+
+/// The flood is apart: it needs no links, only ports.
+pub const FLOODED: LinkFault = fault("flood", Kind::Flood);
+
+/// A fault in force; it ends when this is dropped.
+#[derive(Debug)]
+pub enum InForce {
+    OnLinks(Vec<Fault>),
+    Connections(Vec<TcpStream>),
+}
+
+impl LinkFault {
+    /// The fault of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = FAULTS.into_iter().chain([FLOODED]);
+        all.find(|fault| fault.name == name)
+    }
+
+    /// Brings it about in a cluster whose leader is this one, on a follower beside it.
+    pub fn impose(self, cluster: &Cluster, leader: usize) -> InForce {
+        let links = cluster.links();
+        let nodes = cluster.size();
+        let followers: Vec<usize> = (0..nodes).filter(|node| *node != leader).collect();
+        let one = &followers[..1];
+        let leader = &[leader];
+        let impose = |pairs, condition| InForce::OnLinks(vec![links.impose(pairs, condition)]);
+        match self.kind {
+            Kind::Far(round_trip_ms, loss) => {
+                let mut faults = Vec::new();
+                if round_trip_ms > 0 {
+                    let delay = Condition::Delay(Duration::from_micros(round_trip_ms * 500));
+                    faults.push(links.impose(Pairs::all(nodes), delay));
+                }
+                if loss > 0.0 {
+                    faults.push(links.impose(Pairs::all(nodes), Condition::Loss(loss)));
+                }
+                InForce::OnLinks(faults)
+            }
+            Kind::SlowFollowers(mbit) => InForce::OnLinks(vec![links.slow(&followers, mbit * 1e6)]),
+            Kind::LeaderAlone => impose(Pairs::around(leader, nodes), Condition::Cut),
+            Kind::FollowerAlone => impose(Pairs::around(one, nodes), Condition::Cut),
+            Kind::LeaderDumb => impose(Pairs::one_way(leader, &followers), Condition::Cut),
+            Kind::LeaderDeaf => impose(Pairs::one_way(&followers, leader), Condition::Cut),
+            Kind::LeaderAndOne => impose(Pairs::between(leader, one), Condition::Cut),
+            Kind::OneIsRefused => refuse(links, one, leader),
+            Kind::AllAreRefused => refuse(links, &followers, leader),
+            Kind::LeaderAndOneReset => impose(Pairs::between(leader, one), Condition::Reset),
+            Kind::Flood => flood(&cluster.node(leader[0]).peer_address()),
+        }
+    }
+}
+
+impl InForce {
+    /// Ends it; how many packets or connections it was, and whether each part of it bit.
+    pub fn heal(self) -> (u64, bool) {
+        match self {
+            Self::OnLinks(faults) => {
+                let touched: Vec<u64> = faults.iter().map(Fault::touched).collect();
+                (touched.iter().sum(), touched.iter().all(|count| *count > 0))
+            }
+            Self::Connections(open) => (open.len() as u64, open.len() == FLOOD),
+        }
+    }
+}
+
+/// Refuses the connections of these followers to the leader, those that were open included.
+fn refuse(links: &Links, followers: &[usize], leader: &[usize]) -> InForce {
+    let pairs = Pairs::one_way(followers, leader);
+    let refused = links.impose(pairs, Condition::Refused);
+    let reset = links.impose(Pairs::between(followers, leader), Condition::Reset);
+    wait::within(LONGEST_SILENCE, || (refused.touched() > 0).then_some(()));
+    drop(reset);
+    InForce::OnLinks(vec![refused])
+}
+
+/// Opens connections and leaves them as they are; one that is refused is not counted.
+fn flood(address: &str) -> InForce {
+    let open = (0..FLOOD).filter_map(|_| TcpStream::connect(address).ok());
+    InForce::Connections(open.collect())
+}

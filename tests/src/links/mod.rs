@@ -1,0 +1,278 @@
+//! A network of hosts on one machine whose links can be cut, slowed, delayed and broken, each
+//! direction by itself.
+//!
+//! Each host is a network namespace with one TUN device; the harness has a device too, in the
+//! namespace that it runs in. What a host sends is read by the relay, a thread of this process,
+//! which hands it to the device of the receiver, later, or not at all. So a fault is a rule in
+//! memory: it is there at once, it ends when its guard is dropped, it counts what it touched, and
+//! no program or kernel module beside `ip` is needed. What a process sees is its kernel's own TCP.
+//!
+//! It needs root, `ip` and `/dev/net/tun`; [`unavailable`] gives what is missing. Namespaces and
+//! devices are removed when the network is dropped, and those that an ended process left behind
+//! by the next one that takes their number.
+
+mod packet;
+mod pairs;
+mod relay;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use crate::ports::Number;
+use crate::seed::Random;
+use crate::skips;
+
+pub use pairs::{Host, MOST_NODES, Nodes, Pairs};
+use relay::{Relay, Shared};
+pub use rules::Condition;
+use rules::Rules;
+
+/// The device's queue towards the relay, packets: what a burst of 8 MiB needs.
+const DEVICE_QUEUE: u32 = 6_000;
+
+/// The links of a network with a namespace for each node.
+#[derive(Debug)]
+pub struct Links {
+    number: Number,
+    nodes: usize,
+    shared: Arc<Shared>,
+    relay: Option<JoinHandle<()>>,
+}
+
+/// A condition in force until this is dropped.
+#[derive(Debug)]
+pub struct Fault {
+    number: u64,
+    touched: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+/// Why there can be no such network here, with the way out; `None` if there can be.
+pub fn unavailable() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("network namespaces need root".to_owned());
+    }
+    if Command::new("ip").arg("-V").output().is_err() {
+        return Some(skips::missing("ip", "iproute2"));
+    }
+    Links::try_new(1, Random::seeded(0)).err()
+}
+
+impl Links {
+    /// A network with this many hosts for nodes, without any fault.
+    pub fn new(nodes: usize) -> Self {
+        let random = Random::of_this_run("links");
+        Self::try_new(nodes, random).expect("a network of namespaces")
+    }
+
+    fn try_new(nodes: usize, random: Random) -> Result<Self, String> {
+        assert!(nodes <= MOST_NODES, "{MOST_NODES} nodes at most");
+        let shared = Arc::new(Shared {
+            rules: Mutex::new(Rules::new(random)),
+            ends: AtomicBool::new(false),
+            carried: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+            latest_us: AtomicU64::new(0),
+        });
+        let mut links = Self {
+            number: Number::free(),
+            nodes,
+            shared: Arc::clone(&shared),
+            relay: None,
+        };
+        links.remove();
+        let mut devices = BTreeMap::new();
+        for host in (0..nodes).map(Host::node).chain([Host::HARNESS]) {
+            devices.insert(host, links.device(host)?);
+        }
+        let relay = std::thread::Builder::new().name("links".to_owned());
+        let relay = relay.spawn(move || Relay::new(devices, shared).run());
+        links.relay = Some(relay.map_err(|error| format!("no thread for the links: {error}"))?);
+        Ok(links)
+    }
+
+    /// A device for a host, in its place and with its address.
+    fn device(&self, host: Host) -> Result<SyncDevice, String> {
+        let name = format!("sq{}h{}", self.number.value(), host.number());
+        let device = DeviceBuilder::new()
+            .name(&name)
+            .tx_queue_len(DEVICE_QUEUE)
+            .build_sync()
+            .map_err(|error| format!("no TUN device: {error}"))?;
+        let nonblocking = device.set_nonblocking(true);
+        nonblocking.map_err(|error| format!("{name}: {error}"))?;
+        let address = format!("{}/24", self.address(host));
+        if host == Host::HARNESS {
+            let lines = format!("addr add {address} dev {name}\nlink set {name} up\n");
+            ip(&[], &lines)?;
+        } else {
+            let space = self.namespace(host);
+            let lines = format!("netns add {space}\nlink set {name} netns {space}\n");
+            ip(&[], &lines)?;
+            let lines =
+                format!("link set lo up\naddr add {address} dev {name}\nlink set {name} up\n");
+            ip(&["-n", &space], &lines)?;
+        }
+        Ok(device)
+    }
+
+    fn namespace(&self, host: Host) -> String {
+        format!("seqd-test-{}-{}", self.number.value(), host.number())
+    }
+
+    /// The namespace of a node, as `ip netns exec` takes it.
+    pub fn namespace_of(&self, node: usize) -> String {
+        self.namespace(Host::node(node))
+    }
+
+    /// The address of a host.
+    pub fn address(&self, host: Host) -> String {
+        // A part of the private range that few networks use.
+        format!("10.201.{}.{}", self.number.value(), host.number())
+    }
+
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Runs `work` as a process of a node's host would.
+    pub fn inside<T: Send>(&self, node: usize, work: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.namespace_of(node));
+        let space = File::open(path).expect("the namespace of a node");
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(space.as_fd(), kind).expect("root may enter it");
+                work()
+            });
+            thread.join().expect("the work on a node's host")
+        })
+    }
+
+    /// Puts a condition in force between these hosts.
+    #[must_use = "the condition ends when this is dropped"]
+    pub fn impose(&self, pairs: Pairs, condition: Condition) -> Fault {
+        let rules = self.shared.rules.lock();
+        let mut rules = rules.unwrap_or_else(PoisonError::into_inner);
+        let (number, touched) = rules.add(pairs, condition);
+        Fault {
+            number,
+            touched,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Bytes that were carried so far.
+    pub fn carried(&self) -> u64 {
+        self.shared.carried.load(Ordering::Relaxed)
+    }
+
+    /// Packets that were lost for want of room in a device or in the relay, which is no fault
+    /// that was asked for.
+    pub fn overflowed(&self) -> u64 {
+        self.shared.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// The most that a packet left the relay after its time, since this was last asked.
+    pub fn lateness(&self) -> Duration {
+        Duration::from_micros(self.shared.latest_us.swap(0, Ordering::Relaxed))
+    }
+
+    /// Slows the cables of these nodes to this many bits per second each way, the harness's
+    /// requests to them included.
+    #[must_use = "the condition ends when this is dropped"]
+    pub fn slow(&self, nodes: &[usize], bits_per_second: f64) -> Fault {
+        let condition = Condition::Rate(Nodes::of(nodes), bits_per_second);
+        self.impose(Pairs::cables(nodes), condition)
+    }
+
+    /// Removes the namespaces of this number, and with them their devices.
+    fn remove(&self) {
+        let Ok(listed) = Command::new("ip").args(["netns", "list"]).output() else {
+            return;
+        };
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let own = format!("seqd-test-{}-", self.number.value());
+        let names = listed.lines().filter_map(|line| line.split(' ').next());
+        let lines: String = names
+            .filter(|name| name.starts_with(&own))
+            .map(|name| format!("netns del {name}\n"))
+            .collect();
+        if let Err(error) = ip(&[], &lines) {
+            eprintln!("namespaces are left behind: {error}");
+        }
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Relaxed);
+        if let Some(relay) = self.relay.take() {
+            // Its panic was printed where it happened.
+            let _ = relay.join();
+        }
+        self.remove();
+    }
+}
+
+impl Fault {
+    /// How many packets it dropped, delayed or answered so far.
+    pub fn touched(&self) -> u64 {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    /// Ends it, and fails if it never touched a packet.
+    #[track_caller]
+    pub fn heal(self) -> u64 {
+        let touched = self.touched();
+        assert!(touched > 0, "a fault that never bit");
+        touched
+    }
+}
+
+impl Drop for Fault {
+    fn drop(&mut self) {
+        let rules = self.shared.rules.lock();
+        rules
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(self.number);
+    }
+}
+
+/// Runs `ip` on lines of commands.
+fn ip(options: &[&str], lines: &str) -> Result<(), String> {
+    let started = Command::new("ip")
+        .args(options)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = started.map_err(|error| format!("ip does not start: {error}"))?;
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let written = stdin.write_all(lines.as_bytes());
+    written.map_err(|error| format!("ip does not read: {error}"))?;
+    drop(stdin);
+    let output = child.wait_with_output();
+    let output = output.map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(format!("ip failed on {lines:?}: {}", why.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
