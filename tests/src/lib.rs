@@ -20,6 +20,7 @@ pub mod checkers;
 pub mod clock;
 pub mod cluster;
 pub mod damage;
+pub mod failover;
 pub mod faults;
 pub mod history;
 pub mod http;

@@ -4,15 +4,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::cluster::Cluster;
+use crate::faults::Strace;
 use crate::links::{Condition, Fault, Links, Pairs};
-use crate::wait;
 
 /// How many connections an idle flood opens: what a small pool of misbehaving clients holds, and
 /// far more than the peers of a cluster need.
 const FLOOD: usize = 1024;
-
-/// Within this time each open connection between nodes has carried something, and was reset.
-const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
 /// A fault of the links; one of the table [`FAULTS`].
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +40,8 @@ enum Kind {
     LeaderAndOneReset,
     /// Connections to the leader's port for peers that send nothing.
     Flood,
+    /// Every `fdatasync` of every node takes this many ms longer.
+    SlowDisks(u64),
 }
 
 const fn fault(name: &'static str, kind: Kind) -> LinkFault {
@@ -68,21 +67,39 @@ pub const FAULTS: [LinkFault; 16] = [
     fault("leader-and-one-reset", Kind::LeaderAndOneReset),
 ];
 
-/// The flood is apart: it needs no links, only ports.
-pub const FLOODED: LinkFault = fault("flood", Kind::Flood);
+/// Faults that are not of the links: idle connections, and slow disks, which need strace.
+pub const BESIDE: [LinkFault; 2] = [
+    fault("flood", Kind::Flood),
+    fault("disks-120", Kind::SlowDisks(120)),
+];
 
 /// A fault in force; it ends when this is dropped.
 #[derive(Debug)]
 pub enum InForce {
     OnLinks(Vec<Fault>),
     Connections(Vec<TcpStream>),
+    Disks(Vec<Strace>),
 }
 
 impl LinkFault {
     /// The fault of this name.
     pub fn named(name: &str) -> Option<Self> {
-        let mut all = FAULTS.into_iter().chain([FLOODED]);
+        let mut all = FAULTS.into_iter().chain(BESIDE);
         all.find(|fault| fault.name == name)
+    }
+
+    /// Whether the leader is well and reaches a majority, so that nothing justifies an election.
+    pub fn spares_the_leader(self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Far(..)
+                | Kind::SlowDisks(_)
+                | Kind::FollowerAlone
+                | Kind::LeaderAndOne
+                | Kind::OneIsRefused
+                | Kind::AllAreRefused
+                | Kind::Flood
+        )
     }
 
     /// Brings it about in a cluster whose leader is this one, on a follower beside it.
@@ -111,9 +128,19 @@ impl LinkFault {
             Kind::LeaderDumb => impose(Pairs::one_way(leader, &followers), Condition::Cut),
             Kind::LeaderDeaf => impose(Pairs::one_way(&followers, leader), Condition::Cut),
             Kind::LeaderAndOne => impose(Pairs::between(leader, one), Condition::Cut),
-            Kind::OneIsRefused => refuse(links, one, leader),
-            Kind::AllAreRefused => refuse(links, &followers, leader),
-            Kind::LeaderAndOneReset => impose(Pairs::between(leader, one), Condition::Reset),
+            Kind::OneIsRefused => refuse(links, one, leader[0]),
+            Kind::AllAreRefused => refuse(links, &followers, leader[0]),
+            Kind::LeaderAndOneReset => {
+                let reset = impose(Pairs::between(leader, one), Condition::Reset);
+                links.break_connections(one[0], leader[0]);
+                reset
+            }
+            Kind::SlowDisks(delay_ms) => {
+                let delay = Duration::from_millis(delay_ms);
+                let folder = cluster.folder();
+                let slow = |node| Strace::delay_fdatasync(cluster.node(node), delay, folder);
+                InForce::Disks((0..nodes).map(slow).collect())
+            }
             Kind::Flood => flood(&cluster.node(leader[0]).peer_address()),
         }
     }
@@ -127,18 +154,23 @@ impl InForce {
                 let touched: Vec<u64> = faults.iter().map(Fault::touched).collect();
                 (touched.iter().sum(), touched.iter().all(|count| *count > 0))
             }
+            Self::Disks(disks) => {
+                let delayed = disks.iter().map(|disk| disk.fdatasyncs() as u64);
+                let delayed: Vec<u64> = delayed.collect();
+                (delayed.iter().sum(), delayed.iter().all(|count| *count > 0))
+            }
             Self::Connections(open) => (open.len() as u64, open.len() == FLOOD),
         }
     }
 }
 
-/// Refuses the connections of these followers to the leader, those that were open included.
-fn refuse(links: &Links, followers: &[usize], leader: &[usize]) -> InForce {
-    let pairs = Pairs::one_way(followers, leader);
+/// Refuses new connections of these followers to the leader, and breaks those that are open.
+fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
+    let pairs = Pairs::one_way(followers, &[leader]);
     let refused = links.impose(pairs, Condition::Refused);
-    let reset = links.impose(Pairs::between(followers, leader), Condition::Reset);
-    wait::within(LONGEST_SILENCE, || (refused.touched() > 0).then_some(()));
-    drop(reset);
+    for follower in followers {
+        links.break_connections(*follower, leader);
+    }
     InForce::OnLinks(vec![refused])
 }
 

@@ -9,11 +9,16 @@ use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, pause
 use crate::cluster::{Cluster, READY};
 use crate::history::{At, History, Ids, Op, Timeline, Values, reasons, tally};
 use crate::link_faults::LinkFault;
+use crate::load::quantile;
 use crate::workload::{Route, Workload};
 use crate::{memory, wait};
 
 /// How long after the end of a fault a node may go without a strict value.
 pub const HEALED: Duration = Duration::from_secs(5);
+
+/// How long strict values may pause under a fault, each of which leaves a majority: a failover in
+/// silence, and a request's whole timeout on top.
+pub const LONGEST_PAUSE: Duration = Duration::from_millis(4_500);
 
 /// What a node may have in memory, bytes.
 pub const MOST_MEMORY: u64 = 400 << 20;
@@ -46,6 +51,9 @@ pub struct Figures {
     /// Strict values in all, and the longest time without one.
     pub strict: usize,
     pub strict_pause: Duration,
+    /// The latencies of strict values and of IDs: median and 99 of 100.
+    pub strict_latency: [Duration; 2],
+    pub ids_latency: [Duration; 2],
     /// The longest time that some node went without an ID.
     pub ids_pause: Duration,
     pub elections: u64,
@@ -64,19 +72,24 @@ impl fmt::Display for Figures {
         let rate = self.strict as f64 / self.run.length.as_secs_f64();
         write!(
             f,
-            "{:22} {} nodes: {:7.1} strict/s, pause {:5.2} s, IDs' pause {:5.2} s, {} elections, \
+            "{:20} {} nodes: {:6.1} strict/s, p50 {:.1} p99 {:.0} ms, pause {:.2} s; IDs' p50 {:.1} \
+             p99 {:.0} ms, pause {:.2} s; {} elections, \
              healed {:4.2} s, ready {:4.2} s, {:3} MiB, {} packets touched, {:.1} ms late",
             self.run.fault.name,
             self.run.nodes,
             rate,
+            ms(self.strict_latency[0]),
+            ms(self.strict_latency[1]),
             self.strict_pause.as_secs_f64(),
+            ms(self.ids_latency[0]),
+            ms(self.ids_latency[1]),
             self.ids_pause.as_secs_f64(),
             self.elections,
             self.healed.as_secs_f64(),
             self.ready.as_secs_f64(),
             self.memory >> 20,
             self.touched,
-            self.lateness.as_secs_f64() * 1000.0,
+            ms(self.lateness),
         )
     }
 }
@@ -178,6 +191,8 @@ impl LinkRun {
             touched: 0,
             strict: acknowledged.filter(within).count(),
             strict_pause: pauses::longest_of_all(order, begin, end).0,
+            strict_latency: latency(order, moments),
+            ids_latency: latency(&histories.ids, moments),
             ids_pause: (0..self.nodes).map(pause_of).max().unwrap_or_default(),
             elections: 0,
             healed: (0..self.nodes).map(healed_of).max().unwrap_or_default(),
@@ -190,6 +205,14 @@ impl LinkRun {
 
 impl Figures {
     fn check(&self) -> Result<(), Violation> {
+        if self.strict_pause > LONGEST_PAUSE {
+            let detail = format!("{:?} without a strict value", self.strict_pause);
+            return Err(Violation::new("a stall under the fault", detail));
+        }
+        if self.elections > 0 && self.run.fault.spares_the_leader() {
+            let detail = format!("{} under {}", self.elections, self.run.fault.name);
+            return Err(Violation::new("an election without a reason", detail));
+        }
         if self.healed > HEALED || self.ready > HEALED {
             let detail = format!(
                 "{:?} and ready {:?} after the fault",
@@ -224,6 +247,22 @@ impl Histories {
         let ticket = &self.ticket;
         println!("ticket {:?} {:?}", tally(ticket), reasons(ticket));
     }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+/// The median latency of what was acknowledged under the fault, and that of 99 of 100.
+fn latency<T>(history: &[Op<T>], moments: &Moments) -> [Duration; 2] {
+    let within = |op: &&Op<T>| op.call >= moments.begin && op.back <= moments.end;
+    let acknowledged = history.iter().filter(|op| op.answer().is_some());
+    let mut times: Vec<Duration> = acknowledged
+        .filter(within)
+        .map(|op| op.back.since(op.call))
+        .collect();
+    times.sort_unstable();
+    [0.5, 0.99].map(|share| quantile(&times, share))
 }
 
 /// The highest term that any node is at.

@@ -189,6 +189,16 @@ impl Links {
         Duration::from_micros(self.shared.latest_us.swap(0, Ordering::Relaxed))
     }
 
+    /// Breaks every TCP connection between two nodes at both ends, idle ones too; how many.
+    pub fn break_connections(&self, node: usize, other: usize) -> usize {
+        let space = self.namespace_of(node);
+        let other = self.address(Host::node(other));
+        let line = ["netns", "exec", &space, "ss", "-HtK", "dst", &other];
+        let output = Command::new("ip").args(line).output().expect("ip runs ss");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    }
+
     /// Slows the cables of these nodes to this many bits per second each way, the harness's
     /// requests to them included.
     #[must_use = "the condition ends when this is dropped"]

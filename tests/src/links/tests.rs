@@ -197,6 +197,8 @@ fn a_cut_is_silent_and_a_refusal_and_a_reset_are_seen_at_once() {
     reset.heal();
     let mut stream = connected(&links, 0, address);
     round_trip(&mut stream);
-    drop(stream);
+    assert_eq!(links.break_connections(0, 1), 1, "it is idle, and breaks");
+    let error = stream.read_exact(&mut [0]).expect_err("it broke");
+    assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
     server.join().unwrap();
 }

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use seqd_tests::failover::{LOSSES, cluster, lose_leader};
 use seqd_tests::link_faults::LinkFault;
-use seqd_tests::link_runs::{Figures, LinkRun};
+use seqd_tests::link_runs::{Figures, LONGEST_PAUSE, LinkRun};
 use seqd_tests::{links, skips};
 
 /// The time of a fault: longer than a heartbeat, an election and a request's timeout.
@@ -63,6 +64,30 @@ fn values_go_on_when_followers_have_12_mbit_per_second() {
 #[test]
 fn values_go_on_when_a_follower_and_the_leader_get_resets() {
     if let Some(figures) = three_nodes_under("leader-and-one-reset") {
+        assert!(figures.strict > 0, "{figures}");
+    }
+}
+
+/// How fast it is, `soak failover` measures.
+#[test]
+fn a_leader_that_is_killed_stopped_cut_off_or_silent_is_replaced() {
+    if skips::ends("links failover", links::unavailable()) {
+        return;
+    }
+    let mut cluster = cluster(3);
+    for (name, loss) in LOSSES {
+        let seen = lose_leader(&mut cluster, loss, 8).unwrap();
+        println!("{name}: {seen:?}");
+        assert!(seen.terms > 0, "{name}: {seen:?}");
+        let told = seen.told.unwrap_or_default();
+        let late = seen.next.max(told);
+        assert!(late <= LONGEST_PAUSE, "{name}: {seen:?}");
+    }
+}
+
+#[test]
+fn values_go_on_over_round_trips_of_100_ms_with_loss() {
+    if let Some(figures) = three_nodes_under("rtt-100-loss-2") {
         assert!(figures.strict > 0, "{figures}");
     }
 }

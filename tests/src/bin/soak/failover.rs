@@ -1,49 +1,87 @@
-//! From `kill -9` of the leader to the next acknowledged strict value.
+//! From the loss of the leader to the next acknowledged strict value: its process killed or
+//! stopped, its links cut, its host silent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
-use seqd_tests::cluster::Cluster;
-use seqd_tests::http;
-use serde_json::json;
+use seqd_tests::failover::{LOSSES, Loss, cluster, lose_leader};
+use seqd_tests::links;
 
+use crate::arguments::Arguments;
 use crate::sample::Sample;
 
-/// The median that three etcd nodes need, measured on two cores.
-const TO_BEAT: Duration = Duration::from_millis(1100);
+/// The median that three etcd nodes need after `kill -9`, measured on two cores.
+const KILLED: Duration = Duration::from_millis(1100);
 
-pub(crate) fn run(runs: u64) -> Result<(), Violation> {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let mut times = Vec::new();
-    for run in 1..=runs {
-        cluster.next(0, "order", 1);
-        let leader = cluster.leader();
-        let url = cluster.url((leader + 1) % 3, "/v1/sequences/order/next");
-        let begin = Instant::now();
-        cluster.node_mut(leader).kill();
-        let acknowledged = loop {
-            let reply = http::post(&url).reply();
-            if reply.status == 200 {
-                break begin.elapsed();
+/// What silence may cost: the median, the most, and until a request that was under way is answered.
+const SILENT: Duration = Duration::from_millis(900);
+const SILENT_MOST: Duration = Duration::from_millis(1500);
+const TOLD_MOST: Duration = Duration::from_millis(1000);
+
+/// Clients of the idle rows and of the others.
+const CLIENTS: [usize; 2] = [1, 64];
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--runs", "--nodes", "--loss"]);
+    if let Some(why) = links::unavailable() {
+        return Err(Violation::new("links", why));
+    }
+    let runs = arguments.value("--runs", 20);
+    let nodes = arguments.value("--nodes", 3);
+    let only = arguments.text("--loss");
+    let mut worst = Ok(());
+    for (name, loss) in LOSSES {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        for clients in CLIENTS {
+            let verdict = row(name, loss, nodes, clients, runs);
+            if let Err(violation) = &verdict {
+                println!("    {violation}");
+                worst = verdict;
             }
-            assert!(
-                begin.elapsed() < Duration::from_secs(30),
-                "no value again: {reply:?}"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        println!("run {run}: {acknowledged:?}");
-        times.push(acknowledged);
-        cluster.node_mut(leader).start();
-        cluster.wait_ready();
+        }
     }
-    let sample = Sample::new(times);
-    let (least, median, most) = (sample.quantile(0.0), sample.median(), sample.quantile(1.0));
-    println!("least {least:?}, median {median:?}, most {most:?}");
-    if median > TO_BEAT {
-        let detail = format!("a median of {median:?}, {TO_BEAT:?} is to be beaten");
-        return Err(Violation::new("failover", detail));
+    worst
+}
+
+/// Losses of one kind, one after another, in one cluster.
+fn row(name: &str, loss: Loss, nodes: usize, clients: usize, runs: usize) -> Result<(), Violation> {
+    let mut cluster = cluster(nodes);
+    let (mut next, mut told, mut terms) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..runs {
+        let seen = lose_leader(&mut cluster, loss, clients)?;
+        next.push(seen.next);
+        told.extend(seen.told);
+        terms += seen.terms;
     }
-    Ok(())
+    let (next, told) = (Sample::new(next), Sample::new(told));
+    println!(
+        "{name:8} {nodes} nodes {clients:3} clients {runs:3} runs: next value least {:?} median {:?} \
+         most {:?}; under way answered median {:?} most {:?}; {terms} terms",
+        next.quantile(0.0),
+        next.median(),
+        next.quantile(1.0),
+        told.median(),
+        told.quantile(1.0),
+    );
+    let limits = match loss {
+        Loss::Killed => [(next.median(), KILLED), (Duration::ZERO, KILLED)],
+        Loss::Stopped | Loss::Cut | Loss::Silent => {
+            [(next.median(), SILENT), (next.quantile(1.0), SILENT_MOST)]
+        }
+    };
+    let told = (told.quantile(1.0), TOLD_MOST);
+    let broken = limits
+        .into_iter()
+        .chain([told])
+        .find(|(is, limit)| is > limit);
+    match broken {
+        None => Ok(()),
+        Some((is, limit)) => {
+            let detail =
+                format!("{name}, {clients} clients: {is:?}, at most {limit:?} is demanded");
+            Err(Violation::new("failover", detail))
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
-use seqd_tests::link_faults::{FAULTS, FLOODED, LinkFault};
+use seqd_tests::link_faults::{BESIDE, FAULTS, LinkFault};
 use seqd_tests::link_runs::LinkRun;
 use seqd_tests::links;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         nodes => vec![nodes],
     };
     let faults: Vec<LinkFault> = match arguments.text("--fault") {
-        None => FAULTS.into_iter().chain([FLOODED]).collect(),
+        None => FAULTS.into_iter().chain(BESIDE).collect(),
         Some(name) => {
             let known = || panic!("no fault {name}; there are {:?}", FAULTS.map(|f| f.name));
             vec![LinkFault::named(name).unwrap_or_else(known)]

@@ -38,7 +38,8 @@ const USAGE: &str = "usage: soak COMMAND
   chaos [--seconds 120]         random faults under a mixed load, every checker
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
-  failover [--runs 10]          from kill -9 of the leader to the next acknowledged value
+  failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
+                                from the loss of the leader to the next acknowledged value (root)
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
         "ids" => ids::run(arguments.number("--count", 10_000_000)),
         "strict" => strict_while_leaders_are_killed(arguments.number("--kills", 5), 5000),
         "chaos" => chaos::run(arguments.number("--seconds", 120)),
-        "failover" => failover::run(arguments.number("--runs", 10)),
+        "failover" => failover::run(&arguments),
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "links" => links::run(&arguments),
