@@ -3,6 +3,8 @@
 //! At most [`MOST`], or one entry. Half as many after a message that was not answered in time, twice as
 //! many after one that was: what a slow link did not carry is not sent again as it was.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::types::{Entry, Payload};
 
 /// As many as are read of the log at once.
@@ -14,17 +16,19 @@ const LEAST: usize = 16 << 10;
 const ENTRY_COST: usize = 64;
 
 pub(crate) struct Batch {
-    bytes: usize,
+    bytes: AtomicUsize,
 }
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        Self { bytes: MOST }
+        Self {
+            bytes: AtomicUsize::new(MOST),
+        }
     }
 
     /// How many of these entries the next message carries.
     pub(crate) fn fitting(&self, entries: &[Entry]) -> usize {
-        let mut left = self.bytes;
+        let mut left = self.bytes.load(Ordering::Relaxed);
         let fitting = entries.iter().take_while(|entry| {
             let commands = match &entry.payload {
                 Payload::Normal(proposal) => proposal.0.bytes().0.len(),
@@ -37,12 +41,18 @@ impl Batch {
         fitting.count().max(1).min(entries.len())
     }
 
-    pub(crate) fn answered(&mut self) {
-        self.bytes = (self.bytes * 2).min(MOST);
+    pub(crate) fn answered(&self) {
+        self.change(|bytes| (bytes * 2).min(MOST));
     }
 
-    pub(crate) fn timed_out(&mut self) {
-        self.bytes = (self.bytes / 2).max(LEAST);
+    pub(crate) fn timed_out(&self) {
+        self.change(|bytes| (bytes / 2).max(LEAST));
+    }
+
+    /// Entries go to a peer one message at a time: nothing else changes it meanwhile.
+    fn change(&self, change: impl FnOnce(usize) -> usize) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        self.bytes.store(change(bytes), Ordering::Relaxed);
     }
 }
 
@@ -73,7 +83,7 @@ mod tests {
     #[test]
     fn a_batch_shrinks_to_one_entry_and_grows_again() {
         let entries = entries(200);
-        let mut batch = Batch::new();
+        let batch = Batch::new();
         let all = batch.fitting(&entries);
         assert!(all > 4 && all < 200, "{all}");
         batch.timed_out();

@@ -40,7 +40,7 @@ pub struct Settings {
     pub http_advertise: String,
     /// The configured peers, this node among them if it is a founder.
     pub peers: Vec<Peer>,
-    /// Time between heartbeats; also the time that one append may take.
+    /// Time between heartbeats.
     pub heartbeat: Duration,
     /// Shortest and longest election timeout.
     pub election: (Duration, Duration),

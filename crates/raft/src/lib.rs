@@ -43,7 +43,6 @@ mod records;
 mod replica;
 #[cfg(test)]
 mod simulation;
-mod snapshot_stream;
 mod start;
 mod status;
 mod storage;

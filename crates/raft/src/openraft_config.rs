@@ -21,7 +21,9 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
     let every = settings.snapshot_every;
     openraft::Config {
         cluster_name: "seqd".to_owned(),
-        heartbeat_interval: ms(settings.heartbeat),
+        // What one heartbeat may take until openraft gives it up, which it demands to be less than
+        // the shortest timeout. How often heartbeats are sent is `tasks::heartbeats`.
+        heartbeat_interval: ms(settings.election.0).saturating_sub(1),
         election_timeout_min: ms(settings.election.0),
         election_timeout_max: ms(settings.election.1),
         // A snapshot of the largest state that one node should hold, on a slow network.

@@ -1,6 +1,6 @@
 //! What a running node does by itself.
 //!
-//! - to its peers: [`ping`], [`greet_strangers`]
+//! - to its peers: [`ping`], [`greet_strangers`], as the leader [`heartbeats`]
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
 //! - against a leader or a disk that fails: [`fast_failover`], [`disk_watch`]
@@ -9,6 +9,7 @@
 pub(crate) mod disk_watch;
 pub(crate) mod fast_failover;
 pub(crate) mod greet_strangers;
+pub(crate) mod heartbeats;
 pub(crate) mod lead;
 pub(crate) mod leader_changes;
 pub(crate) mod peers_file;
@@ -51,6 +52,8 @@ pub(crate) fn spawn_all(
     tasks.spawn(ping::ping_members(context, replica));
     let (context, replica) = own();
     tasks.spawn(lead::lead(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(heartbeats::send(context, replica));
     let (context, replica) = own();
     tasks.spawn(register_start::run(context, replica, batcher, register));
     let (context, replica) = own();

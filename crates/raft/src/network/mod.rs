@@ -4,22 +4,33 @@
 //! one by itself. It ends neither an append that carries entries nor a snapshot: these go on for as
 //! long as their bytes move.
 //!
+//! - entries and heartbeats, and how many are under way: [`appends`]
+//! - snapshots: [`snapshots`]
+//!
 //! Pre-vote and leader transfer are implemented; openraft's defaults would silently do nothing.
+
+mod appends;
+mod snapshot_stream;
+mod snapshots;
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::Stream;
 use openraft::OptionalSend;
+use openraft::base::{BoxFuture, BoxStream};
 use openraft::entry::RaftEntry;
 use openraft::errors::{
     NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable,
 };
-use openraft::network::{Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2};
+use openraft::network::{
+    Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2, stream_append_sequential,
+};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderError,
-    TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
+    TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use seqd_state::codec::{self, Versioned};
 
@@ -27,18 +38,17 @@ use crate::batch::Batch;
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::records::{self, Restore, ToRecord};
-use crate::snapshot_stream;
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::storage::checkpointer::Scrubber;
 use crate::storage::synced::Synced;
 use crate::types::{LogId, Member, TypeConfig, Vote};
 use crate::wire::messages::{
-    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, SnapshotHead, SnapshotReply,
-    TransferReply, TransferRequest,
+    AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope, TransferReply,
+    TransferRequest,
 };
 use crate::wire::route::Route;
-use crate::wire::sealed::{self, Sealed};
-use crate::wire::transport::{CallError, Limit, Link, RejectionCode};
+use crate::wire::sealed::Sealed;
+use crate::wire::transport::{CallError, Limit, Link};
 
 /// Pause before an unreachable peer is tried again: half a heartbeat at most, for a node that is
 /// started again should be back at once.
@@ -47,9 +57,6 @@ const RETRY_EVERY: Duration = Duration::from_millis(50);
 /// How long entries may go without a sign that the peer takes them, and without an answer once it has:
 /// the connection is opened again then. Long enough for a slow sync.
 const STALLED: Duration = Duration::from_secs(1);
-
-/// The same for a snapshot's bytes: a receiver writes to its disk meanwhile.
-const SNAPSHOT_STALLED: Duration = Duration::from_secs(30);
 
 pub(crate) struct Network {
     pub(crate) context: Arc<NodeContext>,
@@ -89,6 +96,8 @@ impl RaftNetworkFactory<TypeConfig> for Network {
     }
 }
 
+type Appends<'s> = BoxStream<'s, Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>>;
+
 pub(crate) struct PeerClient {
     context: Arc<NodeContext>,
     target: u64,
@@ -120,7 +129,7 @@ impl PeerClient {
                     answer: STALLED,
                 },
             ),
-            _ => (option.soft_ttl(), Limit::Total(option.soft_ttl())),
+            _ => (option.hard_ttl(), Limit::Total(option.hard_ttl())),
         };
         let to = (self.target, self.addr.as_str());
         let answer =
@@ -165,96 +174,11 @@ impl PeerClient {
         }
     }
 
-    async fn ballot(
+    /// Sends entries, or a message without any.
+    async fn append(
         &self,
-        route: Route,
-        rpc: VoteRequest<TypeConfig>,
-        option: &RPCOption,
-    ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
-        self.may_send()?;
-        let message = BallotRequest {
-            vote: rpc.vote.record(),
-            last: rpc.last_log_id.record(),
-            leadership_transfer: rpc.leadership_transfer,
-        };
-        let by = (Link::Control, route);
-        self.call(by, message, option, RPCTypes::Vote).await
-    }
-
-    async fn send_snapshot(
-        &self,
-        vote: Vote,
-        snapshot: Snapshot,
-        answer: Duration,
-    ) -> Result<SnapshotResponse<TypeConfig>, CallError> {
-        let head = SnapshotHead {
-            vote: vote.record(),
-            last: snapshot.meta.last_log_id.record(),
-            membership: snapshot.meta.last_membership.record(),
-            len: snapshot.snapshot.len(),
-        };
-        let Some(envelope) = self.context.envelope(self.target) else {
-            return Err(CallError::Unsent(
-                "this node has no identity yet".to_owned(),
-            ));
-        };
-        let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
-        let sealed = sealed::seal(&envelope, &head, self.context.level()).map_err(unsent)?;
-        let verify = |why: &str| {
-            self.scrubber
-                .verify_after_failed_send(&snapshot.snapshot, self.target, why)
-        };
-        let unread = Arc::<OnceLock<String>>::default();
-        let disk = Arc::clone(self.context.folder.disk());
-        let body =
-            snapshot_stream::open(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
-        let body = body
-            .map_err(unsent)
-            .inspect_err(|e| verify(&e.to_string()))?;
-        if self.may_send().is_err() {
-            return Err(CallError::Unsent("this node's disk hangs".to_owned()));
-        }
-        let transport = &self.context.transport;
-        let limit = Limit::Progress {
-            moving: SNAPSHOT_STALLED,
-            answer,
-        };
-        let answer = transport
-            .post(self.link, &self.addr, Route::Snapshot, body, limit)
-            .await;
-        match (&answer, unread.get()) {
-            (Err(_), Some(why)) => verify(why),
-            (Err(CallError::Rejected(refused)), None)
-                if refused.code == RejectionCode::Malformed =>
-            {
-                verify(&refused.to_string());
-            }
-            _ => {}
-        }
-        let to = (self.target, self.addr.as_str());
-        let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
-        let their_vote = reply.message.vote.restore();
-        if their_vote == vote {
-            // The vote alone: the reply does not have the log ID of a snapshot that the peer did not
-            // need, and the peer acknowledges the entry with the next message.
-            self.record(&reply, &vote, None);
-        }
-        Ok(SnapshotResponse::new(their_vote))
-    }
-}
-
-fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {
-    let vote = reply.vote.restore();
-    VoteResponse::new(vote, reply.last.restore(), reply.granted)
-}
-
-impl RaftNetworkV2<TypeConfig> for PeerClient {
-    type SnapshotData = SnapshotHandle;
-
-    async fn append_entries(
-        &mut self,
         mut rpc: AppendEntriesRequest<TypeConfig>,
-        option: RPCOption,
+        option: &RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
         self.may_send()?;
         let fitting = self.batch.fitting(&rpc.entries);
@@ -278,12 +202,14 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         let sent = rpc.entries.last().map(|entry| entry.log_id());
         let by = (self.link, Route::Append);
         let reply = self
-            .call(by, message, &option, RPCTypes::AppendEntries)
+            .call(by, message, option, RPCTypes::AppendEntries)
             .await;
-        match &reply {
-            Ok(_) => self.batch.answered(),
-            Err(RPCError::Timeout(_)) => self.batch.timed_out(),
-            Err(_) => {}
+        if !rpc.entries.is_empty() {
+            match &reply {
+                Ok(_) => self.batch.answered(),
+                Err(RPCError::Timeout(_)) => self.batch.timed_out(),
+                Err(_) => {}
+            }
         }
         let reply = reply?;
         Ok(match reply.message {
@@ -304,6 +230,57 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
             AppendReply::Conflict => AppendEntriesResponse::Conflict,
             AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.restore()),
         })
+    }
+
+    async fn ballot(
+        &self,
+        route: Route,
+        rpc: VoteRequest<TypeConfig>,
+        option: &RPCOption,
+    ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
+        self.may_send()?;
+        let message = BallotRequest {
+            vote: rpc.vote.record(),
+            last: rpc.last_log_id.record(),
+            leadership_transfer: rpc.leadership_transfer,
+        };
+        let by = (Link::Control, route);
+        self.call(by, message, option, RPCTypes::Vote).await
+    }
+}
+
+fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {
+    let vote = reply.vote.restore();
+    VoteResponse::new(vote, reply.last.restore(), reply.granted)
+}
+
+impl RaftNetworkV2<TypeConfig> for PeerClient {
+    type SnapshotData = SnapshotHandle;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        match self.link {
+            Link::Control => appends::heartbeat(self, rpc, &option).await,
+            _ => self.append(rpc, &option).await,
+        }
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        option: RPCOption,
+    ) -> BoxFuture<'s, Result<Appends<'s>, RPCError<TypeConfig>>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
+    {
+        if self.link == Link::Control {
+            return stream_append_sequential(self, input, option);
+        }
+        let answers = appends::stream(self, input, option);
+        Box::pin(async move { Ok(answers) })
     }
 
     async fn vote(

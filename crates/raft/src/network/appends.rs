@@ -1,0 +1,148 @@
+//! Entries and heartbeats: how many are under way at once.
+//!
+//! A message with entries goes out once the one before it was answered: what comes up meanwhile goes
+//! together, and larger messages are worth more than more of them. A message without entries, which
+//! carries a commit to an idle follower, holds up nothing: entries follow it at once, or each value
+//! asked for after another would take two round trips.
+//!
+//! A heartbeat that is not answered is sent again, at the same pace as heartbeats, and the first
+//! answer is that of all. So a follower hears of its leader also while an answer is late, or lost.
+//! openraft counts the answer from when it sent the first, which is the earliest that it can show.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+
+use futures_util::stream::{self, FuturesOrdered, FuturesUnordered, Stream, StreamExt};
+use openraft::base::{BoxFuture, BoxStream};
+use openraft::errors::RPCError;
+use openraft::network::RPCOption;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendResult};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::PeerClient;
+use crate::types::{LogId, TypeConfig};
+
+/// Messages to one follower at once. All but one of them are without entries.
+const UNDER_WAY: usize = 4;
+
+/// Repetitions of one heartbeat under way at once; a peer that answers none of so many is away.
+const REPEATED: usize = 8;
+
+type Appended = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
+
+/// An answer, and whether the peer took all that was to be sent.
+type Answer = (Appended, bool);
+
+struct Pipeline<'s, S> {
+    client: &'s PeerClient,
+    requests: S,
+    under_way: FuturesOrdered<BoxFuture<'s, Answer>>,
+    /// Of each message under way, whether it carries entries.
+    carry_entries: VecDeque<bool>,
+    takes_requests: bool,
+}
+
+impl<S> Pipeline<'_, S> {
+    fn takes_requests(&self) -> bool {
+        self.takes_requests
+            && self.carry_entries.len() < UNDER_WAY
+            && !self.carry_entries.contains(&true)
+    }
+}
+
+/// Sends the requests of a stream, and gives the answers in their order.
+pub(super) fn stream<'s, S>(
+    client: &'s PeerClient,
+    requests: S,
+    option: RPCOption,
+) -> BoxStream<'s, Appended>
+where
+    S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+{
+    let pipeline = Pipeline {
+        client,
+        requests,
+        under_way: FuturesOrdered::new(),
+        carry_entries: VecDeque::new(),
+        takes_requests: true,
+    };
+    Box::pin(stream::unfold(Some(pipeline), move |pipeline| {
+        let option = option.clone();
+        async move { next_answer(pipeline?, option).await }
+    }))
+}
+
+/// The next answer; the stream ends after one that is not a full success.
+async fn next_answer<'s, S>(
+    mut pipeline: Pipeline<'s, S>,
+    option: RPCOption,
+) -> Option<(Appended, Option<Pipeline<'s, S>>)>
+where
+    S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+{
+    loop {
+        let takes_requests = pipeline.takes_requests();
+        if !takes_requests && pipeline.under_way.is_empty() {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            Some((answer, is_whole)) = pipeline.under_way.next() => {
+                pipeline.carry_entries.pop_front();
+                return Some((answer, is_whole.then_some(pipeline)));
+            }
+            request = pipeline.requests.next(), if takes_requests => match request {
+                Some(request) => {
+                    pipeline.carry_entries.push_back(!request.entries.is_empty());
+                    let sent = send(pipeline.client, request, option.clone());
+                    pipeline.under_way.push_back(Box::pin(sent));
+                }
+                None => pipeline.takes_requests = false,
+            },
+        }
+    }
+}
+
+async fn send(
+    client: &PeerClient,
+    request: AppendEntriesRequest<TypeConfig>,
+    option: RPCOption,
+) -> Answer {
+    let (prev, last) = ends(&request);
+    match client.append(request, &option).await {
+        Ok(response) => {
+            let is_cut =
+                matches!(&response, AppendEntriesResponse::PartialSuccess(id) if *id != last);
+            let result = response.into_stream_result(prev, last);
+            let is_whole = result.is_ok() && !is_cut;
+            (Ok(result), is_whole)
+        }
+        Err(error) => (Err(error), false),
+    }
+}
+
+/// The entry before a request's first, and its last one.
+fn ends(request: &AppendEntriesRequest<TypeConfig>) -> (Option<LogId>, Option<LogId>) {
+    let last = request.entries.last().map(|entry| entry.log_id);
+    (request.prev_log_id, last.or(request.prev_log_id))
+}
+
+/// Sends a heartbeat, again and again, until one is answered.
+pub(super) async fn heartbeat(
+    client: &PeerClient,
+    request: AppendEntriesRequest<TypeConfig>,
+    option: &RPCOption,
+) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+    let mut beats = interval(client.context.settings.heartbeat);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut under_way = FuturesUnordered::<Pin<Box<dyn Future<Output = _> + Send>>>::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(answer) = under_way.next() => return answer,
+            _ = beats.tick(), if under_way.len() < REPEATED => {
+                under_way.push(Box::pin(client.append(request.clone(), option)));
+            }
+        }
+    }
+}
