@@ -1,14 +1,15 @@
 //! Stories of minting: a real state machine, a clock that is set by hand, paused monotonic time.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::ErrorCode;
-use seqd_idgen::{ClockPolicy, Layout, OnRollback, StoredMark, WallMs};
+use seqd_idgen::{ClockPolicy, Layout, OnRollback, StoredMark, WallMs, WorkerId};
+use seqd_state::LeaseId;
 use tokio::time::{Instant, advance, sleep};
 
 use super::*;
+use crate::replica::Replica as _;
 use crate::test_replica::{NOON, TestClock, TestReplica};
 
 const WINDOW_MS: u64 = 30_000;
@@ -72,6 +73,22 @@ impl Story {
 
     async fn code(&self) -> Option<ErrorCode> {
         self.mint(1).await.err().map(|error| error.code())
+    }
+
+    /// The worker and the lease that mint.
+    fn held(&self) -> (WorkerId, LeaseId) {
+        let holder = self.minters.default().holder().unwrap();
+        (holder.generator.worker(), holder.lease)
+    }
+
+    /// Ten IDs in each of so many milliseconds.
+    async fn mint_for(&self, ms: u64) -> Vec<u64> {
+        let mut ids = Vec::new();
+        for _ in 0..ms {
+            ids.extend(self.mint(10).await.unwrap());
+            self.clock.step(1);
+        }
+        ids
     }
 }
 
@@ -205,6 +222,27 @@ async fn a_start_behind_its_mark_refuses_although_it_has_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_twenty_milliseconds_behind_its_mark_waits_and_mints_above_it() {
+    let last = WallMs(NOON + 20);
+    let story = Story::with(ClockPolicy::default(), Some(StoredMark::stopped(last)));
+    let clock = Arc::clone(&story.clock);
+    let ticking = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            clock.step(1);
+        }
+    });
+    let asked = Instant::now();
+    let ids = story.mint(1).await.unwrap();
+    ticking.abort();
+    assert!(asked.elapsed() >= Duration::from_millis(20), "not waited");
+    let layout = Layout::preset("default").unwrap();
+    let parts = layout.unpack(seqd_idgen::SnowflakeId::from_u64(ids[0]));
+    let minted = layout.wall_at(parts.unwrap().tick);
+    assert!(minted > last, "{minted:?} after {last:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crash_and_a_quick_start_on_a_good_clock_are_no_rollback() {
     let mark = StoredMark::running(WallMs(NOON - 40), WallMs(NOON - 30), WallMs(NOON + 30_000));
     let story = Story::with(ClockPolicy::default(), Some(mark));
@@ -305,32 +343,64 @@ async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lease_is_followed_by_another() {
     let story = Story::begin();
-    let before: BTreeSet<u64> = story.mint(10).await.unwrap().into_iter().collect();
-    // The cluster's time passes without an extension, and somebody else takes the worker.
+    let before = story.mint(10).await.unwrap();
+    let (worker, lost) = story.held();
+    // The cluster's time passes without an extension, and the worker is taken under this node's name,
+    // which is what prefers it to an unused one.
     story.replica.set_quorum(false);
     story.pass(WINDOW_MS + 1_000).await;
-    story.replica.apply(vec![seqd_state::Command::Workers(
+    let (node, boot) = story.replica.started().unwrap();
+    let taken = story.replica.apply(vec![seqd_state::Command::Workers(
         seqd_state::WorkerCommand::TakeLease(seqd_state::TakeLease {
             layout: "default".to_owned(),
             owner: "n1".to_owned(),
-            node: None,
-            boot: 0,
+            node: Some(node),
+            boot,
             fence: Layout::preset("default")
                 .unwrap()
                 .fence_at(WallMs(story.watch.wall().0 + 30_000)),
             datacenter: None,
         }),
     )]);
+    let seqd_state::Outcome::Workers(seqd_state::WorkerOutcome::LeaseTaken(grant)) = &taken[0]
+    else {
+        panic!("{taken:?}");
+    };
+    assert_eq!(grant.worker, worker);
     story.replica.set_quorum(true);
     story.pass(1_000).await;
     let after = story.mint(10).await.unwrap();
-    assert!(after.iter().all(|id| !before.contains(id)));
+    assert!(after[0] > before[9], "{after:?} after {before:?}");
+    let (other_worker, lease) = story.held();
+    assert!(lease > grant.lease && grant.lease > lost, "{lease:?}");
+    assert_ne!(other_worker, worker, "the worker of a live lease");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_whose_clock_and_mark_went_back_is_a_new_holder_and_mints_no_id_again() {
+    let killed = Story::begin();
+    let before = killed.mint_for(500).await;
+    let (worker, lease) = killed.held();
+    // The process is gone without a release, its mark with it, and its clock is where it was.
+    let replica = Arc::clone(&killed.replica);
+    let next = Story::on(TestClock::at(NOON), replica, ClockPolicy::default(), None);
+    let after = next.mint_for(500).await;
+    let (new_worker, new_lease) = next.held();
+    assert!(new_lease > lease, "{new_lease:?} after {lease:?}");
+    assert_ne!(new_worker, worker, "the worker of a live lease");
+    let both: Vec<u64> = before
+        .iter()
+        .copied()
+        .filter(|id| after.contains(id))
+        .collect();
+    assert!(both.is_empty(), "minted by both: {both:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_released_worker_comes_back_at_once_and_mints_above() {
     let story = Story::begin();
     let before = story.mint(5).await.unwrap();
+    let (worker, lease) = story.held();
     story
         .minters
         .stop(Instant::now() + Duration::from_secs(1))
@@ -346,14 +416,9 @@ async fn a_released_worker_comes_back_at_once_and_mints_above() {
     let next = Story::on(clock, replica, ClockPolicy::default(), None);
     let after = next.mint(5).await.unwrap();
     assert!(before[4] < after[0]);
-    let layout = Layout::preset("default").unwrap();
-    let worker = |id: u64| {
-        layout
-            .unpack(seqd_idgen::SnowflakeId::from_u64(id))
-            .unwrap()
-            .worker
-    };
-    assert_eq!(worker(before[0]), worker(after[0]));
+    let (new_worker, new_lease) = next.held();
+    assert_eq!(new_worker, worker);
+    assert!(new_lease > lease, "{new_lease:?} after {lease:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -397,7 +462,7 @@ async fn the_mark_on_disk_does_not_fall_when_a_lease_is_lost() {
     );
     story.pass(WINDOW_MS / 2).await;
     let holder = story.minters.default().holder().unwrap();
-    assert_ne!(holder.lease, lost.lease);
+    assert!(holder.lease > lost.lease);
     assert_eq!(holder.generator.last_tick(), None);
     let mark = story.minters.mark(before.last_minted);
     assert_eq!(mark.last_minted, last);

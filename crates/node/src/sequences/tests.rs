@@ -110,31 +110,36 @@ async fn values_come_in_order_from_one() {
 async fn callers_at_once_get_distinct_values_in_their_order() {
     let story = Arc::new(Story::begin(None, (10, 1000)));
     let mut callers = Vec::new();
-    for _ in 0..50 {
+    // Small requests between large ones: a later one must not take what an earlier one waits for.
+    let counts = [40, 1, 7, 120, 2].repeat(10);
+    for count in counts.clone() {
         let story = Arc::clone(&story);
-        callers.push(tokio::spawn(async move { story.next(7).await.unwrap() }));
+        callers.push(tokio::spawn(
+            async move { story.next(count).await.unwrap() },
+        ));
     }
-    let mut all = BTreeSet::new();
+    let mut all = Vec::new();
     for caller in callers {
-        for value in caller.await.unwrap() {
-            assert!(all.insert(value), "{value} twice");
-        }
+        all.extend(caller.await.unwrap());
     }
-    assert_eq!(all.len(), 350);
+    let total = i64::try_from(counts.iter().sum::<u64>()).unwrap();
+    assert_eq!(all, (1..=total).collect::<Vec<i64>>());
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_nodes_never_give_the_same() {
     let story = Story::begin(None, (10, 100));
     let other = Story::service(&story.replica);
-    let mut all = BTreeSet::new();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..30 {
-        let mut values = story.next(3).await.unwrap();
-        values.extend(next(&other, &story.name, 4, false).await.unwrap());
-        for value in values {
-            assert!(all.insert(value), "{value} twice");
-        }
+        ours.extend(story.next(3).await.unwrap());
+        theirs.extend(next(&other, &story.name, 4, false).await.unwrap());
     }
+    for node in [&ours, &theirs] {
+        assert!(node.is_sorted_by(|a, b| a < b), "out of order: {node:?}");
+    }
+    let all: BTreeSet<i64> = ours.iter().chain(&theirs).copied().collect();
+    assert_eq!(all.len(), 210, "a value twice: {ours:?} {theirs:?}");
 }
 
 #[tokio::test(start_paused = true)]

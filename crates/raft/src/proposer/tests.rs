@@ -1,5 +1,5 @@
-//! How proposals are grouped, and a leader whose program is newer than that of the node which
-//! forwards to it.
+//! How proposals are grouped, what is not known of those that were forwarded, which reads a leader
+//! answers, and a leader whose program is newer than that of the node which forwards to it.
 
 use std::net::TcpListener;
 
@@ -16,7 +16,7 @@ use super::group::take_group;
 use super::send::forward;
 use super::*;
 use crate::Raft;
-use crate::tests::harness::{Cluster, create, deadline, stopped, wait};
+use crate::tests::harness::{Cluster, create, deadline, free_addr, pair, stopped, wait};
 use crate::wire;
 use crate::wire::incoming::{Body, Handler, Replying};
 use crate::wire::messages::Envelope;
@@ -268,5 +268,87 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         assert_eq!((stop.exit(), stop.code()), (9, "newer-format"), "{stop}");
         server.abort();
     }
+    cluster.stop_all().await;
+}
+
+/// Takes groups, and answers them with these bytes or not at all.
+struct Mute {
+    groups: AtomicUsize,
+    answer: Option<Bytes>,
+}
+
+impl Handler for Mute {
+    fn handle(self: Arc<Self>, _: wire::route::Route, _: Body) -> Replying {
+        self.groups.fetch_add(1, Ordering::SeqCst);
+        match self.answer.clone() {
+            Some(bytes) => Box::pin(async move { Ok(bytes) }),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_whose_answer_is_lost_is_unknown_and_was_sent_once() {
+    let (mut cluster, leader, follower) = pair().await;
+    let node = cluster.raft(follower).node();
+    let to = cluster.raft(follower).status().node_id.unwrap().0;
+    let mut envelope = cluster.raft(leader).node().context.envelope(to).unwrap();
+    let leads = envelope.from;
+    envelope.from += 1;
+    let refused = ForwardReply(Err(ForwardRefusal::NotLeader));
+    let of_another = sealed::seal(&envelope, &refused, Level::FIRST).unwrap();
+    let answers = [
+        ("it broke off", None),
+        ("not the leader's", Some(Bytes::from(of_another))),
+        ("no answer", Some(Bytes::from_static(b"?"))),
+    ];
+    for (what, answer) in answers {
+        let breaks_off = answer.is_none();
+        let groups = AtomicUsize::new(0);
+        let mute = Arc::new(Mute { groups, answer });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        let handler = Arc::clone(&mute) as Arc<dyn Handler>;
+        let server = server::serve(listener.into(), handler, std::future::pending()).unwrap();
+        let group = [item(vec![create("more")])];
+        let arrived = wait("the group arrived", || async {
+            mute.groups.load(Ordering::SeqCst) > 0
+        });
+        let break_off = async {
+            arrived.await;
+            if breaks_off {
+                server.abort();
+            }
+        };
+        let sent = forward(node, leads, &addr, deadline(), &group);
+        let (sent, ()) = tokio::join!(sent, break_off);
+        assert!(
+            matches!(sent, Some(Err(ProposeError::OutcomeUnknown { .. }))),
+            "{what}: {sent:?}"
+        );
+        assert_eq!(mute.groups.load(Ordering::SeqCst), 1, "{what}");
+        server.abort();
+    }
+    // What certainly did not leave may be sent again.
+    let group = [item(vec![create("more")])];
+    let unsent = forward(node, leads, &free_addr(), deadline(), &group).await;
+    assert_eq!(unsent, None);
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_no_quorum_confirms_answers_no_linearizable_read() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let node = cluster.raft(leader).node();
+    assert!(read::index_here(node).await.is_ok());
+    for at in (0..3).filter(|at| *at != leader) {
+        cluster.stop(at).await;
+    }
+    // Another leader may have been elected by now, for all that it knows.
+    let node = cluster.raft(leader).node();
+    let read = timeout_at(deadline(), read::index_here(node)).await;
+    assert!(!matches!(read, Ok(Ok(_))), "confirmed by nobody: {read:?}");
     cluster.stop_all().await;
 }

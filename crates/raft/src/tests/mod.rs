@@ -3,6 +3,7 @@
 mod bad_sector;
 mod cluster;
 mod copies;
+mod envelopes;
 mod exports;
 mod far_links;
 mod founders;
@@ -10,6 +11,7 @@ mod golden;
 pub(crate) mod harness;
 mod hung_disk;
 mod isolated;
+mod leaderships;
 mod levels;
 pub(crate) mod links;
 mod messages;

@@ -24,3 +24,14 @@ remove 6
 > node 6 removed
 join n4 nonce=3
 > node 7
+# Neither a start nor the bytes read back bring a removed ID to life, nor do they lower the counter.
+restart
+start 6
+> refused: node 6 was removed from the cluster
+start 7
+> node 7 started, boot 1
+remove 7
+> node 7 removed
+restart
+join n5
+> node 8

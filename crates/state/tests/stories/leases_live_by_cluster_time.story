@@ -8,9 +8,10 @@ take js53 owner=a fence=31000
 > worker 0 of js53, lease 4, ticks from 1000 to 31000
 show-deadline
 > 30000
-# The wall clock jumps a day ahead: the lease is live all the same, so b gets another worker.
+# The wall clock jumps a day ahead: the lease is live all the same, so its own owner, whose last
+# worker would be chosen again if it were free, gets another one.
 time 86400000 10000
-take js53 owner=b fence=86401000
+take js53 owner=a fence=86401000
 > worker 1 of js53, lease 5, ticks from 86400000 to 86401000
 # An extend moves the deadline.
 time 12000 20000

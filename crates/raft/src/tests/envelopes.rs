@@ -1,0 +1,128 @@
+//! What a node takes of a peer: only what names its cluster, itself, and the sender's latest start.
+//! Questions and answers alike.
+
+use std::io;
+
+use bytes::Bytes;
+use seqd_state::Level;
+
+use super::harness::{Cluster, next, pair};
+use crate::context::NodeContext;
+use crate::conversation;
+use crate::peers::table::Start;
+use crate::wire::messages::{Envelope, ReadIndex, ReadIndexReply};
+use crate::wire::route::Route;
+use crate::wire::sealed::{self, Sealed};
+use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
+
+type Change = fn(&mut Envelope);
+
+/// Each thing that an envelope names, made wrong, and what a question with it is refused as.
+const WRONG: [(&str, Change, RejectionCode); 6] = [
+    (
+        "another cluster",
+        |it| it.cluster_id.push('x'),
+        RejectionCode::WrongCluster,
+    ),
+    (
+        "another target",
+        |it| it.to += 1,
+        RejectionCode::WrongTarget,
+    ),
+    (
+        "another sender",
+        |it| it.from += 40,
+        RejectionCode::Unintroduced,
+    ),
+    (
+        "an earlier start",
+        |it| it.start.boot -= 1,
+        RejectionCode::StaleBoot,
+    ),
+    (
+        "a twin of this start",
+        |it| it.start.nonce ^= 1,
+        RejectionCode::StaleBoot,
+    ),
+    (
+        "a later start that said no hello",
+        |it| {
+            let Start { boot, nonce } = it.start;
+            it.start = Start {
+                boot: boot + 1,
+                nonce: nonce ^ 1,
+            };
+        },
+        RejectionCode::Unintroduced,
+    ),
+];
+
+/// A question of `from` to `to` in this envelope.
+async fn ask(
+    cluster: &Cluster,
+    (from, to): (usize, usize),
+    envelope: &Envelope,
+) -> Result<Bytes, CallError> {
+    let question = ReadIndex { timeout_ms: 5_000 };
+    let bytes = sealed::seal(envelope, &question, Level::FIRST).unwrap();
+    let payload = Payload::Bytes(bytes.into());
+    let limit = std::time::Duration::from_secs(10).into();
+    let (transport, addr) = (&context(cluster, from).transport, &cluster.spots[to].addr);
+    let (link, route) = (Link::Control, Route::ReadIndex);
+    transport.post(link, addr, route, payload, limit).await
+}
+
+fn context(cluster: &Cluster, at: usize) -> &NodeContext {
+    &cluster.raft(at).node().context
+}
+
+fn envelope(cluster: &Cluster, (from, to): (usize, usize)) -> Envelope {
+    let to = cluster.raft(to).status().node_id.unwrap().0;
+    context(cluster, from).envelope(to).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_is_taken_only_from_the_latest_start_of_a_member_and_by_its_target() {
+    let (mut cluster, leader, follower) = pair().await;
+    let both = (follower, leader);
+    let right = envelope(&cluster, both);
+    assert!(ask(&cluster, both, &right).await.is_ok());
+    for (what, change, code) in WRONG {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        match ask(&cluster, both, &wrong).await {
+            Err(CallError::Rejected(rejection)) => assert_eq!(rejection.code, code, "{what}"),
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    assert!(ask(&cluster, both, &right).await.is_ok());
+    assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked() {
+    let (mut cluster, leader, follower) = pair().await;
+    let right = envelope(&cluster, (leader, follower));
+    let (asked, addr) = (right.from, cluster.spots[leader].addr.clone());
+    let context = context(&cluster, follower);
+    let open = async |envelope: &Envelope| -> Result<Sealed<ReadIndexReply>, CallError> {
+        let answer = ReadIndexReply(Ok(7));
+        let bytes: io::Result<Vec<u8>> = sealed::seal(envelope, &answer, Level::FIRST);
+        let answer = Ok(Bytes::from(bytes.unwrap()));
+        conversation::open(context, (asked, &addr), answer).await
+    };
+    assert!(open(&right).await.is_ok());
+    for (what, change, _) in WRONG {
+        let mut wrong = right.clone();
+        change(&mut wrong);
+        // The peer took the message: what came of it is not known.
+        let taken = open(&wrong).await.map(|answer| answer.envelope);
+        assert!(
+            matches!(taken, Err(CallError::Broken(_))),
+            "{what}: {taken:?}"
+        );
+    }
+    assert!(open(&right).await.is_ok());
+    cluster.stop_all().await;
+}
