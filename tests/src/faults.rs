@@ -24,6 +24,15 @@ impl Paused {
         node.signal(Signal::STOP);
         Self { pid: node.pid() }
     }
+
+    /// Whether the process stands still, as the kernel has it.
+    pub fn stands(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
+        // The state follows the name, which is in parentheses and may hold anything.
+        let stat = stat.unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
 }
 
 impl Drop for Paused {

@@ -133,12 +133,21 @@ pub struct Created {
     pub name: String,
 }
 
-/// Takes back what was acknowledged while one of these times, `(from, to)`, lasted: the outcome of
-/// such a request counts as unknown.
-pub fn doubt<T>(history: &mut [Op<T>], times: &[(At, At)]) {
+/// A time in which the answers of some nodes prove nothing.
+#[derive(Debug, Clone)]
+pub struct Doubt {
+    pub nodes: Vec<usize>,
+    pub from: At,
+    pub to: At,
+}
+
+/// Takes back what these nodes acknowledged at these times: the outcome counts as unknown.
+pub fn doubt<T>(history: &mut [Op<T>], doubts: &[Doubt]) {
     for op in history {
-        let within = |(from, to): &(At, At)| op.call <= *to && op.back >= *from;
-        if op.answer().is_some() && times.iter().any(within) {
+        let is_in_doubt = |doubt: &Doubt| {
+            doubt.nodes.contains(&op.node) && op.call <= doubt.to && op.back >= doubt.from
+        };
+        if op.answer().is_some() && doubts.iter().any(is_in_doubt) {
             op.outcome = Outcome::Unknown("answered while a cut went on".to_owned());
         }
     }
@@ -180,18 +189,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_answered_during_a_cut_counts_as_unknown() {
-        let op = |call, back| Op {
+    fn what_a_node_answered_during_its_cut_counts_as_unknown() {
+        let op = |node, call, back| Op {
             client: 0,
-            node: 0,
+            node,
             call: At(call),
             back: At(back),
             count: 1,
             outcome: Outcome::Ok(()),
         };
-        let mut history = [op(1, 9), op(5, 10), op(12, 13), op(19, 30), op(21, 22)];
-        doubt(&mut history, &[(At(10), At(20))]);
-        let counted = history.map(|op| op.answer().is_some());
-        assert_eq!(counted, [true, false, false, false, true]);
+        let times = [(1, 9), (5, 10), (12, 13), (19, 30), (21, 22)];
+        let cut = Doubt {
+            nodes: vec![0],
+            from: At(10),
+            to: At(20),
+        };
+        for (node, expected) in [(0, [true, false, false, false, true]), (1, [true; 5])] {
+            let mut history = times.map(|(call, back)| op(node, call, back));
+            doubt(&mut history, std::slice::from_ref(&cut));
+            let counted = history.map(|op| op.answer().is_some());
+            assert_eq!(counted, expected, "of node {node}");
+        }
     }
 }

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
-use crate::cluster::{Cluster, READY, integer};
-use crate::history::{At, Created, History, Ids, Timeline, Values, doubt, tally};
+use crate::cluster::{Cluster, READY};
+use crate::history::{Created, Doubt, History, Ids, Timeline, Values, doubt, tally};
 use crate::http;
 use crate::loop_disk::{FileSystem, Loss, ROOMY};
 use crate::seed::Random;
 use crate::wait;
-use crate::workload::{Load, Route, Workload};
+use crate::workload::{Load, Route, Workload, next_value};
 
 /// Snapshots are frequent, so that cuts also hit their making, and the purge behind them.
 const SNAPSHOT_EVERY: &str = "1500";
@@ -87,10 +87,8 @@ pub struct PowerRun {
     ticket: History<Values>,
     ids: History<Ids>,
     created: History<Created>,
-    doubtful: Vec<(At, At)>,
+    doubtful: Vec<Doubt>,
     loads: usize,
-    /// Values that the judge took, which no history has.
-    judged: i64,
     unsettled: bool,
     figures: Figures,
 }
@@ -124,7 +122,6 @@ impl PowerRun {
             created: Vec::new(),
             doubtful: Vec::new(),
             loads: 0,
-            judged: 0,
             unsettled: false,
             figures: Figures::default(),
         }
@@ -211,7 +208,11 @@ impl PowerRun {
             for &victim in victims {
                 self.end(victim)?;
             }
-            self.doubtful.push((begin, self.timeline.at()));
+            self.doubtful.push(Doubt {
+                nodes: victims.to_vec(),
+                from: begin,
+                to: self.timeline.at(),
+            });
         }
         for &victim in victims {
             let disk = self.cluster.disk_mut(victim);
@@ -331,18 +332,13 @@ impl PowerRun {
         self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
         self.figures.ids = unique::numbers(&self.ids)?;
         increasing::ids_per_worker(&self.ids)?;
-        let url = self.cluster.url(0, "/v1/sequences/order/next");
-        let reply = http::post(&url).reply();
-        if reply.status != 200 {
-            let detail = format!(
-                "the sequence does not go on: {} {}",
-                reply.status, reply.body
-            );
+        let judged = next_value(&self.cluster, 0, "order", self.timeline);
+        let Some(next) = judged.runs().first().map(|run| run.first) else {
+            let detail = format!("the sequence does not go on: {:?}", judged.outcome);
             return Err(Violation::new("no lost acknowledgement", detail));
-        }
-        let next = integer(&reply.json()["first"]);
-        lost::strict(&self.order, 1 + self.judged, next)?;
-        self.judged += 1;
+        };
+        lost::strict(&self.order, 1, next)?;
+        self.order.push(judged);
         let there = self.cluster.sequence_names(0);
         self.figures.created = lost::created(&self.created, &there)?;
         self.cluster.wait_same_state(&[0, 1, 2]);

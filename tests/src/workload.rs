@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cluster::integer;
+use crate::cluster::{Cluster, integer};
 use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
 use crate::http::{self, Failure, Reply, Request};
 
@@ -156,10 +156,30 @@ fn start<T: Send + 'static>(
     }
 }
 
+/// Asks one node for one value, as a client that is not among those of a load.
+pub fn next_value(
+    cluster: &Cluster,
+    node: usize,
+    sequence: &str,
+    timeline: Timeline,
+) -> Op<Values> {
+    let url = cluster.url(node, &format!("/v1/sequences/{sequence}/next?count=1"));
+    let call = timeline.at();
+    let outcome = judge(http::post(&url).send(), read_values);
+    Op {
+        client: usize::MAX,
+        node,
+        call,
+        back: timeline.at(),
+        count: 1,
+        outcome,
+    }
+}
+
 /// The outcome of an answer, or of none.
-fn judge<T>(sent: Result<Reply, Failure>, read: fn(&Reply) -> T) -> Outcome<T> {
+pub(crate) fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T) -> Outcome<T> {
     match sent {
-        Ok(reply) if matches!(reply.status, 200 | 201) => Outcome::Ok(read(&reply)),
+        Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(&reply)),
         Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),
         Ok(reply) if (400..500).contains(&reply.status) => Outcome::Refused(reply.code()),
         Ok(reply) => Outcome::Unknown(format!("{} {}", reply.status, reply.code())),
@@ -177,7 +197,7 @@ fn read_ids(reply: &Reply) -> Ids {
     }
 }
 
-fn read_values(reply: &Reply) -> Values {
+pub(crate) fn read_values(reply: &Reply) -> Values {
     let body = reply.json();
     let ranges = body["ranges"].as_array().expect("ranges");
     let run = |range: &Value| Run {

@@ -1,36 +1,19 @@
 //! A strict counter is linearizable: the values are distinct, and no answer was seen before one
-//! with a lower value was asked for.
-//!
-//! For increment-and-return that is exact: the order of the values is the only possible order of
-//! the operations, so it only has to agree with real time. Swept from the highest value down with
-//! the earliest end of all higher ones: O(n log n). A request whose outcome is unknown may take
-//! effect at any time after its call, so it can be left out.
+//! with a lower value was asked for. The check is that of [`sequence`](super::sequence).
 
-use super::{Violation, unique};
-use crate::history::{At, Op, Run, Values};
+use super::Violation;
+use super::sequence::{Definition, check_order, steps};
+use crate::history::{Op, Run, Values};
 
-/// Checks a history of `next` on one strict sequence with a positive increment; answers how many
+/// Checks a history of `next` on one strict sequence of the numbers from 1 on; answers how many
 /// values were acknowledged.
 pub fn strict(history: &[Op<Values>]) -> Result<u64, Violation> {
-    let count = unique::numbers(history)?;
-    let mut granted: Vec<(Run, At, At)> = Vec::new();
-    for op in history {
-        for run in op.runs() {
-            granted.push((*run, op.call, op.back));
-        }
-    }
-    granted.sort_unstable_by_key(|(run, ..)| std::cmp::Reverse(run.first));
-    let mut earliest: Option<(At, Run)> = None;
-    for (run, call, back) in granted {
-        if let Some((end, higher)) = earliest.filter(|(end, _)| *end < call) {
-            let detail = format!("{run:?} was asked for at {call:?}, after {higher:?} at {end:?}");
-            return Err(Violation::new("linearizable", detail));
-        }
-        if earliest.is_none_or(|(end, _)| back < end) {
-            earliest = Some((back, run));
-        }
-    }
-    Ok(count)
+    check_order(&Definition::from(1), &steps(history))?;
+    Ok(history
+        .iter()
+        .flat_map(Op::runs)
+        .map(|run| Run::count(*run))
+        .sum())
 }
 
 #[cfg(test)]

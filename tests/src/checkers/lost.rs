@@ -1,36 +1,23 @@
-//! No acknowledged value of a strict sequence is lost, and none is skipped without a reason: a gap
-//! needs a request whose answer was lost.
+//! No acknowledged value of a strict sequence is lost, and none is missing without a reason: a gap
+//! needs a request of its own whose answer was lost, and which was sent before a later value was
+//! seen. The check is that of [`sequence`](super::sequence).
 
 use std::collections::BTreeSet;
 
 use super::Violation;
-use crate::history::{Created, Op, Outcome, Values};
+use super::sequence::{Definition, check, read_at_the_end, steps};
+use crate::history::{Created, Op, Values};
 
-/// Checks a strict sequence with increment 1 that began at `first`, against the value that a
-/// request after the whole history was given.
+/// Checks the whole history of a strict sequence with increment 1 that began at `first`, against
+/// the value that a request after it was given.
 pub fn strict(history: &[Op<Values>], first: i64, next: i64) -> Result<(), Violation> {
-    let highest = history.iter().flat_map(Op::runs).map(|run| run.last).max();
-    if let Some(highest) = highest.filter(|highest| next <= *highest) {
-        let detail = format!("{next} is next, though {highest} was acknowledged");
+    let Ok(allocated) = u64::try_from(next - first) else {
+        let detail = format!("{next} is next, before {first}, the first");
         return Err(Violation::new("no lost acknowledgement", detail));
-    }
-    let mut acknowledged = 0;
-    let mut unknown = 0;
-    for op in history {
-        match &op.outcome {
-            Outcome::Ok(values) => {
-                acknowledged += values.runs.iter().map(|run| run.count()).sum::<u64>();
-            }
-            Outcome::Unknown(_) => unknown += op.count,
-            Outcome::Refused(_) => {}
-        }
-    }
-    let missing = first.abs_diff(next).saturating_sub(acknowledged);
-    if missing > unknown {
-        let detail = format!("{missing} values are missing, {unknown} may have been lost");
-        return Err(Violation::new("gapless", detail));
-    }
-    Ok(())
+    };
+    let mut steps = steps(history);
+    steps.push(read_at_the_end(allocated));
+    check(&Definition::from(first), &steps).map(|_| ())
 }
 
 /// Checks that every sequence whose creation was acknowledged is among those that are there;
@@ -51,6 +38,7 @@ pub fn created(history: &[Op<Created>], there: &BTreeSet<String>) -> Result<u64,
 mod tests {
     use super::super::planted;
     use super::*;
+    use crate::history::Outcome;
 
     fn unknown() -> Op<Values> {
         planted::op(0, 0, 1, Outcome::Unknown("timeout".into()))

@@ -5,9 +5,11 @@
 
 pub mod disjoint;
 pub mod increasing;
+pub mod leases;
 pub mod linearizable;
 pub mod lost;
 pub mod pauses;
+pub mod sequence;
 pub mod unique;
 
 use std::fmt;
@@ -54,14 +56,15 @@ mod planted {
     }
 
     pub(crate) fn values(node: usize, call: u64, back: u64, runs: &[(i64, i64)]) -> Op<Values> {
-        op(
-            node,
-            call,
-            back,
-            Outcome::Ok(Values {
-                runs: to_runs(runs),
-            }),
-        )
+        let runs = to_runs(runs);
+        let count = runs.iter().map(|run| run.count()).sum();
+        of_count(op(node, call, back, Outcome::Ok(Values { runs })), count)
+    }
+
+    /// As [`values`], of a request for more than one.
+    pub(crate) fn of_count<T>(mut op: Op<T>, count: u64) -> Op<T> {
+        op.count = count;
+        op
     }
 
     pub(crate) fn op<T>(node: usize, call: u64, back: u64, outcome: Outcome<T>) -> Op<T> {

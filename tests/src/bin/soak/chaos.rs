@@ -1,22 +1,73 @@
-//! Random faults, one after another and sometimes two at a time, under a mixed load; then every
-//! checker, and the cluster well again within ten seconds of the last fault.
+//! Random faults, one after another and sometimes two at a time, of processes and of links, under
+//! a mixed load; then every checker, and the cluster well again within ten seconds of the last
+//! fault.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use seqd_tests::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
+use seqd_tests::checkers::sequence::Definition;
+use seqd_tests::checkers::{Violation, disjoint, increasing, leases, linearizable, lost, unique};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::faults::Paused;
-use seqd_tests::history::{Timeline, tally};
+use seqd_tests::history::{History, Ids, Timeline, Values, tally};
+use seqd_tests::lease_watch::LeaseWatch;
+use seqd_tests::link_faults::FAULTS;
+use seqd_tests::links;
 use seqd_tests::seed::Random;
-use seqd_tests::workload::{Route, Workload};
+use seqd_tests::sequence_load::SequenceLoad;
+use seqd_tests::workload::{Route, Workload, next_value};
 use serde_json::json;
 
 /// From the last fault's end to ready on every node.
 const RECOVERED: Duration = Duration::from_secs(10);
 
+/// Sequences under a load of everything; the ring is longer than what can be in flight or unknown.
+const SEQUENCES: [(&str, Definition); 3] = [
+    (
+        "fives",
+        Definition {
+            start: 10,
+            increment: 5,
+            min: 1,
+            max: i64::MAX,
+            cycle: false,
+        },
+    ),
+    (
+        "down",
+        Definition {
+            start: -1,
+            increment: -3,
+            min: i64::MIN,
+            max: -1,
+            cycle: false,
+        },
+    ),
+    (
+        "ring",
+        Definition {
+            start: 2_000,
+            increment: 1,
+            min: 1,
+            max: 5_000,
+            cycle: true,
+        },
+    ),
+];
+
+/// How often each fault was brought about.
+type Struck = BTreeMap<&'static str, u64>;
+
 pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     let mut random = Random::of_this_run("chaos");
-    let mut cluster = Cluster::started(3);
+    let has_links = links::unavailable()
+        .inspect(|why| println!("processes alone, since there are no links: {why}"))
+        .is_none();
+    let mut cluster = if has_links {
+        Cluster::on_links(3, 0).ready()
+    } else {
+        Cluster::started(3)
+    };
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 20, "max": 500}}));
     let timeline = Timeline::begin();
@@ -24,15 +75,79 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
     let ids = Workload::ids(load(3, Route::Fixed, 100), timeline);
     let values = Workload::next(load(6, Route::Roaming, 1), timeline, "order");
     let tickets = Workload::next(load(3, Route::Fixed, 7), timeline, "ticket");
+    let watch = LeaseWatch::begin(&cluster);
+    let everything = SEQUENCES.map(|(name, definition)| {
+        SequenceLoad::begin(&cluster, name, definition, timeline, &mut random)
+    });
 
+    let struck = strikes(&mut cluster, &mut random, seconds, has_links)?;
+    let took = cluster.wait_ready_of(&[0, 1, 2], RECOVERED);
+    println!("faults that bit: {struck:?}; well again {took:?} after the last");
+    for (load, (name, _)) in everything.into_iter().zip(SEQUENCES) {
+        let answers = load.judged(&cluster)?;
+        println!("{answers} answers of all kinds of the sequence {name} in real-time order");
+    }
+    check_values(&cluster, values.finish(), timeline)?;
+    let tickets = tickets.finish();
+    println!("ticket  (ok, unknown, refused): {:?}", tally(&tickets));
+    let given = disjoint::segments(&tickets, 1, i64::MAX)?;
+    println!("{given} segment values, no duplicate");
+    check_ids(ids.finish(), watch)?;
+    cluster.wait_same_state(&[0, 1, 2]);
+    println!("all nodes show the same digest");
+    Ok(())
+}
+
+fn check_values(
+    cluster: &Cluster,
+    mut values: History<Values>,
+    timeline: Timeline,
+) -> Result<(), Violation> {
+    println!("order   (ok, unknown, refused): {:?}", tally(&values));
+    let judged = next_value(cluster, 0, "order", timeline);
+    let next = judged.runs().first().map(|run| run.first);
+    let Some(next) = next else {
+        let detail = format!("the judge's request: {:?}", judged.outcome);
+        return Err(Violation::new("well after a run", detail));
+    };
+    lost::strict(&values, 1, next)?;
+    values.push(judged);
+    let given = linearizable::strict(&values)?;
+    println!("{given} strict values in real-time order, no gap without its unknown");
+    Ok(())
+}
+
+fn check_ids(ids: History<Ids>, watch: LeaseWatch) -> Result<(), Violation> {
+    println!("ids     (ok, unknown, refused): {:?}", tally(&ids));
+    println!("{} IDs, no duplicate", unique::numbers(&ids)?);
+    increasing::ids_per_worker(&ids)?;
+    let seen = watch.finish();
+    let checked = leases::ids(&ids, &seen)?;
+    println!("{checked} answers inside the windows of their workers' leases");
+    Ok(())
+}
+
+/// Strikes until the time is over; a fault that did not bite is a violation.
+fn strikes(
+    cluster: &mut Cluster,
+    random: &mut Random,
+    seconds: u64,
+    has_links: bool,
+) -> Result<Struck, Violation> {
     let begin = Instant::now();
-    let mut rounds = 0;
+    let mut struck = Struck::new();
     while begin.elapsed() < Duration::from_secs(seconds) {
         std::thread::sleep(Duration::from_millis(random.below(1500)));
+        if has_links && random.below(2) == 0 {
+            let name = strike_links(cluster, random)?;
+            *struck.entry(name).or_default() += 1;
+            continue;
+        }
         let victims = if random.below(4) == 0 { 2 } else { 1 };
         let first = random.below(3) as usize;
         for step in 0..victims {
-            strike(&mut cluster, (first + step) % 3, &mut random);
+            let name = strike(cluster, (first + step) % 3, random)?;
+            *struck.entry(name).or_default() += 1;
         }
         std::thread::sleep(Duration::from_millis(random.below(2500)));
         for i in 0..3 {
@@ -40,46 +155,53 @@ pub(crate) fn run(seconds: u64) -> Result<(), Violation> {
                 cluster.node_mut(i).start();
             }
         }
-        rounds += 1;
     }
-    let took = cluster.wait_ready_of(&[0, 1, 2], RECOVERED);
-    println!("{rounds} rounds of faults; well again {took:?} after the last");
-    let (ids, values, tickets) = (ids.finish(), values.finish(), tickets.finish());
-    println!("ids     (ok, unknown, refused): {:?}", tally(&ids));
-    println!("order   (ok, unknown, refused): {:?}", tally(&values));
-    println!("ticket  (ok, unknown, refused): {:?}", tally(&tickets));
-    println!("{} IDs, no duplicate", unique::numbers(&ids)?);
-    increasing::ids_per_worker(&ids)?;
-    println!(
-        "{} strict values in real-time order",
-        linearizable::strict(&values)?
-    );
-    let (next, _) = cluster.next(0, "order", 1);
-    lost::strict(&values, 1, next)?;
-    println!(
-        "{} segment values, no duplicate",
-        disjoint::segments(&tickets, 1, i64::MAX)?
-    );
-    cluster.wait_same_state(&[0, 1, 2]);
-    println!("all nodes show the same digest");
-    Ok(())
+    Ok(struck)
+}
+
+/// One fault of the links, for a while. Without a leader there is none whose links it could be.
+fn strike_links(cluster: &Cluster, random: &mut Random) -> Result<&'static str, Violation> {
+    let fault = FAULTS[random.below(FAULTS.len() as u64) as usize];
+    let leader = cluster.leader();
+    let in_force = fault.impose(cluster, leader);
+    std::thread::sleep(Duration::from_millis(500 + random.below(4000)));
+    let (touched, has_bitten) = in_force.heal();
+    if !has_bitten {
+        let detail = format!("{} touched {touched}", fault.name);
+        return Err(Violation::new("a fault that never bit", detail));
+    }
+    Ok(fault.name)
 }
 
 /// One fault at one node. A pause heals here; a node that was ended is started by the caller.
-fn strike(cluster: &mut Cluster, victim: usize, random: &mut Random) {
+fn strike(
+    cluster: &mut Cluster,
+    victim: usize,
+    random: &mut Random,
+) -> Result<&'static str, Violation> {
     if !cluster.node_mut(victim).is_running() {
-        return;
+        return Ok("already down");
     }
     match random.below(4) {
         0 => {
             let pause = Paused::new(cluster.node(victim));
-            std::thread::sleep(Duration::from_millis(random.below(3000)));
+            std::thread::sleep(Duration::from_millis(50 + random.below(3000)));
+            let stood = pause.stands();
             drop(pause);
+            if !stood {
+                let detail = format!("n{} ran on when it was stopped", victim + 1);
+                return Err(Violation::new("a fault that never bit", detail));
+            }
+            Ok("paused")
         }
         1 => {
             let status = cluster.node_mut(victim).stop();
             assert_eq!(status.code(), Some(0), "{}", cluster.node(victim).tail());
+            Ok("stopped")
         }
-        _ => cluster.node_mut(victim).kill(),
+        _ => {
+            cluster.node_mut(victim).kill();
+            Ok("killed")
+        }
     }
 }
