@@ -114,7 +114,12 @@ impl Known {
 
     /// Whether it could take over: it answers, and so does its disk.
     pub(crate) fn may_lead(&self) -> bool {
-        self.is_reachable() && !self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
+        self.is_reachable() && !self.is_disk_hanging()
+    }
+
+    /// Whether it last reported that its disk does not answer.
+    pub(crate) fn is_disk_hanging(&self) -> bool {
+        self.ping.as_ref().is_some_and(|ping| ping.disk_hangs)
     }
 }
 

@@ -167,6 +167,19 @@ pub struct Report {
     pub draining: bool,
 }
 
+/// The most committed entries that a node which serves everything has yet to apply. A healthy one has a
+/// few of the groups that are on their way; a thousand are less than a second of full load, so a linearizable
+/// read there waits no longer than that.
+pub const MAY_BE_BEHIND: u64 = 1_000;
+
+impl Status {
+    /// How many committed entries this node has yet to apply.
+    #[must_use]
+    pub fn behind(&self) -> u64 {
+        self.committed.saturating_sub(self.applied)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The cluster's ID; `None` before the bootstrap.
@@ -182,10 +195,13 @@ pub struct Status {
     pub has_quorum_contact: bool,
     /// Whether this node's disk hangs: it does not lead meanwhile.
     pub disk_hangs: bool,
-    /// Whether this node has applied all that was committed when it started.
+    /// Whether this node has applied all that was committed when it started, and is no further behind
+    /// than [`MAY_BE_BEHIND`].
     pub caught_up: bool,
     /// Index of the last applied entry of this node; 0 before any.
     pub applied: u64,
+    /// Index up to which entries are committed, as the leader last named it to this node.
+    pub committed: u64,
     pub digest: Digest,
     pub last_log: u64,
     /// The voters, and how many of them this node reaches, itself included.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::Instant as RaftInstant;
@@ -16,6 +17,11 @@ use crate::types::{Member, Vote};
 
 /// Pause of those who wait for a change of an openraft that has ended: the node is about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);
+
+/// A node answers now if it has acknowledged one of the last so many heartbeats, counted from when
+/// the leader sent it: a far link and a busy machine take two or three. At the default settings that is
+/// the election timeout, after which a leader counts as lost, too.
+const ANSWERED_HEARTBEATS: u32 = 8;
 
 /// Leadership that may propose: its own blank entry is applied.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +127,23 @@ impl Replica {
             .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
+    /// Records the index up to which a leader has named its log as committed.
+    pub(crate) fn note_commit(&self, index: u64) {
+        self.committed.fetch_max(index, Ordering::Relaxed);
+    }
+
+    /// The index up to which entries are committed, as far as this node knows: of a follower what the
+    /// leader's last message named, whether or not the entries have arrived.
+    pub(crate) fn committed_index(&self) -> u64 {
+        let metrics = self.raft.metrics();
+        let own = metrics
+            .borrow_watched()
+            .cluster_committed
+            .map(|id| id.index());
+        let named = self.committed.load(Ordering::Relaxed);
+        own.unwrap_or(0).max(named).max(self.applied_index())
+    }
+
     pub(crate) fn current_vote(&self) -> Vote {
         self.raft.metrics().borrow_watched().vote
     }
@@ -151,6 +174,26 @@ impl Replica {
         } else {
             Role::Learner
         }
+    }
+
+    /// For how long a node has acknowledged nothing to this leader; `None` if it never has.
+    pub(crate) fn silence_of(&self, node: u64) -> Option<Duration> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let acknowledged = (*metrics.heartbeat.as_ref()?.get(&node)?)?;
+        Some(RaftInstant::elapsed(&acknowledged.into_inner()))
+    }
+
+    /// Whether a node is this leader, or has acknowledged one of its last heartbeats.
+    pub(crate) fn answers_now(&self, node: u64) -> bool {
+        let answers = |silent: Duration| silent < self.heartbeat * ANSWERED_HEARTBEATS;
+        node == self.node || self.silence_of(node).is_some_and(answers)
+    }
+
+    /// How many entries of this leader's log a node is not known to have.
+    pub(crate) fn lag_of(&self, node: u64) -> u64 {
+        let last = self.wal.next_index().saturating_sub(1);
+        last.saturating_sub(self.matched_index(node).unwrap_or(0))
     }
 
     /// The index up to which this leader knows a node's log to equal its own.

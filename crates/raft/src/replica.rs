@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,8 +41,13 @@ pub(crate) struct Replica {
     /// Held by this leader while it checks the level and adds a member, or checks the members and
     /// raises the level.
     pub(crate) adding_or_raising: tokio::sync::Mutex<()>,
+    /// Held by this leader while it changes the membership: one change at a time.
+    pub(crate) changing: tokio::sync::Mutex<()>,
     pub(crate) leader_heard: Mutex<Option<Instant>>,
+    /// The highest index that a leader has named as committed.
+    pub(crate) committed: AtomicU64,
     pub(crate) election_max: Duration,
+    pub(crate) heartbeat: Duration,
 }
 
 impl Replica {
@@ -87,8 +92,11 @@ impl Replica {
             checkpointer,
             recovered: AtomicBool::new(false),
             adding_or_raising: tokio::sync::Mutex::default(),
+            changing: tokio::sync::Mutex::default(),
             leader_heard: Mutex::new(None),
+            committed: AtomicU64::new(0),
             election_max: context.settings.election.1,
+            heartbeat: context.settings.heartbeat,
         }))
     }
 

@@ -4,7 +4,7 @@ use openraft::async_runtime::WatchReceiver;
 use seqd_state::NodeId;
 
 use crate::context::{ClusterView, NodeContext};
-use crate::handle::{MemberStatus, Role, Status, StorageStats};
+use crate::handle::{MAY_BE_BEHIND, MemberStatus, Role, Status, StorageStats};
 use crate::node::Node;
 use crate::replica::Replica;
 use seqd_store::snapshot_file;
@@ -25,6 +25,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         disk_hangs: context.disk.hangs(),
         caught_up: false,
         applied: 0,
+        committed: 0,
         digest: seqd_state::Digest(0),
         last_log: 0,
         voters: 0,
@@ -47,13 +48,14 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
     status.role = replica.role(replica.node);
     status.has_quorum_contact = replica.has_quorum_contact();
     status.leader = replica.live_leader().map(NodeId);
-    status.caught_up = replica.is_caught_up();
+    status.committed = replica.committed_index();
     let voters: Vec<u64> = {
         let core = replica.applied.read();
         status.applied = core.applied.map_or(0, |id| id.index());
         status.digest = core.state.digest();
         core.membership.voter_ids().collect()
     };
+    status.caught_up = replica.is_caught_up() && status.behind() <= MAY_BE_BEHIND;
     status.voters = voters.len();
     status.reachable = voters
         .iter()

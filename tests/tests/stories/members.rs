@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
+use seqd_tests::binary::run;
 use seqd_tests::checkers::{linearizable, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Timeline, reasons, tally};
@@ -104,4 +106,53 @@ fn a_removal_that_would_lose_the_quorum_is_refused() {
     http::request("DELETE", &url)
         .reply()
         .refused(409, "unsafe-member-removal");
+}
+
+#[test]
+fn a_change_of_voters_that_can_never_be_finished_is_left_by_recovering_one_node() {
+    let mut cluster = Cluster::planned(3)
+        .with("clock", "window", "\"3s\"")
+        .ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    assert_eq!(cluster.next(0, "order", 5), (1, 5));
+    let fourth = cluster.add_stranger("n4");
+    cluster.node_mut(fourth).start();
+    let leader = cluster.leader();
+    let (other, third) = ((leader + 1) % 3, (leader + 2) % 3);
+    cluster.add_member(fourth, leader);
+    cluster.wait_ready_of(&[fourth], READY);
+    cluster.node_mut(third).kill();
+    // It answered a moment ago, and never will again: two of the four new voters are left.
+    let promote = cluster.url(leader, "/v1/cluster/members/n4/promote");
+    wait::until("the change to begin and to be stuck", READY, || {
+        cluster.node(fourth).signal(Signal::CONT);
+        cluster.wait_ready_of(&[fourth], READY);
+        cluster.node(fourth).signal(Signal::STOP);
+        let reply = http::post(&promote).reply();
+        // A machine that was too slow to ask within those heartbeats asks again.
+        (reply.code() == "outcome-unknown").then_some(())
+    });
+    cluster.node_mut(fourth).kill();
+    let order = cluster.url(leader, "/v1/sequences/order/next");
+    http::post(&order).reply().refused(503, "no-quorum");
+
+    for node in [leader, other] {
+        cluster.node_mut(node).kill();
+    }
+    let folder = cluster.node(leader).data().display().to_string();
+    let recover = ["data", "recover-quorum", "--data-dir", &folder];
+    let stated = ["--floor", "order=6", "--yes"];
+    let done = run(&[&recover[..], &stated].concat());
+    assert!(done.status.success(), "{done:?}");
+    cluster.node_mut(leader).start();
+    cluster.wait_ready_of(&[leader], 2 * READY);
+    assert_eq!(cluster.next(leader, "order", 1), (6, 6));
+    let view = cluster.get(leader, "/v1/cluster").ok().json();
+    assert_eq!(view["quorum"]["voters"], 1, "{view}");
+    let node = cluster.node_mut(other);
+    std::fs::remove_dir_all(node.data()).unwrap();
+    node.start();
+    cluster.add_member(other, leader);
+    cluster.promote(other, leader);
+    assert_eq!(cluster.next(other, "order", 1), (7, 7));
 }

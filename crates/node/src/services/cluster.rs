@@ -7,7 +7,7 @@ use seqd_api::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
     MemberState, Page, Quorum, Role, validate_name,
 };
-use seqd_raft::{MemberError, MemberStatus, Raft, Status};
+use seqd_raft::{MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -142,7 +142,8 @@ impl ClusterService {
             member.applied
         };
         let others = status.members.iter().filter_map(|other| other.applied);
-        let newest = others.max().unwrap_or_default().max(status.applied);
+        let newest = others.max().unwrap_or_default().max(status.committed);
+        let lag_entries = applied.map(|applied| newest.saturating_sub(applied));
         let report = member.report.as_ref();
         Member {
             name: member.name.clone(),
@@ -151,12 +152,12 @@ impl ClusterService {
             state: if is_self {
                 self.health.own_state()
             } else {
-                state_of(member)
+                state_of(member, lag_entries)
             },
             http: Some(member.http.clone()).filter(|http| !http.is_empty()),
             peer: member.peer.clone(),
             applied,
-            lag_entries: applied.map(|applied| newest.saturating_sub(applied)),
+            lag_entries,
             clock_offset_ms: member.clock_offset_ms.map(|offset| offset as f64),
             workers: if is_self {
                 self.minters.held()
@@ -221,11 +222,13 @@ fn quorum(status: &Status) -> Quorum {
     Quorum::of(count(status.voters), count(status.reachable))
 }
 
-fn state_of(member: &MemberStatus) -> MemberState {
+fn state_of(member: &MemberStatus, lag_entries: Option<u64>) -> MemberState {
+    let is_behind = lag_entries.is_some_and(|lag| lag > MAY_BE_BEHIND);
     match &member.report {
         _ if !member.reachable => MemberState::Unreachable,
         Some(report) if report.draining => MemberState::Draining,
         Some(report) if report.ready => MemberState::Ready,
+        _ if is_behind => MemberState::CatchingUp,
         _ => MemberState::Waiting,
     }
 }

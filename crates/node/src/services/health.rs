@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqd_api::{ErrorCode, MemberState};
-use seqd_raft::{Phase, Raft, StopReason};
+use seqd_raft::{MAY_BE_BEHIND, Phase, Raft, StopReason};
 
 use crate::minting::{ClockWatch, MintError, Minters};
 use crate::times::rfc3339;
@@ -16,7 +16,7 @@ pub(crate) enum Unready {
     /// Not a running member yet.
     Waiting,
     NoLeader,
-    /// Entries that were committed before the start are not applied yet.
+    /// Entries that were committed before the start are not applied yet, or too many of those since.
     Behind,
     DiskHangs,
     Minting(MintError),
@@ -153,7 +153,12 @@ impl HealthService {
             }
         };
         let behind = (!status.caught_up).then_some(Unready::Behind);
-        let applied = format!("applied {} of {} entries", status.applied, status.last_log);
+        let applied = format!(
+            "applied entry {} of {} committed, {} behind; {MAY_BE_BEHIND} are allowed",
+            status.applied,
+            status.committed,
+            status.behind()
+        );
         let hangs = status.disk_hangs.then_some(Unready::DiskHangs);
         let disk = if status.disk_hangs {
             "the disk hangs: a write of the log has not returned; this node does not lead meanwhile"

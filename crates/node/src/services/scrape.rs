@@ -140,6 +140,11 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
         status.applied as f64,
     );
     scrape.one(
+        "raft_committed_index",
+        "The last committed entry, as the leader last named it to this node",
+        status.committed as f64,
+    );
+    scrape.one(
         "raft_proposals_pending",
         "Proposals that wait on this node",
         status.proposals_pending as f64,

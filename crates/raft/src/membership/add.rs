@@ -9,7 +9,8 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::change::{Changing, change_membership, refused, show};
+use super::change::{Changing, change_membership, no_quorum, refused, show};
+use super::majority::Seen;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
@@ -44,7 +45,10 @@ pub(super) async fn add(
     deadline: Instant,
 ) -> Changing {
     let NewMember { name, peer, http } = new;
-    check_place(replica, name, peer)?;
+    let seen = Seen::of(replica);
+    check_place(&seen, name, peer)?;
+    seen.check_majority(context, replica, &seen.voters())
+        .map_err(no_quorum)?;
     let hello = greet(context, name, peer).await?;
     check_levels(context, name, hello.levels)?;
     let node = match own_id(context, replica, name, &hello.standing)? {
@@ -62,7 +66,8 @@ pub(super) async fn add(
     // The level may have been raised since, or be about to be.
     let _held = replica.adding_or_raising.lock().await;
     check_levels(context, name, hello.levels)?;
-    change_membership(replica, leading, ChangeMembers::AddNodes(nodes), true).await?;
+    let change = ChangeMembers::AddNodes(nodes);
+    change_membership(replica, leading, &seen, change, true).await?;
     show(context, replica, name)
 }
 
@@ -71,8 +76,8 @@ fn unfit(detail: String) -> ChangeRefusal {
 }
 
 /// Refuses a name or an address that a member has, and one member too many.
-fn check_place(replica: &Replica, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
-    let members = replica.members();
+fn check_place(seen: &Seen, name: &str, peer: &str) -> Result<(), ChangeRefusal> {
+    let members = seen.nodes();
     if let Some(member) = members.values().find(|m| m.name == name || m.peer == peer) {
         let detail = format!("{} at {} is a member already", member.name, member.peer);
         return Err(refused(MemberError::AlreadyExists { detail }));

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use openraft::ChangeMembers;
-use openraft::errors::{ChangeMembershipError, ClientWriteError, RaftError};
-use openraft::raft::Precondition;
+use openraft::errors::{ChangeMembershipError, ClientWriteError, PreconditionFailed, RaftError};
 
+use super::majority::Seen;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, MemberStatus, ProposeError};
 use crate::leadership::Leading;
 use crate::replica::Replica;
 use crate::status;
-use crate::types::{self, Member, TypeConfig};
+use crate::types::{Member, TypeConfig};
 use crate::wire::messages::{ChangeRefusal, Changed};
 
 /// What a change left behind, or why it was not made.
@@ -20,6 +20,11 @@ pub(super) type Changing = Result<Changed, ChangeRefusal>;
 
 pub(super) fn refused(error: MemberError) -> ChangeRefusal {
     ChangeRefusal::Member(error)
+}
+
+/// Nothing was changed, and nothing could be at present.
+pub(super) fn no_quorum(detail: String) -> ChangeRefusal {
+    refused(ProposeError::NoQuorum { detail }.into())
 }
 
 pub(super) fn find(replica: &Replica, name: &str) -> Result<(u64, Member), ChangeRefusal> {
@@ -60,22 +65,18 @@ pub(crate) async fn finish_change(replica: &Replica) {
     }
 }
 
-/// Changes the membership, if this leadership still holds: what the change rests on was checked under
-/// it.
+/// Changes the membership that was seen, if it is still in force and this leadership holds: what the
+/// change rests on was checked under them.
 pub(crate) async fn change_membership(
     replica: &Replica,
     leading: Leading,
+    seen: &Seen,
     change: ChangeMembers<u64, Member>,
     retain: bool,
 ) -> Result<(), ChangeRefusal> {
-    let as_checked = Precondition::CommittedLeaderId {
-        committed_leader_id: *types::log_id(leading.term, 0).committed_leader_id(),
-    };
+    let as_seen = seen.preconditions(leading);
     let raft = &replica.raft;
-    match raft
-        .change_membership_if(change, retain, [as_checked])
-        .await
-    {
+    match raft.change_membership_if(change, retain, as_seen).await {
         Ok(_) => Ok(()),
         Err(error) => Err(describe(error)),
     }
@@ -83,6 +84,9 @@ pub(crate) async fn change_membership(
 
 fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> ChangeRefusal {
     match error {
+        RaftError::APIError(ClientWriteError::PreconditionFailed(
+            PreconditionFailed::LastMembershipLogIdMismatch { .. },
+        )) => refused(MemberError::InProgress),
         RaftError::APIError(
             ClientWriteError::ForwardToLeader(_) | ClientWriteError::PreconditionFailed(_),
         ) => ChangeRefusal::NotLeader,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::change::{find, refused};
+use super::majority::{MAY_LAG, silence};
 use crate::context::NodeContext;
 use crate::handle::{MemberError, ProposeError};
 use crate::replica::Replica;
@@ -23,6 +24,7 @@ pub(super) async fn move_leader(
                 let detail = format!("{name} is a learner; promote it first");
                 return Err(refused(MemberError::Unfit { detail }));
             }
+            check_target(context, replica, node, name)?;
             Some(node)
         }
         None => best_transfer_target(context, replica),
@@ -42,12 +44,37 @@ pub(super) async fn move_leader(
     Ok(leader.map(|member| member.name).unwrap_or_default())
 }
 
-/// The reachable voter, other than this leader, whose log is the longest.
+/// Refuses a voter that would not take over at once: until it does, nothing is committed.
+fn check_target(
+    context: &NodeContext,
+    replica: &Replica,
+    node: u64,
+    name: &str,
+) -> Result<(), ChangeRefusal> {
+    if node == replica.node {
+        return Ok(());
+    }
+    let lag = replica.lag_of(node);
+    let why = if let Some(why) = silence(context, replica, node, name) {
+        why
+    } else if lag > MAY_LAG {
+        format!("{name} is {lag} entries behind; {MAY_LAG} are allowed")
+    } else if context.peer(node).is_disk_hanging() {
+        format!("the disk of {name} hangs")
+    } else {
+        return Ok(());
+    };
+    let detail = format!("{why}; choose another voter, or repeat it later");
+    Err(refused(MemberError::Unfit { detail }))
+}
+
+/// The voter, other than this leader, that answers now and whose log is the longest.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
     voters
         .into_iter()
-        .filter(|id| *id != replica.node && context.peer(*id).may_lead())
+        .filter(|id| *id != replica.node && replica.answers_now(*id))
+        .filter(|id| context.peer(*id).may_lead())
         .max_by_key(|id| replica.matched_index(*id))
 }
 

@@ -3,6 +3,7 @@
 //! - a new member: [`add`]
 //! - leadership: [`leader`]
 //! - what every change is made of: [`change`]
+//! - what a change rests on, and whether the majorities answer that it needs: [`majority`]
 //!
 //! Each is carried out by the leader. A node that is added gets its ID from the replicated counter
 //! and syncs it *before* the membership names it; IDs are never used twice.
@@ -10,6 +11,7 @@
 mod add;
 pub(crate) mod change;
 pub(crate) mod leader;
+pub(crate) mod majority;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +19,11 @@ use std::time::Duration;
 
 use openraft::ChangeMembers;
 use seqd_state::{ClusterCommand, Command, NodeId};
+use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
 
-use self::change::{Changing, change_membership, find, refused, show};
+use self::change::{Changing, change_membership, find, no_quorum, refused, show};
+use self::majority::{MAY_LAG, Seen, silence};
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::handle::{MemberError, ProposeError};
@@ -30,9 +34,6 @@ use crate::replica::Replica;
 use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, MemberChange};
 use crate::wire::route::Route;
 use crate::wire::transport::Link;
-
-/// Entries that a learner may be behind when it is promoted: less than a second of full load.
-const PROMOTE_LAG: u64 = 1_000;
 
 /// Carries out a change on whichever node leads.
 pub(crate) async fn carry_out(
@@ -102,6 +103,10 @@ async fn here(
         let context = &node.context;
         let replica = node.replica().ok_or(ChangeRefusal::NotLeader)?;
         let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
+        let _alone = match &change {
+            MemberChange::MoveLeader { .. } => None,
+            _ => Some(alone(replica)?),
+        };
         match &change {
             MemberChange::Add { name, peer, http } => {
                 let new = add::NewMember {
@@ -128,27 +133,39 @@ async fn here(
     }
 }
 
+/// The right to change the membership: of two changes at once the second is refused.
+fn alone(replica: &Replica) -> Result<MutexGuard<'_, ()>, ChangeRefusal> {
+    let alone = replica.changing.try_lock();
+    alone.map_err(|_| refused(MemberError::InProgress))
+}
+
 async fn promote(
     context: &NodeContext,
     replica: &Replica,
     leading: Leading,
     name: &str,
 ) -> Changing {
+    let seen = Seen::of(replica);
     let (node, _) = find(replica, name)?;
-    if replica.is_voter(node) {
+    let mut voters = seen.voters();
+    if !voters.insert(node) {
         return show(context, replica, name);
     }
-    let last = replica.wal.next_index().saturating_sub(1);
-    let matched = replica.matched_index(node);
-    let lag = last.saturating_sub(matched.unwrap_or(0));
-    if matched.is_none() || lag > PROMOTE_LAG {
+    if let Some(why) = silence(context, replica, node, name) {
+        let detail = format!("{why}; it can be promoted once it does");
+        return Err(refused(MemberError::LearnerLagging { detail }));
+    }
+    let lag = replica.lag_of(node);
+    if lag > MAY_LAG {
         let detail = format!(
-            "{name} is {lag} entries behind; it can be promoted once that is {PROMOTE_LAG} or less"
+            "{name} is {lag} entries behind; it can be promoted once that is {MAY_LAG} or less"
         );
         return Err(refused(MemberError::LearnerLagging { detail }));
     }
-    let voters = BTreeSet::from([node]);
-    change_membership(replica, leading, ChangeMembers::AddVoterIds(voters), true).await?;
+    seen.check_majority(context, replica, &voters)
+        .map_err(no_quorum)?;
+    let change = ChangeMembers::AddVoterIds(BTreeSet::from([node]));
+    change_membership(replica, leading, &seen, change, true).await?;
     show(context, replica, name)
 }
 
@@ -158,43 +175,32 @@ async fn remove(
     leading: Leading,
     name: &str,
 ) -> Changing {
+    let mut seen = Seen::of(replica);
     let (node, _) = find(replica, name)?;
     let removed = show(context, replica, name)?;
-    let voters: BTreeSet<u64> = replica.applied.read().membership.voter_ids().collect();
-    if voters.contains(&node) {
-        let left: Vec<u64> = voters.iter().copied().filter(|id| *id != node).collect();
-        if left.is_empty() {
-            let detail = format!("{name} is the only voter; stop it instead of removing it");
-            return Err(refused(MemberError::Unsafe { detail }));
-        }
-        let alive = left
-            .iter()
-            .filter(|id| **id == replica.node || context.peer(**id).is_reachable());
-        let alive = alive.count();
-        let needed = left.len() / 2 + 1;
-        if alive < needed {
-            let detail = format!(
-                "without {name} {needed} of {} voters are needed, and {alive} can be reached; \
-                 bring a node back first",
-                left.len()
-            );
-            return Err(refused(MemberError::Unsafe { detail }));
-        }
+    let mut left = seen.voters();
+    let votes = left.remove(&node);
+    if left.is_empty() {
+        let detail = format!("{name} is the only voter; stop it instead of removing it");
+        return Err(refused(MemberError::Unsafe { detail }));
     }
+    seen.check_majority(context, replica, &left)
+        .map_err(|detail| refused(MemberError::Unsafe { detail }))?;
     if node == replica.node {
         // The next leader removes it: the caller's node asks again there.
         leader::move_leader(context, replica, None).await?;
         return Err(ChangeRefusal::NotLeader);
     }
-    if voters.contains(&node) {
-        let gone = BTreeSet::from([node]);
-        change_membership(replica, leading, ChangeMembers::RemoveVoters(gone), true).await?;
-    }
     let gone = BTreeSet::from([node]);
-    let dropped =
-        change_membership(replica, leading, ChangeMembers::RemoveNodes(gone), false).await;
+    if votes {
+        let change = ChangeMembers::RemoveVoters(gone.clone());
+        change_membership(replica, leading, &seen, change, true).await?;
+        seen = Seen::of(replica);
+    }
+    let change = ChangeMembers::RemoveNodes(gone);
+    let dropped = change_membership(replica, leading, &seen, change, false).await;
     dropped.map_err(|refusal| match refusal {
-        ChangeRefusal::Member(_) if voters.contains(&node) => {
+        ChangeRefusal::Member(_) if votes => {
             // Something was changed already: this is no longer "no effect".
             let why =
                 format!("{name} does not vote any more, but is still a member; remove it again");

@@ -8,7 +8,7 @@ use openraft::raft::{
 
 use super::service::{Opened, Service, not_running, replica, sealed};
 use crate::records::{self, Restore, ToRecord};
-use crate::types::TypeConfig;
+use crate::types::{LogId, TypeConfig};
 use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
 };
@@ -32,11 +32,12 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
                 .into_iter()
                 .map(|entry| entry.restore()?.restore())
                 .collect();
+            let leader_commit: Option<LogId> = message.commit.restore();
             let request = AppendEntriesRequest::<TypeConfig> {
                 vote: message.vote.restore(),
                 prev_log_id: message.prev.restore(),
                 entries: entries.map_err(|e| service.unread::<AppendRequest>(&e))?,
-                leader_commit: message.commit.restore(),
+                leader_commit,
             };
             let reply = replica
                 .raft
@@ -45,6 +46,7 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
                 .map_err(not_running)?;
             if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
                 replica.note_leader();
+                replica.note_commit(leader_commit.map_or(0, |id| id.index()));
             }
             Ok(match reply {
                 AppendEntriesResponse::Success => AppendReply::Success,

@@ -1,73 +1,15 @@
 //! A leader that no other node reaches: what waits for it is answered at once, and what was proposed is
 //! never proposed again.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use seqd_state::{Command, NextRequest, Outcome, SequenceCommand, SequenceOutcome};
 use tokio::time::{Instant, sleep};
 
-use super::harness::{Cluster, name, wait};
-use crate::wire::route::Route;
-use crate::wire::transport::{Answering, CallError, Limit, Link, Payload, Transport};
-use crate::{ProposeError, peer_transport};
-
-/// The addresses of nodes that nothing reaches and that reach nobody.
-pub(crate) type Cut = Arc<Mutex<BTreeSet<String>>>;
-
-/// Carries nothing from or to what is cut off: silence, as of a pulled cable.
-struct Wire {
-    own: String,
-    cut: Cut,
-    below: Arc<dyn Transport>,
-}
-
-impl Transport for Wire {
-    fn post<'a>(
-        &'a self,
-        link: Link,
-        addr: &'a str,
-        route: Route,
-        payload: Payload,
-        limit: Limit,
-    ) -> Answering<'a> {
-        let is_cut = {
-            let cut = self.cut.lock().unwrap();
-            cut.contains(&self.own) || cut.contains(addr)
-        };
-        if !is_cut {
-            return self.below.post(link, addr, route, payload, limit);
-        }
-        Box::pin(async move {
-            sleep(match limit {
-                Limit::Total(total) => total,
-                Limit::Progress { moving, .. } => moving,
-            })
-            .await;
-            Err(CallError::NoAnswer)
-        })
-    }
-}
-
-/// Three nodes that serve, each of which can be cut off.
-pub(crate) async fn cluster() -> (Cluster, Cut) {
-    let cut = Cut::default();
-    let mut cluster = Cluster::planned(3);
-    for spot in &mut cluster.spots {
-        spot.transport = Arc::new(Wire {
-            own: spot.addr.clone(),
-            cut: Arc::clone(&cut),
-            below: peer_transport(),
-        });
-    }
-    for at in 0..3 {
-        cluster.start(at).await.unwrap();
-    }
-    cluster.create_orders(0).await;
-    (cluster, cut)
-}
+use super::cut::cluster;
+use super::harness::{name, wait};
+use crate::ProposeError;
 
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,8 +1,10 @@
 //! What only holds when the parts work together.
 
 mod bad_sector;
+mod behind;
 mod cluster;
 mod copies;
+mod cut;
 mod envelopes;
 mod exports;
 mod far_links;
@@ -14,6 +16,7 @@ mod isolated;
 mod leaderships;
 mod levels;
 pub(crate) mod links;
+mod members;
 mod messages;
 mod peers_file;
 mod refused_openings;

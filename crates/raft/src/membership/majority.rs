@@ -1,0 +1,113 @@
+//! The membership that a change rests on, and whether its majorities answer now.
+//!
+//! Every configuration counts by itself: of a joint one, both halves must have a majority, and an
+//! entry that cannot get them stops the cluster. So a change is proposed only if all that will have
+//! to acknowledge it acknowledged something just now, and only on top of what was looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use openraft::async_runtime::WatchReceiver;
+use openraft::raft::Precondition;
+
+use crate::context::NodeContext;
+use crate::leadership::Leading;
+use crate::replica::Replica;
+use crate::types::{self, LogId, Member, TypeConfig};
+
+/// Entries that a learner may be behind when it is promoted, and a voter when it is to lead: less than
+/// a second of full load.
+pub(super) const MAY_LAG: u64 = 1_000;
+
+/// The membership in force at the leader, committed or not, as it was looked at.
+pub(crate) struct Seen {
+    log_id: Option<LogId>,
+    /// More than one in the middle of a change.
+    configs: Vec<BTreeSet<u64>>,
+    nodes: BTreeMap<u64, Member>,
+}
+
+impl Seen {
+    pub(crate) fn of(replica: &Replica) -> Self {
+        let metrics = replica.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let stored = &metrics.membership_config;
+        let membership = stored.membership();
+        let nodes = membership.nodes();
+        Self {
+            log_id: *stored.log_id(),
+            configs: membership.get_joint_config().clone(),
+            nodes: nodes.map(|(id, member)| (*id, member.clone())).collect(),
+        }
+    }
+
+    /// The voters that the latest change leads to.
+    pub(super) fn voters(&self) -> BTreeSet<u64> {
+        self.configs.last().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn nodes(&self) -> &BTreeMap<u64, Member> {
+        &self.nodes
+    }
+
+    /// What must still hold where a change is proposed.
+    pub(super) fn preconditions(&self, leading: Leading) -> [Precondition<TypeConfig>; 2] {
+        let committed_leader_id = *types::log_id(leading.term, 0).committed_leader_id();
+        [
+            Precondition::CommittedLeaderId {
+                committed_leader_id,
+            },
+            Precondition::LastMembershipLogId {
+                last_membership_log_id: self.log_id,
+            },
+        ]
+    }
+
+    /// Whether a majority answers now of these voters and of each configuration in force; why not.
+    pub(super) fn check_majority(
+        &self,
+        context: &NodeContext,
+        replica: &Replica,
+        voters: &BTreeSet<u64>,
+    ) -> Result<(), String> {
+        for config in self.configs.iter().chain([voters]) {
+            let needed = config.len() / 2 + 1;
+            let silence = |id: &u64| {
+                let name = self.nodes.get(id).map_or("", |member| &member.name);
+                silence(context, replica, *id, name)
+            };
+            let silent: Vec<String> = config.iter().filter_map(silence).collect();
+            let alive = config.len() - silent.len();
+            if alive < needed {
+                return Err(format!(
+                    "of {} voters {needed} must answer, and {alive} do: {}; bring a node back \
+                     first",
+                    config.len(),
+                    silent.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a node does not count as answering this leader now; `None` if it does.
+pub(super) fn silence(
+    context: &NodeContext,
+    replica: &Replica,
+    node: u64,
+    name: &str,
+) -> Option<String> {
+    if node == replica.node {
+        return None;
+    }
+    // What it refused may be later than what it acknowledged.
+    let is_reachable = context.peer(node).is_reachable();
+    match replica.silence_of(node) {
+        Some(_) if is_reachable && replica.answers_now(node) => None,
+        Some(since) => Some(format!(
+            "{name} does not answer: its last answer was {} ms ago",
+            since.as_millis()
+        )),
+        None => Some(format!("{name} has not answered this leader yet")),
+    }
+}

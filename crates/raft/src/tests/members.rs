@@ -1,0 +1,268 @@
+//! Changes of members that would cost the quorum are refused, two at once do not meet, and a change that
+//! is stuck goes on.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use tokio::time::Instant;
+
+use super::cut::{self, Cut};
+use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, start, wait};
+use crate::membership::change::change_membership;
+use crate::membership::majority::Seen;
+use crate::replica::Replica;
+use crate::wire::messages::ChangeRefusal;
+use crate::{MemberError, ProposeError, Raft, Role};
+
+fn id_of(raft: &Raft) -> u64 {
+    raft.status().node_id.unwrap().0
+}
+
+fn replica_of(raft: &Raft) -> &Replica {
+    raft.node().replica().unwrap()
+}
+
+/// Cuts an address off and waits until the leader has missed its answers.
+async fn silence(cut: &Cut, addr: &str, leader: &Raft, node: u64) {
+    cut.lock().unwrap().insert(addr.to_owned());
+    wait("the leader misses its answers", || async {
+        !replica_of(leader).answers_now(node)
+    })
+    .await;
+}
+
+/// Waits until the leader counts every member as answering.
+async fn all_answer(leader: &Raft) {
+    wait("all members answer", || async {
+        let members = leader.status().members;
+        let mut ids = members.iter().map(|member| member.id.0);
+        ids.all(|id| replica_of(leader).answers_now(id))
+    })
+    .await;
+}
+
+fn role_of(raft: &Raft, name: &str) -> Option<Role> {
+    let members = raft.status().members;
+    let member = members.iter().find(|member| member.name == name);
+    member.map(|member| member.role)
+}
+
+/// Three nodes, a learner, and the leader.
+async fn with_a_learner() -> (Cluster, Cut, Raft, Raft, String) {
+    let (cluster, cut) = cut::cluster().await;
+    let learner = learner("n4", &cluster).await;
+    let leader = cluster.raft(cluster.leader().expect("there is a leader"));
+    let leader = leader.clone();
+    caught_up(&leader, &learner).await;
+    all_answer(&leader).await;
+    let members = leader.status().members;
+    let n4 = members.iter().find(|member| member.name == "n4").unwrap();
+    let addr = n4.peer.clone();
+    (cluster, cut, leader, learner, addr)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_does_not_answer_is_not_promoted() {
+    let (mut cluster, cut, leader, learner, addr) = with_a_learner().await;
+    silence(&cut, &addr, &leader, id_of(&learner)).await;
+    for through in 0..3 {
+        let promoted = cluster
+            .raft(through)
+            .member_promote("n4".to_owned(), deadline());
+        let Err(MemberError::LearnerLagging { detail }) = promoted.await else {
+            panic!("a voter that does not answer");
+        };
+        assert!(detail.contains("does not answer"), "{detail}");
+    }
+    assert_eq!(role_of(&leader, "n4"), Some(Role::Learner));
+    assert_eq!(next(&leader, "orders").await, Some(1));
+    cut.lock().unwrap().clear();
+    wait("it is promoted once it answers", || async {
+        let promoted = leader.member_promote("n4".to_owned(), deadline());
+        promoted.await.is_ok()
+    })
+    .await;
+    assert_eq!(next(&learner, "orders").await, Some(2));
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removal_counts_the_voters_that_answer_now() {
+    let (mut cluster, cut) = cut::cluster().await;
+    let at = cluster.leader().expect("there is a leader");
+    let leader = cluster.raft(at).clone();
+    all_answer(&leader).await;
+    let (silent, other) = ((at + 1) % 3, (at + 2) % 3);
+    let addr = cluster.spots[silent].addr.clone();
+    silence(&cut, &addr, &leader, id_of(cluster.raft(silent))).await;
+    // It answered pings a moment ago, and still counts as reachable.
+    let name = cluster.spots[other].name.clone();
+    let removed = leader.member_remove(name.clone(), deadline()).await;
+    let Err(MemberError::Unsafe { detail }) = removed else {
+        panic!("{removed:?}");
+    };
+    assert!(detail.contains(&cluster.spots[silent].name), "{detail}");
+    assert_eq!(next(&leader, "orders").await, Some(1));
+    let removed = leader.member_remove(cluster.spots[silent].name.clone(), deadline());
+    removed.await.unwrap();
+    assert_eq!(next(&leader, "orders").await, Some(2));
+    cut.lock().unwrap().clear();
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_on_top_of_another_membership_than_was_seen_is_not_made() {
+    let (mut cluster, _, leader, learner, _) = with_a_learner().await;
+    let replica = replica_of(&leader);
+    let seen = Seen::of(replica);
+    leader
+        .member_promote("n4".to_owned(), deadline())
+        .await
+        .unwrap();
+    let leading = replica.leading().unwrap();
+    let gone = ChangeMembers::RemoveNodes(BTreeSet::from([id_of(&learner)]));
+    let changed = change_membership(replica, leading, &seen, gone, false).await;
+    let is_refused = matches!(changed, Err(ChangeRefusal::Member(MemberError::InProgress)));
+    assert!(is_refused);
+    assert_eq!(role_of(&leader, "n4"), Some(Role::Follower));
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_adds_of_one_name_at_once_one_succeeds() {
+    let (mut cluster, _) = cut::cluster().await;
+    let folder = cluster.dir.path().join("n4");
+    let addr = free_addr();
+    let fourth = start("n4", &folder, &addr, &cluster.peers).await.unwrap();
+    let adds = (0..6).map(|turn| {
+        let raft = cluster.raft(turn % 3);
+        raft.member_add("n4".to_owned(), addr.clone(), None, deadline())
+    });
+    let answers = futures_util::future::join_all(adds).await;
+    let added = answers.iter().filter(|answer| answer.is_ok());
+    assert_eq!(added.count(), 1, "{answers:?}");
+    for refused in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        assert!(
+            matches!(
+                refused,
+                MemberError::InProgress | MemberError::AlreadyExists { .. }
+            ),
+            "{refused:?}"
+        );
+    }
+    let again = cluster
+        .raft(0)
+        .member_add("n4".to_owned(), addr, None, deadline());
+    let again = again.await;
+    assert!(
+        matches!(again, Err(MemberError::AlreadyExists { .. })),
+        "{again:?}"
+    );
+    for at in 0..3 {
+        let members = cluster.raft(at).status().members;
+        let named = members.iter().filter(|member| member.name == "n4");
+        assert!(named.count() <= 1);
+    }
+    fourth.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leadership_is_not_moved_to_a_node_that_does_not_answer() {
+    let (mut cluster, cut) = cut::cluster().await;
+    let at = cluster.leader().expect("there is a leader");
+    let leader = cluster.raft(at).clone();
+    all_answer(&leader).await;
+    let silent = (at + 1) % 3;
+    let (name, addr) = (
+        cluster.spots[silent].name.clone(),
+        cluster.spots[silent].addr.clone(),
+    );
+    silence(&cut, &addr, &leader, id_of(cluster.raft(silent))).await;
+    let term = leader.status().term;
+    let asked = Instant::now();
+    let moved = leader.leader_move(Some(name), deadline()).await;
+    let Err(MemberError::Unfit { detail }) = moved else {
+        panic!("{moved:?}");
+    };
+    assert!(detail.contains("does not answer"), "{detail}");
+    assert_eq!(next(&leader, "orders").await, Some(1));
+    // A transfer that is tried holds all writes up for two seconds.
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert_eq!((leader.status().term, cluster.leader()), (term, Some(at)));
+    let moved = leader.leader_move(None, deadline()).await.unwrap();
+    assert_eq!(moved, cluster.spots[(at + 2) % 3].name);
+    cut.lock().unwrap().clear();
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_lost_its_majority_goes_on_once_enough_voters_answer() {
+    let (mut cluster, cut, leader, learner, addr) = with_a_learner().await;
+    let at = cluster.leader().expect("there is a leader");
+    let (one, other) = ((at + 1) % 3, (at + 2) % 3);
+    // The learner and a voter are lost in the moment after they were found to answer.
+    cut.lock()
+        .unwrap()
+        .extend([addr, cluster.spots[one].addr.clone()]);
+    let promoting = {
+        let (leader, node) = (leader.clone(), id_of(&learner));
+        tokio::spawn(async move {
+            let replica = replica_of(&leader);
+            let (leading, seen) = (replica.leading().unwrap(), Seen::of(replica));
+            let change = ChangeMembers::AddVoterIds(BTreeSet::from([node]));
+            change_membership(replica, leading, &seen, change, true).await
+        })
+    };
+    wait("no quorum answers any more", || async {
+        !leader.status().has_quorum_contact
+    })
+    .await;
+    let refused = leader
+        .propose(vec![super::harness::create("no")], deadline())
+        .await;
+    assert!(
+        matches!(
+            refused,
+            Err(ProposeError::NoQuorum { .. } | ProposeError::OutcomeUnknown { .. })
+        ),
+        "{refused:?}"
+    );
+    // With the voter, two of three and three of four are there.
+    cut.lock().unwrap().remove(&cluster.spots[one].addr);
+    wait("the change is finished", || async {
+        let raft = cluster.raft(other);
+        let is_over = |raft: &Raft| !replica_of(raft).is_joint();
+        next(raft, "orders").await.is_some() && (0..3).all(|at| is_over(cluster.raft(at)))
+    })
+    .await;
+    // Whether it was made or given up with its leader, the learner can be removed now.
+    promoting.await.unwrap().ok();
+    let leads = cluster.leader().expect("there is a leader");
+    all_but(cluster.raft(leads), id_of(&learner)).await;
+    let removed = cluster
+        .raft(leads)
+        .member_remove("n4".to_owned(), deadline());
+    removed.await.unwrap();
+    assert_eq!(role_of(cluster.raft(leads), "n4"), None);
+    assert!(next(cluster.raft(other), "orders").await.is_some());
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+/// Waits until every member but one answers.
+async fn all_but(leader: &Raft, silent: u64) {
+    wait("the others answer", || async {
+        let members = leader.status().members;
+        let mut ids = members.iter().map(|member| member.id.0);
+        ids.all(|id| id == silent || replica_of(leader).answers_now(id))
+    })
+    .await;
+}
