@@ -5,13 +5,25 @@
 
 use std::time::Duration;
 
+use seqd_tests::checkers::linearizable;
+use seqd_tests::cluster::READY;
 use seqd_tests::failover::{LOSSES, cluster, lose_leader};
+use seqd_tests::history::Timeline;
 use seqd_tests::link_faults::LinkFault;
 use seqd_tests::link_runs::{Figures, LONGEST_PAUSE, LinkRun};
+use seqd_tests::links::{Condition, Pairs};
+use seqd_tests::workload::{Load, Route, Workload};
 use seqd_tests::{links, skips};
 
 /// The time of a fault: longer than a heartbeat, an election and a request's timeout.
 const LENGTH: Duration = Duration::from_secs(5);
+
+/// A leader that reaches nobody has noticed after this.
+const SURELY_ALONE: Duration = Duration::from_millis(2_500);
+
+/// Before the deadline of a request, and at once, on a machine with other work.
+const IN_TIME: Duration = Duration::from_millis(2_500);
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Runs a fault of `soak links` on three nodes; nothing where there are no links.
 fn three_nodes_under(fault: &str) -> Option<Figures> {
@@ -90,4 +102,45 @@ fn values_go_on_over_round_trips_of_100_ms_with_loss() {
     if let Some(figures) = three_nodes_under("rtt-100-loss-2") {
         assert!(figures.strict > 0, "{figures}");
     }
+}
+
+/// Clients that ask the leader itself while its links are cut: what was under way is answered
+/// before its deadline, and what comes later at once.
+#[test]
+fn a_leader_that_is_cut_off_answers_its_own_clients() {
+    if skips::ends("links isolated leader", links::unavailable()) {
+        return;
+    }
+    let cluster = cluster(3);
+    let leader = cluster.leader();
+    let timeline = Timeline::begin();
+    let load = Load {
+        urls: vec![cluster.node(leader).url()],
+        clients: 8,
+        route: Route::Fixed,
+        count: 1,
+        pause: Duration::ZERO,
+    };
+    let workload = Workload::next(load, timeline, "order");
+    workload.wait_for(20, READY);
+    let cut = timeline.at();
+    let pairs = Pairs::around(&[leader], 3);
+    let fault = cluster.links().impose(pairs, Condition::Cut);
+    std::thread::sleep(LENGTH);
+    let end = timeline.at();
+    fault.heal();
+    let history = workload.finish();
+    linearizable::strict(&history).unwrap();
+    let longest = |from: Duration| {
+        let asked = history
+            .iter()
+            .filter(|op| op.call.since(cut) >= from && op.back <= end);
+        asked.map(|op| op.back.since(op.call)).max()
+    };
+    let under_way = history.iter().filter(|op| op.call < cut && op.back >= cut);
+    let told = under_way.map(|op| op.back.since(cut)).max();
+    let later = longest(SURELY_ALONE).expect("requests to a leader that is alone");
+    println!("under way: {told:?}; later: {later:?}");
+    assert!(told <= Some(IN_TIME), "under way when it was cut: {told:?}");
+    assert!(later <= AT_ONCE, "asked for when it was alone: {later:?}");
 }

@@ -12,6 +12,7 @@
 mod arguments;
 mod bare;
 mod bench;
+mod catch_up;
 mod chaos;
 mod compare;
 mod endurance;
@@ -38,6 +39,8 @@ const USAGE: &str = "usage: soak COMMAND
   chaos [--seconds 120]         random faults under a mixed load, every checker
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
+  catch-up [--mib 200] [--mbit 12] [--rate 500]
+                                a follower comes back behind a slow cable, under load (root)
   failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
                                 from the loss of the leader to the next acknowledged value (root)
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         "failover" => failover::run(&arguments),
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
+        "catch-up" => catch_up::run(&arguments),
         "links" => links::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "compare" => {
