@@ -1,12 +1,12 @@
 //! What a replica knows of the cluster: who leads, who is a member, who votes.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::Instant as RaftInstant;
 use openraft::async_runtime::WatchReceiver;
+use openraft::raft::TransferLeaderRequest;
 use seqd_state::{ClusterMs, Level};
 use tokio::time::Instant;
 
@@ -106,25 +106,68 @@ impl Replica {
         Some(RaftInstant::elapsed(&acked))
     }
 
-    fn leader_heard_at(&self) -> Option<Instant> {
-        *self
-            .leader_heard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How long ago a leader, or for a leader a quorum, was last in touch; `None` if never.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
-        let heard = self.leader_heard_at().map(|at| at.elapsed());
+        let heard = self.contact.silent_for();
         self.quorum_silent_for().into_iter().chain(heard).min()
     }
 
-    /// Records that a leader's append was accepted.
-    pub(crate) fn note_leader(&self) {
-        *self
-            .leader_heard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    /// Whether a message with this vote is of the leader that this node follows.
+    pub(crate) fn follows(&self, vote: &Vote) -> bool {
+        vote.committed && self.current_vote() == *vote
+    }
+
+    /// This node's place in the order in which voters run for leader, and whether it is the only one;
+    /// `None` if it has no vote.
+    pub(crate) fn place_among_voters(&self) -> Option<(u32, bool)> {
+        let metrics = self.raft.server_metrics();
+        let metrics = metrics.borrow_watched();
+        let leader = metrics.current_leader;
+        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+        let is_alone = voters.iter().eq([&self.node]);
+        let mut others = voters.into_iter().filter(|id| Some(*id) != leader);
+        let place = others.position(|id| id == self.node)?;
+        Some((u32::try_from(place).unwrap_or(u32::MAX), is_alone))
+    }
+
+    /// Whether this node has asked for votes and not got them yet. openraft is asked behind all that it
+    /// was told before: what it reports by itself waits for a vote to be synced.
+    pub(crate) async fn is_candidate(&self) -> bool {
+        let state = self.raft.with_raft_state(|state| state.server_state).await;
+        state.is_ok_and(|state| state.is_candidate())
+    }
+
+    /// Whether this voter has no leader, or has lost it.
+    pub(crate) async fn may_support_another(&self) -> bool {
+        self.raft.as_leader().is_ok()
+            || self.leader().is_none()
+            || self.contact.is_lost_beyond_doubt().await
+    }
+
+    /// Asks for pre-votes, and with a majority of them for votes.
+    pub(crate) async fn run_for_leader(&self) {
+        self.owe_no_lease_to_the_dead(self.leader()).await;
+        if let Err(error) = self.raft.trigger().elect(true).await {
+            tracing::debug!(%error, "cannot run for leader");
+        }
+    }
+
+    /// Ends the lease of a leader whose process has ended, in favour of any other node.
+    pub(crate) async fn owe_no_lease_to_the_dead(&self, other: Option<u64>) {
+        let (vote, other) = (
+            self.current_vote(),
+            other.filter(|other| *other != self.node),
+        );
+        if !vote.committed || !self.contact.has_ended() {
+            return;
+        }
+        if let Some(other) = other {
+            // What a leader sends all when it transfers leadership; the one named would run.
+            let request = TransferLeaderRequest::new(vote, other, None);
+            if let Err(error) = self.raft.handle_transfer_leader(request).await {
+                tracing::debug!(%error, "the lease of the leader stays");
+            }
+        }
     }
 
     /// Records the index up to which a leader has named its log as committed.

@@ -21,6 +21,7 @@ pub use crate::wire::transport::{
 mod batch;
 mod blocking;
 mod bootstrap;
+mod contact;
 mod context;
 mod conversation;
 mod export;

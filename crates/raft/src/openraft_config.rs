@@ -24,8 +24,12 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
         // What one heartbeat may take until openraft gives it up, which it demands to be less than
         // the shortest timeout. How often heartbeats are sent is `tasks::heartbeats`.
         heartbeat_interval: ms(settings.election.0).saturating_sub(1),
+        // What a vote may take.
         election_timeout_min: ms(settings.election.0),
-        election_timeout_max: ms(settings.election.1),
+        // The lease of a leader.
+        election_timeout_max: ms(lease(settings)),
+        // `tasks::elections` decides when to run for leader.
+        enable_elect: false,
         // A snapshot of the largest state that one node should hold, on a slow network.
         install_snapshot_timeout: 600_000,
         max_payload_entries: PAYLOAD_ENTRIES,
@@ -41,6 +45,13 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
     }
     .validate()
     .map_err(|e| format!("the Raft settings are not usable: {e}"))
+}
+
+/// How long a voter keeps to its leader after it was last heard of: in the middle of the election
+/// timeouts, so that all voters have had their turn to run for leader before the longest is over.
+pub(crate) fn lease(settings: &Settings) -> Duration {
+    let (shortest, longest) = settings.election;
+    ((shortest + longest) / 2).max(shortest + Duration::from_millis(1))
 }
 
 /// What a failure of openraft means for the process: the cause that its storage met, and where there

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::Fatal;
 use seqd_wal::Wal;
-use tokio::time::Instant;
 
 use crate::blocking;
+use crate::contact::LeaderContact;
 use crate::context::NodeContext;
 use crate::handle::{Stop, StopReason};
 use crate::latency::Latency;
@@ -43,9 +43,11 @@ pub(crate) struct Replica {
     pub(crate) adding_or_raising: tokio::sync::Mutex<()>,
     /// Held by this leader while it changes the membership: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
-    pub(crate) leader_heard: Mutex<Option<Instant>>,
     /// The highest index that a leader has named as committed.
     pub(crate) committed: AtomicU64,
+    pub(crate) contact: LeaderContact,
+    /// How long a voter keeps to its leader after it was last heard of.
+    pub(crate) lease: Duration,
     pub(crate) election_max: Duration,
     pub(crate) heartbeat: Duration,
 }
@@ -81,6 +83,7 @@ impl Replica {
         let raft = OpenRaft::new(identity.node, config, network, log, machine)
             .await
             .map_err(|e| openraft_config::fatal(&e, &wal, &failure))?;
+        let lease = openraft_config::lease(&context.settings);
         Ok(Arc::new(Self {
             node: identity.node,
             raft,
@@ -93,8 +96,9 @@ impl Replica {
             recovered: AtomicBool::new(false),
             adding_or_raising: tokio::sync::Mutex::default(),
             changing: tokio::sync::Mutex::default(),
-            leader_heard: Mutex::new(None),
             committed: AtomicU64::new(0),
+            contact: LeaderContact::new(lease, context.settings.heartbeat * 2),
+            lease,
             election_max: context.settings.election.1,
             heartbeat: context.settings.heartbeat,
         }))

@@ -27,6 +27,11 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
             }
             context.peers.merge(envelope.to, message.acknowledged);
             let replica = replica(service)?;
+            let vote = message.vote.restore();
+            // Also while entries wait for a slow disk.
+            if replica.follows(&vote) {
+                replica.contact.heard(&vote);
+            }
             let entries: Result<Vec<_>, _> = message
                 .entries
                 .into_iter()
@@ -34,7 +39,7 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
                 .collect();
             let leader_commit: Option<LogId> = message.commit.restore();
             let request = AppendEntriesRequest::<TypeConfig> {
-                vote: message.vote.restore(),
+                vote,
                 prev_log_id: message.prev.restore(),
                 entries: entries.map_err(|e| service.unread::<AppendRequest>(&e))?,
                 leader_commit,
@@ -45,7 +50,9 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
                 .await
                 .map_err(not_running)?;
             if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
-                replica.note_leader();
+                if replica.follows(&vote) {
+                    replica.contact.heard(&vote);
+                }
                 replica.note_commit(leader_commit.map_or(0, |id| id.index()));
             }
             Ok(match reply {
@@ -77,20 +84,39 @@ fn ballot_reply(reply: &openraft::raft::VoteResponse<TypeConfig>) -> BallotReply
 
 pub(super) async fn vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message| async move {
-        let raft = &replica(service)?.raft;
-        Ok(ballot_reply(
-            &raft.vote(ballot(message)).await.map_err(not_running)?,
-        ))
+        let replica = replica(service)?;
+        let reply = replica.raft.vote(ballot(message)).await;
+        let reply = reply.map_err(not_running)?;
+        if reply.vote_granted {
+            replica
+                .contact
+                .support(service.node.context.settings.election.0);
+        }
+        Ok(ballot_reply(&reply))
     })
     .await
 }
 
+/// A voter that follows a leader supports nobody else, however long openraft's lease is.
 pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
-    sealed(service, body, |_, message| async move {
-        let raft = &replica(service)?.raft;
-        Ok(ballot_reply(
-            &raft.pre_vote(ballot(message)).await.map_err(not_running)?,
-        ))
+    sealed(service, body, |envelope, message| async move {
+        let replica = replica(service)?;
+        if !replica.may_support_another().await {
+            return Ok(BallotReply {
+                vote: replica.current_vote().record(),
+                granted: false,
+                last: None,
+            });
+        }
+        replica.owe_no_lease_to_the_dead(Some(envelope.from)).await;
+        let reply = replica.raft.pre_vote(ballot(message)).await;
+        let reply = reply.map_err(not_running)?;
+        if reply.vote_granted {
+            replica
+                .contact
+                .support(service.node.context.settings.election.0);
+        }
+        Ok(ballot_reply(&reply))
     })
     .await
 }

@@ -33,8 +33,8 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     }
 }
 
-pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
-    let replica = replica(service)?;
+/// The head of a transfer, and the bytes of the snapshot that came with it.
+async fn take_head(body: &mut Body) -> Result<(BytesMut, Bytes), Rejection> {
     let mut start = BytesMut::new();
     let head_len = loop {
         if let Some(length) = start.first_chunk::<4>() {
@@ -46,13 +46,19 @@ pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, 
                 break length;
             }
         }
-        match next_chunk(&mut body).await? {
+        match next_chunk(body).await? {
             Some(chunk) => start.extend_from_slice(&chunk),
             None => return Err(malformed("the snapshot ends within its head")),
         }
     };
     start.advance(4);
     let head = start.split_to(head_len);
+    Ok((head, start.freeze()))
+}
+
+pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
+    let replica = replica(service)?;
+    let (head, rest) = take_head(&mut body).await?;
     let (envelope, message) = sealed::unseal(&head).map_err(|e| unreadable(&e))?;
     conversation::accept(&service.node.context, &envelope)?;
     body.admit_sender()?;
@@ -71,7 +77,7 @@ pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, 
     // Only what is wrong with the bytes is `malformed`: then the leader verifies its snapshot.
     let mut receiver = created.await.map_err(not_running)?;
     let mut left = message.len;
-    let mut next = Some(start.freeze());
+    let mut next = Some(rest);
     while let Some(chunk) = next {
         left = left
             .checked_sub(chunk.len() as u64)
@@ -100,12 +106,15 @@ pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, 
         meta,
         snapshot: SnapshotHandle::Received(Box::new(received)),
     };
+    let vote = message.vote.restore();
     let reply = replica
         .raft
-        .install_full_snapshot(message.vote.restore(), snapshot)
+        .install_full_snapshot(vote, snapshot)
         .await
         .map_err(not_running)?;
-    replica.note_leader();
+    if replica.follows(&vote) {
+        replica.contact.heard(&vote);
+    }
     seal(
         service,
         envelope.from,

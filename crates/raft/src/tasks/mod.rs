@@ -3,10 +3,11 @@
 //! - to its peers: [`ping`], [`greet_strangers`], as the leader [`heartbeats`]
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
-//! - against a leader or a disk that fails: [`fast_failover`], [`disk_watch`]
+//! - against a leader or a disk that fails: [`fast_failover`], [`elections`], [`disk_watch`]
 //! - for this process: [`peers_file`], [`leader_changes`]
 
 pub(crate) mod disk_watch;
+pub(crate) mod elections;
 pub(crate) mod fast_failover;
 pub(crate) mod greet_strangers;
 pub(crate) mod heartbeats;
@@ -58,6 +59,8 @@ pub(crate) fn spawn_all(
     tasks.spawn(register_start::run(context, replica, batcher, register));
     let (context, replica) = own();
     tasks.spawn(fast_failover::watch_leaders(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(elections::run_when_the_leader_is_lost(context, replica));
     let (context, replica) = own();
     tasks.spawn(greet_strangers::run(context, replica));
     let (context, replica) = own();

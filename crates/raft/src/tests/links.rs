@@ -70,6 +70,38 @@ impl Links {
         Arc::new(Dialer::new(Arc::new(WayOut { links, node })))
     }
 
+    /// What one node sends to another comes to a stop, or arrives late.
+    pub(crate) fn silence(&self, way: Way, is_silent: bool) {
+        self.faults.send_modify(|faults| {
+            let _ = match is_silent {
+                true => faults.silent.insert(way),
+                false => faults.silent.remove(&way),
+            };
+        });
+    }
+
+    /// No packet reaches a node, or comes from it.
+    pub(crate) fn isolate(&self, node: usize, is_alone: bool) {
+        for other in (0..self.addrs.len()).filter(|other| *other != node) {
+            self.silence((node, other), is_alone);
+            self.silence((other, node), is_alone);
+        }
+    }
+
+    /// Connections of one node to another are refused, and those that are there broken.
+    pub(crate) fn refuse(&self, way: Way) {
+        self.faults.send_modify(|faults| {
+            faults.refused.insert(way);
+        });
+    }
+
+    /// Breaks a node's connections and closes its port, as the end of its process does.
+    pub(crate) fn end_process(&self, node: usize) {
+        self.faults.send_modify(|faults| {
+            faults.ended.insert(node);
+        });
+    }
+
     async fn holds(&self, holds: impl FnMut(&Faults) -> bool) {
         if self.faults.subscribe().wait_for(holds).await.is_err() {
             pending::<()>().await;
@@ -105,9 +137,9 @@ impl Dial for WayOut {
                 |faults: &Faults| !faults.silent.contains(&there) && !faults.silent.contains(&back);
             sleep(links.round_trip).await;
             links.holds(can_connect).await;
+            let either = [self.node, to];
             {
                 let faults = links.faults.borrow();
-                let either = [self.node, to];
                 if faults.refused.contains(&there)
                     || either.iter().any(|node| faults.ended.contains(node))
                 {
@@ -121,9 +153,8 @@ impl Dial for WayOut {
             let links = Arc::clone(links);
             tokio::spawn(async move {
                 let ended = |faults: &Faults| {
-                    [there.0, there.1]
-                        .iter()
-                        .any(|node| faults.ended.contains(node))
+                    faults.refused.contains(&there)
+                        || either.iter().any(|node| faults.ended.contains(node))
                 };
                 tokio::select! {
                     () = carry(&links, there, far_read, write) => {}

@@ -16,6 +16,7 @@ mod isolated;
 mod leaderships;
 mod levels;
 pub(crate) mod links;
+mod lost_leader;
 mod members;
 mod messages;
 mod peers_file;

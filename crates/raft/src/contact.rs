@@ -1,0 +1,281 @@
+//! What a follower knows of its leader's life: when it was last heard of, how long its pauses were, and
+//! whether its port was found closed.
+//!
+//! A leader counts as lost once it was silent for the *patience*: the lease that voters owe it, and on
+//! a link with longer pauses twice the longest of the last minute, at most two leases. So a link that
+//! loses packets is waited for, and one that does not is not.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::types::Vote;
+
+/// A pause of this many times the longest one that passed is more than the link's own.
+const PAUSES: u32 = 2;
+
+/// The most that pauses make of the patience, in leases: a lost leader is replaced within two.
+const LEASES: u32 = 2;
+
+/// How long a pause is remembered, at least, and at most twice as long.
+const REMEMBERED: Duration = Duration::from_secs(30);
+
+/// Times as long as a support lasts until there may be another.
+const BETWEEN_SUPPORTS: u32 = 2;
+
+/// How long the connection to a leader may be broken before it is clear whether its port is closed:
+/// longer than it takes to connect once more where the process has ended.
+const DOUBT: Duration = Duration::from_millis(50);
+
+/// A leadership: the term, and the node.
+type Leader = (u64, u64);
+
+pub(crate) struct LeaderContact {
+    lease: Duration,
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+struct Inner {
+    /// When the leader was last heard of, and where it never was, when it is lost.
+    heard: Option<Instant>,
+    lost_unless_heard: Instant,
+    /// The leadership that was heard of, and its longest pauses: of now, and of the time before.
+    leader: Option<Leader>,
+    pauses: [Duration; 2],
+    pauses_since: Instant,
+    /// The connection to it broke, and it is not known why.
+    doubted: Option<Instant>,
+    /// Its port was closed after it was last heard of.
+    has_ended: bool,
+    /// Until when another candidate has this node's support.
+    supports_until: Option<Instant>,
+}
+
+impl LeaderContact {
+    /// `first` is how long a leader is waited for that was never heard of.
+    pub(crate) fn new(lease: Duration, first: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            lease,
+            inner: Mutex::new(Inner {
+                heard: None,
+                lost_unless_heard: now + first,
+                leader: None,
+                pauses: [Duration::ZERO; 2],
+                pauses_since: now,
+                doubted: None,
+                has_ended: false,
+                supports_until: None,
+            }),
+            changed: Notify::new(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that this node follows a leader, which has just shown itself.
+    pub(crate) fn heard(&self, vote: &Vote) {
+        let leader = Some((vote.leader_id.term, vote.leader_id.voted_for));
+        let now = Instant::now();
+        let mut inner = self.inner();
+        if inner.leader != leader {
+            inner.leader = leader;
+            inner.pauses = [Duration::ZERO; 2];
+            inner.heard = None;
+            inner.supports_until = None;
+        }
+        if now - inner.pauses_since >= REMEMBERED {
+            inner.pauses = [Duration::ZERO, inner.pauses[0]];
+            inner.pauses_since = now;
+        }
+        let pause = inner.heard.map_or(Duration::ZERO, |heard| now - heard);
+        inner.pauses[0] = inner.pauses[0].max(pause);
+        inner.heard = Some(now);
+        inner.doubted = None;
+        inner.has_ended = false;
+    }
+
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        self.inner().heard.map(|heard| heard.elapsed())
+    }
+
+    /// The connection to the leader broke.
+    pub(crate) fn doubt(&self) {
+        self.inner().doubted.get_or_insert_with(Instant::now);
+    }
+
+    /// The leader's port is closed: its process has ended.
+    pub(crate) fn found_ended(&self, leader: u64) {
+        let mut inner = self.inner();
+        if inner.leader.is_some_and(|(_, node)| node == leader) {
+            inner.has_ended = true;
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.inner().has_ended
+    }
+
+    /// This node would vote, or has voted, for another, which then has `time` to win. One that asks
+    /// again and again does not get it again at once: this node may be the one that can win.
+    pub(crate) fn support(&self, time: Duration) {
+        let now = Instant::now();
+        let mut inner = self.inner();
+        if inner
+            .supports_until
+            .is_none_or(|until| now >= until + time * BETWEEN_SUPPORTS)
+        {
+            inner.supports_until = Some(now + time);
+        }
+    }
+
+    /// Until when another candidate has this node's support, if one has.
+    pub(crate) fn supports_until(&self) -> Option<Instant> {
+        self.inner().supports_until
+    }
+
+    fn lost_at(&self) -> Instant {
+        let inner = self.inner();
+        let Some(heard) = inner.heard else {
+            return inner.lost_unless_heard;
+        };
+        if inner.has_ended {
+            return heard;
+        }
+        let longest = inner.pauses[0].max(inner.pauses[1]) * PAUSES;
+        heard + longest.clamp(self.lease, self.lease * LEASES)
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost_at() <= Instant::now()
+    }
+
+    /// Returns once the leader is lost.
+    pub(crate) async fn lost(&self) {
+        while !self.is_lost() {
+            let changed = self.changed.notified();
+            tokio::select! {
+                () = sleep_until(self.lost_at()) => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Whether the leader is lost. While it is in doubt whether its process has ended, waits for that
+    /// to be known.
+    pub(crate) async fn is_lost_beyond_doubt(&self) -> bool {
+        let doubted = self.inner().doubted;
+        if let Some(since) = doubted {
+            let left = DOUBT.saturating_sub(since.elapsed());
+            let _ = timeout(left, self.lost()).await;
+        }
+        self.is_lost()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::types;
+
+    const LEASE: Duration = Duration::from_millis(600);
+    const BEAT: Duration = Duration::from_millis(100);
+    const LEADER: u64 = 1;
+
+    fn leader() -> Vote {
+        types::vote(1, LEADER, true)
+    }
+
+    async fn heard_of(pauses: &[Duration]) -> LeaderContact {
+        let contact = LeaderContact::new(LEASE, BEAT);
+        contact.heard(&leader());
+        for pause in pauses {
+            sleep(*pause).await;
+            contact.heard(&leader());
+        }
+        contact
+    }
+
+    async fn lost_after(contact: &LeaderContact) -> Duration {
+        let began = Instant::now();
+        contact.lost().await;
+        began.elapsed()
+    }
+
+    fn about(took: Duration, expected: Duration) -> bool {
+        took >= expected && took < expected + Duration::from_millis(5)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_is_lost_after_the_lease_and_on_a_link_with_pauses_after_twice_the_longest() {
+        for (pause_ms, lost_ms) in [
+            (100, 600),
+            (300, 600),
+            (450, 900),
+            (580, 1160),
+            (1100, 1200),
+        ] {
+            let pause = Duration::from_millis(pause_ms);
+            let contact = heard_of(&[BEAT, pause, BEAT]).await;
+            let took = lost_after(&contact).await;
+            assert!(
+                about(took, Duration::from_millis(lost_ms)),
+                "{pause:?}: {took:?}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_forgotten_after_a_minute_and_with_its_term() {
+        let pause = Duration::from_millis(500);
+        let beats = [&[pause][..], &vec![BEAT; 601]].concat();
+        assert!(about(lost_after(&heard_of(&beats).await).await, LEASE));
+        let contact = heard_of(&[pause]).await;
+        contact.heard(&types::vote(2, LEADER, true));
+        assert!(about(lost_after(&contact).await, LEASE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_port_is_a_lost_leader_until_it_is_heard_of_again() {
+        let contact = heard_of(&[BEAT]).await;
+        contact.found_ended(LEADER + 1);
+        assert!(!contact.is_lost());
+        contact.doubt();
+        let (lost, ()) = tokio::join!(contact.is_lost_beyond_doubt(), async {
+            sleep(DOUBT / 2).await;
+            contact.found_ended(LEADER);
+        });
+        assert!(lost);
+        contact.heard(&leader());
+        assert!(!contact.is_lost_beyond_doubt().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broken_connection_alone_is_no_lost_leader() {
+        let contact = heard_of(&[BEAT]).await;
+        contact.doubt();
+        let began = Instant::now();
+        assert!(!contact.is_lost_beyond_doubt().await);
+        assert!(about(began.elapsed(), DOUBT), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_candidate_that_asks_again_and_again_is_not_supported_all_the_time() {
+        let (contact, time) = (heard_of(&[]).await, BEAT * 4);
+        let mut supported = 0;
+        for _ in 0..120 {
+            contact.support(time);
+            supported += u32::from(contact.supports_until() > Some(Instant::now()));
+            sleep(BEAT).await;
+        }
+        assert_eq!(supported, 40, "a third of the time");
+    }
+}

@@ -1,0 +1,75 @@
+//! Runs for leader once this node's leader is lost.
+//!
+//! openraft's own timer waits for the leader's lease and then for an election timeout, of which the
+//! shortest is what a vote may take: over a second, by the defaults. So it is off, and the decision
+//! is made here: a leader that [`LeaderContact`](crate::contact::LeaderContact) counts as lost is
+//! replaced by the first voter in the order of IDs, the others follow in turns.
+//!
+//! Every attempt begins with a pre-vote, which a voter supports only if the leader is lost to it, too
+//! ([`consensus`](crate::receive)). So one node whose link or whose way to the port is broken deposes
+//! nobody: a majority of voters has to see it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::context::NodeContext;
+use crate::replica::Replica;
+
+/// Until heartbeats that were sent together have reached all, or not.
+const SETTLED: Duration = Duration::from_millis(20);
+
+/// Turns between the lease and the longest election timeout: one for each follower of five voters.
+const TURNS: u32 = 4;
+
+/// Part of the shortest election timeout, which is what a vote may take, between two attempts.
+const ATTEMPTS: u32 = 2;
+
+pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    let (shortest, longest) = context.settings.election;
+    let turn = (longest - replica.lease) / TURNS;
+    let contact = &replica.contact;
+    let mut logged = false;
+    while !context.is_stopped() {
+        if replica.raft.as_leader().is_ok() {
+            replica
+                .wait_for_leader(|now| now != Some(replica.node))
+                .await;
+            // Somebody else was elected, or is about to be.
+            contact.support(shortest);
+        }
+        let Some((_, is_alone)) = replica.place_among_voters() else {
+            sleep(context.settings.heartbeat).await;
+            continue;
+        };
+        if !is_alone && !contact.is_lost() {
+            logged = false;
+            contact.lost().await;
+            if !contact.has_ended() {
+                sleep(SETTLED).await;
+            }
+        }
+        // Whoever has this node's support has as long as a vote may take.
+        if let Some(until) = contact.supports_until() {
+            sleep_until(until).await;
+        }
+        let place = replica.place_among_voters().map_or(0, |(place, _)| place);
+        sleep(turn * place).await;
+        if !is_alone && !contact.is_lost() {
+            continue;
+        }
+        if !logged {
+            let leader = replica.leader().and_then(|id| replica.member(id));
+            let (leader, ended) = (leader.map(|member| member.name), contact.has_ended());
+            tracing::info!(?leader, ended, "the leader is lost; running for leader");
+            logged = true;
+        }
+        let began = Instant::now();
+        replica.run_for_leader().await;
+        sleep(shortest / ATTEMPTS).await;
+        while replica.is_candidate().await && began.elapsed() < shortest + turn * place {
+            sleep(shortest / ATTEMPTS).await;
+        }
+    }
+}
