@@ -17,6 +17,40 @@ use crate::seed::Random;
 use crate::wait;
 use crate::workload::{judge, read_values};
 
+/// Sequences under a load of everything; the ring is longer than what can be in flight or unknown.
+pub const SEQUENCES: [(&str, Definition); 3] = [
+    (
+        "fives",
+        Definition {
+            start: 10,
+            increment: 5,
+            min: 1,
+            max: i64::MAX,
+            cycle: false,
+        },
+    ),
+    (
+        "down",
+        Definition {
+            start: -1,
+            increment: -3,
+            min: i64::MIN,
+            max: -1,
+            cycle: false,
+        },
+    ),
+    (
+        "ring",
+        Definition {
+            start: 2_000,
+            increment: 1,
+            min: 1,
+            max: 5_000,
+            cycle: true,
+        },
+    ),
+];
+
 /// The pause after each answer: the other loads are to have the processor too.
 const PAUSE: Duration = Duration::from_millis(4);
 

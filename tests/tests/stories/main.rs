@@ -28,6 +28,7 @@ mod members;
 mod power_cuts;
 mod quorum;
 mod segments;
+mod sequences;
 mod strict;
 mod takeover;
 mod upgrade;

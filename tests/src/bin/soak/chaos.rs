@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use seqd_tests::checkers::sequence::Definition;
 use seqd_tests::checkers::{Violation, disjoint, increasing, leases, linearizable, lost, unique};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::faults::Paused;
@@ -14,46 +13,12 @@ use seqd_tests::lease_watch::LeaseWatch;
 use seqd_tests::link_faults::FAULTS;
 use seqd_tests::links;
 use seqd_tests::seed::Random;
-use seqd_tests::sequence_load::SequenceLoad;
+use seqd_tests::sequence_load::{SEQUENCES, SequenceLoad};
 use seqd_tests::workload::{Route, Workload, next_value};
 use serde_json::json;
 
 /// From the last fault's end to ready on every node.
 const RECOVERED: Duration = Duration::from_secs(10);
-
-/// Sequences under a load of everything; the ring is longer than what can be in flight or unknown.
-const SEQUENCES: [(&str, Definition); 3] = [
-    (
-        "fives",
-        Definition {
-            start: 10,
-            increment: 5,
-            min: 1,
-            max: i64::MAX,
-            cycle: false,
-        },
-    ),
-    (
-        "down",
-        Definition {
-            start: -1,
-            increment: -3,
-            min: i64::MIN,
-            max: -1,
-            cycle: false,
-        },
-    ),
-    (
-        "ring",
-        Definition {
-            start: 2_000,
-            increment: 1,
-            min: 1,
-            max: 5_000,
-            cycle: true,
-        },
-    ),
-];
 
 /// How often each fault was brought about.
 type Struck = BTreeMap<&'static str, u64>;
