@@ -7,7 +7,9 @@ use std::io::Write as _;
 /// The line goes past the test runner, which hides the output of a test that passed.
 pub fn ends(story: &str, why: Option<String>) -> bool {
     if let Some(why) = &why {
-        let line = format!("\nskipped: {story}: {why}\n");
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a run");
+        let line = format!("\nskipped: {test} ({story}): {why}\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
     why.is_some()

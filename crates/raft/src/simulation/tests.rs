@@ -1,5 +1,6 @@
 //! Cuts without a violation, faults that are found, histories that repeat themselves.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -25,6 +26,20 @@ fn power_cuts_of_a_whole_folder_lose_nothing() {
 #[test]
 fn further_power_cuts_of_a_whole_folder_lose_nothing() {
     lose_nothing(1);
+}
+
+/// Histories of a run that no run before has made, beside the pinned ones.
+const FRESH_HISTORIES: u64 = 16;
+
+#[test]
+fn power_cuts_of_a_whole_folder_under_fresh_seeds_lose_nothing() {
+    // A seed that is printed whole, and leaves room to count up from.
+    let first = RandomState::new().build_hasher().finish() >> 1;
+    println!("histories from seed {first} on; one alone: SEQD_FOLDER_SEED={first}");
+    for seed in first..first + FRESH_HISTORIES {
+        history(seed, CUTS_PER_HISTORY, Plant::Nothing)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+    }
 }
 
 fn number_of(variable: &str) -> Option<u64> {

@@ -1,11 +1,12 @@
 //! Old copies of a node's folder: put back, started beside it, or honest after all.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::harness::{Cluster, assert_ends, deadline, free_addr, next, start, stopped, wait};
+use super::harness::{
+    Cluster, PATIENCE, assert_ends, deadline, free_addr, next, start, stopped, wait,
+};
 use crate::{Peer, Phase, Raft, Role};
 use seqd_store::testing::copy;
 
@@ -181,7 +182,7 @@ async fn a_copy_from_when_the_node_was_alone_does_not_go_on_alone() {
     let waits = phase.wait_for(
         |phase| matches!(phase, Phase::Waiting { reason } if reason.contains("seen 1/2")),
     );
-    assert!(timeout(Duration::from_secs(20), waits).await.is_ok());
+    assert!(timeout(PATIENCE, waits).await.is_ok());
     let second = start("n2", &folder, &peer.addr, &cluster.peers)
         .await
         .unwrap();

@@ -1,8 +1,6 @@
 //! What a node takes of a peer: only what names its cluster, itself, and the sender's latest start.
 //! Questions and answers alike.
 
-use std::io;
-
 use bytes::Bytes;
 use seqd_state::Level;
 
@@ -102,27 +100,34 @@ async fn a_question_is_taken_only_from_the_latest_start_of_a_member_and_by_its_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked() {
-    let (mut cluster, leader, follower) = pair().await;
-    let right = envelope(&cluster, (leader, follower));
-    let (asked, addr) = (right.from, cluster.spots[leader].addr.clone());
-    let context = context(&cluster, follower);
-    let open = async |envelope: &Envelope| -> Result<Sealed<ReadIndexReply>, CallError> {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    let right = envelope(&cluster, (0, 2));
+    let context = context(&cluster, 2);
+    let open = async |asked: usize, envelope: &Envelope| {
         let answer = ReadIndexReply(Ok(7));
-        let bytes: io::Result<Vec<u8>> = sealed::seal(envelope, &answer, Level::FIRST);
-        let answer = Ok(Bytes::from(bytes.unwrap()));
-        conversation::open(context, (asked, &addr), answer).await
+        let bytes = sealed::seal(envelope, &answer, Level::FIRST).unwrap();
+        let node = cluster.raft(asked).status().node_id.unwrap().0;
+        let to = (node, cluster.spots[asked].addr.as_str());
+        let opened = conversation::open(context, to, Ok(Bytes::from(bytes))).await;
+        opened.map(|answer: Sealed<ReadIndexReply>| answer.envelope)
     };
-    assert!(open(&right).await.is_ok());
+    assert!(open(0, &right).await.is_ok());
+    // A member in good standing, but not the one that was asked.
+    let of_another = envelope(&cluster, (1, 2));
+    assert!(open(1, &of_another).await.is_ok());
+    let taken = open(0, &of_another).await;
+    assert!(matches!(taken, Err(CallError::Broken(_))), "{taken:?}");
     for (what, change, _) in WRONG {
         let mut wrong = right.clone();
         change(&mut wrong);
         // The peer took the message: what came of it is not known.
-        let taken = open(&wrong).await.map(|answer| answer.envelope);
+        let taken = open(0, &wrong).await;
         assert!(
             matches!(taken, Err(CallError::Broken(_))),
             "{what}: {taken:?}"
         );
     }
-    assert!(open(&right).await.is_ok());
+    assert!(open(0, &right).await.is_ok());
     cluster.stop_all().await;
 }

@@ -1,8 +1,8 @@
 //! Whole replicas in one process, over loopback, each with its folder.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
@@ -47,16 +47,44 @@ pub(crate) struct Cluster {
     pub(crate) peers: Vec<Peer>,
 }
 
+/// How long a condition may take to hold. Milliseconds on an idle machine; a busy one is no failure.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Until when a request may be answered.
 pub(crate) fn deadline() -> Instant {
-    Instant::now() + Duration::from_secs(10)
+    Instant::now() + Duration::from_secs(30)
 }
 
+/// The ports of [`free_addr`]: below the range from which the kernel takes ports for outgoing
+/// connections (32768 on Linux), where one could be taken while its node is stopped.
+const PORTS: std::ops::Range<u16> = 12_000..32_000;
+
+/// The UDP sockets of the ports that were given out. As long as one is bound, no other test process,
+/// here or in the harness of stories, takes the TCP port of its number.
+static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+
+/// A loopback address that is this process's until it ends, also while nobody listens at it.
 pub(crate) fn free_addr() -> String {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string()
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = u32::from(PORTS.end - PORTS.start);
+    // Processes begin at different places, so that they rarely meet.
+    let begin = std::process::id().wrapping_mul(97);
+    for step in 0..count {
+        let taken = u32::try_from(reserved.len()).unwrap();
+        let offset = begin.wrapping_add(taken).wrapping_add(step) % count;
+        let addr = (
+            Ipv4Addr::LOCALHOST,
+            PORTS.start + u16::try_from(offset).unwrap(),
+        );
+        let Ok(reservation) = UdpSocket::bind(addr) else {
+            continue;
+        };
+        if TcpListener::bind(addr).is_ok() {
+            reserved.push(reservation);
+            return SocketAddrV4::new(addr.0, addr.1).to_string();
+        }
+    }
+    panic!("no free port in {PORTS:?}");
 }
 
 impl Cluster {
@@ -226,9 +254,9 @@ pub(crate) async fn options(
 }
 
 pub(crate) async fn wait<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + PATIENCE;
     while !holds().await {
-        assert!(Instant::now() < until, "within 20 s: {what}");
+        assert!(Instant::now() < until, "within {PATIENCE:?}: {what}");
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -290,7 +318,7 @@ pub(crate) fn assert_ends(stop: &Stop, exit: u8, code: &str) {
 pub(crate) async fn stopped(raft: &Raft) -> Stop {
     let mut phase = raft.phase();
     let over = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
-    match &*timeout(Duration::from_secs(20), over)
+    match &*timeout(PATIENCE, over)
         .await
         .expect("the node ends")
         .unwrap()

@@ -11,6 +11,7 @@ mod meddling;
 mod model;
 mod world;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,10 +20,10 @@ use seqd_disk::Disk;
 use seqd_disk::simulated::{Call, Operation, SimulatedDisk};
 use world::{Carried, Plan, Seen, run};
 
-/// Runs worlds until so many cuts were made.
-fn run_until(cuts: u64, plan: &Plan) -> Result<Seen, String> {
+/// Runs worlds, from this seed on, until so many cuts were made.
+fn run_until(cuts: u64, first: u64, plan: &Plan) -> Result<Seen, String> {
     let mut seen = Seen::default();
-    let mut seed = 0;
+    let mut seed = first;
     while seen.cuts < cuts {
         seen.add(run(seed, plan)?);
         seed += 1;
@@ -44,7 +45,7 @@ fn no_power_cut_loses_what_was_acknowledged_or_brings_back_what_was_truncated() 
     }
     let since = std::time::Instant::now();
     let cuts = number("SEQD_LOG_CUTS").unwrap_or(2500);
-    let seen = run_until(cuts, &plan).unwrap_or_else(|e| panic!("{e}"));
+    let seen = run_until(cuts, 0, &plan).unwrap_or_else(|e| panic!("{e}"));
     println!("{seen:?} in {:?}", since.elapsed());
     let met = [
         seen.cuts_in_open,
@@ -56,6 +57,19 @@ fn no_power_cut_loses_what_was_acknowledged_or_brings_back_what_was_truncated() 
         seen.removals,
     ];
     assert!(met.iter().all(|count| *count >= 50), "{seen:?}");
+}
+
+/// Beside the worlds that every run makes, as many cuts as take a second.
+const FRESH_CUTS: u64 = 500;
+
+#[test]
+fn no_power_cut_of_worlds_that_were_never_run_before_loses_anything() {
+    // A seed that is printed whole, and leaves room to count up from.
+    let first = RandomState::new().build_hasher().finish() >> 1;
+    println!("worlds from seed {first} on; one alone: SEQD_LOG_SEED={first}");
+    let seen = run_until(FRESH_CUTS, first, &Plan::default());
+    let seen = seen.unwrap_or_else(|e| panic!("{e}"));
+    assert!(seen.cuts >= FRESH_CUTS, "{seen:?}");
 }
 
 #[test]
