@@ -88,7 +88,8 @@ impl LinkFault {
         all.find(|fault| fault.name == name)
     }
 
-    /// Whether the leader is well and reaches a majority, so that nothing justifies an election.
+    /// Whether the leader is well and reaches a majority, so that nothing justifies an election. A
+    /// port that all followers find closed does.
     pub fn spares_the_leader(self) -> bool {
         matches!(
             self.kind,
@@ -97,7 +98,6 @@ impl LinkFault {
                 | Kind::FollowerAlone
                 | Kind::LeaderAndOne
                 | Kind::OneIsRefused
-                | Kind::AllAreRefused
                 | Kind::Flood
         )
     }

@@ -57,6 +57,15 @@ fn a_follower_that_is_cut_off_deposes_nobody() {
     }
 }
 
+/// Only one node finds the leader's port closed; the others reach the leader.
+#[test]
+fn a_follower_whose_connections_are_refused_deposes_nobody() {
+    if let Some(figures) = three_nodes_under("one-is-refused") {
+        assert_eq!(figures.elections, 0, "{figures}");
+        assert!(figures.strict > 0, "{figures}");
+    }
+}
+
 #[test]
 fn values_go_on_over_round_trips_of_50_ms() {
     if let Some(figures) = three_nodes_under("rtt-50") {
