@@ -315,3 +315,27 @@ impl Content {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cut_leaves_of_a_large_file_shares_all_but_the_block_that_is_written() {
+        let mut file = Content::durable(&vec![1; 1 << 20]);
+        file.write(b"unsynced", 0);
+        for seed in 0..20 {
+            let mut copy = file.cut(&mut Dice::new(seed));
+            copy.write(b"2", 5000);
+            let pairs = file.durable.blocks.iter().zip(copy.cached.blocks.iter());
+            let is_own = |(ours, theirs): &(&Option<Arc<_>>, &Option<Arc<_>>)| match (ours, theirs)
+            {
+                (Some(ours), Some(theirs)) => !Arc::ptr_eq(ours, theirs),
+                _ => true,
+            };
+            // The first one for what was unsynced, and that of the write.
+            let own = pairs.filter(is_own).count();
+            assert!((1..=2).contains(&own), "{own} blocks were copied");
+        }
+    }
+}

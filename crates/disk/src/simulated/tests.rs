@@ -402,23 +402,3 @@ fn a_file_is_replaced_or_not_at_any_cut() {
     assert_eq!(disk.lost().contents(path("a")).unwrap(), b"new");
     assert_eq!(disk.contents(sibling(&path("a"), ".tmp")), None);
 }
-
-#[test]
-fn a_copy_of_a_large_disk_shares_its_bytes() {
-    let disk = disk();
-    for name in 0..4 {
-        file(&disk, &name.to_string(), &vec![1; 16 << 20]);
-    }
-    let since = std::time::Instant::now();
-    let mut dice = Dice::new(3);
-    for _ in 0..1000 {
-        let copy = disk.cut(&mut dice);
-        copy.open(&path("0")).unwrap().write_at(b"2", 5000).unwrap();
-    }
-    // Copying would take 64 GB and many seconds; this takes milliseconds.
-    assert!(
-        since.elapsed() < std::time::Duration::from_secs(5),
-        "{:?}",
-        since.elapsed()
-    );
-}
