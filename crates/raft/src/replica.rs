@@ -43,6 +43,8 @@ pub(crate) struct Replica {
     pub(crate) adding_or_raising: tokio::sync::Mutex<()>,
     /// Held by this leader while it changes the membership: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Of the kept snapshots, as last looked up.
+    pub(crate) snapshot_bytes: AtomicU64,
     /// The highest index that a leader has named as committed.
     pub(crate) committed: AtomicU64,
     pub(crate) contact: LeaderContact,
@@ -96,6 +98,7 @@ impl Replica {
             recovered: AtomicBool::new(false),
             adding_or_raising: tokio::sync::Mutex::default(),
             changing: tokio::sync::Mutex::default(),
+            snapshot_bytes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             contact: LeaderContact::new(lease, context.settings.heartbeat * 2),
             lease,

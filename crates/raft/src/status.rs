@@ -1,5 +1,7 @@
 //! The cluster as this node sees it, put together for people and for readiness checks.
 
+use std::sync::atomic::Ordering;
+
 use openraft::async_runtime::WatchReceiver;
 use seqd_state::NodeId;
 
@@ -7,7 +9,6 @@ use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MAY_BE_BEHIND, MemberStatus, Role, Status, StorageStats};
 use crate::node::Node;
 use crate::replica::Replica;
-use seqd_store::snapshot_file;
 
 pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize) -> Status {
     let context = &node.context;
@@ -104,14 +105,12 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         return StorageStats::default();
     };
     let wal = replica.wal.stats();
-    let folder = &node.context.folder;
-    let snapshots = snapshot_file::list(&**folder.disk(), &folder.snapshots()).unwrap_or_default();
     StorageStats {
         fsyncs: wal.fsyncs,
         fsync_seconds: wal.sync_total.as_secs_f64(),
         fsync_buckets: cumulative(&wal.sync_buckets),
         wal_bytes: wal.disk_bytes,
-        snapshot_bytes: snapshots.iter().map(|file| file.len).sum(),
+        snapshot_bytes: replica.snapshot_bytes.load(Ordering::Relaxed),
         checkpoint_bytes: replica.checkpoint_bytes(),
         checkpoint_rebuilds: u64::from(replica.repairs.rebuilt),
         snapshots_set_aside: replica.snapshots_set_aside(),

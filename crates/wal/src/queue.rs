@@ -78,7 +78,7 @@ impl Shared {
     ) {
         let mut state = self.lock();
         if writer.is_some_and(|writer| thread::current().id() != writer) {
-            while state.queued_bytes >= self.max_queue_bytes && state.failure.is_none() {
+            while !self.is_roomy(&state) {
                 state = wait(&self.progress, state);
             }
         }
@@ -98,6 +98,22 @@ impl Shared {
         state.queued_bytes += bytes;
         state.calls.push_back(Queued { op, bytes, done });
         self.wake_writer.notify_one();
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.is_roomy(&self.lock())
+    }
+
+    /// Whether a call would not wait.
+    fn is_roomy(&self, state: &State) -> bool {
+        state.queued_bytes < self.max_queue_bytes || state.failure.is_some() || state.closing
+    }
+
+    pub(crate) fn wait_for_room(&self) {
+        let mut state = self.lock();
+        while !self.is_roomy(&state) {
+            state = wait(&self.progress, state);
+        }
     }
 
     pub(crate) fn accept(&self) {

@@ -153,6 +153,22 @@ impl Wal {
         self.call(bytes, done, |state| state.append(records));
     }
 
+    /// Whether the queue has room: a caller that must not block asks before it queues anything.
+    pub fn has_room(&self) -> bool {
+        match &self.inner.driver {
+            Driver::Thread { .. } => self.inner.shared.has_room(),
+            Driver::Hand(_) => true,
+        }
+    }
+
+    /// Blocks until the queue has room, the log has stopped or is being closed. A log without threads
+    /// always has room.
+    pub fn wait_for_room(&self) {
+        if let Driver::Thread { .. } = &self.inner.driver {
+            self.inner.shared.wait_for_room();
+        }
+    }
+
     /// Accepts what the open found, as the first call that writes does: from now on an idle log adds
     /// a witness to its last batch. Until then no batch is added, so that a missing last segment
     /// still fits when it is put back. The repairs of an open are done by then.

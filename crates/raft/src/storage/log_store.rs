@@ -4,6 +4,9 @@
 //! returns at once; openraft is notified only after the `fdatasync`. Recent entries are kept
 //! decoded, older ones are read from their segments.
 //!
+//! These are openraft's tasks, so nothing here waits for a disk on their thread: a queue that is full,
+//! as of a disk that hangs, is waited for elsewhere, and so are reads of segments.
+//!
 //! A purge that openraft asks for is carried out only up to the older of the two kept snapshots,
 //! so that a newest snapshot that turns bad can still be replaced by the older one and the log.
 
@@ -142,14 +145,28 @@ impl LogStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until the log's queue has room, which only a disk that hangs keeps it from. openraft makes
+    /// one of these calls at a time, so there still is room for it then.
+    async fn room(&self) -> io::Result<()> {
+        if self.wal.has_room() {
+            return Ok(());
+        }
+        let wal = self.wal.clone();
+        blocking::run(move || {
+            wal.wait_for_room();
+            Ok(())
+        })
+        .await
+    }
+
     /// Entries from `start` to before `end` without a gap: fewer only where the log ends or
     /// `max_bytes` is reached. What leaves memory meanwhile is found on the disk.
-    fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        let read = self.read_from_disk(start, end, max_bytes);
+    async fn read(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        let read = self.read_through(start, end, max_bytes).await;
         self.shared.failure.keep("the log could not be read", read)
     }
 
-    fn read_from_disk(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+    async fn read_through(&self, start: u64, end: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let mut next = start.max(self.wal.first_index());
         let mut found = Vec::new();
         let mut left = max_bytes;
@@ -163,7 +180,8 @@ impl LogStore {
             found.extend(cached);
             if found.len() == before {
                 let disk_end = first_recent.map_or(end, |first| end.min(first.max(next + 1)));
-                for record in self.wal.read(next..disk_end, left)? {
+                let (wal, from) = (self.wal.clone(), next);
+                for record in blocking::run(move || wal.read(from..disk_end, left)).await? {
                     left = left.saturating_sub(record.bytes.len());
                     found.push(records::decode_entry(&record.bytes)?);
                 }
@@ -205,7 +223,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
         if start >= end {
             Ok(Vec::new())
         } else {
-            self.read(start, end, usize::MAX)
+            self.read(start, end, usize::MAX).await
         }
     }
 
@@ -214,7 +232,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        self.read(start, end, batch::MOST)
+        self.read(start, end, batch::MOST).await
     }
 }
 
@@ -235,6 +253,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         let bytes = records::encode(&vote.record())?;
+        self.room().await?;
         durable(|done| self.wal.save_vote(bytes, done)).await?;
         self.memory().vote = Some(*vote);
         self.shared.synced.voted(*vote);
@@ -258,6 +277,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
+        self.room().await?;
         let mut batch = Vec::new();
         let last = {
             let mut memory = self.memory();
@@ -293,6 +313,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         if self.last().map(|id| id.index()) <= last_log_id.map(|id| id.index()) {
             return Ok(());
         }
+        self.room().await?;
         {
             let mut memory = self.memory();
             memory
@@ -315,11 +336,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             return Ok(());
         } else {
             // Purge to the floor: its entry's ID is known only while the entry is there.
-            match self.read(floor, floor + 1, usize::MAX)?.pop() {
+            match self.read(floor, floor + 1, usize::MAX).await?.pop() {
                 Some(entry) if entry.index() == floor => entry.log_id(),
                 _ => return Ok(()),
             }
         };
+        self.room().await?;
         let purged = {
             let mut memory = self.memory();
             if memory
@@ -348,66 +370,4 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 }
 
 #[cfg(test)]
-mod tests {
-    use seqd_wal::WalOptions;
-
-    use super::*;
-    use crate::storage::entry_cache::ENTRIES;
-    use crate::types;
-
-    fn store(dir: &std::path::Path) -> LogStore {
-        let (wal, recovered) = Wal::open(WalOptions::new(dir)).unwrap();
-        LogStore::new(wal, &recovered, Arc::default()).unwrap()
-    }
-
-    async fn append(log: &mut LogStore, range: std::ops::Range<u64>) -> io::Result<()> {
-        let entries = range.map(|index| Entry::new_blank(types::log_id(1, index)));
-        log.append(entries.collect::<Vec<_>>(), IOFlushed::noop())
-            .await
-    }
-
-    #[tokio::test]
-    async fn a_read_across_the_front_of_the_cache_has_no_gap() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = store(dir.path());
-        let all = ENTRIES as u64 + 5_000;
-        append(&mut log, 0..all).await.unwrap();
-        let front = log.memory().recent.first().unwrap();
-        assert!(front > 0, "the cache has moved on");
-        for start in [0, front - 700, front - 1, front] {
-            let read = log.try_get_log_entries(start..all).await.unwrap();
-            let indexes: Vec<u64> = read.iter().map(Entry::index).collect();
-            assert_eq!(indexes, (start..all).collect::<Vec<u64>>());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_snapshot_may_cover_a_tail_of_a_later_term() {
-        let dir = tempfile::tempdir().unwrap();
-        let (wal, recovered) = Wal::open(WalOptions::new(dir.path())).unwrap();
-        let no_floor = Arc::new(AtomicU64::new(u64::MAX));
-        let mut log = LogStore::new(wal, &recovered, no_floor).unwrap();
-        let tail = (0..=10).map(|index| Entry::new_blank(types::log_id(5, index)));
-        log.append(tail.collect::<Vec<_>>(), IOFlushed::noop())
-            .await
-            .unwrap();
-        let vote = types::vote(6, 1, true);
-        log.save_vote(&vote).await.unwrap();
-        log.purge(types::log_id(4, 50)).await.unwrap();
-        assert_eq!(log.last(), Some(types::log_id(4, 50)));
-        let synced = log.synced().last_under(&vote);
-        assert_eq!(synced, Some(LogIdRecord { term: 4, index: 50 }));
-        let next = [Entry::new_blank(types::log_id(6, 51))];
-        log.append(next, IOFlushed::noop()).await.unwrap();
-        assert_eq!(log.last(), Some(types::log_id(6, 51)));
-    }
-
-    #[tokio::test]
-    async fn an_entry_that_does_not_follow_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut log = store(dir.path());
-        append(&mut log, 0..3).await.unwrap();
-        assert!(append(&mut log, 4..5).await.is_err());
-        assert_eq!(log.last().map(|id| id.index()), Some(2));
-    }
-}
+mod tests;

@@ -4,11 +4,12 @@
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
 //! - against a leader or a disk that fails: [`fast_failover`], [`elections`], [`disk_watch`]
-//! - for this process: [`peers_file`], [`leader_changes`]
+//! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`]
 
 pub(crate) mod disk_watch;
 pub(crate) mod elections;
 pub(crate) mod fast_failover;
+pub(crate) mod file_sizes;
 pub(crate) mod greet_strangers;
 pub(crate) mod heartbeats;
 pub(crate) mod lead;
@@ -65,6 +66,8 @@ pub(crate) fn spawn_all(
     tasks.spawn(greet_strangers::run(context, replica));
     let (context, replica) = own();
     tasks.spawn(disk_watch::watch(context, replica));
+    let (context, replica) = own();
+    tasks.spawn(file_sizes::watch(context, replica));
     let (_, replica) = own();
     tasks.spawn(leader_changes::count(replica, leader_changes));
     tasks

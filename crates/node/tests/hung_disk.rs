@@ -1,0 +1,134 @@
+//! A node on one thread of the runtime, whose disk hangs: what needs no disk goes on.
+
+#![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
+
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use reqwest::Client;
+use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
+use seqd_node::{Layers, Node, OsClock, Ports};
+
+/// Holds every call that reaches the disk.
+#[derive(Default)]
+struct Valve {
+    held: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Valve {
+    fn hold(&self, hold: bool) {
+        *self.held.lock().unwrap() = hold;
+        self.bell.notify_all();
+    }
+
+    fn wait(&self) {
+        let held = self.held.lock().unwrap();
+        drop(self.bell.wait_while(held, |held| *held).unwrap());
+    }
+}
+
+impl Tap for Valve {
+    fn read(&self, _: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.wait();
+        below()
+    }
+    fn list(&self, below: &dyn Disk, path: &Path) -> io::Result<Vec<String>> {
+        self.wait();
+        below.list(path)
+    }
+    fn kind(&self, below: &dyn Disk, path: &Path) -> io::Result<Option<Kind>> {
+        self.wait();
+        below.kind(path)
+    }
+    fn write_at(&self, below: &dyn DiskFile, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.wait();
+        below.write_at(buf, offset)
+    }
+    fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        self.wait();
+        below()
+    }
+    fn sync_dir(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.wait();
+        below.sync_dir(path)
+    }
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        self.wait();
+        below.rename(from, to)
+    }
+    fn remove(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
+        self.wait();
+        below.remove(path)
+    }
+}
+
+async fn start(folder: &Path, valve: &Arc<Valve>) -> Node {
+    let http_listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer_listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (http, peer) = (http_listener.local_addr(), peer_listener.local_addr());
+    let file = format!(
+        "node = {{ name = \"n1\", data_dir = {folder:?} }}\nhttp.listen = \"{}\"\n\
+         peer.listen = \"{}\"",
+        http.unwrap(),
+        peer.unwrap()
+    );
+    let layers = Layers::default().file("seqd.toml", &file).unwrap();
+    let resolved = layers.resolve("localhost").unwrap();
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(valve));
+    let ports = Ports {
+        clock: Arc::new(OsClock),
+        disk: Arc::new(Tapped { disk, tap }),
+        http_listener: http_listener.into(),
+        peer_listener: peer_listener.into(),
+    };
+    Node::start(resolved.config, ports).await.unwrap()
+}
+
+/// Far longer than the disk hangs here: a request that waits for the disk is not answered by then.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+// One thread, as this attribute has it.
+#[tokio::test]
+async fn on_one_thread_a_disk_that_hangs_does_not_stop_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let valve = Arc::new(Valve::default());
+    let node = start(folder.path(), &valve).await;
+    let url = format!("http://{}", node.http_addr());
+    let client = Client::new();
+    let get = async |path: &str| {
+        let asked = client.get(format!("{url}{path}")).timeout(PATIENCE).send();
+        asked.await.map(|answer| answer.status().as_u16())
+    };
+    let until = Instant::now() + PATIENCE;
+    while get("/readyz").await.unwrap() != 200 {
+        assert!(Instant::now() < until, "it is ready");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    valve.hold(true);
+    // Lets the disk go also where the one thread is stuck, so that the test fails and ends.
+    let (done, over) = std::sync::mpsc::channel::<()>();
+    let watched = Arc::clone(&valve);
+    let watch = std::thread::spawn(move || {
+        let ended = over.recv_timeout(PATIENCE / 2);
+        watched.hold(false);
+        ended.is_ok()
+    });
+    let began = Instant::now();
+    let mut answers = Vec::new();
+    // Longer than the time between two checkpoints, marks of the clock and looks at the files.
+    while began.elapsed() < PATIENCE / 8 || answers.len() < 30 {
+        for path in ["/v1/id", "/metrics", "/livez"] {
+            answers.push(get(path).await.unwrap());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(began.elapsed() < PATIENCE, "{} answers", answers.len());
+    }
+    let _ = done.send(());
+    assert!(watch.join().unwrap(), "a request waited for the disk");
+    assert!(answers.iter().all(|status| *status == 200), "{answers:?}");
+    node.stop().await;
+}

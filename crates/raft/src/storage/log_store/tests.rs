@@ -1,0 +1,164 @@
+//! Reads across the front of the cache, what a snapshot covers, and a disk that hangs.
+
+use std::path::Path;
+use std::sync::Condvar;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use seqd_disk::{OsDisk, Tap, Tapped};
+use seqd_wal::WalOptions;
+
+use super::*;
+use crate::storage::entry_cache::ENTRIES;
+use crate::types;
+
+fn store(dir: &std::path::Path) -> LogStore {
+    let (wal, recovered) = Wal::open(WalOptions::new(dir)).unwrap();
+    LogStore::new(wal, &recovered, Arc::default()).unwrap()
+}
+
+async fn append(log: &mut LogStore, range: std::ops::Range<u64>) -> io::Result<()> {
+    let entries = range.map(|index| Entry::new_blank(types::log_id(1, index)));
+    log.append(entries.collect::<Vec<_>>(), IOFlushed::noop())
+        .await
+}
+
+#[tokio::test]
+async fn a_read_across_the_front_of_the_cache_has_no_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = store(dir.path());
+    let all = ENTRIES as u64 + 5_000;
+    append(&mut log, 0..all).await.unwrap();
+    let front = log.memory().recent.first().unwrap();
+    assert!(front > 0, "the cache has moved on");
+    for start in [0, front - 700, front - 1, front] {
+        let read = log.try_get_log_entries(start..all).await.unwrap();
+        let indexes: Vec<u64> = read.iter().map(Entry::index).collect();
+        assert_eq!(indexes, (start..all).collect::<Vec<u64>>());
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_may_cover_a_tail_of_a_later_term() {
+    let dir = tempfile::tempdir().unwrap();
+    let (wal, recovered) = Wal::open(WalOptions::new(dir.path())).unwrap();
+    let no_floor = Arc::new(AtomicU64::new(u64::MAX));
+    let mut log = LogStore::new(wal, &recovered, no_floor).unwrap();
+    let tail = (0..=10).map(|index| Entry::new_blank(types::log_id(5, index)));
+    log.append(tail.collect::<Vec<_>>(), IOFlushed::noop())
+        .await
+        .unwrap();
+    let vote = types::vote(6, 1, true);
+    log.save_vote(&vote).await.unwrap();
+    log.purge(types::log_id(4, 50)).await.unwrap();
+    assert_eq!(log.last(), Some(types::log_id(4, 50)));
+    let synced = log.synced().last_under(&vote);
+    assert_eq!(synced, Some(LogIdRecord { term: 4, index: 50 }));
+    let next = [Entry::new_blank(types::log_id(6, 51))];
+    log.append(next, IOFlushed::noop()).await.unwrap();
+    assert_eq!(log.last(), Some(types::log_id(6, 51)));
+}
+
+/// Holds every sync back until it is let go.
+#[derive(Default)]
+struct Held {
+    is_held: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Held {
+    fn hold(&self, is_held: bool) {
+        *self.is_held.lock().unwrap() = is_held;
+        self.bell.notify_all();
+    }
+
+    fn wait(&self) {
+        let held = self.is_held.lock().unwrap();
+        drop(self.bell.wait_while(held, |held| *held).unwrap());
+    }
+}
+
+impl Tap for Held {
+    fn sync(&self, _: &Path, below: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        self.wait();
+        below()
+    }
+
+    fn read(&self, _: &Path, below: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.wait();
+        below()
+    }
+}
+
+/// Whether another task of this one thread goes on for a while.
+async fn others_go_on() {
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hung_disk_holds_up_only_those_who_wait_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let tap = Arc::new(Held::default());
+    let options = WalOptions {
+        max_queue_bytes: 4 << 10,
+        disk: Arc::new(Tapped {
+            disk: Arc::new(OsDisk),
+            tap: Arc::clone(&tap),
+        }),
+        ..WalOptions::new(dir.path())
+    };
+    let (wal, recovered) = Wal::open(options).unwrap();
+    let mut log = LogStore::new(wal.clone(), &recovered, Arc::default()).unwrap();
+    append(&mut log, 0..10).await.unwrap();
+    log.save_vote(&types::vote(1, 1, true)).await.unwrap();
+    tap.hold(true);
+    // A test that fails must not wait for its own disk for ever.
+    let (test, watched) = (Arc::new(AtomicBool::new(true)), Arc::clone(&tap));
+    let runs = Arc::clone(&test);
+    let guard = std::thread::spawn(move || {
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while runs.load(Ordering::Acquire) && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        watched.hold(false);
+        runs.load(Ordering::Acquire)
+    });
+    let mut appending = Box::pin(async {
+        for batch in 0..50 {
+            append(&mut log, 10 + batch * 10..20 + batch * 10)
+                .await
+                .unwrap();
+        }
+    });
+    tokio::select! {
+        () = &mut appending => panic!("the queue has no end"),
+        () = others_go_on() => {}
+    }
+    assert!(!wal.has_room());
+    // What is not in memory any more is read from the disk that hangs.
+    let mut cold = LogStore::new(wal.clone(), &recovered, Arc::default()).unwrap();
+    {
+        let mut reading = Box::pin(cold.limited_get_log_entries(0, 5));
+        tokio::select! {
+            _ = &mut reading => panic!("the disk hangs"),
+            () = others_go_on() => {}
+        }
+        tap.hold(false);
+        assert_eq!(reading.await.unwrap().len(), 5);
+    }
+    appending.await;
+    test.store(false, Ordering::Release);
+    assert!(!guard.join().unwrap(), "it took until the watch ended it");
+    assert_eq!(log.last().map(|id| id.index()), Some(509));
+}
+
+#[tokio::test]
+async fn an_entry_that_does_not_follow_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = store(dir.path());
+    append(&mut log, 0..3).await.unwrap();
+    assert!(append(&mut log, 4..5).await.is_err());
+    assert_eq!(log.last().map(|id| id.index()), Some(2));
+}

@@ -1,0 +1,27 @@
+//! How many bytes the kept snapshots have, for the metrics: looked up beside them, for a folder of a disk
+//! that hangs is not listed in time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqd_store::snapshot_file;
+
+use crate::blocking;
+use crate::context::NodeContext;
+use crate::replica::Replica;
+
+/// Time between two looks: below the time between two scrapes of the metrics.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    while !context.is_stopped() {
+        let folder = Arc::clone(&context.folder);
+        let list = move || snapshot_file::list(&**folder.disk(), &folder.snapshots());
+        if let Ok(files) = blocking::run(list).await {
+            let bytes = files.iter().map(|file| file.len).sum();
+            replica.snapshot_bytes.store(bytes, Ordering::Relaxed);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
