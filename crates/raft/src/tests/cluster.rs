@@ -124,6 +124,7 @@ async fn runs_in_spite_of(mut stranger: Cluster, mut cluster: Cluster) {
     })
     .await;
     assert_eq!(*cluster.raft(2).phase().borrow(), Phase::Running);
+    wait("the two are led", || async { cluster.leader().is_some() }).await;
     assert_eq!(next(cluster.raft(2), "orders").await, Some(1));
     cluster.stop_all().await;
     stranger.stop_all().await;
