@@ -3,13 +3,16 @@
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
+#[cfg(test)]
+use crate::platform;
+
 /// Waits for a call that blocks, such as one of the disk's, without holding up other tasks.
 pub(crate) async fn run<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    // A simulation has no runtime, and no other task.
+    // A simulation has one thread, and perhaps no runtime.
     #[cfg(test)]
-    if tokio::runtime::Handle::try_current().is_err() {
+    if platform::scope::current().is_some() || tokio::runtime::Handle::try_current().is_err() {
         return call();
     }
     let done = tokio::task::spawn_blocking(call).await;

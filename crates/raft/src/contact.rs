@@ -161,6 +161,7 @@ impl LeaderContact {
         while !self.is_lost() {
             let changed = self.changed.notified();
             tokio::select! {
+                biased;
                 () = sleep_until(self.lost_at()) => {}
                 () = changed => {}
             }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 use crate::blocking;
 use crate::handle::ProposeError;
 use crate::node::Node;
+use crate::platform;
 use crate::proposer::ProposalBatcher;
 use seqd_store::snapshot_file::SnapshotFile;
 
@@ -81,7 +82,7 @@ pub(crate) async fn export(
     // A task of its own: the checkpoint's thread does not notice a client that has gone, so its
     // place is free only once the snapshot is written.
     let replica = Arc::clone(replica);
-    let taken = tokio::spawn(async move { (replica.export().await, place) }).await;
+    let taken = platform::spawn(async move { (replica.export().await, place) }).await;
     let failed = |detail: String| SnapshotError::Disk { detail };
     let (taken, place) = taken.map_err(|error| failed(error.to_string()))?;
     let (file, described) = taken.map_err(|error| failed(error.to_string()))?;
@@ -112,7 +113,7 @@ impl Export {
     #[must_use]
     pub fn stream(self) -> mpsc::Receiver<io::Result<Bytes>> {
         let (pieces, reader) = mpsc::channel(PIECES_AHEAD);
-        tokio::spawn(self.send(pieces));
+        platform::spawn(self.send(pieces));
         reader
     }
 

@@ -37,11 +37,14 @@ mod node;
 mod openraft_config;
 mod peer_stops;
 mod peers;
+mod platform;
 mod proposer;
 mod raft;
 mod receive;
 mod records;
 mod replica;
+#[cfg(test)]
+mod simulated_cluster;
 #[cfg(test)]
 mod simulation;
 mod start;

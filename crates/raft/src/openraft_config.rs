@@ -7,6 +7,7 @@ use openraft::errors::Fatal;
 use seqd_wal::Wal;
 
 use crate::handle::{Settings, Stop};
+use crate::platform::guard::{Guard, is_out};
 use crate::storage::failure::StorageFailure;
 use crate::types::TypeConfig;
 
@@ -16,9 +17,18 @@ const PAYLOAD_ENTRIES: u64 = 1024;
 /// log.
 const KEPT_BEHIND_SNAPSHOT: u64 = 10_000;
 
+fn kept_behind_snapshot() -> u64 {
+    // Simulated clusters live for seconds and must meet snapshots, too.
+    #[cfg(test)]
+    if crate::platform::scope::current().is_some() {
+        return 40;
+    }
+    KEPT_BEHIND_SNAPSHOT
+}
+
 pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let every = settings.snapshot_every;
+    let (every, kept) = (settings.snapshot_every, kept_behind_snapshot());
     openraft::Config {
         cluster_name: "seqd".to_owned(),
         // What one heartbeat may take until openraft gives it up, which it demands to be less than
@@ -33,11 +43,11 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
         // A snapshot of the largest state that one node should hold, on a slow network.
         install_snapshot_timeout: 600_000,
         max_payload_entries: PAYLOAD_ENTRIES,
-        replication_lag_threshold: every.saturating_mul(2).max(KEPT_BEHIND_SNAPSHOT * 2),
+        replication_lag_threshold: every.saturating_mul(2).max(kept * 2),
         snapshot_policy: SnapshotPolicy::LogsSinceLast(every),
-        max_in_snapshot_log_to_keep: KEPT_BEHIND_SNAPSHOT,
+        max_in_snapshot_log_to_keep: kept,
         purge_batch_size: 1024,
-        enable_pre_vote: Some(true),
+        enable_pre_vote: Some(!is_out(Guard::PreVote)),
         // A leader that was started again is elected again: the clock of the cluster runs from
         // its own blank entry, and nothing of an earlier process is taken over.
         enable_leader_restore: Some(false),

@@ -20,6 +20,7 @@ use crate::network::Network;
 use crate::openraft_config;
 use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, every_50_ms};
+use crate::storage::driver;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Repairs, Storage};
@@ -69,7 +70,7 @@ impl Replica {
             }
         };
         let pace = |_: &Arc<Applied>| every_50_ms();
-        let assembled = storage.assemble(pace, Box::new(on_failure), Checkpointer::start);
+        let assembled = storage.assemble(pace, Box::new(on_failure), driver::start_checkpointer);
         let (log, machine) = assembled.map_err(|e| {
             let why = format!("cannot start the checkpoint thread: {e}");
             Stop::new(StopReason::StartFailed, why)
@@ -126,7 +127,11 @@ impl Replica {
             std::future::pending::<()>().await;
         };
         let running = async { while metrics.changed().await.is_ok() {} };
-        tokio::select! { () = recovery => {}, () = running => {} }
+        tokio::select! {
+            biased;
+            () = running => {},
+            () = recovery => {},
+        }
         let state = self.raft.metrics().borrow_watched().running_state.clone();
         if let Err(error) = state
             && !matches!(error, Fatal::Stopped)

@@ -22,14 +22,15 @@ use crate::node::Node;
 use crate::peers::file;
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
+use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::replica::Replica;
+use crate::storage::driver;
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
 use crate::wire::server;
-use seqd_store::cluster_id;
-use seqd_store::folder::{Folder, Identity};
+use seqd_store::folder::Identity;
 
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
@@ -68,8 +69,8 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         leader_changes: Arc::clone(&leader_changes),
     };
     let tasks = vec![
-        tokio::spawn(tasks::peers_file::keep(Arc::clone(&node.context))),
-        tokio::spawn(bring_up(folder, background)),
+        platform::spawn(tasks::peers_file::keep(Arc::clone(&node.context))),
+        platform::spawn(bring_up(folder, background)),
     ];
     Ok(Started {
         node,
@@ -176,11 +177,11 @@ struct Running {
 impl FolderOpen {
     /// Opens and locks the folder and counts this start; returns the peers' listener, too.
     pub(crate) fn open(options: Options) -> Result<(Self, Box<dyn Listen>), Stop> {
-        let folder = Folder::open(options.disk, &options.data_dir)?;
+        let folder = driver::open_folder(options.disk, &options.data_dir)?;
         let identity = folder.identity()?;
         let boot = folder.raise_boot()?;
         let mut nonce = [0; 8];
-        cluster_id::fill_random(&mut nonce)?;
+        platform::fill_random(&mut nonce)?;
         let nonce = u64::from_be_bytes(nonce);
         let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
         let peers = Peers::new(file::load(&folder, cluster_id)?);

@@ -12,6 +12,8 @@ use openraft::vote::RaftLeaderId;
 use seqd_state::{EncodedEntry, Entry as StateEntry, EntryError, Level, Outcome};
 pub(crate) use seqd_store::records::Member;
 
+use crate::platform;
+
 openraft::declare_raft_types!(
     /// seqd's instance of openraft: one leader per term, as in the Raft paper.
     pub(crate) TypeConfig:
@@ -21,6 +23,7 @@ openraft::declare_raft_types!(
         Node = Member,
         Term = u64,
         LeaderId = leader_id_std::LeaderId<u64, u64>,
+        AsyncRuntime = platform::Runtime,
 );
 
 pub(crate) type Vote = openraft::alias::VoteOf<TypeConfig>;

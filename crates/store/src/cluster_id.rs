@@ -13,7 +13,11 @@ pub fn time_of_id(id: &str) -> Option<u64> {
 pub fn cluster_id_at(wall: WallMs) -> Result<String, Stop> {
     let mut random = [0; 16];
     fill_random(&mut random)?;
-    Ok(Ulid::from_parts(wall.0, u128::from_be_bytes(random)).to_string())
+    Ok(cluster_id_of(wall, random))
+}
+
+pub fn cluster_id_of(wall: WallMs, random: [u8; 16]) -> String {
+    Ulid::from_parts(wall.0, u128::from_be_bytes(random)).to_string()
 }
 
 pub fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {

@@ -40,6 +40,19 @@ impl Pump {
         self.lock().is_some_and(|mut driven| driven.step())
     }
 
+    /// Whether calls wait. From here on [`crate::Wal::stalled_for`] counts, as while a thread writes.
+    pub fn begin(&self) -> bool {
+        let driven = self.lock();
+        driven.is_some_and(|driven| driven.shared.begin_if_queued())
+    }
+
+    /// Has `wake` called after each call that is queued; set once.
+    pub fn on_queued(&self, wake: impl Fn() + Send + Sync + 'static) {
+        if let Some(driven) = self.lock() {
+            driven.shared.on_queued(Box::new(wake));
+        }
+    }
+
     /// Rounds until nothing is queued, or until a closing log is closed.
     pub fn run(&self) {
         while self.step() {}

@@ -8,7 +8,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     /// When the current write began, in nanoseconds of the clock; 0 is none. Outside the lock, which
     /// would have to be taken once more for each batch.
     writing_since: AtomicU64,
+    /// Of a log without threads: called where a thread would be woken.
+    on_queued: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// Each call counts for at least this much, so that empty ones cannot pile up without bound.
@@ -55,6 +57,7 @@ impl Shared {
             max_queue_bytes,
             clock,
             writing_since: AtomicU64::new(0),
+            on_queued: OnceLock::new(),
         }
     }
 
@@ -97,7 +100,24 @@ impl Shared {
         state.accepted = true;
         state.queued_bytes += bytes;
         state.calls.push_back(Queued { op, bytes, done });
+        drop(state);
         self.wake_writer.notify_one();
+        if let Some(wake) = self.on_queued.get() {
+            wake();
+        }
+    }
+
+    pub(crate) fn on_queued(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        // Set once.
+        let _ = self.on_queued.set(wake);
+    }
+
+    pub(crate) fn begin_if_queued(&self) -> bool {
+        let is_queued = !self.lock().calls.is_empty();
+        if is_queued {
+            self.write_begins();
+        }
+        is_queued
     }
 
     pub(crate) fn has_room(&self) -> bool {

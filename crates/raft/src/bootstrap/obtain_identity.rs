@@ -8,6 +8,7 @@ use super::wiped::wiped;
 use crate::context::NodeContext;
 use crate::handle::{Phase, Stop, StopReason};
 use crate::handshake::hello::{self, HELLO_LIMIT, ROUND, Round, peer_list};
+use crate::platform;
 use crate::types::Member;
 use crate::wire::messages::{HelloReply, Standing};
 use seqd_store::cluster_id;
@@ -32,7 +33,7 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
         match judge_newcomer(context, &round)? {
             Newcomer::Bootstraps(founders) => {
                 let identity = Identity {
-                    cluster_id: cluster_id::cluster_id_at(context.settings.clock.wall())?,
+                    cluster_id: new_cluster_id(context)?,
                     node: own_id(context, &founders)?,
                     name: context.settings.name.clone(),
                     members: founders,
@@ -48,6 +49,15 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
         }
         let _ = tokio::time::timeout(ROUND, taken).await;
     }
+}
+
+fn new_cluster_id(context: &NodeContext) -> Result<String, Stop> {
+    let mut random = [0; 16];
+    platform::fill_random(&mut random)?;
+    Ok(cluster_id::cluster_id_of(
+        context.settings.clock.wall(),
+        random,
+    ))
 }
 
 fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop> {

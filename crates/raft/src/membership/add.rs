@@ -16,12 +16,12 @@ use crate::handle::{MemberError, ProposeError};
 use crate::handshake::hello;
 use crate::leadership::Leading;
 use crate::levels::LevelRange;
+use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 use crate::types::Member;
 use crate::wire::messages::{Adopt, ChangeRefusal, HelloReply, Standing, Taken};
 use crate::wire::route::Route;
-use seqd_store::cluster_id;
 
 /// How long a node that is added may take to sync its identity.
 const ADOPT_LIMIT: Duration = Duration::from_secs(10);
@@ -182,7 +182,7 @@ async fn allocate(
     deadline: Instant,
 ) -> Result<u64, ChangeRefusal> {
     let mut nonce = [0; 8];
-    cluster_id::fill_random(&mut nonce)
+    platform::fill_random(&mut nonce)
         .map_err(|stop| refused(ProposeError::unknown(stop.message).into()))?;
     let command = Command::Cluster(ClusterCommand::AllocateNodeId(AllocateNodeId {
         name: name.to_owned(),

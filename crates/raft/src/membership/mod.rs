@@ -29,6 +29,7 @@ use crate::conversation;
 use crate::handle::{MemberError, ProposeError};
 use crate::leadership::Leading;
 use crate::node::Node;
+use crate::platform;
 use crate::proposer::{ProposalBatcher, entry, route};
 use crate::replica::Replica;
 use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, MemberChange};
@@ -99,7 +100,7 @@ async fn here(
     deadline: Instant,
 ) -> Changing {
     let (node, batcher) = (Arc::clone(node), Arc::clone(batcher));
-    let task = tokio::spawn(async move {
+    let task = platform::spawn(async move {
         let context = &node.context;
         let replica = node.replica().ok_or(ChangeRefusal::NotLeader)?;
         let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;

@@ -315,6 +315,7 @@ impl RaftNetworkV2<TypeConfig> for PeerClient {
         option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         tokio::select! {
+            biased;
             closed = cancel => Err(StreamingError::Closed(closed)),
             sent = self.send_snapshot(vote, snapshot, option.hard_ttl()) => {
                 sent.map_err(|e| StreamingError::Unreachable(Unreachable::new(&e)))

@@ -11,6 +11,7 @@ use super::route::given_up;
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
+use crate::platform::guard::{Guard, is_out};
 use crate::replica::Replica;
 use crate::types::{self, Proposal};
 
@@ -73,12 +74,12 @@ async fn outcomes_of(replica: &Replica, leading: Leading, proposal: Proposal) ->
     let started = Instant::now();
     let (responder, applied) = ProgressResponder::complete_only();
     let leader = *types::log_id(leading.term, 0).committed_leader_id();
-    let submitted = replica
-        .raft
-        .write(proposal)
-        .with_leader(leader)
-        .responder(responder)
-        .await;
+    let write = replica.raft.write(proposal).responder(responder);
+    let submitted = if is_out(Guard::SameLeadership) {
+        write.await
+    } else {
+        write.with_leader(leader).await
+    };
     if submitted.is_err() {
         return Some(Err(ProposeError::unknown("this node's Raft has stopped")));
     }

@@ -40,6 +40,7 @@ use self::group::{Fate, Item};
 use self::send::{collect, not_proposed, unread};
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::node::Node;
+use crate::platform;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
@@ -73,7 +74,7 @@ impl ProposalBatcher {
     pub(crate) fn start(node: Arc<Node>) -> Self {
         let (queue, inbox) = mpsc::channel(WAITING);
         let waiting = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(collect(Arc::clone(&node), inbox));
+        platform::spawn(collect(Arc::clone(&node), inbox));
         Self {
             queue,
             room: Arc::new(Semaphore::new(WAITING_BYTES)),

@@ -15,6 +15,8 @@ use crate::handle::ProposeError;
 use crate::leadership::Leading;
 use crate::node::Node;
 use crate::peer_stops;
+use crate::platform;
+use crate::platform::guard::{Guard, is_out};
 use crate::wire;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::wire::transport::{CallError, Link};
@@ -51,7 +53,7 @@ pub(super) async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
         };
         let group;
         (group, left_over) = take_group(first, &mut inbox, is_above);
-        tokio::spawn(send(Arc::clone(&node), group, slot));
+        platform::spawn(send(Arc::clone(&node), group, slot));
     }
 }
 
@@ -139,6 +141,7 @@ pub(super) async fn forward(
     let (link, to, route) = (Link::Forward, (leader, addr), wire::route::Route::Forward);
     let asked = conversation::call(&node.context, link, to, route, message, left);
     let answer = tokio::select! {
+        biased;
         answer = asked => answer,
         () = replaced(node, leader) => {
             return Some(Err(ProposeError::unknown("the leader was replaced")));
@@ -160,7 +163,7 @@ pub(super) async fn forward(
         Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => None,
         Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Some(Err(error)),
         Err(CallError::Unwritable(detail)) => Some(Err(ProposeError::TooLarge { detail })),
-        Err(error) if error.is_unsent() => None,
+        Err(error) if error.is_unsent() || is_out(Guard::UnknownStaysUnknown) => None,
         Err(error) => {
             let detail = format!("the leader's answer was lost: {error}");
             Some(Err(ProposeError::unknown(detail)))

@@ -168,6 +168,21 @@ impl Applied {
             }
         };
         core.applied = Some(entry.log_id());
+        #[cfg(test)]
+        observe(&core);
         answer
+    }
+}
+
+/// Has a simulation compare the state of this node with that of the others.
+#[cfg(test)]
+fn observe(core: &Core) {
+    use crate::platform::scope;
+    if let (Some(scope), Some(id)) = (scope::current(), core.applied) {
+        scope.applied(scope::Applied {
+            index: id.index(),
+            term: **id.committed_leader_id(),
+            digest: core.state.digest().0,
+        });
     }
 }

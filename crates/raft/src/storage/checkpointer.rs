@@ -103,6 +103,19 @@ impl Checkpointer {
         Ok(worker.written)
     }
 
+    /// As `tick`; a failure ends the node.
+    #[cfg(test)]
+    pub(crate) fn tick_or_fail(&self) -> io::Result<()> {
+        let ticked = self.tick();
+        if let (Err(error), Jobs::Inline(worker)) = (&ticked, &self.jobs) {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(worker) = &*worker {
+                (worker.on_failure)(io::Error::new(error.kind(), error.to_string()));
+            }
+        }
+        ticked.map(|_| ())
+    }
+
     async fn ask<T>(
         &self,
         job: impl FnOnce(oneshot::Sender<io::Result<T>>) -> Job,

@@ -12,6 +12,7 @@
 pub(crate) mod applied;
 mod assemble;
 pub(crate) mod checkpointer;
+pub(crate) mod driver;
 mod entry_cache;
 pub(crate) mod failure;
 pub(crate) mod log_store;

@@ -21,9 +21,10 @@ use crate::blocking;
 use crate::handle::{Stop, StopReason};
 use crate::peers::table::SyncedPosition;
 use crate::records;
+use crate::storage::driver;
 use crate::storage::log_store::LogStore;
 use crate::types::{self, LogId, StoredMembership, farther, reach};
-use seqd_store::checkpoint::{self, Opened, Place, SledStores, StateStore, Stores};
+use seqd_store::checkpoint::{self, Opened, Place, StateStore, Stores};
 use seqd_store::folder::{Folder, Identity};
 use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
 
@@ -73,7 +74,7 @@ impl Storage {
         opening: OwnedMutexGuard<()>,
     ) -> Result<Self, Stop> {
         let cluster_id = identity.cluster_id.clone();
-        let open = move || open_storage(&folder, cluster_id, Arc::new(SledStores), Wal::open);
+        let open = move || open_storage(&folder, cluster_id, driver::stores(), driver::open_wal);
         // Where nobody waits any more the result is dropped in this order: the storage, then the guard.
         let opened = blocking::run(move || Ok((open(), opening))).await;
         let (opened, _opening) =

@@ -49,6 +49,7 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
             REQUEST,
         );
         let answer = tokio::select! {
+            biased;
             answer = asked => answer,
             () = replica.wait_for_leader(|now| now != Some(leader)) => continue,
         };

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::context::NodeContext;
+use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 
@@ -51,24 +52,33 @@ pub(crate) fn spawn_all(
     let own = || (Arc::clone(context), Arc::clone(replica));
     let mut tasks = JoinSet::new();
     let (context, replica) = own();
-    tasks.spawn(ping::ping_members(context, replica));
+    tasks.spawn(platform::owned(ping::ping_members(context, replica)));
     let (context, replica) = own();
-    tasks.spawn(lead::lead(context, replica));
+    tasks.spawn(platform::owned(lead::lead(context, replica)));
     let (context, replica) = own();
-    tasks.spawn(heartbeats::send(context, replica));
+    tasks.spawn(platform::owned(heartbeats::send(context, replica)));
     let (context, replica) = own();
-    tasks.spawn(register_start::run(context, replica, batcher, register));
+    tasks.spawn(platform::owned(register_start::run(
+        context, replica, batcher, register,
+    )));
     let (context, replica) = own();
-    tasks.spawn(fast_failover::watch_leaders(context, replica));
+    tasks.spawn(platform::owned(fast_failover::watch_leaders(
+        context, replica,
+    )));
     let (context, replica) = own();
-    tasks.spawn(elections::run_when_the_leader_is_lost(context, replica));
+    tasks.spawn(platform::owned(elections::run_when_the_leader_is_lost(
+        context, replica,
+    )));
     let (context, replica) = own();
-    tasks.spawn(greet_strangers::run(context, replica));
+    tasks.spawn(platform::owned(greet_strangers::run(context, replica)));
     let (context, replica) = own();
-    tasks.spawn(disk_watch::watch(context, replica));
+    tasks.spawn(platform::owned(disk_watch::watch(context, replica)));
     let (context, replica) = own();
-    tasks.spawn(file_sizes::watch(context, replica));
+    tasks.spawn(platform::owned(file_sizes::watch(context, replica)));
     let (_, replica) = own();
-    tasks.spawn(leader_changes::count(replica, leader_changes));
+    tasks.spawn(platform::owned(leader_changes::count(
+        replica,
+        leader_changes,
+    )));
     tasks
 }

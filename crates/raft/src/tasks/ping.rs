@@ -10,6 +10,7 @@ use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
 use crate::peer_stops;
 use crate::peers::clock_offset::ClockOffset;
+use crate::platform;
 use crate::replica::Replica;
 use crate::wire::messages::Ping;
 use crate::wire::route::Route;
@@ -45,7 +46,7 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
         for (node, member) in members {
             if node != replica.node {
                 let (context, replica) = (Arc::clone(&context), Arc::clone(&replica));
-                tokio::spawn(ping(context, replica, node, member.peer));
+                platform::spawn(ping(context, replica, node, member.peer));
             }
         }
         let changed = replica.applied.membership_changed();

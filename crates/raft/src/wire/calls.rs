@@ -5,7 +5,7 @@
 //!   is put, it ends as `NoAnswer`, `Broken`, `Rejected` or with its answer.
 //! - What a call has taken of the window returns with credit or with the call's end.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) struct Calls {
 }
 
 struct Inner {
-    calls: HashMap<u64, Call>,
+    calls: BTreeMap<u64, Call>,
     last: u64,
     /// Answered bytes that were not returned yet.
     owed: u64,
@@ -92,7 +92,7 @@ impl Calls {
     pub(super) fn new(window: u32) -> Self {
         let now = Instant::now();
         let inner = Inner {
-            calls: HashMap::new(),
+            calls: BTreeMap::new(),
             last: 0,
             owed: 0,
             is_connected: false,

@@ -18,6 +18,7 @@ use super::route::Route;
 use super::transport::{CallError, Limit, Link, Payload};
 use super::writer::{Parts, URGENT, Writer};
 use crate::net::{BoxStream, Dial};
+use crate::platform;
 
 /// The longest time that a connection to a peer may take to come about.
 const CONNECT: Duration = Duration::from_millis(500);
@@ -57,7 +58,7 @@ impl Connection {
             urgent: urgent.clone(),
             urgent_frames,
         };
-        let task = tokio::spawn(run(dial, addr, link, Arc::clone(&calls), ends));
+        let task = platform::spawn(run(dial, addr, link, Arc::clone(&calls), ends));
         Self {
             calls,
             places: Arc::new(Semaphore::new(CALLS)),

@@ -1,7 +1,7 @@
 //! The peers' transport over framed connections: one for each peer and link, opened at the first call,
 //! kept, and opened again when it has broken.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ pub fn peer_transport() -> Arc<dyn Transport> {
 
 pub(crate) struct Dialer {
     dial: Arc<dyn Dial>,
-    connections: Mutex<HashMap<(Link, String), Arc<Connection>>>,
+    connections: Mutex<BTreeMap<(Link, String), Arc<Connection>>>,
 }
 
 impl Dialer {

@@ -5,8 +5,8 @@
 //!   go; what a handler takes returns to the window.
 //! - A call has one end. What arrives of it later is dropped, and counts for no window.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -43,7 +43,7 @@ pub(super) struct Incoming {
 }
 
 struct Calls {
-    open: HashMap<u64, Open>,
+    open: BTreeMap<u64, Open>,
     /// Bytes that arrived and were not returned.
     unreturned: u64,
     last_frame: Instant,
@@ -86,7 +86,7 @@ impl Drop for Credit {
 impl Incoming {
     pub(super) fn new(urgent: mpsc::Sender<Frame>, place: Arc<Place>, window: u32) -> Self {
         let calls = Calls {
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             unreturned: 0,
             last_frame: Instant::now(),
             is_stuck: false,

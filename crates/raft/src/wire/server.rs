@@ -13,6 +13,7 @@ use super::incoming::Handler;
 use super::places::{CONNECTIONS, Places};
 use super::serving;
 use crate::net::{Acceptor, Listen};
+use crate::platform;
 
 /// How long answers that are under way may take once the node has ended.
 const GRACE: Duration = Duration::from_millis(100);
@@ -25,7 +26,7 @@ pub(crate) fn serve(
 ) -> io::Result<JoinHandle<()>> {
     // More are never held: a stranger too many takes another one's place, a member too many none.
     let acceptor = Acceptor::open(listener, CONNECTIONS)?;
-    Ok(tokio::spawn(run(acceptor, handler, until)))
+    Ok(platform::spawn(run(acceptor, handler, until)))
 }
 
 async fn run(
@@ -40,13 +41,15 @@ async fn run(
     let mut until = pin!(until);
     loop {
         let stream = tokio::select! {
-            stream = acceptor.accept() => stream,
+            biased;
             () = &mut until => break,
+            stream = acceptor.accept() => stream,
         };
         while connections.try_join_next().is_some() {}
         let place = places.enter(stream.from());
         let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
-        connections.spawn(serving::serve(stream, place, handler, stopping));
+        let serving = serving::serve(stream, place, handler, stopping);
+        connections.spawn(platform::owned(serving));
     }
     drop(acceptor);
     stop.send_replace(true);

@@ -66,6 +66,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
         }
     };
     tokio::select! {
+        biased;
         () = served => {}
         () = evicted => tracing::debug!("a connection without a member's message made room"),
     }
@@ -105,7 +106,11 @@ async fn run<S: AsyncRead + AsyncWrite>(
     let (ends, ended) = mpsc::unbounded_channel();
     let handled = async {
         let work = handle(link, waiting, &handler, ends);
-        tokio::select! { () = work => {}, () = drained(stopping, &incoming) => {} }
+        tokio::select! {
+            biased;
+            () = work => {},
+            () = drained(stopping, &incoming) => {},
+        }
     };
     // With the handlers the sender of ends goes, and with that the writer closes.
     let handled = async {
@@ -114,9 +119,11 @@ async fn run<S: AsyncRead + AsyncWrite>(
     };
     // One task does it all: a call costs no change of tasks.
     tokio::select! {
-        received = receive(&mut frames, &place, &incoming, &window, &jobs) => received,
-        written = answer(&mut writer, ended, &incoming, &window) => written,
+        biased;
+        // What has come is worked on and answered before more is read.
         () = handled => Ok(()),
+        written = answer(&mut writer, ended, &incoming, &window) => written,
+        received = receive(&mut frames, &place, &incoming, &window, &jobs) => received,
         () = idle_stranger(&place, &incoming) => Ok(()),
     }
 }
@@ -187,13 +194,14 @@ async fn handle(
     let mut working = FuturesUnordered::new();
     loop {
         tokio::select! {
+            biased;
+            Some(end) = working.next() => {
+                let _ = ends.send(end);
+            }
             job = jobs.recv() => match job {
                 Some(job) => working.push(job.work(handler)),
                 None => return,
             },
-            Some(end) = working.next() => {
-                let _ = ends.send(end);
-            }
         }
     }
 }

@@ -117,7 +117,7 @@ impl Rejection {
 }
 
 /// What a connection is for: a full log must not delay a heartbeat, nor a snapshot the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// Entries of the log, handled one after another: appends reach Raft in the order in which they
     /// were sent.

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use super::Checkpointer;
 use super::worker::Job;
 use crate::blocking;
+use crate::platform;
 use crate::storage::applied::SnapshotHandle;
 use seqd_store::snapshot_file::{self, SnapshotFile};
 
@@ -51,7 +52,7 @@ impl Scrubber {
         let path = file.path.display();
         tracing::warn!(%path, node, why, "a snapshot could not be sent; it is read in full");
         let (checkpointer, file) = (self.checkpointer.clone(), file.clone());
-        tokio::spawn(async move {
+        platform::spawn(async move {
             let path = file.path.display().to_string();
             match checkpointer.scrub(file).await {
                 Ok(true) => {}

@@ -1,0 +1,55 @@
+//! What a node takes from the process around it: tasks and random numbers.
+//!
+//! In the tests' build a task may belong to a simulated node. What it spawns belongs to that node
+//! too, its random numbers are the node's, and its blocking calls are carried out where they are
+//! made. What is shipped has none of this: here a task is tokio's, and a random number the operating
+//! system's.
+
+pub(crate) mod guard;
+#[cfg(test)]
+pub(crate) mod scope;
+#[cfg(test)]
+mod simulated;
+
+use seqd_store::cluster_id;
+use tokio::task::JoinHandle;
+
+use crate::handle::Stop;
+
+#[cfg(not(test))]
+pub(crate) use openraft::impls::TokioRuntime as Runtime;
+#[cfg(test)]
+pub(crate) use simulated::SimulatedRuntime as Runtime;
+
+/// Every task of this crate starts here, or in a set of tasks that [`owned`] futures.
+pub(crate) fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    #[cfg(test)]
+    if let Some(scope) = scope::current() {
+        return scope.spawn(future);
+    }
+    tokio::spawn(future)
+}
+
+/// A future that is spawned by other means than [`spawn`] and belongs to the caller's node.
+#[cfg(not(test))]
+pub(crate) fn owned<F: Future>(future: F) -> F {
+    future
+}
+
+#[cfg(test)]
+pub(crate) fn owned<F: Future>(future: F) -> scope::Owned<F> {
+    scope::Owned::new(scope::current(), future)
+}
+
+/// Fills in random bytes.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Stop> {
+    #[cfg(test)]
+    if let Some(scope) = scope::current() {
+        scope.fill_random(bytes);
+        return Ok(());
+    }
+    cluster_id::fill_random(bytes)
+}

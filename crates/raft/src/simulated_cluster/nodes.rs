@@ -1,0 +1,253 @@
+//! The nodes: each with its disk, its clock and, while it runs, its process.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seqd_disk::simulated::{Dice, SimulatedDisk};
+use seqd_state::idgen::{WallClock, WallMs};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use super::net::{Dials, Net, Port, address};
+use super::record::{Record, Violation};
+use crate::platform::scope::{Owned, Scope};
+use crate::wire::dialer::Dialer;
+use crate::{LevelRange, Options, Peer, Phase, Raft, Settings, StopReason};
+
+/// When every run begins: any time after the layouts' epochs.
+const BEGAN_MS: u64 = 1_800_000_000_000;
+
+/// How far a node's clock is off.
+pub(super) struct Clock {
+    began: Instant,
+    off_ms: AtomicI64,
+}
+
+impl Clock {
+    pub(super) fn step(&self, by_ms: i64) {
+        self.off_ms.fetch_add(by_ms, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_right(&self) {
+        self.off_ms.store(0, Ordering::Relaxed);
+    }
+}
+
+impl WallClock for Clock {
+    fn wall(&self) -> WallMs {
+        let passed = self.began.elapsed().as_millis() as u64;
+        WallMs((BEGAN_MS + passed).saturating_add_signed(self.off_ms.load(Ordering::Relaxed)))
+    }
+}
+
+/// A running process.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) scope: Arc<Scope>,
+    pub(super) raft: Raft,
+    over: Arc<Notify>,
+}
+
+pub(super) struct Spot {
+    disk: Mutex<SimulatedDisk>,
+    process: Mutex<Option<Process>>,
+    pub(super) clock: Arc<Clock>,
+}
+
+pub(super) struct Cluster {
+    pub(super) net: Arc<Net>,
+    pub(super) record: Arc<Record>,
+    pub(super) spots: Vec<Spot>,
+    /// The first so many are founders.
+    pub(super) founders: usize,
+    snapshot_every: u64,
+    dice: Mutex<Dice>,
+}
+
+impl Cluster {
+    pub(super) fn new(
+        seed: u64,
+        (founders, others): (usize, usize),
+        snapshot_every: u64,
+        record: &Arc<Record>,
+    ) -> Arc<Self> {
+        let mut dice = Dice::new(seed);
+        let spots = (0..founders + others).map(|_| Spot {
+            disk: Mutex::new(SimulatedDisk::holding("/")),
+            process: Mutex::new(None),
+            clock: Arc::new(Clock {
+                began: Instant::now(),
+                off_ms: AtomicI64::new(0),
+            }),
+        });
+        Arc::new(Self {
+            net: Net::new(dice.roll()),
+            record: Arc::clone(record),
+            spots: spots.collect(),
+            founders,
+            snapshot_every,
+            dice: Mutex::new(dice),
+        })
+    }
+
+    fn roll(&self) -> u64 {
+        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        dice.roll()
+    }
+
+    pub(super) fn process(&self, node: usize) -> Option<Process> {
+        let process = self.spots[node].process.lock();
+        process.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_process(&self, node: usize, process: Option<Process>) -> Option<Process> {
+        let held = self.spots[node].process.lock();
+        std::mem::replace(&mut *held.unwrap_or_else(PoisonError::into_inner), process)
+    }
+
+    fn settings(&self, node: usize) -> Settings {
+        let peer = |node: usize| Peer {
+            name: format!("n{}", node + 1),
+            addr: address(node),
+        };
+        Settings {
+            name: format!("n{}", node + 1),
+            peer_advertise: address(node),
+            http_advertise: format!("http://n{}.invalid:7400", node + 1),
+            peers: (0..self.founders).map(peer).collect(),
+            heartbeat: Duration::from_millis(100),
+            election: (Duration::from_millis(400), Duration::from_millis(800)),
+            snapshot_every: self.snapshot_every,
+            window_ms: 3_000,
+            max_peer_skew_ms: 500,
+            version: "simulated".to_owned(),
+            levels: LevelRange::OWN,
+            clock: Arc::clone(&self.spots[node].clock) as Arc<dyn WallClock>,
+        }
+    }
+
+    /// Starts a process on a node that has none.
+    pub(super) async fn start(self: &Arc<Self>, node: usize) {
+        if self.process(node).is_some() {
+            return;
+        }
+        self.net.lighten(node);
+        let scope = Scope::new(node, self.roll(), Arc::clone(&self.record) as _);
+        let disk = self.spots[node].disk.lock();
+        let disk = Arc::new(disk.unwrap_or_else(PoisonError::into_inner).clone());
+        let dial = Arc::new(Dials {
+            net: Arc::clone(&self.net),
+            from: node,
+        });
+        let options = Options {
+            data_dir: Path::new("/data").to_owned(),
+            disk,
+            listener: Box::new(Port::new(&self.net, node)),
+            transport: Arc::new(Dialer::new(dial)),
+            settings: self.settings(node),
+        };
+        match Owned::new(Some(Arc::clone(&scope)), Raft::start(options)).await {
+            Ok(raft) => {
+                self.record.note(format!("n{} starts", node + 1));
+                let over = Arc::default();
+                let process = Process { scope, raft, over };
+                self.set_process(node, Some(process));
+            }
+            Err(stop) => self.ended_by_itself(node, &stop),
+        }
+    }
+
+    fn ended_by_itself(&self, node: usize, stop: &crate::Stop) {
+        let what = format!("n{} has ended by itself: {stop}", node + 1);
+        self.record.violate(Violation::new("nodes go on", what));
+    }
+
+    /// Kills the process; with the power cut, what was not synced may be lost, and the host is silent.
+    pub(super) fn kill(&self, node: usize, power: bool) {
+        let Some(process) = self.set_process(node, None) else {
+            return;
+        };
+        if power {
+            self.net.darken(node);
+        } else {
+            self.net.close_port(node);
+        }
+        let disk = self.spots[node].disk.lock();
+        let mut disk = disk.unwrap_or_else(PoisonError::into_inner);
+        disk.switch_off();
+        let left = if power {
+            disk.cut(&mut Dice::new(self.roll()))
+        } else {
+            disk.killed()
+        };
+        *disk = left;
+        drop(disk);
+        process.scope.end();
+        process.over.notify_waiters();
+    }
+
+    /// Stops the process as an operator does.
+    pub(super) async fn stop(&self, node: usize) {
+        let Some(process) = self.process(node) else {
+            return;
+        };
+        let raft = process.raft.clone();
+        let stopping = Owned::new(Some(process.scope), async move { raft.stop().await });
+        let _ = timeout(Duration::from_secs(10), stopping).await;
+        self.kill(node, false);
+    }
+
+    /// Puts an empty machine in the place of a node.
+    pub(super) fn replace(&self, node: usize) {
+        self.kill(node, false);
+        let disk = self.spots[node].disk.lock();
+        *disk.unwrap_or_else(PoisonError::into_inner) = SimulatedDisk::holding("/");
+    }
+
+    pub(super) fn running(&self) -> Vec<usize> {
+        let all = 0..self.spots.len();
+        all.filter(|node| self.process(*node).is_some()).collect()
+    }
+
+    /// Asks a node; `None` if its process ends before it answers, or does not in time.
+    pub(super) async fn ask<T, F: Future<Output = T>>(
+        &self,
+        node: usize,
+        limit: Duration,
+        ask: impl FnOnce(Raft) -> F,
+    ) -> Option<T> {
+        let Process { scope, raft, over } = self.process(node)?;
+        let over = over.notified();
+        let asked = Owned::new(Some(scope), ask(raft));
+        tokio::select! {
+            biased;
+            answer = asked => Some(answer),
+            () = over => None,
+            () = tokio::time::sleep(limit) => None,
+        }
+    }
+
+    /// Finds nodes that have ended by themselves. One that was removed does so.
+    pub(super) fn look(&self) {
+        for node in self.running() {
+            let Some(process) = self.process(node) else {
+                continue;
+            };
+            let phase = process.raft.phase();
+            let phase = phase.borrow().clone();
+            if let Phase::Stopped(stop) = phase
+                && stop.reason != StopReason::Stopped
+            {
+                if stop.reason == StopReason::NodeRemoved {
+                    self.record
+                        .note(format!("n{} ends: it was removed", node + 1));
+                } else {
+                    self.ended_by_itself(node, &stop);
+                }
+                self.kill(node, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What happened in a run: its story, and what every node applied and elected. Violations of what
+//! must hold at every moment are found here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::history::Op;
+use crate::platform::scope::{Applied, Observer};
+
+pub(super) struct Record {
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lines: Vec<String>,
+    /// The applied entry of each index: the same one on every node.
+    applied: BTreeMap<u64, (usize, Applied)>,
+    /// The leader of each term.
+    elected: BTreeMap<u64, u64>,
+    ops: Vec<Op>,
+    violation: Option<Violation>,
+}
+
+/// Something that must not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    /// The check that found it.
+    pub(super) check: &'static str,
+    pub(super) what: String,
+}
+
+impl Violation {
+    pub(super) fn new(check: &'static str, what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self { check, what }
+    }
+}
+
+impl Record {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            state: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    pub(super) fn note(&self, line: impl std::fmt::Display) {
+        let at = self.now().as_secs_f64();
+        self.lock().lines.push(format!("{at:>10.4} {line}"));
+    }
+
+    pub(super) fn begin(&self, op: Op) -> usize {
+        let number = {
+            let mut state = self.lock();
+            state.ops.push(op);
+            state.ops.len() - 1
+        };
+        let op = self.lock().ops[number].clone();
+        self.note(format!("#{number} {op}"));
+        number
+    }
+
+    pub(super) fn end(&self, number: usize, got: super::history::Got) {
+        self.note(format!("#{number} = {got}"));
+        let now = self.now();
+        let mut state = self.lock();
+        let op = &mut state.ops[number];
+        op.returned = Some(now);
+        op.got = got;
+    }
+
+    pub(super) fn violate(&self, violation: Violation) {
+        self.note(format!("VIOLATION {}: {}", violation.check, violation.what));
+        self.lock().violation.get_or_insert(violation);
+    }
+
+    pub(super) fn violation(&self) -> Option<Violation> {
+        self.lock().violation.clone()
+    }
+
+    pub(super) fn ops(&self) -> Vec<Op> {
+        self.lock().ops.clone()
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.lock().lines.clone()
+    }
+
+    /// The highest term, and how many entries were applied.
+    pub(super) fn extent(&self) -> (u64, u64) {
+        let state = self.lock();
+        let term = state.elected.keys().next_back().copied().unwrap_or(0);
+        (term, state.applied.len() as u64)
+    }
+}
+
+impl Observer for Record {
+    fn applied(&self, node: usize, entry: Applied) {
+        let mut state = self.lock();
+        let (first, known) = *state.applied.entry(entry.index).or_insert((node, entry));
+        drop(state);
+        if known != entry {
+            let Applied { index, .. } = entry;
+            self.violate(Violation::new(
+                "equal states",
+                format!(
+                    "entry {index} is of term {} with digest {:032x} on n{}, and of term {} with \
+                     digest {:032x} on n{}",
+                    known.term,
+                    known.digest,
+                    first + 1,
+                    entry.term,
+                    entry.digest,
+                    node + 1
+                ),
+            ));
+        }
+    }
+
+    fn elected(&self, node: usize, term: u64, leader: u64) {
+        let known = {
+            let mut state = self.lock();
+            let is_new = !state.elected.contains_key(&term);
+            let known = *state.elected.entry(term).or_insert(leader);
+            drop(state);
+            if is_new {
+                self.note(format!("node {leader} leads in term {term}"));
+            }
+            known
+        };
+        if known != leader {
+            self.violate(Violation::new(
+                "one leader per term",
+                format!(
+                    "in term {term} node {known} leads, and for n{} it is node {leader}",
+                    node + 1
+                ),
+            ));
+        }
+    }
+}
