@@ -289,7 +289,6 @@ proptest! {
                     prop_assert!(ms >= 1);
                     let served = WallMs(bench.wall().0 + ms);
                     prop_assert!(served >= mark.ahead);
-                    prop_assert!(bench.last_used.is_none_or(|last| served >= last));
                 }
                 Behind { by_ms, until } => {
                     prop_assert!(by_ms > 50);
