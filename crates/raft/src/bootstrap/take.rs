@@ -6,11 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_wal::{Wal, WalOptions};
+use seqd_wal::WalOptions;
 
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
+use crate::storage::driver;
 use crate::wire::messages::{Adopt, Prepare, Taken};
 use seqd_store::folder::Identity;
 
@@ -84,7 +85,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
                 disk: Arc::clone(taker.folder.disk()),
                 ..WalOptions::new(taker.folder.wal())
             };
-            let (wal, _) = Wal::open(options).map_err(io::Error::other)?;
+            let (wal, _) = driver::open_wal(options).map_err(io::Error::other)?;
             wal.close()?;
         }
         taker.take_identity(identity)

@@ -226,20 +226,21 @@ impl Net {
         let back = Pipe::new(self, to, from);
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let port = {
-            let state = self.lock();
-            let port = state.ports.get(&to).cloned();
-            port.filter(|_| !state.refused.contains_key(&(from, to)))
-                .ok_or_else(refused)?
+            let mut state = self.lock();
+            if state.refused.contains_key(&(from, to)) {
+                return Err(refused());
+            }
+            let port = state.ports.get(&to).ok_or_else(refused)?.clone();
+            state.pipes.retain(|pipe| pipe.strong_count() > 0);
+            state.pipes.extend([&there, &back].map(Arc::downgrade));
+            port
         };
         let accepted = Accepted {
             stream: Box::new(End::new(&there, &back)),
             from: Some(IpAddr::from([10, 0, 0, from as u8 + 1])),
         };
-        // What is not taken is dropped here, and takes the lock.
+        // An end that is not taken is dropped here, which asks the network: its lock is free again.
         port.send(accepted).map_err(|_| refused())?;
-        let mut state = self.lock();
-        state.pipes.retain(|pipe| pipe.strong_count() > 0);
-        state.pipes.extend([&there, &back].map(Arc::downgrade));
         Ok(Box::new(End::new(&back, &there)))
     }
 
