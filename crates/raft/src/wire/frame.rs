@@ -62,7 +62,7 @@ impl Part {
 /// The calls of a connection are numbered from 1 by the side that opened it; 0 is the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// The first frame of either side. The link is what the opening side wants the connection for.
+    /// The first frame of either side. The link is what the connection is opened for.
     Opening {
         version: u16,
         link: u8,
