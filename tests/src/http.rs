@@ -62,6 +62,14 @@ impl Reply {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// What a problem answer tells of this case.
+    pub fn detail(&self) -> String {
+        self.json()["detail"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
     /// Whether a problem answer promises that nothing happened.
     pub fn retryable(&self) -> bool {
         self.json()["retryable"].as_bool().unwrap_or(false)

@@ -3,6 +3,8 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::cluster::Cluster;
 use crate::faults::Strace;
 use crate::links::{Condition, Fault, Links, Pairs};
@@ -175,7 +177,11 @@ fn refuse(links: &Links, followers: &[usize], leader: usize) -> InForce {
 }
 
 /// Opens connections and leaves them as they are; one that is refused is not counted.
-fn flood(address: &str) -> InForce {
+pub fn flood(address: &str) -> InForce {
+    let limits = getrlimit(Resource::Nofile);
+    let current = limits.maximum;
+    let raised = setrlimit(Resource::Nofile, Rlimit { current, ..limits });
+    raised.expect("a soft limit of open files as high as the hard one");
     let open = (0..FLOOD).filter_map(|_| TcpStream::connect(address).ok());
     InForce::Connections(open.collect())
 }

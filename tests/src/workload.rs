@@ -182,7 +182,10 @@ pub(crate) fn judge<T>(sent: Result<Reply, Failure>, read: impl Fn(&Reply) -> T)
         Ok(reply) if (200..300).contains(&reply.status) => Outcome::Ok(read(&reply)),
         Ok(reply) if reply.retryable() => Outcome::Refused(reply.code()),
         Ok(reply) if (400..500).contains(&reply.status) => Outcome::Refused(reply.code()),
-        Ok(reply) => Outcome::Unknown(format!("{} {}", reply.status, reply.code())),
+        Ok(reply) => {
+            let (status, code) = (reply.status, reply.code());
+            Outcome::Unknown(format!("{status} {code}: {}", reply.detail()))
+        }
         Err(Failure::Refused(_)) => Outcome::Refused("connection refused".into()),
         Err(Failure::Unknown(why)) => Outcome::Unknown(why),
     }

@@ -32,6 +32,10 @@ const DOUBT: Duration = Duration::from_millis(50);
 /// A leadership: the term, and the node.
 type Leader = (u64, u64);
 
+fn leader_of(vote: &Vote) -> Leader {
+    (vote.leader_id.term, vote.leader_id.voted_for)
+}
+
 pub(crate) struct LeaderContact {
     lease: Duration,
     inner: Mutex<Inner>,
@@ -50,8 +54,23 @@ struct Inner {
     doubted: Option<Instant>,
     /// Its port was closed after it was last heard of.
     has_ended: bool,
+    /// The leader before it was lost when this one was first heard of.
+    replaced_a_lost_one: bool,
     /// Until when another candidate has this node's support.
     supports_until: Option<Instant>,
+}
+
+impl Inner {
+    fn lost_at(&self, lease: Duration) -> Instant {
+        let Some(heard) = self.heard else {
+            return self.lost_unless_heard;
+        };
+        if self.has_ended {
+            return heard;
+        }
+        let longest = self.pauses[0].max(self.pauses[1]) * PAUSES;
+        heard + longest.clamp(lease, lease * LEASES)
+    }
 }
 
 impl LeaderContact {
@@ -68,6 +87,7 @@ impl LeaderContact {
                 pauses_since: now,
                 doubted: None,
                 has_ended: false,
+                replaced_a_lost_one: false,
                 supports_until: None,
             }),
             changed: Notify::new(),
@@ -80,10 +100,11 @@ impl LeaderContact {
 
     /// Records that this node follows a leader, which has just shown itself.
     pub(crate) fn heard(&self, vote: &Vote) {
-        let leader = Some((vote.leader_id.term, vote.leader_id.voted_for));
+        let leader = Some(leader_of(vote));
         let now = Instant::now();
         let mut inner = self.inner();
         if inner.leader != leader {
+            inner.replaced_a_lost_one = inner.lost_at(self.lease) <= now;
             inner.leader = leader;
             inner.pauses = [Duration::ZERO; 2];
             inner.heard = None;
@@ -122,6 +143,13 @@ impl LeaderContact {
         self.inner().has_ended
     }
 
+    /// Whether the process has ended whose leadership this vote is: a node that leads itself has heard
+    /// of the leader before it.
+    pub(crate) fn has_ended_as(&self, vote: &Vote) -> bool {
+        let inner = self.inner();
+        inner.has_ended && inner.leader == Some(leader_of(vote))
+    }
+
     /// This node would vote, or has voted, for another, which then has `time` to win. One that asks
     /// again and again does not get it again at once: this node may be the one that can win.
     pub(crate) fn support(&self, time: Duration) {
@@ -141,19 +169,22 @@ impl LeaderContact {
     }
 
     fn lost_at(&self) -> Instant {
-        let inner = self.inner();
-        let Some(heard) = inner.heard else {
-            return inner.lost_unless_heard;
-        };
-        if inner.has_ended {
-            return heard;
-        }
-        let longest = inner.pauses[0].max(inner.pauses[1]) * PAUSES;
-        heard + longest.clamp(self.lease, self.lease * LEASES)
+        self.inner().lost_at(self.lease)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
         self.lost_at() <= Instant::now()
+    }
+
+    /// Whether a leader that another has replaced, or replaces now, was lost. One that was not has
+    /// handed its leadership over.
+    pub(crate) fn has_lost(&self, leader: u64) -> bool {
+        let inner = self.inner();
+        if inner.leader.is_some_and(|(_, node)| node == leader) {
+            inner.lost_at(self.lease) <= Instant::now()
+        } else {
+            inner.replaced_a_lost_one
+        }
     }
 
     /// Returns once the leader is lost.
@@ -255,8 +286,23 @@ mod tests {
             contact.found_ended(LEADER);
         });
         assert!(lost);
+        assert!(contact.has_ended_as(&leader()));
+        assert!(!contact.has_ended_as(&types::vote(2, LEADER + 1, true)));
         contact.heard(&leader());
         assert!(!contact.is_lost_beyond_doubt().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_hands_over_is_not_lost_and_one_that_was_silent_is() {
+        let next = types::vote(2, LEADER + 1, true);
+        for (pause, is_lost) in [(BEAT, false), (LEASE, true)] {
+            let contact = heard_of(&[BEAT]).await;
+            sleep(pause).await;
+            assert_eq!(contact.has_lost(LEADER), is_lost);
+            contact.heard(&next);
+            sleep(LEASE).await;
+            assert_eq!(contact.has_lost(LEADER), is_lost);
+        }
     }
 
     #[tokio::test(start_paused = true)]

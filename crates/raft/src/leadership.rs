@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use openraft::Instant as RaftInstant;
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::TransferLeaderRequest;
+use openraft::{Instant as RaftInstant, ServerState};
 use seqd_state::{ClusterMs, Level};
 use tokio::time::Instant;
 
@@ -130,11 +130,21 @@ impl Replica {
         Some((u32::try_from(place).unwrap_or(u32::MAX), is_alone))
     }
 
-    /// Whether this node has asked for votes and not got them yet. openraft is asked behind all that it
-    /// was told before: what it reports by itself waits for a vote to be synced.
+    /// Whether this node has asked for votes and not got them yet.
     pub(crate) async fn is_candidate(&self) -> bool {
+        self.server_state().await == Some(ServerState::Candidate)
+    }
+
+    /// Whether this node leads now: a start after a leadership looks like it until the next vote.
+    pub(crate) async fn is_leader_now(&self) -> bool {
+        self.server_state().await == Some(ServerState::Leader)
+    }
+
+    /// openraft is asked behind all that it was told before: what it reports by itself waits for a vote
+    /// to be synced.
+    async fn server_state(&self) -> Option<ServerState> {
         let state = self.raft.with_raft_state(|state| state.server_state).await;
-        state.is_ok_and(|state| state.is_candidate())
+        state.ok()
     }
 
     /// Whether this voter has no leader, or has lost it.
@@ -158,7 +168,7 @@ impl Replica {
             self.current_vote(),
             other.filter(|other| *other != self.node),
         );
-        if !vote.committed || !self.contact.has_ended() {
+        if !vote.committed || !self.contact.has_ended_as(&vote) {
             return;
         }
         if let Some(other) = other {

@@ -25,6 +25,7 @@ mod ids;
 mod large_requests;
 mod links;
 mod members;
+mod peers_port;
 mod power_cuts;
 mod quorum;
 mod segments;

@@ -1,18 +1,14 @@
 //! Members come and go while IDs and sequences go on.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use seqd_tests::binary::run;
 use seqd_tests::checkers::{linearizable, pauses, unique};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Timeline, reasons, tally};
+use seqd_tests::link_runs::LONGEST_PAUSE;
 use seqd_tests::workload::{Route, Workload};
 use seqd_tests::{http, wait};
 use serde_json::json;
-
-/// The longest time without an ID, or without a strict value, from any of the nodes.
-const PAUSE: Duration = Duration::from_secs(3);
 
 fn role_of(cluster: &Cluster, at: usize, name: &str) -> Option<String> {
     let view = cluster.node(at).cluster_view()?;
@@ -79,9 +75,9 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     unique::numbers(&ids).unwrap();
     linearizable::strict(&values).unwrap();
     for node in (0..3).filter(|&node| node != leader) {
-        pauses::check_node(&ids, node, (from, to), PAUSE).unwrap();
+        pauses::check_node(&ids, node, (from, to), LONGEST_PAUSE).unwrap();
     }
-    let pause = pauses::check_all(&values, (from, to), PAUSE).unwrap();
+    let pause = pauses::check_all(&values, (from, to), LONGEST_PAUSE).unwrap();
     println!("longest pause of the strict sequence: {pause:?}");
 
     // Starting again does not help: the node was removed for good.

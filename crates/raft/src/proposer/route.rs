@@ -28,7 +28,8 @@ pub(crate) fn time_left(deadline: Instant) -> (Duration, u64) {
     (left, u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns when another node than `leader` leads.
+/// Returns once another node than `leader` leads, and a lease later if `leader` was not lost: it has
+/// handed over and answered before, and its answer may come behind the news.
 pub(super) async fn replaced(node: &Node, leader: u64) {
     let Some(replica) = node.replica() else {
         return std::future::pending().await;
@@ -37,6 +38,9 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
     loop {
         let now = replica.leader();
         if now.is_some_and(|now| now != leader) {
+            if !replica.contact.has_lost(leader) {
+                tokio::time::sleep(replica.lease).await;
+            }
             return;
         }
         if openraft::async_runtime::WatchReceiver::changed(&mut metrics)

@@ -45,7 +45,11 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
         };
         if !is_alone && !contact.is_lost() {
             logged = false;
-            contact.lost().await;
+            tokio::select! {
+                biased;
+                () = replica.wait_for_leader(|now| now == Some(replica.node)) => continue,
+                () = contact.lost() => {}
+            }
             if !contact.has_ended() {
                 sleep(SETTLED).await;
             }
@@ -56,7 +60,7 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
         }
         let place = replica.place_among_voters().map_or(0, |(place, _)| place);
         sleep(turn * place).await;
-        if !is_alone && !contact.is_lost() {
+        if replica.is_leader_now().await || (!is_alone && !contact.is_lost()) {
             continue;
         }
         if !logged {
