@@ -198,8 +198,9 @@ async fn a_proposal_beyond_an_entry_is_refused_at_once_on_every_node() {
                 matches!(answer, Err(ProposeError::TooLarge { .. })),
                 "{answer:?}"
             );
+            // Else it waits for its deadline, 30 s away.
             assert!(
-                asked.elapsed() < Duration::from_secs(2),
+                asked.elapsed() < Duration::from_secs(10),
                 "{:?}",
                 asked.elapsed()
             );

@@ -21,12 +21,15 @@
 //!    equal.
 
 mod clients;
+mod far_links;
 mod history;
+mod lost_leaders;
 mod net;
 mod nodes;
 mod pipe;
 mod plan;
 mod record;
 mod run;
+mod scenarios;
 mod shrink;
 mod tests;

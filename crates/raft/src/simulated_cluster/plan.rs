@@ -168,7 +168,7 @@ impl Plan {
     }
 }
 
-fn set_links(cluster: &Cluster, of: impl Fn(usize, usize) -> bool, link: Link) {
+pub(super) fn set_links(cluster: &Cluster, of: impl Fn(usize, usize) -> bool, link: Link) {
     let nodes = cluster.spots.len();
     for from in 0..nodes {
         for to in (0..nodes).filter(|to| *to != from) {

@@ -42,7 +42,8 @@ pub(super) struct Run {
     pub(super) entries: u64,
 }
 
-pub(super) fn run(seed: u64, plan: &Plan) -> Run {
+/// Carries a future out in virtual time.
+pub(super) fn in_virtual_time<T>(life: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -50,8 +51,12 @@ pub(super) fn run(seed: u64, plan: &Plan) -> Run {
     let Ok(runtime) = runtime else {
         unreachable!("a runtime without I/O can be built");
     };
+    runtime.block_on(life)
+}
+
+pub(super) fn run(seed: u64, plan: &Plan) -> Run {
     let plan = Arc::new(plan.clone());
-    runtime.block_on(async {
+    in_virtual_time(async {
         let record = Record::new();
         let mut dice = Dice::new(seed ^ 0x5eed);
         let sizes = (plan.founders, plan.others);
@@ -140,7 +145,7 @@ async fn live(
     Ok(healed)
 }
 
-async fn found(cluster: &Arc<Cluster>) -> Result<(), Violation> {
+pub(super) async fn found(cluster: &Arc<Cluster>) -> Result<(), Violation> {
     let founded = async {
         loop {
             let ready = (0..cluster.founders).all(|node| {

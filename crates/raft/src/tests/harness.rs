@@ -14,7 +14,6 @@ use seqd_store::testing::create_sequence;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::links::Links;
 use crate::wire::transport::Transport;
 use crate::{LevelRange, Options, Peer, Phase, Raft, Role, Settings, Stop, peer_transport};
 
@@ -118,22 +117,6 @@ impl Cluster {
             })
             .collect();
         Self { dir, spots, peers }
-    }
-
-    /// Replicas with such links between them, not started yet.
-    pub(crate) fn linked(
-        size: usize,
-        round_trip: Duration,
-        losses_in_1000: u64,
-        seed: u64,
-    ) -> (Self, Arc<Links>) {
-        let mut cluster = Self::planned(size);
-        let addrs = cluster.spots.iter().map(|spot| spot.addr.clone());
-        let links = Links::new(addrs.collect(), round_trip, losses_in_1000, seed);
-        for (at, spot) in cluster.spots.iter_mut().enumerate() {
-            spot.transport = links.out_of(at);
-        }
-        (cluster, links)
     }
 
     /// One node, which is started and serves, on a disk with this tap.

@@ -2,10 +2,8 @@
 //! is stuck goes on.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use openraft::ChangeMembers;
-use tokio::time::Instant;
 
 use super::cut::{self, Cut};
 use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, start, wait};
@@ -183,19 +181,12 @@ async fn leadership_is_not_moved_to_a_node_that_does_not_answer() {
     );
     silence(&cut, &addr, &leader, id_of(cluster.raft(silent))).await;
     let term = leader.status().term;
-    let asked = Instant::now();
     let moved = leader.leader_move(Some(name), deadline()).await;
     let Err(MemberError::Unfit { detail }) = moved else {
         panic!("{moved:?}");
     };
     assert!(detail.contains("does not answer"), "{detail}");
     assert_eq!(next(&leader, "orders").await, Some(1));
-    // A transfer that is tried holds all writes up for two seconds.
-    assert!(
-        asked.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        asked.elapsed()
-    );
     assert_eq!((leader.status().term, cluster.leader()), (term, Some(at)));
     let moved = leader.leader_move(None, deadline()).await.unwrap();
     assert_eq!(moved, cluster.spots[(at + 2) % 3].name);

@@ -1,0 +1,256 @@
+//! A leader that is lost is replaced soon, in whichever way; one that a single follower does not reach
+//! stays; and nothing waits for a node that is silent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::net::LAN;
+use super::nodes::Cluster;
+use super::plan::set_disk;
+use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft};
+use crate::{MemberError, ProposeError};
+
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    /// Its links carry nothing.
+    Cut,
+    /// Its process is stopped and not ended.
+    Paused,
+    /// Its host has no power.
+    Dark,
+    /// Its process is killed; its host refuses connections.
+    Ended,
+}
+
+fn links_of(cluster: &Cluster, node: usize, each: impl Fn(usize, usize)) {
+    for other in (0..cluster.spots.len()).filter(|other| *other != node) {
+        each(node, other);
+    }
+}
+
+fn lose(cluster: &Cluster, node: usize, loss: Loss) {
+    let net = &cluster.net;
+    match loss {
+        Loss::Cut => links_of(cluster, node, |own, other| {
+            net.cut(own, other);
+            net.cut(other, own);
+        }),
+        Loss::Paused => (cluster.process(node).expect("it runs").scope).pause(),
+        Loss::Dark => cluster.kill(node, true),
+        Loss::Ended => cluster.kill(node, false),
+    }
+}
+
+async fn give_back(scene: &Scene, cluster: &Arc<Cluster>, node: usize) {
+    let net = &cluster.net;
+    links_of(cluster, node, |own, other| {
+        net.heal(own, other);
+        net.heal(other, own);
+    });
+    scene.start(cluster, node).await;
+    (cluster.process(node).expect("it runs").scope).resume();
+}
+
+/// What the loss of a leader costs.
+#[derive(Default)]
+struct Cost {
+    /// Until a value was given.
+    pauses: Vec<Duration>,
+    /// Until requests that were asked in the moment of the loss, through the others, were answered.
+    told: Vec<Duration>,
+}
+
+const ROUNDS: usize = 10;
+
+async fn lose_leaders(scene: Scene, cluster: &Arc<Cluster>, loss: Loss, cost: &mut Cost) {
+    for round in 0..ROUNDS {
+        let leader = leader_of_all_but(cluster, None).await;
+        // Heartbeats and pings are met at any moment between two of them.
+        sleep(Duration::from_millis(2_000 + 37 * round as u64)).await;
+        lose(cluster, leader, loss);
+        let began = Instant::now();
+        let others = (0..scene.nodes).filter(|node| *node != leader);
+        let told = others.clone().map(|node| async move {
+            next(cluster, node).await;
+            began.elapsed()
+        });
+        let pause = async {
+            let through = (leader + 1) % scene.nodes;
+            while !matches!(next(cluster, through).await, Some(Ok(_))) {
+                sleep(Duration::from_millis(5)).await;
+            }
+            began.elapsed()
+        };
+        let (told, pause) = tokio::join!(biased; futures_util::future::join_all(told), pause);
+        cost.told.extend(told);
+        cost.pauses.push(pause);
+        leader_of_all_but(cluster, Some(leader)).await;
+        give_back(&scene, cluster, leader).await;
+    }
+}
+
+fn cost_of(loss: Loss, nodes: usize) -> (Duration, Duration, Duration) {
+    let mut cost = Cost::default();
+    let scene = Scene {
+        seed: nodes as u64,
+        nodes,
+        link: LAN,
+        sync: Duration::from_millis(1),
+    };
+    scene.play(async |cluster| lose_leaders(scene, cluster, loss, &mut cost).await);
+    let (median, most) = median_and_most(&mut cost.pauses);
+    let (_, told) = median_and_most(&mut cost.told);
+    println!("{loss:?} of {nodes}: no value for {median:?}, at most {most:?}; told after {told:?}");
+    (median, most, told)
+}
+
+#[test]
+fn a_silent_leader_is_replaced_within_a_second_and_who_waits_is_told() {
+    for loss in [Loss::Cut, Loss::Paused, Loss::Dark] {
+        for nodes in [3, 5] {
+            let (median, most, told) = cost_of(loss, nodes);
+            assert!(median <= Duration::from_millis(900), "{median:?}");
+            assert!(most <= Duration::from_millis(1_500), "{most:?}");
+            assert!(told <= Duration::from_millis(1_000), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn a_leader_whose_process_has_ended_is_replaced_before_its_lease_is_over() {
+    for nodes in [3, 5] {
+        let (median, most, told) = cost_of(Loss::Ended, nodes);
+        // The lease is the shorter election timeout, 400 ms.
+        assert!(median < Duration::from_millis(400), "{median:?}");
+        assert!(most <= Duration::from_millis(900), "{most:?}");
+        assert!(told <= Duration::from_millis(1_000), "{told:?}");
+    }
+}
+
+fn hang(cluster: &Cluster, node: usize, is_hung: bool) {
+    set_disk(cluster, node, Duration::from_millis(1), is_hung);
+}
+
+/// A value that is certainly given.
+async fn value(cluster: &Arc<Cluster>, node: usize) -> i64 {
+    match next(cluster, node).await {
+        Some(Ok(value)) => value,
+        other => panic!("n{}: {other:?}", node + 1),
+    }
+}
+
+fn three(seed: u64) -> Scene {
+    Scene {
+        seed,
+        nodes: 3,
+        link: LAN,
+        sync: Duration::from_millis(1),
+    }
+}
+
+#[test]
+fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
+    three(7).play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        let (refused, other) = ((leader + 1) % 3, (leader + 2) % 3);
+        let term = raft(cluster, other).status().term;
+        cluster.net.refuse(refused, leader, true);
+        cluster.net.reset(refused, leader);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(60) {
+            value(cluster, other).await;
+            sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(raft(cluster, other).status().term, term);
+        assert_eq!(leader_of_all_but(cluster, None).await, leader);
+    });
+}
+
+#[test]
+fn leadership_that_is_to_go_to_a_silent_node_stays_and_holds_nobody_up() {
+    three(8).play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        let silent = (leader + 1) % 3;
+        let term = raft(cluster, leader).status().term;
+        lose(cluster, silent, Loss::Cut);
+        // Its answers are missed by then.
+        sleep(Duration::from_secs(1)).await;
+        let asked = Instant::now();
+        let moved = cluster.ask(leader, Duration::from_secs(30), |raft| async move {
+            let until = asked + Duration::from_secs(10);
+            raft.leader_move(Some(format!("n{}", silent + 1)), until)
+                .await
+        });
+        let (moved, value) = tokio::join!(biased; moved, next(cluster, leader));
+        assert!(
+            matches!(moved, Some(Err(MemberError::Unfit { .. }))),
+            "{moved:?}"
+        );
+        assert!(matches!(value, Some(Ok(_))), "{value:?}");
+        let took = asked.elapsed();
+        assert!(took < Duration::from_millis(50), "{took:?}");
+        assert_eq!(raft(cluster, leader).status().term, term);
+    });
+}
+
+#[test]
+fn an_isolated_leader_answers_what_waits_and_then_at_once() {
+    let scene = three(9);
+    scene.play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        let before = value(cluster, leader).await;
+        lose(cluster, leader, Loss::Cut);
+        let began = Instant::now();
+        let waits = (0..40u32).map(|turn| async move {
+            sleep(Duration::from_millis(5) * turn).await;
+            (next(cluster, leader).await, began.elapsed())
+        });
+        let answers = futures_util::future::join_all(waits).await;
+        let last = answers.iter().map(|(_, told)| *told).max();
+        println!("the last of {} was told after {last:?}", answers.len());
+        assert!(last <= Some(Duration::from_millis(1_000)), "{last:?}");
+        for (answer, _) in &answers {
+            let is_told = matches!(
+                answer,
+                Some(Err(
+                    ProposeError::OutcomeUnknown { .. } | ProposeError::NoQuorum { .. }
+                ))
+            );
+            assert!(is_told, "{answer:?}");
+        }
+        let asked = Instant::now();
+        let refused = next(cluster, leader).await;
+        let is_refused = matches!(refused, Some(Err(ProposeError::NoQuorum { .. })));
+        assert!(is_refused, "{refused:?}");
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        // Nothing of it is committed, nor proposed again once it is back.
+        let other = leader_of_all_but(cluster, Some(leader)).await;
+        assert_eq!(value(cluster, other).await, before + 1);
+        give_back(&scene, cluster, leader).await;
+        assert_eq!(leader_of_all_but(cluster, None).await, other);
+        assert_eq!(value(cluster, leader).await, before + 2);
+        assert_eq!(value(cluster, other).await, before + 3);
+    });
+}
+
+#[test]
+fn what_only_the_leader_s_disk_has_is_not_acknowledged() {
+    three(10).play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        let others: Vec<usize> = (0..3).filter(|node| *node != leader).collect();
+        let first = value(cluster, leader).await;
+        // Two disks of three are enough.
+        hang(cluster, others[0], true);
+        assert_eq!(value(cluster, leader).await, first + 1);
+        hang(cluster, others[1], true);
+        let unknown = next(cluster, leader).await;
+        let is_unknown = matches!(unknown, Some(Err(ProposeError::OutcomeUnknown { .. })));
+        assert!(is_unknown, "{unknown:?}");
+        others.iter().for_each(|node| hang(cluster, *node, false));
+        leader_of_all_but(cluster, None).await;
+        let later = value(cluster, leader).await;
+        assert!(later == first + 2 || later == first + 3, "{later}");
+    });
+}
