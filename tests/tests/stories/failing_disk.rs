@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{files, row};
@@ -48,7 +49,8 @@ fn assert_nothing_lost(cluster: &Cluster, load: Workload<Values>, asked: usize) 
     linearizable::strict(&history).unwrap();
     let (next, _) = cluster.next(asked, "order", 1);
     lost::strict(&history, 1, next).unwrap();
-    cluster.wait_same_state(&[0, 1, 2]);
+    let all: Vec<usize> = (0..cluster.size()).collect();
+    cluster.wait_same_state(&all);
 }
 
 /// The file that a node's log is written to.
@@ -110,6 +112,43 @@ fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
         next == 3 || (next == 2 && !is_acknowledged),
         "{next} is next"
     );
+}
+
+/// Takes the descriptors from a running process that it does not use.
+fn leave_no_descriptor(node: &Node) {
+    let used = |number: &u64| {
+        let folder = format!("/proc/{}/fd/{number}", node.pid().as_raw_pid());
+        std::fs::symlink_metadata(folder).is_ok()
+    };
+    let first_unused = (0..).find(|number| !used(number));
+    let limits = prlimit(
+        Some(node.pid()),
+        Resource::Nofile,
+        Rlimit {
+            current: first_unused,
+            ..getrlimit(Resource::Nofile)
+        },
+    );
+    limits.expect("the limit of a child");
+}
+
+#[test]
+fn a_checkpoint_for_which_no_file_can_be_opened_is_not_a_failed_sync() {
+    let planned = Cluster::planned(1).with("raft", "snapshot_every", "100");
+    let mut cluster = started_with_order(planned);
+    let load = strict_load(&cluster);
+    load.wait_for(20, READY);
+    leave_no_descriptor(cluster.node(0));
+    let status = cluster.node_mut(0).exit_within(READY);
+    let node = cluster.node(0);
+    assert_eq!(status.code(), Some(10), "{}", node.tail());
+    let last = node.last_line();
+    let is_named = last.contains("code=invariant") && last.contains("Too many open files");
+    assert!(is_named, "{}", node.tail());
+    cluster.node_mut(0).start();
+    cluster.wait_ready();
+    load.wait_for(20, READY);
+    assert_nothing_lost(&cluster, load, 0);
 }
 
 /// Fills the disks of these nodes while the cluster works, then gives the room back.
