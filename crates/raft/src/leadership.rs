@@ -117,6 +117,13 @@ impl Replica {
         vote.committed && self.current_vote() == *vote
     }
 
+    /// Records that the leader has shown itself, if the message is of the one that this node follows.
+    pub(crate) fn heard_if_followed(&self, vote: &Vote) {
+        if self.follows(vote) {
+            self.contact.heard(vote);
+        }
+    }
+
     /// This node's place in the order in which voters run for leader, and whether it is the only one;
     /// `None` if it has no vote.
     pub(crate) fn place_among_voters(&self) -> Option<(u32, bool)> {

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderError, TransferLeaderRequest,
-    VoteRequest,
+    VoteRequest, VoteResponse,
 };
 
 use super::service::{Opened, Service, not_running, replica, sealed};
 use crate::records::{self, Restore, ToRecord};
+use crate::replica::Replica;
 use crate::types::{LogId, TypeConfig};
 use crate::wire::messages::{
     AppendReply, AppendRequest, BallotReply, BallotRequest, TransferReply, TransferRequest,
@@ -29,9 +30,7 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
             let replica = replica(service)?;
             let vote = message.vote.restore();
             // Also while entries wait for a slow disk.
-            if replica.follows(&vote) {
-                replica.contact.heard(&vote);
-            }
+            replica.heard_if_followed(&vote);
             let entries: Result<Vec<_>, _> = message
                 .entries
                 .into_iter()
@@ -50,9 +49,7 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
                 .await
                 .map_err(not_running)?;
             if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
-                if replica.follows(&vote) {
-                    replica.contact.heard(&vote);
-                }
+                replica.heard_if_followed(&vote);
                 replica.note_commit(leader_commit.map_or(0, |id| id.index()));
             }
             Ok(match reply {
@@ -74,7 +71,12 @@ fn ballot(message: BallotRequest) -> VoteRequest<TypeConfig> {
     }
 }
 
-fn ballot_reply(reply: &openraft::raft::VoteResponse<TypeConfig>) -> BallotReply {
+/// The answer to a candidate, which has the time of a vote to win once this node supports it.
+fn given(service: &Service, replica: &Replica, reply: &VoteResponse<TypeConfig>) -> BallotReply {
+    if reply.vote_granted {
+        let (shortest, _) = service.node.context.settings.election;
+        replica.contact.support(shortest);
+    }
     BallotReply {
         vote: reply.vote.record(),
         granted: reply.vote_granted,
@@ -86,13 +88,7 @@ pub(super) async fn vote(service: &Service, body: Opened) -> Result<Bytes, Rejec
     sealed(service, body, |_, message| async move {
         let replica = replica(service)?;
         let reply = replica.raft.vote(ballot(message)).await;
-        let reply = reply.map_err(not_running)?;
-        if reply.vote_granted {
-            replica
-                .contact
-                .support(service.node.context.settings.election.0);
-        }
-        Ok(ballot_reply(&reply))
+        Ok(given(service, replica, &reply.map_err(not_running)?))
     })
     .await
 }
@@ -110,13 +106,7 @@ pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, R
         }
         replica.owe_no_lease_to_the_dead(Some(envelope.from)).await;
         let reply = replica.raft.pre_vote(ballot(message)).await;
-        let reply = reply.map_err(not_running)?;
-        if reply.vote_granted {
-            replica
-                .contact
-                .support(service.node.context.settings.election.0);
-        }
-        Ok(ballot_reply(&reply))
+        Ok(given(service, replica, &reply.map_err(not_running)?))
     })
     .await
 }
