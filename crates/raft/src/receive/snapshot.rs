@@ -112,9 +112,7 @@ pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, 
         .install_full_snapshot(vote, snapshot)
         .await
         .map_err(not_running)?;
-    if replica.follows(&vote) {
-        replica.contact.heard(&vote);
-    }
+    replica.heard_if_followed(&vote);
     seal(
         service,
         envelope.from,
