@@ -22,6 +22,7 @@ pub mod cluster;
 pub mod damage;
 pub mod failover;
 pub mod faults;
+pub mod guards;
 pub mod history;
 pub mod http;
 pub mod lease_watch;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use openraft::raft::TransferLeaderRequest;
 use openraft::{Instant as RaftInstant, ServerState};
+use seqd_guards::is_out;
 use seqd_state::{ClusterMs, Level};
 use tokio::time::Instant;
 
@@ -164,7 +165,7 @@ impl Replica {
     /// Asks for pre-votes, and with a majority of them for votes.
     pub(crate) async fn run_for_leader(&self) {
         self.owe_no_lease_to_the_dead(self.leader()).await;
-        if let Err(error) = self.raft.trigger().elect(true).await {
+        if let Err(error) = self.raft.trigger().elect(!is_out!(PreVote)).await {
             tracing::debug!(%error, "cannot run for leader");
         }
     }

@@ -7,7 +7,6 @@ use openraft::errors::Fatal;
 use seqd_wal::Wal;
 
 use crate::handle::{Settings, Stop};
-use crate::platform::guard::{Guard, is_out};
 use crate::storage::failure::StorageFailure;
 use crate::types::TypeConfig;
 
@@ -47,7 +46,7 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
         snapshot_policy: SnapshotPolicy::LogsSinceLast(every),
         max_in_snapshot_log_to_keep: kept,
         purge_batch_size: 1024,
-        enable_pre_vote: Some(!is_out(Guard::PreVote)),
+        enable_pre_vote: Some(true),
         // A leader that was started again is elected again: the clock of the cluster runs from
         // its own blank entry, and nothing of an earlier process is taken over.
         enable_leader_restore: Some(false),

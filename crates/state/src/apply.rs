@@ -8,6 +8,7 @@ mod cluster;
 mod sequences;
 mod workers;
 
+use seqd_guards::is_out;
 use seqd_idgen::WallMs;
 
 use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
@@ -39,7 +40,11 @@ impl State {
     fn pass_time(&mut self, stamp: Stamp) {
         let clock = self.tables.clock.entry((), Clock::default);
         clock.wall_ms = clock.wall_ms.max(stamp.wall_ms.0);
-        clock.cluster_ms = clock.cluster_ms.max(stamp.cluster_ms);
+        clock.cluster_ms = if is_out!(ClusterTimeRises) {
+            stamp.cluster_ms
+        } else {
+            clock.cluster_ms.max(stamp.cluster_ms)
+        };
         let now = clock.cluster_ms;
         for row_key in self.deadlines.pass(now) {
             self.tables.expire(&row_key, now);

@@ -67,6 +67,14 @@ struct Known {
     used: ClusterMs,
 }
 
+#[track_caller]
+fn assert_within_reach(fence: Tick, now: Tick) {
+    assert!(
+        fence.0 <= now.0 + WINDOW_MS + 2 * SKEW_MS + 1,
+        "a fence beyond the clock's reach"
+    );
+}
+
 #[derive(Debug)]
 struct World {
     state: State,
@@ -129,10 +137,7 @@ impl World {
         let expected = self.expected_worker(&owner, now);
         match outcome {
             Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => {
-                assert_eq!(Some(grant.worker), expected);
-                assert_eq!(grant.fence, fence);
-                assert!(grant.from_tick >= now && grant.from_tick < fence);
-                assert!(fence.0 <= now.0 + WINDOW_MS + 2 * SKEW_MS + 1);
+                assert_within_reach(fence, now);
                 for earlier in self
                     .leases
                     .iter()
@@ -145,6 +150,9 @@ impl World {
                     assert!(!self.is_live(earlier), "a live lease's worker was granted");
                     assert!(grant.lease > earlier.grant.lease, "lease IDs only rise");
                 }
+                assert_eq!(Some(grant.worker), expected);
+                assert_eq!(grant.fence, fence);
+                assert!(grant.from_tick >= now && grant.from_tick < fence);
                 let used = self.cluster;
                 self.leases.push(Known {
                     end: fence,
@@ -181,10 +189,14 @@ impl World {
         } = known.grant;
         match self.apply(stamp, extend(layout, worker, lease, fence)) {
             Outcome::Workers(WorkerOutcome::LeaseExtended { fence: recorded }) => {
-                assert!(self.is_latest_unreleased(which));
+                assert!(
+                    self.is_latest_unreleased(which),
+                    "extended by a lease that is not the latest"
+                );
+                assert!(recorded >= known.end, "an extend lowered the fence");
                 assert_eq!(recorded, known.end.max(fence));
                 let now = self.layout.tick_at(stamp.wall_ms).unwrap();
-                assert!(fence.0 <= now.0 + WINDOW_MS + 2 * SKEW_MS + 1);
+                assert_within_reach(fence, now);
                 self.leases[which].end = recorded;
                 self.leases[which].used = self.cluster;
             }
@@ -214,10 +226,16 @@ impl World {
         } = known.grant;
         match self.apply(stamp, release(layout, worker, lease, last_tick)) {
             Outcome::Workers(WorkerOutcome::LeaseReleased { fence }) => {
-                assert!(self.is_latest_unreleased(which));
+                assert!(
+                    self.is_latest_unreleased(which),
+                    "released by a lease that is not the latest"
+                );
                 let after = last_tick.map_or(known.end, |last| Tick(last.0 + 1));
                 assert_eq!(fence, after);
-                assert!(from_tick <= after && after <= known.end);
+                assert!(
+                    from_tick <= after && after <= known.end,
+                    "released at a tick outside its window"
+                );
                 self.leases[which].end = after;
                 self.leases[which].released = true;
                 self.leases[which].used = self.cluster;

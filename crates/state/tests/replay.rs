@@ -35,6 +35,18 @@ proptest! {
     }
 
     #[test]
+    fn neither_time_of_the_state_falls_whatever_the_stamps(entries in scripts::entries(40)) {
+        let mut state = State::new();
+        let (mut wall, mut cluster) = (state.last_wall_ms(), state.cluster_ms());
+        for entry in &entries {
+            state.apply(entry, MEMBERSHIP);
+            prop_assert!(state.last_wall_ms() >= wall, "the applied wall clock fell");
+            prop_assert!(state.cluster_ms() >= cluster, "the cluster's time fell");
+            (wall, cluster) = (state.last_wall_ms(), state.cluster_ms());
+        }
+    }
+
+    #[test]
     fn the_digest_kept_along_is_the_digest_of_all_rows(
         entries in scripts::entries(40),
         drains in proptest::collection::vec(any::<bool>(), 40),

@@ -7,10 +7,11 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 11] = [
-    ("idgen", &[]),
+const ARROWS: [(&str, &[&str]); 12] = [
+    ("guards", &[]),
+    ("idgen", &["guards"]),
     ("disk", &[]),
-    ("wal", &["disk"]),
+    ("wal", &["disk", "guards"]),
     ("state", &["idgen"]),
     ("api", &[]),
     ("store", &["wal", "disk", "state"]),

@@ -14,6 +14,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use seqd_guards::is_out;
+
 pub(crate) use seqd_store::records::{PeerRecord, Start, SyncedPosition};
 
 /// More than the members of a cluster: a table is bounded, whatever peers send.
@@ -91,7 +93,7 @@ impl Table {
         } else {
             record.before.max(record.synced)
         };
-        if has < acknowledged {
+        if has < acknowledged && !is_out!(AcknowledgedKept) {
             return Err(Stale::Less { acknowledged, has });
         }
         Ok(())
@@ -104,7 +106,11 @@ impl Table {
                 seen: record.start.boot,
                 this: start.boot,
             }),
-            Some(record) if record.start.boot == start.boot && record.start != start => {
+            Some(record)
+                if record.start.boot == start.boot
+                    && record.start != start
+                    && !is_out!(TwinRefused) =>
+            {
                 Err(Stale::Twin { boot: start.boot })
             }
             _ => Ok(()),

@@ -5,7 +5,6 @@
 //! made. What is shipped has none of this: here a task is tokio's, and a random number the operating
 //! system's.
 
-pub(crate) mod guard;
 #[cfg(test)]
 pub(crate) mod scope;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
+use seqd_guards::is_out;
 use seqd_state::{CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp};
 use tokio::time::Instant;
 
@@ -11,7 +12,6 @@ use super::route::given_up;
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
-use crate::platform::guard::{Guard, is_out};
 use crate::replica::Replica;
 use crate::types::{self, Proposal};
 
@@ -75,7 +75,7 @@ async fn outcomes_of(replica: &Replica, leading: Leading, proposal: Proposal) ->
     let (responder, applied) = ProgressResponder::complete_only();
     let leader = *types::log_id(leading.term, 0).committed_leader_id();
     let write = replica.raft.write(proposal).responder(responder);
-    let submitted = if is_out(Guard::SameLeadership) {
+    let submitted = if is_out!(SameLeadership) {
         write.await
     } else {
         write.with_leader(leader).await

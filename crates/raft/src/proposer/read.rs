@@ -1,13 +1,13 @@
 //! Linearizable reads: the index that a node must have applied before it answers.
 
 use openraft::ReadPolicy;
+use seqd_guards::is_out;
 use tokio::time::Instant;
 
 use super::route::{RETRY, Route, route, time_left};
 use crate::conversation;
 use crate::handle::ProposeError;
 use crate::node::Node;
-use crate::platform::guard::{Guard, is_out};
 use crate::wire;
 use crate::wire::messages::{ForwardRefusal, ReadIndex, ReadIndexReply};
 use crate::wire::transport::Link;
@@ -15,7 +15,7 @@ use crate::wire::transport::Link;
 /// The index that a linearizable read must have applied, if this node leads.
 pub(super) async fn index_here(node: &Node) -> Result<u64, ForwardRefusal> {
     let replica = node.replica().ok_or(ForwardRefusal::NotLeader)?;
-    if is_out(Guard::ReadConfirmed) {
+    if is_out!(ReadConfirmed) {
         return Ok(replica.applied_index());
     }
     let read = replica

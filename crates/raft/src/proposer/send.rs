@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use seqd_guards::is_out;
 use seqd_state::codec::frame::{self, Framed as _};
 use seqd_state::{CodecError, Command, Level, check_command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -16,7 +17,6 @@ use crate::leadership::Leading;
 use crate::node::Node;
 use crate::peer_stops;
 use crate::platform;
-use crate::platform::guard::{Guard, is_out};
 use crate::wire;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::wire::transport::{CallError, Link};
@@ -163,7 +163,7 @@ pub(super) async fn forward(
         Ok(ForwardReply(Err(ForwardRefusal::NotLeader))) => None,
         Ok(ForwardReply(Err(ForwardRefusal::Propose(error)))) => Some(Err(error)),
         Err(CallError::Unwritable(detail)) => Some(Err(ProposeError::TooLarge { detail })),
-        Err(error) if error.is_unsent() || is_out(Guard::UnknownStaysUnknown) => None,
+        Err(error) if error.is_unsent() || is_out!(UnknownStaysUnknown) => None,
         Err(error) => {
             let detail = format!("the leader's answer was lost: {error}");
             Some(Err(ProposeError::unknown(detail)))

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use seqd_guards::{Guard, take_out};
+
 use super::plan::Plan;
 use super::run::{Run, run, run_caught};
 use super::shrink::{shrink, story};
-use crate::platform::guard::{Guard, take_out};
 
 fn number_of(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

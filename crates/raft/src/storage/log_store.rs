@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use openraft::OptionalSend;
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
+use seqd_guards::is_out;
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
 use crate::batch;
 use crate::blocking;
-use crate::platform::guard::{Guard, is_out};
 use crate::records::{self, LogIdRecord, Restore, ToRecord, VoteRecord};
 use crate::storage::entry_cache::EntryCache;
 use crate::storage::failure::StorageFailure;
@@ -254,7 +254,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         let bytes = records::encode(&vote.record())?;
-        if !is_out(Guard::VoteSynced) {
+        if !is_out!(VoteSynced) {
             self.room().await?;
             durable(|done| self.wal.save_vote(bytes, done)).await?;
         }
@@ -312,7 +312,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             }
             callback.io_completed(result);
         };
-        if is_out(Guard::EntriesSynced) {
+        if is_out!(EntriesSynced) {
             self.wal.append(batch, Box::new(|_| {}));
             done(Ok(()));
         } else {
@@ -341,7 +341,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn purge(&mut self, log_id: LogId) -> io::Result<()> {
         let floor = self.shared.purge_floor.load(Ordering::Acquire);
-        let upto = if log_id.index() <= floor || is_out(Guard::PurgeClamp) {
+        let upto = if log_id.index() <= floor || is_out!(PurgeClamp) {
             log_id
         } else if floor == 0 {
             // No older snapshot is kept: the whole log stays.

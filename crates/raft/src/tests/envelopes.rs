@@ -90,7 +90,7 @@ async fn a_question_is_taken_only_from_the_latest_start_of_a_member_and_by_its_t
         change(&mut wrong);
         match ask(&cluster, both, &wrong).await {
             Err(CallError::Rejected(rejection)) => assert_eq!(rejection.code, code, "{what}"),
-            other => panic!("{what}: {other:?}"),
+            other => panic!("a question was taken with {what}: {other:?}"),
         }
     }
     assert!(ask(&cluster, both, &right).await.is_ok());
@@ -117,7 +117,10 @@ async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked
     let of_another = envelope(&cluster, (1, 2));
     assert!(open(1, &of_another).await.is_ok());
     let taken = open(0, &of_another).await;
-    assert!(matches!(taken, Err(CallError::Broken(_))), "{taken:?}");
+    assert!(
+        matches!(taken, Err(CallError::Broken(_))),
+        "an answer of another node was taken: {taken:?}"
+    );
     for (what, change, _) in WRONG {
         let mut wrong = right.clone();
         change(&mut wrong);
@@ -125,7 +128,7 @@ async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked
         let taken = open(0, &wrong).await;
         assert!(
             matches!(taken, Err(CallError::Broken(_))),
-            "{what}: {taken:?}"
+            "an answer was taken with {what}: {taken:?}"
         );
     }
     assert!(open(0, &right).await.is_ok());

@@ -1,5 +1,6 @@
 //! What holds across a change of leaders: nothing of an earlier leadership is proposed, time goes
-//! on, and a leader that leaves is replaced before it is gone.
+//! on, and a leader that leaves is replaced before it is gone. A node that reaches nobody raises no
+//! term.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use seqd_state::idgen::{WallClock, WallMs};
 use seqd_state::{Command, NextRequest, SequenceCommand};
 use tokio::time::Instant;
 
+use super::cut;
 use super::harness::{Cluster, create, deadline, name, next, options, pair, wait};
 use crate::proposer::entry;
 use crate::replica::Replica;
@@ -94,6 +96,31 @@ async fn a_leader_that_is_removed_is_replaced_before_it_is_gone() {
     );
     assert_eq!(removed.name, cluster.spots[leader].name);
     assert_eq!(next(cluster.raft(others[1]), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_that_reaches_nobody_raises_no_term() {
+    let (mut cluster, cut) = cut::cluster().await;
+    let leader = cluster.leader().expect("there is a leader");
+    let at = (leader + 1) % 3;
+    cut.lock().unwrap().insert(cluster.spots[at].addr.clone());
+    let replica = cluster.raft(at).node().replica().unwrap();
+    let term = async || {
+        let asked = replica
+            .raft
+            .with_raft_state(|state| state.vote_ref().leader_id.term);
+        asked.await.unwrap()
+    };
+    let before = term().await;
+    for _ in 0..3 {
+        replica.run_for_leader().await;
+        assert_eq!(
+            term().await,
+            before,
+            "a node that reaches nobody raised the term"
+        );
+    }
     cluster.stop_all().await;
 }
 

@@ -12,6 +12,7 @@
 //!   that raised it: a clock that jumped forward cannot use up future ticks;
 //! - the worker of a live lease is not granted.
 
+use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, TickError, WallMs, WorkerId};
 
 use crate::cluster::settings::{Counter, draw};
@@ -79,7 +80,11 @@ impl Table<WorkerRecord> {
             worker: self.choose(context, layout, tick, asked)?,
         };
         let fence_before = self.get(&key).map_or(Tick(0), |record| record.fence);
-        let from_tick = tick.max(fence_before);
+        let from_tick = if is_out!(WindowAboveFence) {
+            tick
+        } else {
+            tick.max(fence_before)
+        };
         if asked.fence <= from_tick {
             return Err(WorkerRefusal::FenceTooLow {
                 asked: asked.fence,
@@ -171,7 +176,11 @@ impl Table<WorkerRecord> {
         context.tick(layout)?;
         context.check_fence(layout, fence)?;
         let used_before = record.used_ms;
-        let fence = record.fence.max(fence);
+        let fence = if is_out!(ExtendRaises) {
+            fence
+        } else {
+            record.fence.max(fence)
+        };
         if let Some(record) = self.get_mut(key) {
             record.fence = fence;
             record.used_ms = context.cluster_ms;
@@ -195,7 +204,7 @@ impl Table<WorkerRecord> {
             None => fence,
             Some(last_tick) => {
                 let after = Tick(last_tick.0.saturating_add(1));
-                if after < from_tick || after > fence {
+                if (after < from_tick || after > fence) && !is_out!(ReleaseInWindow) {
                     return Err(WorkerRefusal::ReleaseOutsideWindow {
                         last_tick,
                         from_tick,
@@ -224,7 +233,8 @@ impl Table<WorkerRecord> {
         lease: LeaseId,
     ) -> Result<&WorkerRecord, WorkerRefusal> {
         let record = self.get(key);
-        if let Some(record) = record.filter(|record| record.lease == lease && !record.released) {
+        let is_latest = |record: &WorkerRecord| record.lease == lease || is_out!(LeaseCompared);
+        if let Some(record) = record.filter(|record| is_latest(record) && !record.released) {
             return Ok(record);
         }
         let layout = context.layout(&key.layout)?;
@@ -265,7 +275,7 @@ impl<'a> ApplyContext<'a> {
     fn check_fence(&self, layout: &Layout, asked: Tick) -> Result<(), WorkerRefusal> {
         let reach_ms = self.settings.fence_reach_ms(layout);
         let limit = layout.fence_at(WallMs(self.wall_ms.0.saturating_add(reach_ms)));
-        if asked > limit {
+        if asked > limit && !is_out!(FenceReach) {
             return Err(WorkerRefusal::FenceTooFar { asked, limit });
         }
         Ok(())
@@ -315,12 +325,12 @@ fn wait_until_free(
     tick: Tick,
     record: &WorkerRecord,
 ) -> u64 {
-    let live_ms = if is_live(context, layout, record) {
+    let live_ms = if is_live(context, layout, record) && !is_out!(LiveLeaseKept) {
         context.expiry(layout, record.used_ms).0 - context.cluster_ms.0
     } else {
         0
     };
-    let fence_ms = if record.fence > tick {
+    let fence_ms = if record.fence > tick && !is_out!(WindowAboveFence) {
         layout
             .wall_at(record.fence)
             .0

@@ -211,11 +211,12 @@ proptest! {
         let later = of_a().any(|(_, seen, _)| *seen > boot);
         let less = of_a().any(|(_, seen, synced)| *seen < boot && *synced > shows);
         let verdict = table.judge(A, start(boot, boot), shows);
+        prop_assert!(verdict.is_err() || !less, "a start with less than was acknowledged takes part");
         prop_assert_eq!(verdict.is_err(), later || less, "{:?}", verdict);
         // A twin of a start that was seen is never welcome.
         let seen = of_a().any(|(_, seen, _)| *seen >= boot);
         if seen {
-            prop_assert!(table.judge(A, start(boot, 99), shows).is_err());
+            prop_assert!(table.judge(A, start(boot, 99), shows).is_err(), "a twin takes part");
         }
     }
 

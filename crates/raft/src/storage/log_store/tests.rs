@@ -154,6 +154,86 @@ async fn a_hung_disk_holds_up_only_those_who_wait_for_it() {
     assert_eq!(log.last().map(|id| id.index()), Some(509));
 }
 
+/// A log whose disk can be made to hang.
+fn tapped(dir: &Path) -> (LogStore, Arc<Held>) {
+    let tap = Arc::new(Held::default());
+    let disk = Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&tap),
+    });
+    let options = WalOptions {
+        disk,
+        ..WalOptions::new(dir)
+    };
+    let (wal, recovered) = Wal::open(options).unwrap();
+    let log = LogStore::new(wal, &recovered, Arc::default()).unwrap();
+    (log, tap)
+}
+
+#[tokio::test]
+async fn a_vote_is_given_only_once_it_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, tap) = tapped(dir.path());
+    let vote = types::vote(1, 1, false);
+    tap.hold(true);
+    let is_early = {
+        let mut saving = Box::pin(log.save_vote(&vote));
+        tokio::select! {
+            biased;
+            saved = &mut saving => Some(saved),
+            () = others_go_on() => {
+                tap.hold(false);
+                saving.await.unwrap();
+                None
+            }
+        }
+    };
+    tap.hold(false);
+    assert!(is_early.is_none(), "a vote was given before it was synced");
+    assert_eq!(log.vote(), Some(vote));
+}
+
+#[tokio::test]
+async fn entries_count_as_synced_only_once_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, tap) = tapped(dir.path());
+    let vote = types::vote(1, 1, true);
+    log.save_vote(&vote).await.unwrap();
+    tap.hold(true);
+    append(&mut log, 0..3).await.unwrap();
+    others_go_on().await;
+    let early = log.synced().last_under(&vote);
+    tap.hold(false);
+    assert_eq!(
+        early, None,
+        "entries were acknowledged before they were synced"
+    );
+    // Whatever is written behind them is synced with them, or later.
+    log.save_vote(&vote).await.unwrap();
+    let synced = log.synced().last_under(&vote);
+    assert_eq!(synced, Some(LogIdRecord { term: 1, index: 2 }));
+}
+
+#[tokio::test]
+async fn a_purge_stops_at_the_older_kept_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let (wal, recovered) = Wal::open(WalOptions::new(dir.path())).unwrap();
+    let floor = Arc::new(AtomicU64::new(0));
+    let mut log = LogStore::new(wal, &recovered, Arc::clone(&floor)).unwrap();
+    append(&mut log, 0..20).await.unwrap();
+    for (older, upto, purged) in [(0, 5, None), (7, 15, Some(7)), (12, 9, Some(9))] {
+        floor.store(older, Ordering::Release);
+        log.purge(types::log_id(1, upto)).await.unwrap();
+        let state = log.get_log_state().await.unwrap();
+        let found = state.last_purged_log_id.map(|id| id.index());
+        assert!(
+            found.is_none_or(|found| found <= older),
+            "purged up to {found:?}, past the older kept snapshot at {older}"
+        );
+        assert_eq!(found, purged);
+    }
+}
+
 #[tokio::test]
 async fn an_entry_that_does_not_follow_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,107 @@
+//! One guard's trial: its test with the guard in its place, and without it.
+
+use std::fmt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use seqd_guards::VARIABLE;
+use seqd_tests::binary::workspace;
+use seqd_tests::guards::Row;
+
+use crate::build::Built;
+
+/// A test without its guard may wait for what never comes; every test here is far quicker.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+const LOOK: Duration = Duration::from_millis(20);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The test failed and named the violation.
+    Caught,
+    /// It fails with the guard in its place.
+    FailsAnyway(String),
+    /// It passes without the guard.
+    NotMissed,
+    /// It failed, but with other words.
+    OtherWords(String),
+    /// It did not end.
+    Hung,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Caught => write!(f, "caught"),
+            Self::FailsAnyway(output) => write!(f, "FAILS WITH THE GUARD IN PLACE\n{output}\n"),
+            Self::NotMissed => write!(f, "NOT MISSED: the test passes without it"),
+            Self::OtherWords(output) => write!(f, "FAILS WITH OTHER WORDS\n{output}\n"),
+            Self::Hung => write!(f, "DOES NOT END"),
+        }
+    }
+}
+
+/// How a run of one test ended.
+struct Ended {
+    /// `None` if it was ended for taking too long.
+    passed: Option<bool>,
+    output: String,
+}
+
+pub(crate) fn verdict(row: &Row, built: &Built) -> Verdict {
+    let sound = run(row, built, None);
+    if sound.passed != Some(true) {
+        return Verdict::FailsAnyway(sound.output);
+    }
+    let without = run(row, built, Some(row.guard.name()));
+    match without.passed {
+        // Words that were printed before it hung count: a violation may leave others waiting.
+        _ if without.passed != Some(true) && without.output.contains(&row.violation) => {
+            Verdict::Caught
+        }
+        Some(true) => Verdict::NotMissed,
+        Some(false) => Verdict::OtherWords(without.output),
+        None => Verdict::Hung,
+    }
+}
+
+fn run(row: &Row, built: &Built, out: Option<&str>) -> Ended {
+    let (program, test) = built.test(row);
+    let path = std::env::temp_dir().join(format!(
+        "seqd-guards.{}.{}.{}",
+        std::process::id(),
+        row.guard.name(),
+        out.is_some()
+    ));
+    let file = std::fs::File::create(&path).expect("a file for the test's output");
+    let again = file.try_clone().expect("a second handle of that file");
+    let mut command = Command::new(&program.path);
+    command
+        .current_dir(workspace().join(&row.place.folder))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        // The first failure is the one that counts, and no file of the sources is written.
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+        .env_remove(VARIABLE)
+        .envs(out.map(|name| (VARIABLE, name)))
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(again);
+    let mut child = command.spawn().expect("a test program starts");
+    let until = Instant::now() + PATIENCE;
+    let passed = loop {
+        match child.try_wait().expect("a child can be waited for") {
+            Some(status) => break Some(status.success()),
+            None if Instant::now() > until => {
+                child.kill().expect("a child can be ended");
+                child.wait().expect("a child that was ended");
+                break None;
+            }
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    let output = std::fs::read(&path).expect("the test's output");
+    let _ = std::fs::remove_file(&path);
+    let output = String::from_utf8_lossy(&output).into_owned();
+    Ended { passed, output }
+}
