@@ -12,22 +12,12 @@ use crate::types::TypeConfig;
 
 const PAYLOAD_ENTRIES: u64 = 1024;
 
-/// Entries kept behind a snapshot, so that a follower that was away briefly is served from the
-/// log.
-const KEPT_BEHIND_SNAPSHOT: u64 = 10_000;
-
-fn kept_behind_snapshot() -> u64 {
-    // Simulated clusters live for seconds and must meet snapshots, too.
-    #[cfg(test)]
-    if crate::platform::scope::current().is_some() {
-        return 40;
-    }
-    KEPT_BEHIND_SNAPSHOT
-}
+/// What openraft demands to be more than the distance of two snapshots, and uses for nothing else.
+const LEAST_LAG: u64 = 20_000;
 
 pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let (every, kept) = (settings.snapshot_every, kept_behind_snapshot());
+    let every = settings.snapshot_every;
     openraft::Config {
         cluster_name: "seqd".to_owned(),
         // What one heartbeat may take until openraft gives it up, which it demands to be less than
@@ -42,10 +32,10 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
         // A snapshot of the largest state that one node should hold, on a slow network.
         install_snapshot_timeout: 600_000,
         max_payload_entries: PAYLOAD_ENTRIES,
-        replication_lag_threshold: every.saturating_mul(2).max(kept * 2),
+        replication_lag_threshold: every.saturating_mul(2).max(LEAST_LAG),
         snapshot_policy: SnapshotPolicy::LogsSinceLast(every),
-        max_in_snapshot_log_to_keep: kept,
-        purge_batch_size: 1024,
+        // What of the log goes is up to `tasks::purge`.
+        max_in_snapshot_log_to_keep: u64::MAX,
         enable_pre_vote: Some(true),
         // A leader that was started again is elected again: the clock of the cluster runs from
         // its own blank entry, and nothing of an earlier process is taken over.

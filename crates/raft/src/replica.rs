@@ -17,6 +17,7 @@ use crate::context::NodeContext;
 use crate::handle::{Stop, StopReason};
 use crate::latency::Latency;
 use crate::network::Network;
+use crate::network::transfers::Transfers;
 use crate::openraft_config;
 use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, every_50_ms};
@@ -49,6 +50,8 @@ pub(crate) struct Replica {
     /// The highest index that a leader has named as committed.
     pub(crate) committed: AtomicU64,
     pub(crate) contact: LeaderContact,
+    /// Snapshots that this node sends.
+    pub(crate) transfers: Transfers,
     /// How long a voter keeps to its leader after it was last heard of.
     pub(crate) lease: Duration,
     pub(crate) election_max: Duration,
@@ -77,7 +80,9 @@ impl Replica {
         })?;
         let applied = Arc::clone(&machine.applied);
         let (checkpointer, failure) = (machine.checkpointer.clone(), machine.failure.clone());
+        let transfers = Transfers::default();
         let network = Network {
+            transfers: transfers.clone(),
             context: Arc::clone(context),
             synced: log.synced(),
             scrubber: Scrubber::new(checkpointer.clone()),
@@ -101,6 +106,7 @@ impl Replica {
             changing: tokio::sync::Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
+            transfers,
             contact: LeaderContact::new(lease, context.settings.heartbeat * 2),
             lease,
             election_max: context.settings.election.1,

@@ -69,6 +69,14 @@ impl LogIndex {
         self.slots.get(position).copied()
     }
 
+    /// The bytes of all entries behind `index`, without those that are only queued.
+    pub(crate) fn bytes_behind(&self, index: u64) -> u64 {
+        let skipped = index.saturating_add(1).saturating_sub(self.first);
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        let behind = self.slots.iter().skip(skipped);
+        behind.map(|slot| u64::from(slot.len)).sum()
+    }
+
     /// Adds the entry `index`: the next one, or any if the map is empty.
     pub(crate) fn push(&mut self, index: u64, slot: Slot) {
         if self.slots.is_empty() {
@@ -250,6 +258,18 @@ mod tests {
             len: 0,
             crc: 0,
         }
+    }
+
+    #[test]
+    fn the_bytes_behind_an_entry_are_those_of_all_later_ones() {
+        let mut index = LogIndex::empty_at(5);
+        for entry in 5..9 {
+            let len = u32::try_from(entry).unwrap();
+            index.push(entry, Slot { len, ..slot(0) });
+        }
+        index.push(9, Slot::QUEUED);
+        let behind = [0, 4, 5, 7, 8, 9, u64::MAX].map(|at| index.bytes_behind(at));
+        assert_eq!(behind, [26, 26, 21, 8, 0, 0, 0]);
     }
 
     #[test]

@@ -214,6 +214,12 @@ impl Wal {
         self.inner.shared.lock().index.next()
     }
 
+    /// The bytes of all entries behind `index` that are on the disk. It walks over these entries: not for
+    /// each of many.
+    pub fn bytes_behind(&self, index: u64) -> u64 {
+        self.inner.shared.lock().index.bytes_behind(index)
+    }
+
     /// The highest index that is durable, purged ones included. A truncation lowers it.
     pub fn synced_index(&self) -> Option<u64> {
         self.inner.shared.lock().synced

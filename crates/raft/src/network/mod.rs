@@ -12,6 +12,7 @@
 mod appends;
 mod snapshot_stream;
 mod snapshots;
+pub(crate) mod transfers;
 
 use std::future::Future;
 use std::io;
@@ -34,6 +35,7 @@ use openraft::raft::{
 };
 use seqd_state::codec::{self, Versioned};
 
+use self::transfers::Transfers;
 use crate::batch::Batch;
 use crate::context::NodeContext;
 use crate::conversation;
@@ -63,6 +65,7 @@ pub(crate) struct Network {
     /// What this node's own log has synced.
     pub(crate) synced: Arc<Synced>,
     pub(crate) scrubber: Scrubber,
+    pub(crate) transfers: Transfers,
 }
 
 impl Network {
@@ -76,6 +79,7 @@ impl Network {
             batch: Batch::new(),
             synced: Arc::clone(&self.synced),
             scrubber: self.scrubber.clone(),
+            transfers: self.transfers.clone(),
         }
     }
 }
@@ -107,6 +111,7 @@ pub(crate) struct PeerClient {
     batch: Batch,
     synced: Arc<Synced>,
     scrubber: Scrubber,
+    transfers: Transfers,
 }
 
 impl PeerClient {

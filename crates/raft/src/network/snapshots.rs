@@ -26,6 +26,8 @@ impl PeerClient {
         snapshot: Snapshot,
         answer: Duration,
     ) -> Result<SnapshotResponse<TypeConfig>, CallError> {
+        let index = snapshot.meta.last_log_id.map_or(0, |id| id.index());
+        self.transfers.begin(self.target, index);
         let head = SnapshotHead {
             vote: vote.record(),
             last: snapshot.meta.last_log_id.record(),

@@ -4,7 +4,7 @@
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
 //! - against a leader or a disk that fails: [`fast_failover`], [`elections`], [`disk_watch`]
-//! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`]
+//! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`]
 
 pub(crate) mod disk_watch;
 pub(crate) mod elections;
@@ -16,6 +16,7 @@ pub(crate) mod lead;
 pub(crate) mod leader_changes;
 pub(crate) mod peers_file;
 pub(crate) mod ping;
+pub(crate) mod purge;
 pub(crate) mod raise_level;
 pub(crate) mod register_start;
 pub(crate) mod stamp_restoration;
@@ -75,6 +76,8 @@ pub(crate) fn spawn_all(
     tasks.spawn(platform::owned(disk_watch::watch(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(file_sizes::watch(context, replica)));
+    let (context, replica) = own();
+    tasks.spawn(platform::owned(purge::purge(context, replica)));
     let (_, replica) = own();
     tasks.spawn(platform::owned(leader_changes::count(
         replica,

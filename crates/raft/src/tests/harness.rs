@@ -34,6 +34,8 @@ pub(crate) struct Spot {
     pub(crate) disk: Arc<dyn Disk>,
     /// What its program supports.
     pub(crate) levels: LevelRange,
+    /// Entries between two snapshots.
+    pub(crate) snapshot_every: u64,
     pub(crate) raft: Option<Raft>,
     /// What carries its messages to the others.
     pub(crate) transport: Arc<dyn Transport>,
@@ -45,6 +47,9 @@ pub(crate) struct Cluster {
     pub(crate) spots: Vec<Spot>,
     pub(crate) peers: Vec<Peer>,
 }
+
+/// As configured if nothing else is.
+const SNAPSHOT_EVERY: u64 = 20_000;
 
 /// How long a condition may take to hold. Milliseconds on an idle machine; a busy one is no failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -112,6 +117,7 @@ impl Cluster {
                 addr: peer.addr.clone(),
                 disk: Arc::new(OsDisk),
                 levels: LevelRange::OWN,
+                snapshot_every: SNAPSHOT_EVERY,
                 raft: None,
                 transport: peer_transport(),
             })
@@ -134,6 +140,7 @@ impl Cluster {
         let disk = Arc::clone(&spot.disk);
         let mut options = options(disk, &spot.name, &spot.folder, &spot.addr, &self.peers).await;
         options.settings.levels = spot.levels;
+        options.settings.snapshot_every = spot.snapshot_every;
         options.transport = Arc::clone(&spot.transport);
         spot.raft = Some(Raft::start(options).await?);
         Ok(())
@@ -220,7 +227,7 @@ pub(crate) async fn options(
         peers: peers.to_vec(),
         heartbeat: Duration::from_millis(100),
         election: (Duration::from_millis(400), Duration::from_millis(800)),
-        snapshot_every: 20_000,
+        snapshot_every: SNAPSHOT_EVERY,
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         version: "test".to_owned(),

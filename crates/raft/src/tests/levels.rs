@@ -231,6 +231,7 @@ async fn held_by_the_last_learner() -> Cluster {
             addr: addr.clone(),
             disk: std::sync::Arc::new(seqd_disk::OsDisk),
             levels,
+            snapshot_every: cluster.spots[0].snapshot_every,
             raft: None,
             transport: crate::peer_transport(),
         };

@@ -1,5 +1,6 @@
-//! A follower that was down while much was written comes back behind a slow cable, under load: how
-//! long until it is level with the leader, and what either side has in memory meanwhile.
+//! A follower that was down while much was written comes back behind a slow cable, or a new learner is
+//! added there, under load: how long until it is level with the leader, and what either side has in
+//! memory meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ use crate::arguments::Arguments;
 /// The longest description of a sequence, bytes; what is written is little else.
 const DESCRIPTION: usize = 1024;
 
-/// Sequences that are there, 30 MB of state; what is written beyond is their creation again, which
+/// Sequences that are there for each MiB of state; what is written beyond is their creation again, which
 /// is an entry of the log and changes nothing.
-const SEQUENCES: u64 = 30_000;
+const SEQUENCES_A_MIB: u64 = 1_000;
 
 /// Connections that write, and those of the load.
 const WRITERS: usize = 64;
@@ -33,47 +34,106 @@ const LEVEL: u64 = 500;
 /// A node that is ready is less behind than this: some seconds of the load.
 const READY_WITHIN: u64 = 5_000;
 
-/// How long it may take at most.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// How long it may take at most, seconds.
+const PATIENCE_S: u64 = 900;
+
+/// Who has to catch up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Behind {
+    /// A follower that was down while everything was written.
+    Returning,
+    /// A node that was added after that.
+    Learner,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    node: Behind,
+    /// Of the state, and written in all.
+    state_mib: u64,
+    mib: u64,
+    mbit: u64,
+    /// Strict values asked for a second.
+    rate: u64,
+    /// Entries between two snapshots.
+    snapshot_every: u64,
+    patience: Duration,
+}
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--mib", "--mbit", "--rate"]);
+    arguments.allow(&[
+        "--mib",
+        "--state-mib",
+        "--mbit",
+        "--rate",
+        "--every",
+        "--node",
+        "--patience",
+    ]);
     if let Some(why) = links::unavailable() {
         return Err(Violation::new("links", why));
     }
-    let mib: u64 = arguments.value("--mib", 200);
-    let rate: u64 = arguments.value("--rate", 500);
+    let nodes = match arguments.value("--node", "both".to_owned()).as_str() {
+        "both" => vec![Behind::Returning, Behind::Learner],
+        "returning" => vec![Behind::Returning],
+        "learner" => vec![Behind::Learner],
+        other => {
+            let why = format!("`--node {other}`: returning, learner or both");
+            return Err(Violation::new("arguments", why));
+        }
+    };
     let rates = match arguments.value("--mbit", 0) {
         0 => vec![100, 12],
         one => vec![one],
     };
-    rates
-        .into_iter()
-        .try_for_each(|mbit| behind(mib, mbit, rate))
+    for mbit in rates {
+        for node in &nodes {
+            behind(Case {
+                node: *node,
+                state_mib: arguments.value("--state-mib", 30),
+                mib: arguments.value("--mib", 200),
+                mbit,
+                rate: arguments.value("--rate", 500),
+                snapshot_every: arguments.value("--every", 20_000),
+                patience: Duration::from_secs(arguments.value("--patience", PATIENCE_S)),
+            })?;
+        }
+    }
+    Ok(())
 }
 
-/// One follower behind a cable of `mbit`, after `mib` were written without it.
-fn behind(mib: u64, mbit: u64, rate: u64) -> Result<(), Violation> {
-    let mut cluster = Cluster::on_links(3, 0).ready();
+/// One node behind a cable, after much was written without it.
+fn behind(case: Case) -> Result<(), Violation> {
+    let every = case.snapshot_every.to_string();
+    let cluster = Cluster::on_links(3, 1).with("raft", "snapshot_every", &every);
+    let mut cluster = cluster.ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     let leader = cluster.leader();
-    let behind = (leader + 1) % 3;
-    cluster.node_mut(behind).kill();
-    write(&cluster.address(leader), mib);
-    let _slow = cluster.links().slow(&[behind], mbit as f64 * 1e6);
+    let behind = match case.node {
+        Behind::Returning => (leader + 1) % 3,
+        Behind::Learner => cluster.add_stranger("n4"),
+    };
+    if case.node == Behind::Returning {
+        cluster.node_mut(behind).kill();
+    }
+    write(&cluster.address(leader), case);
+    let _slow = cluster.links().slow(&[behind], case.mbit as f64 * 1e6);
     let target = Target {
         addresses: vec![cluster.address(leader)],
         method: "POST",
         path: "/v1/sequences/order/next".to_owned(),
     };
-    let slice = || load(&target, CLIENTS, Pace::Open(rate as f64), SLICE);
-    cluster.node_mut(behind).start();
+    let slice = || load(&target, CLIENTS, Pace::Open(case.rate as f64), SLICE);
     let begin = Instant::now();
+    cluster.node_mut(behind).start();
+    if case.node == Behind::Learner {
+        cluster.add_member(behind, leader);
+    }
     let (early, deepest) = (AtomicU64::new(0), AtomicU64::new(0));
     let (level, (most, slices)) = {
         let cluster = &cluster;
         let wait_level = || {
-            wait::within(PATIENCE, || {
+            wait::within(case.patience, || {
                 let lag = lag(cluster, leader, behind)?;
                 deepest.fetch_max(lag, Ordering::Relaxed);
                 if lag > LEVEL && cluster.node(behind).is_ready() {
@@ -91,14 +151,17 @@ fn behind(mib: u64, mbit: u64, rate: u64) -> Result<(), Violation> {
     let loaded: Duration = slices.iter().map(|slice| slice.elapsed).sum();
     let most = most.into_iter().max().unwrap_or_default();
     println!(
-        "{mib} MiB and {} entries behind, {mbit} Mbit/s: level after {took:.1?} under {:.0} values/s; {} MiB in a \
+        "{case:?}: {} entries behind, level after {took:.1?} under {:.0} values/s; {} MiB in a \
          node at most",
         deepest.into_inner(),
         answers as f64 / loaded.as_secs_f64(),
         most >> 20
     );
     if level.is_none() {
-        let detail = format!("not level after {PATIENCE:?} at {mbit} Mbit/s");
+        let detail = format!(
+            "not level after {:?} at {} Mbit/s",
+            case.patience, case.mbit
+        );
         return Err(Violation::new("a follower catches up", detail));
     }
     if most > MOST_MEMORY {
@@ -110,17 +173,19 @@ fn behind(mib: u64, mbit: u64, rate: u64) -> Result<(), Violation> {
         let detail = format!("it was ready {early} entries behind");
         return Err(Violation::new("ready is level", detail));
     }
-    cluster.wait_same_state(&[0, 1, 2]);
+    let nodes: Vec<usize> = (0..cluster.size()).collect();
+    cluster.wait_same_state(&nodes);
     Ok(())
 }
 
 /// Has so many MiB of descriptions written through the leader.
-fn write(leader: &str, mib: u64) {
-    let writes = (mib << 20) / DESCRIPTION as u64;
+fn write(leader: &str, case: Case) {
+    let writes = (case.mib << 20) / DESCRIPTION as u64;
+    let sequences = case.state_mib * SEQUENCES_A_MIB;
     let next = AtomicU64::new(0);
     let written = each(&[leader.to_owned()], WRITERS, || {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let name = number % SEQUENCES;
+        let name = number % sequences;
         let path = format!("/v1/sequences/made{name}");
         let words = format!("{name:.<DESCRIPTION$}");
         let body = json!({"mode": "strict", "description": words});

@@ -1,0 +1,234 @@
+//! Purges the log behind the snapshots, and keeps of it what others will need.
+//!
+//! openraft purges up to a fixed number of entries before its latest snapshot, whoever still needs them:
+//! under load a node on a slow link found the log gone when it had received a snapshot, and was
+//! sent the next one, for ever. So openraft purges nothing by itself, and the leader keeps
+//!
+//! - what a follower lacks, while that is less to send than a snapshot;
+//! - what follows a snapshot that a follower is being sent, until it has caught up, up to a bound.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use openraft::async_runtime::WatchReceiver;
+use tokio::time::sleep;
+
+use crate::context::NodeContext;
+use crate::replica::Replica;
+
+/// Time between two looks: some hundred entries of a steady load.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Entries kept before the latest snapshot, so that one that was away briefly is served from the log
+/// also by a leader that did not know of it. Half of those between two snapshots where these are fewer.
+const BEFORE_SNAPSHOT: u64 = 10_000;
+
+/// How much of the log is kept for others, bytes of entries.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// So much is always less to send than a snapshot, whose receiver also has to write and install it.
+    cheap: u64,
+    /// The most of all: half a minute of the largest entries that a leader's disk takes. A node for which
+    /// more was written while it was sent a snapshot gets a newer one.
+    most: u64,
+}
+
+const LIMITS: Limits = Limits {
+    cheap: 32 << 20,
+    most: 512 << 20,
+};
+
+fn limits() -> Limits {
+    // Simulated clusters live for seconds and must meet snapshots, too.
+    #[cfg(test)]
+    if crate::platform::scope::current().is_some() {
+        return Limits {
+            cheap: 2 << 10,
+            most: 32 << 10,
+        };
+    }
+    LIMITS
+}
+
+struct Log {
+    /// The latest snapshot's last entry, and about how many bytes it has.
+    snapshot: u64,
+    snapshot_bytes: u64,
+    /// Entries between two snapshots.
+    snapshot_every: u64,
+    purged: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Follower {
+    node: u64,
+    /// The last entry that it is known to have.
+    matched: u64,
+    /// The index of the snapshot that it is being sent, or was sent and has not caught up from.
+    sent: Option<u64>,
+}
+
+pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    let snapshot_every = context.settings.snapshot_every;
+    while !context.is_stopped() {
+        sleep(EVERY).await;
+        let (log, followers) = look(&replica, snapshot_every);
+        let bytes_behind = |index| replica.wal.bytes_behind(index);
+        let limits = limits();
+        let upto = purge_upto(&log, &followers, limits, &bytes_behind);
+        let still_sent = followers.iter().filter(|follower| {
+            let at = follower.has();
+            let (matched, behind) = (follower.matched, bytes_behind(at));
+            behind <= limits.most && (matched < at || behind > limits.cheap)
+        });
+        let still_sent: Vec<_> = still_sent.map(|follower| follower.node).collect();
+        replica.transfers.retain(&still_sent);
+        if let Some(upto) = upto
+            && let Err(error) = replica.raft.trigger().purge_log(upto).await
+        {
+            tracing::debug!(%error, upto, "the log was not purged");
+        }
+    }
+}
+
+fn look(replica: &Replica, snapshot_every: u64) -> (Log, Vec<Follower>) {
+    let metrics = replica.raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let log = Log {
+        snapshot: metrics.snapshot.map_or(0, |id| id.index()),
+        // Two are kept.
+        snapshot_bytes: replica.snapshot_bytes.load(Ordering::Relaxed) / 2,
+        snapshot_every,
+        purged: metrics.purged.map_or(0, |id| id.index()),
+    };
+    let others = metrics.replication.iter().flatten();
+    let others = others.filter(|(node, _)| **node != replica.node);
+    let followers = others.map(|(node, matched)| Follower {
+        node: *node,
+        matched: matched.map_or(0, |id| id.index()),
+        sent: replica.transfers.to(*node),
+    });
+    (log, followers.collect())
+}
+
+impl Follower {
+    /// Up to where it needs nothing of the log once it has the snapshot that it is sent.
+    fn has(&self) -> u64 {
+        self.matched.max(self.sent.unwrap_or(0))
+    }
+}
+
+/// Up to which entry the log is to be purged; `None` if that is not worth it.
+fn purge_upto(
+    log: &Log,
+    followers: &[Follower],
+    limits: Limits,
+    bytes_behind: &dyn Fn(u64) -> u64,
+) -> Option<u64> {
+    let before = BEFORE_SNAPSHOT.min(log.snapshot_every / 2);
+    let at_once = before / 10;
+    let mut upto = log.snapshot.saturating_sub(before);
+    if upto < log.purged + at_once.max(1) {
+        return None;
+    }
+    let cheap = log.snapshot_bytes.clamp(limits.cheap, limits.most);
+    for follower in followers {
+        let has = follower.has();
+        let most = if follower.sent.is_some() {
+            limits.most
+        } else {
+            cheap
+        };
+        // What it lacks may be gone already.
+        if (log.purged..upto).contains(&has) && bytes_behind(has) <= most {
+            upto = has;
+        }
+    }
+    (upto >= log.purged + at_once.max(1)).then_some(upto)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: Log = Log {
+        snapshot: 500_000,
+        snapshot_bytes: 0,
+        snapshot_every: 20_000,
+        purged: 300_000,
+    };
+
+    /// Entries of 1 KiB each, up to this one.
+    const LAST: u64 = 510_000;
+
+    fn bytes_behind(index: u64) -> u64 {
+        LAST.saturating_sub(index) << 10
+    }
+
+    fn follower(matched: u64, sent: impl Into<Option<u64>>) -> Follower {
+        Follower {
+            node: 2,
+            matched,
+            sent: sent.into(),
+        }
+    }
+
+    fn upto(log: &Log, followers: &[Follower]) -> Option<u64> {
+        purge_upto(log, followers, LIMITS, &bytes_behind)
+    }
+
+    #[test]
+    fn the_log_is_purged_behind_its_snapshot_once_that_is_worth_it() {
+        assert_eq!(upto(&LOG, &[]), Some(490_000));
+        assert_eq!(upto(&LOG, &[follower(509_000, None)]), Some(490_000));
+        let purged = |purged| Log { purged, ..LOG };
+        assert_eq!(upto(&purged(489_500), &[]), None);
+        assert_eq!(upto(&purged(490_000), &[]), None);
+        let young = Log {
+            snapshot: 9_000,
+            purged: 0,
+            ..LOG
+        };
+        assert_eq!(upto(&young, &[]), None);
+        let frequent = Log {
+            snapshot_every: 100,
+            ..LOG
+        };
+        assert_eq!(upto(&frequent, &[]), Some(499_950));
+    }
+
+    #[test]
+    fn a_follower_keeps_what_is_less_to_send_than_a_snapshot() {
+        // 25,000 entries are 25 MiB, 100,000 are 100.
+        assert_eq!(upto(&LOG, &[follower(485_000, None)]), Some(485_000));
+        assert_eq!(upto(&LOG, &[follower(410_000, None)]), Some(490_000));
+        let large = Log {
+            snapshot_bytes: 200 << 20,
+            ..LOG
+        };
+        assert_eq!(upto(&large, &[follower(410_000, None)]), Some(410_000));
+    }
+
+    #[test]
+    fn a_follower_that_lacks_what_is_gone_keeps_nothing() {
+        let large = Log {
+            snapshot_bytes: 400 << 20,
+            ..LOG
+        };
+        assert_eq!(upto(&large, &[follower(0, None)]), Some(490_000));
+        assert_eq!(upto(&large, &[follower(299_999, None)]), Some(490_000));
+        assert_eq!(upto(&large, &[follower(300_000, None)]), None);
+    }
+
+    #[test]
+    fn what_follows_a_snapshot_that_was_sent_is_kept_within_the_bound() {
+        let others = [follower(509_000, None), follower(0, 400_000)];
+        assert_eq!(upto(&LOG, &others), Some(400_000));
+        // It has it, and goes on from there.
+        assert_eq!(upto(&LOG, &[follower(420_000, 400_000)]), Some(420_000));
+        let heavy = |index| bytes_behind(index) << 3;
+        let purged = purge_upto(&LOG, &others, LIMITS, &heavy);
+        assert_eq!(purged, Some(490_000));
+    }
+}
