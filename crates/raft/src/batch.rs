@@ -1,9 +1,13 @@
 //! How many bytes of entries one message carries to a peer.
 //!
 //! At most [`MOST`], or one entry. Half as many after a message that was not answered in time, twice as
-//! many after one that was: what a slow link did not carry is not sent again as it was.
+//! many after one that was: what a slow link did not carry is not sent again as it was. Messages with larger
+//! entries share the [`Room`] of all peers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::types::{Entry, Payload};
 
@@ -14,6 +18,46 @@ const LEAST: usize = 16 << 10;
 
 /// Bytes of an entry besides its commands.
 const ENTRY_COST: usize = 64;
+
+/// About how many bytes an entry has in a message.
+fn bytes(entry: &Entry) -> usize {
+    let commands = match &entry.payload {
+        Payload::Normal(proposal) => proposal.0.bytes().0.len(),
+        Payload::Blank | Payload::Membership(_) => 0,
+    };
+    commands + ENTRY_COST
+}
+
+/// Messages to all peers that carry an entry above [`MOST`], bytes. Others are bounded by the number of
+/// members, one message each: so none of them waits for a large one on somebody else's slow link.
+const LARGE_UNDER_WAY: usize = 64 << 20;
+
+/// The room that messages to all peers share.
+#[derive(Clone)]
+pub(crate) struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LARGE_UNDER_WAY)))
+    }
+}
+
+impl Room {
+    /// Waits until a message with these entries may be under way; it is for as long as the answer lives.
+    pub(crate) async fn take(&self, entries: &[Entry]) -> Option<OwnedSemaphorePermit> {
+        let bytes: usize = entries.iter().map(bytes).sum();
+        self.take_bytes(bytes).await
+    }
+
+    async fn take_bytes(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        if bytes <= MOST {
+            return None;
+        }
+        let bytes = u32::try_from(bytes.min(LARGE_UNDER_WAY)).ok()?;
+        // The semaphore is never closed.
+        Arc::clone(&self.0).acquire_many_owned(bytes).await.ok()
+    }
+}
 
 pub(crate) struct Batch {
     bytes: AtomicUsize,
@@ -30,11 +74,7 @@ impl Batch {
     pub(crate) fn fitting(&self, entries: &[Entry]) -> usize {
         let mut left = self.bytes.load(Ordering::Relaxed);
         let fitting = entries.iter().take_while(|entry| {
-            let commands = match &entry.payload {
-                Payload::Normal(proposal) => proposal.0.bytes().0.len(),
-                Payload::Blank | Payload::Membership(_) => 0,
-            };
-            let fits = left.checked_sub(commands + ENTRY_COST);
+            let fits = left.checked_sub(bytes(entry));
             left = fits.unwrap_or(0);
             fits.is_some()
         });
@@ -58,7 +98,9 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
 
     use seqd_state::{EncodedEntry, Entry as StateEntry, Level, Stamp};
 
@@ -78,6 +120,22 @@ mod tests {
         indexes
             .map(|index| Entry::new_normal(types::log_id(1, index), Proposal(Arc::clone(&entry))))
             .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_entries_to_all_peers_wait_for_room_and_small_ones_do_not() {
+        let room = Room::default();
+        let largest = 8 << 20;
+        let mut taken = Vec::new();
+        for _ in 0..LARGE_UNDER_WAY / largest {
+            taken.push(room.take_bytes(largest).await);
+        }
+        let further = room.take_bytes(MOST + 1);
+        let limit = Duration::from_secs(3600);
+        assert!(timeout(limit, further).await.is_err());
+        assert!(room.take_bytes(MOST).await.is_none());
+        taken.pop();
+        assert!(room.take_bytes(MOST + 1).await.is_some());
     }
 
     #[test]

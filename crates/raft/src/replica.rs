@@ -11,6 +11,7 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::Fatal;
 use seqd_wal::Wal;
 
+use crate::batch::Room;
 use crate::blocking;
 use crate::contact::LeaderContact;
 use crate::context::NodeContext;
@@ -25,6 +26,7 @@ use crate::storage::driver;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Repairs, Storage};
+use crate::storage::unfinished::Unfinished;
 use crate::types::{Member, TypeConfig};
 use seqd_store::folder::Identity;
 
@@ -52,6 +54,8 @@ pub(crate) struct Replica {
     pub(crate) contact: LeaderContact,
     /// Snapshots that this node sends.
     pub(crate) transfers: Transfers,
+    /// Of the snapshot that this node is sent.
+    pub(crate) unfinished: Unfinished,
     /// How long a voter keeps to its leader after it was last heard of.
     pub(crate) lease: Duration,
     pub(crate) election_max: Duration,
@@ -83,6 +87,7 @@ impl Replica {
         let transfers = Transfers::default();
         let network = Network {
             transfers: transfers.clone(),
+            room: Room::default(),
             context: Arc::clone(context),
             synced: log.synced(),
             scrubber: Scrubber::new(checkpointer.clone()),
@@ -107,6 +112,7 @@ impl Replica {
             snapshot_bytes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             transfers,
+            unfinished: Unfinished::default(),
             contact: LeaderContact::new(lease, context.settings.heartbeat * 2),
             lease,
             election_max: context.settings.election.1,

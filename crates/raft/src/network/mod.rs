@@ -36,7 +36,7 @@ use openraft::raft::{
 use seqd_state::codec::{self, Versioned};
 
 use self::transfers::Transfers;
-use crate::batch::Batch;
+use crate::batch::{Batch, Room};
 use crate::context::NodeContext;
 use crate::conversation;
 use crate::records::{self, Restore, ToRecord};
@@ -66,6 +66,8 @@ pub(crate) struct Network {
     pub(crate) synced: Arc<Synced>,
     pub(crate) scrubber: Scrubber,
     pub(crate) transfers: Transfers,
+    /// For what is under way to all peers.
+    pub(crate) room: Room,
 }
 
 impl Network {
@@ -80,6 +82,7 @@ impl Network {
             synced: Arc::clone(&self.synced),
             scrubber: self.scrubber.clone(),
             transfers: self.transfers.clone(),
+            room: self.room.clone(),
         }
     }
 }
@@ -112,6 +115,7 @@ pub(crate) struct PeerClient {
     synced: Arc<Synced>,
     scrubber: Scrubber,
     transfers: Transfers,
+    room: Room,
 }
 
 impl PeerClient {
@@ -189,6 +193,7 @@ impl PeerClient {
         let fitting = self.batch.fitting(&rpc.entries);
         let is_cut = fitting < rpc.entries.len();
         rpc.entries.truncate(fitting);
+        let _room = self.room.take(&rpc.entries).await;
         let acknowledged = match self.link {
             Link::Control => self.context.peers.rows().0,
             _ => Vec::new(),

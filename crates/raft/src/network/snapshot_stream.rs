@@ -1,6 +1,6 @@
-//! The body of a snapshot's transfer, read from the disk as it is sent.
+//! The body of a snapshot's transfer, read from the disk as it is sent; and what of it was sent before.
 
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::sync::{Arc, OnceLock};
 
 use futures_util::StreamExt;
@@ -13,16 +13,44 @@ use crate::wire::transport::Payload;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
-/// Length of the head, head, file. The disk's error if the file
+/// Whether the snapshot begins with so many bytes of this CRC-32C.
+pub(crate) async fn begins_with(
+    disk: Arc<dyn Disk>,
+    snapshot: &SnapshotHandle,
+    (bytes, crc): (u64, u32),
+) -> io::Result<bool> {
+    if bytes == 0 || bytes > snapshot.len() {
+        return Ok(false);
+    }
+    let path = snapshot.path().to_owned();
+    blocking::run(move || {
+        let mut file = disk.open_read(&path).and_then(FileReader::new)?.take(bytes);
+        let (mut chunk, mut found) = (vec![0; CHUNK], 0);
+        loop {
+            match file.read(&mut chunk)? {
+                0 => return Ok(found == crc),
+                read => found = crc32c::crc32c_append(found, &chunk[..read]),
+            }
+        }
+    })
+    .await
+}
+
+/// Length of the head, head, file from this byte on. The disk's error if the file
 /// cannot be read to its end is in `unread` then: of the transfer no more is seen than that it broke.
 pub(crate) async fn open(
     head: Vec<u8>,
     disk: Arc<dyn Disk>,
-    snapshot: &SnapshotHandle,
+    (snapshot, from): (&SnapshotHandle, u64),
     unread: Arc<OnceLock<String>>,
 ) -> io::Result<Payload> {
     let path = snapshot.path().to_owned();
-    let file = blocking::run(move || disk.open_read(&path).and_then(FileReader::new)).await?;
+    let open = move || {
+        let mut file = disk.open_read(&path).and_then(FileReader::new)?;
+        file.seek(SeekFrom::Start(from))?;
+        Ok(file)
+    };
+    let file = blocking::run(open).await?;
     let mut start = u32::try_from(head.len())
         .map_err(io::Error::other)?
         .to_le_bytes()
@@ -40,7 +68,7 @@ pub(crate) async fn open(
 
 fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>> {
     let mut chunk = vec![0; CHUNK];
-    let read = io::Read::read(&mut file, &mut chunk)?;
+    let read = file.read(&mut chunk)?;
     chunk.truncate(read);
     Ok((read > 0).then_some((chunk, file)))
 }

@@ -1,4 +1,5 @@
-//! Sends a snapshot, and has it verified where it may be damaged.
+//! Sends a snapshot, from where an earlier transfer of it was cut, and has it verified where it may be
+//! damaged.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +12,9 @@ use crate::conversation;
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::Snapshot;
 use crate::types::{TypeConfig, Vote};
-use crate::wire::messages::{SnapshotHead, SnapshotReply};
+use crate::wire::messages::{
+    AskSnapshotKept, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest,
+};
 use crate::wire::route::Route;
 use crate::wire::sealed::{self, Sealed};
 use crate::wire::transport::{CallError, Limit, RejectionCode};
@@ -20,6 +23,28 @@ use crate::wire::transport::{CallError, Limit, RejectionCode};
 const STALLED: Duration = Duration::from_secs(30);
 
 impl PeerClient {
+    /// What the target kept of a transfer that was cut: how many bytes, and their CRC-32C.
+    async fn ask_kept(&self) -> Result<(u64, u32), CallError> {
+        let to = (self.target, self.addr.as_str());
+        let route = Route::SnapshotKept;
+        let asked = conversation::call(
+            &self.context,
+            self.link,
+            to,
+            route,
+            AskSnapshotKept,
+            STALLED,
+        );
+        match asked.await {
+            Ok(SnapshotKept { bytes, crc }) => Ok((bytes, crc)),
+            // Its program does not know the question.
+            Err(CallError::Rejected(refused)) if refused.code == RejectionCode::NewerFormat => {
+                Ok((0, 0))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     pub(super) async fn send_snapshot(
         &self,
         vote: Vote,
@@ -40,16 +65,30 @@ impl PeerClient {
             ));
         };
         let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
-        let sealed = sealed::seal(&envelope, &head, self.context.level()).map_err(unsent)?;
         let verify = |why: &str| {
             self.scrubber
                 .verify_after_failed_send(&snapshot.snapshot, self.target, why)
         };
+        let kept = self.ask_kept().await?;
         let unread = Arc::<OnceLock<String>>::default();
-        let disk = Arc::clone(self.context.folder.disk());
-        let body =
-            snapshot_stream::open(sealed, disk, &snapshot.snapshot, Arc::clone(&unread)).await;
-        let body = body
+        let body = async {
+            let disk = || Arc::clone(self.context.folder.disk());
+            let file = &snapshot.snapshot;
+            let goes_on = snapshot_stream::begins_with(disk(), file, kept).await?;
+            let from = if goes_on { kept.0 } else { 0 };
+            let level = self.context.level();
+            let (route, head) = if from > 0 {
+                let rest = SnapshotRest { head, from };
+                (Route::SnapshotRest, sealed::seal(&envelope, &rest, level)?)
+            } else {
+                (Route::Snapshot, sealed::seal(&envelope, &head, level)?)
+            };
+            let unread = Arc::clone(&unread);
+            let body = snapshot_stream::open(head, disk(), (file, from), unread).await?;
+            io::Result::Ok((route, body))
+        };
+        let (route, body) = body
+            .await
             .map_err(unsent)
             .inspect_err(|e| verify(&e.to_string()))?;
         if self.may_send().is_err() {
@@ -61,7 +100,7 @@ impl PeerClient {
             answer,
         };
         let answer = transport
-            .post(self.link, &self.addr, Route::Snapshot, body, limit)
+            .post(self.link, &self.addr, route, body, limit)
             .await;
         match (&answer, unread.get()) {
             (Err(_), Some(why)) => verify(why),

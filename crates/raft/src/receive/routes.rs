@@ -30,6 +30,8 @@ impl Handler for Service {
                 Route::PreVote => consensus::pre_vote(service, opened(service, body).await?).await,
                 Route::Transfer => consensus::transfer(service, opened(service, body).await?).await,
                 Route::Snapshot => snapshot::receive(service, body).await,
+                Route::SnapshotRest => snapshot::receive_rest(service, body).await,
+                Route::SnapshotKept => snapshot::kept(service, opened(service, body).await?).await,
                 Route::Forward => cluster::forward(service, opened(service, body).await?).await,
                 Route::ReadIndex => {
                     cluster::read_index(service, opened(service, body).await?).await

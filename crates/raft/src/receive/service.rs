@@ -22,18 +22,11 @@ use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 pub(crate) struct Service {
     pub(super) node: Arc<Node>,
     pub(super) batcher: Arc<ProposalBatcher>,
-    /// One snapshot is received at a time: two would only take each other's place.
-    pub(super) receiving: tokio::sync::Semaphore,
 }
 
 impl Service {
     pub(crate) fn new(node: Arc<Node>, batcher: Arc<ProposalBatcher>) -> Self {
-        let receiving = tokio::sync::Semaphore::new(1);
-        Self {
-            node,
-            batcher,
-            receiving,
-        }
+        Self { node, batcher }
     }
 
     /// The rejection of what cannot be read. A node that cannot read what every replica must take

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use seqd_state::codec::Versioned;
 
-use super::service::{Service, malformed, not_running, replica, seal, unreadable};
+use super::service::{Opened, Service, malformed, not_running, replica, seal, sealed, unreadable};
 use crate::blocking;
 use crate::conversation;
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
 use crate::wire::incoming::Body;
-use crate::wire::messages::{SnapshotHead, SnapshotReply};
-use crate::wire::sealed;
+use crate::wire::messages::{
+    AskSnapshotKept, Envelope, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest,
+};
+use crate::wire::sealed::{decode, unseal};
 use crate::wire::transport::Rejection;
 use seqd_store::faults::is_of_the_kernel;
-use seqd_store::snapshot_file;
+use seqd_store::snapshot_file::Receiver;
 
 /// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
 const CHUNK_LIMIT: Duration = Duration::from_secs(30);
@@ -33,8 +36,11 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     }
 }
 
-/// The head of a transfer, and the bytes of the snapshot that came with it.
-async fn take_head(body: &mut Body) -> Result<(BytesMut, Bytes), Rejection> {
+/// The head of a transfer from a member, and the bytes of the snapshot that came with it.
+async fn take_head<M: Versioned>(
+    service: &Service,
+    body: &mut Body,
+) -> Result<(Envelope, M, Bytes), Rejection> {
     let mut start = BytesMut::new();
     let head_len = loop {
         if let Some(length) = start.first_chunk::<4>() {
@@ -53,42 +59,94 @@ async fn take_head(body: &mut Body) -> Result<(BytesMut, Bytes), Rejection> {
     };
     start.advance(4);
     let head = start.split_to(head_len);
-    Ok((head, start.freeze()))
-}
-
-pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
-    let replica = replica(service)?;
-    let (head, rest) = take_head(&mut body).await?;
-    let (envelope, message) = sealed::unseal(&head).map_err(|e| unreadable(&e))?;
+    // Until Raft runs nobody reads what is in it.
+    replica(service)?;
+    let (envelope, message) = unseal(&head).map_err(|e| unreadable(&e))?;
     conversation::accept(&service.node.context, &envelope)?;
     body.admit_sender()?;
-    let unread = |e: io::Error| service.unread::<SnapshotHead>(&e);
-    let message: SnapshotHead = sealed::decode(message).map_err(unread)?;
-    let _alone = service
-        .receiving
-        .try_acquire()
-        .map_err(|_| not_running("another snapshot is being received"))?;
+    let message = decode(message).map_err(|e| service.unread::<M>(&e))?;
+    Ok((envelope, message, start.freeze()))
+}
+
+/// Answers what is kept of a snapshot that did not arrive whole.
+pub(super) async fn kept(service: &Service, opened: Opened) -> Result<Bytes, Rejection> {
+    let unfinished = replica(service)?.unfinished.clone();
+    let answer = |_: Envelope, AskSnapshotKept| async move {
+        let kept = blocking::run(move || Ok(unfinished.kept())).await;
+        let (bytes, crc) = kept.map_err(not_running)?;
+        Ok(SnapshotKept { bytes, crc })
+    };
+    sealed(service, opened, answer).await
+}
+
+/// A whole snapshot.
+pub(super) async fn receive(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
+    let (envelope, head, chunk) = take_head(service, &mut body).await?;
+    take(service, body, (envelope, head, 0), chunk).await
+}
+
+/// What is lacking of a snapshot whose first bytes are kept.
+pub(super) async fn receive_rest(service: &Service, mut body: Body) -> Result<Bytes, Rejection> {
+    let (envelope, rest, chunk) = take_head::<SnapshotRest>(service, &mut body).await?;
+    take(service, body, (envelope, rest.head, rest.from), chunk).await
+}
+
+/// Takes the snapshot from byte `from` on, of which the first `chunk` came with the head, and has it
+/// installed.
+async fn take(
+    service: &Service,
+    mut body: Body,
+    (envelope, message, from): (Envelope, SnapshotHead, u64),
+    chunk: Bytes,
+) -> Result<Bytes, Rejection> {
+    let replica = replica(service)?;
+    let unfinished = &replica.unfinished;
+    let alone =
+        (unfinished.alone()).ok_or_else(|| not_running("another snapshot is being received"))?;
+    // A write that has begun goes on when this is dropped: until its end nobody else may begin.
+    let alone = Arc::new(alone);
     let folder = Arc::clone(&service.node.context.folder);
-    let len = message.len;
-    let created = blocking::run(move || {
-        snapshot_file::check_room(&folder.snapshots(), len)?;
-        snapshot_file::Receiver::create(folder.disk(), &folder.snapshots())
+    let index = message.last.map_or(0, |id| id.index);
+    let (to, len) = (unfinished.clone(), message.len);
+    let begun = blocking::run(move || match from {
+        0 => to.begin(&folder, index, len),
+        from => to.go_on(from),
     });
     // Only what is wrong with the bytes is `malformed`: then the leader verifies its snapshot.
-    let mut receiver = created.await.map_err(not_running)?;
-    let mut left = message.len;
-    let mut next = Some(rest);
+    begun.await.map_err(not_running)?;
+    let mut left = len
+        .checked_sub(from)
+        .ok_or_else(|| malformed("more of the snapshot is kept than its head announces"))?;
+    let mut next = Some(chunk);
     while let Some(chunk) = next {
         left = left
             .checked_sub(chunk.len() as u64)
             .ok_or_else(|| malformed("the snapshot is longer than its head announces"))?;
-        let written = blocking::run(move || receiver.write(&chunk).map(|()| receiver));
-        receiver = written.await.map_err(not_running)?;
+        let (to, alone) = (unfinished.clone(), Arc::clone(&alone));
+        let written = blocking::run(move || {
+            let _alone = alone;
+            to.write(&chunk)
+        });
+        written.await.map_err(not_running)?;
         next = next_chunk(&mut body).await?;
     }
     if left > 0 {
         return Err(malformed("the snapshot is shorter than its head announces"));
     }
+    let to = unfinished.clone();
+    let receiver = blocking::run(move || to.take()).await;
+    let receiver = receiver.map_err(not_running)?;
+    install(service, (envelope, message), receiver).await
+}
+
+/// Verifies a snapshot that has arrived whole, installs it and answers.
+async fn install(
+    service: &Service,
+    (envelope, message): (Envelope, SnapshotHead),
+    receiver: Receiver,
+) -> Result<Bytes, Rejection> {
+    let replica = replica(service)?;
+    let unread = |e: io::Error| service.unread::<SnapshotHead>(&e);
     let cluster_id = envelope.cluster_id.clone();
     let finished = blocking::run(move || receiver.finish(&cluster_id)).await;
     let received = finished.map_err(|error| {

@@ -7,6 +7,7 @@
 //!   disk, [`synced`]
 //! - the state: [`applied`] in memory, openraft's [`machine`] over it, [`checkpointer`] beneath it,
 //!   [`staging`] while a snapshot is read; put together by [`assemble`]
+//! - what has arrived of a snapshot from another node: [`unfinished`]
 //! - the cause of a failure, of which openraft hands on the text alone: [`failure`]
 
 pub(crate) mod applied;
@@ -20,3 +21,4 @@ pub(crate) mod machine;
 pub(crate) mod opening;
 pub(crate) mod staging;
 pub(crate) mod synced;
+pub(crate) mod unfinished;

@@ -1,4 +1,5 @@
-//! Purges the log behind the snapshots, and keeps of it what others will need.
+//! Purges the log behind the snapshots, and keeps of it what others will need. And removes what arrived of a
+//! snapshot that was never finished.
 //!
 //! openraft purges up to a fixed number of entries before its latest snapshot, whoever still needs them:
 //! under load a node on a slow link found the log gone when it had received a snapshot, and was
@@ -14,6 +15,7 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use tokio::time::sleep;
 
+use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
@@ -70,25 +72,35 @@ struct Follower {
 }
 
 pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
-    let snapshot_every = context.settings.snapshot_every;
     while !context.is_stopped() {
         sleep(EVERY).await;
-        let (log, followers) = look(&replica, snapshot_every);
-        let bytes_behind = |index| replica.wal.bytes_behind(index);
-        let limits = limits();
-        let upto = purge_upto(&log, &followers, limits, &bytes_behind);
-        let still_sent = followers.iter().filter(|follower| {
-            let at = follower.has();
-            let (matched, behind) = (follower.matched, bytes_behind(at));
-            behind <= limits.most && (matched < at || behind > limits.cheap)
+        purge_once(&replica, context.settings.snapshot_every).await;
+        let unfinished = replica.unfinished.clone();
+        let applied = *replica.applied.index().borrow();
+        let removed = blocking::run(move || {
+            unfinished.remove_obsolete(applied);
+            Ok(())
         });
-        let still_sent: Vec<_> = still_sent.map(|follower| follower.node).collect();
-        replica.transfers.retain(&still_sent);
-        if let Some(upto) = upto
-            && let Err(error) = replica.raft.trigger().purge_log(upto).await
-        {
-            tracing::debug!(%error, upto, "the log was not purged");
-        }
+        let _ = removed.await;
+    }
+}
+
+pub(crate) async fn purge_once(replica: &Replica, snapshot_every: u64) {
+    let (log, followers) = look(replica, snapshot_every);
+    let bytes_behind = |index| replica.wal.bytes_behind(index);
+    let limits = limits();
+    let upto = purge_upto(&log, &followers, limits, &bytes_behind);
+    let still_sent = followers.iter().filter(|follower| {
+        let at = follower.has();
+        let (matched, behind) = (follower.matched, bytes_behind(at));
+        behind <= limits.most && (matched < at || behind > limits.cheap)
+    });
+    let still_sent: Vec<_> = still_sent.map(|follower| follower.node).collect();
+    replica.transfers.retain(&still_sent);
+    if let Some(upto) = upto
+        && let Err(error) = replica.raft.trigger().purge_log(upto).await
+    {
+        tracing::debug!(%error, upto, "the log was not purged");
     }
 }
 

@@ -175,7 +175,12 @@ fn consensus(lines: &mut Lines) {
         expected: Some(LAST),
         actual: None,
     });
-    lines.add(&SnapshotHead {
+    lines.add(&snapshot_head());
+    lines.add(&SnapshotReply { vote: VOTE });
+}
+
+fn snapshot_head() -> SnapshotHead {
+    SnapshotHead {
         vote: VOTE,
         last: Some(LAST),
         membership: StoredMembershipRecord {
@@ -183,8 +188,15 @@ fn consensus(lines: &mut Lines) {
             membership: membership(),
         },
         len: 1 << 20,
-    });
-    lines.add(&SnapshotReply { vote: VOTE });
+    }
+}
+
+fn rest_of_snapshot(lines: &mut Lines) {
+    lines.add(&AskSnapshotKept);
+    let (bytes, crc) = (300_000, 0xdead_beef);
+    lines.add(&SnapshotKept { bytes, crc });
+    let head = snapshot_head();
+    lines.add(&SnapshotRest { head, from: bytes });
 }
 
 fn proposals(lines: &mut Lines) {
@@ -347,6 +359,7 @@ fn the_bytes_of_messages_are_fixed() {
     proposals(&mut lines);
     members(&mut lines);
     handshake(&mut lines);
+    rest_of_snapshot(&mut lines);
     let Lines(now, kinds) = lines;
     let all: BTreeSet<u8> = KINDS.iter().copied().chain([Envelope::KIND]).collect();
     assert_eq!(kinds, all, "each message has a sample");

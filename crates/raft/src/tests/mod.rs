@@ -17,6 +17,7 @@ pub(crate) mod members;
 mod messages;
 mod peers_file;
 mod refused_openings;
+mod resume;
 mod slow_link;
 mod stop_reasons;
 mod storage_suite;

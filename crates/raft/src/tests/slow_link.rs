@@ -7,10 +7,9 @@ use seqd_state::{Command, SequenceMode};
 use seqd_store::testing::create_sequence;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
-use super::harness::{Cluster, caught_up, deadline, free_addr, learner_at, next, wait};
-use super::transfer::purged_behind_snapshots;
+use super::harness::{Cluster, caught_up, deadline, free_addr, learner_at, next};
 
 /// About 8 Mbit/s.
 const BYTES_A_SECOND: u32 = 1 << 20;
@@ -58,7 +57,7 @@ async fn carry(mut caller: TcpStream, target: String, free_at: Arc<Mutex<Instant
 }
 
 /// One proposal, and so one entry, of more than a KiB for each creation.
-fn creations(group: u32, count: u32) -> Vec<Command> {
+pub(super) fn creations(group: u32, count: u32) -> Vec<Command> {
     let description = "d".repeat(1024);
     let create = |n| create_sequence(&format!("s{group}.{n}"), SequenceMode::Strict, &description);
     (0..count).map(create).collect()
@@ -103,40 +102,6 @@ async fn a_learner_megabytes_behind_catches_up_on_a_slow_link() {
     let own = free_addr();
     let way = slow_way_to(own.clone()).await;
     let learner = learner_at("n2", &cluster, (own, way)).await;
-    caught_up(raft, &learner).await;
-    learner.stop().await;
-    cluster.stop_all().await;
-}
-
-/// The transfer takes four seconds, in which so much is written that the leader purges its log behind it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_learner_that_is_sent_a_snapshot_on_a_slow_link_catches_up_under_load() {
-    let mut cluster = Cluster::planned(1);
-    cluster.spots[0].snapshot_every = 400;
-    cluster.start(0).await.unwrap();
-    cluster.create_orders(0).await;
-    let raft = cluster.raft(0);
-    for group in 0..4 {
-        raft.propose(creations(group, 1_050), deadline())
-            .await
-            .unwrap();
-    }
-    purged_behind_snapshots(&cluster).await;
-    let own = free_addr();
-    let way = slow_way_to(own.clone()).await;
-    let learner = learner_at("n2", &cluster, (own, way)).await;
-    let joined = raft.status().applied;
-    let load = async {
-        loop {
-            next(raft, "orders").await;
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let level = wait("the learner is level under load", || async {
-        let (has, last) = (learner.status().applied, raft.status().applied);
-        has > joined && has + 200 > last
-    });
-    tokio::select! { () = load => {}, () = level => {} }
     caught_up(raft, &learner).await;
     learner.stop().await;
     cluster.stop_all().await;

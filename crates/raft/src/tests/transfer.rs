@@ -2,7 +2,7 @@
 //! room does none.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -30,27 +30,73 @@ use seqd_store::snapshot_file;
 const CUT_AFTER_BYTES: usize = 64 << 10;
 
 /// A way to a node that breaks in the middle of the first large transfers.
-struct Way {
-    addr: String,
+pub(super) struct Way {
+    pub(super) addr: String,
+    pub(super) target: String,
+    pub(super) breaks_left: Arc<AtomicU64>,
+    /// No connection comes about.
+    pub(super) is_cut: Arc<AtomicBool>,
+    /// Carries nothing for now. So it is once, in the middle, on a way that does not break.
+    pub(super) is_held: Arc<AtomicBool>,
+    /// Bytes towards the node.
+    pub(super) carried: Arc<AtomicU64>,
+}
+
+/// What all connections of a way share.
+#[derive(Clone)]
+struct Ways {
     breaks_left: Arc<AtomicU64>,
+    is_cut: Arc<AtomicBool>,
+    is_held: Arc<AtomicBool>,
+    carried: Arc<AtomicU64>,
+    holds: Arc<AtomicBool>,
+    cut_after: usize,
+    stays_cut: bool,
 }
 
 impl Way {
     async fn to(target: String, breaks: u64) -> Self {
+        Self::cut_after(target, breaks, CUT_AFTER_BYTES, false).await
+    }
+
+    /// Breaks once a connection has carried more than so many bytes, and stays so until `is_cut` is reset.
+    pub(super) async fn cut_after(
+        target: String,
+        breaks: u64,
+        cut_after: usize,
+        stays_cut: bool,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap().to_string();
-        let breaks_left = Arc::new(AtomicU64::new(breaks));
-        let left = Arc::clone(&breaks_left);
+        let ways = Ways {
+            breaks_left: Arc::new(AtomicU64::new(breaks)),
+            is_cut: Arc::default(),
+            is_held: Arc::default(),
+            carried: Arc::default(),
+            holds: Arc::new(AtomicBool::new(breaks == 0)),
+            cut_after,
+            stays_cut,
+        };
+        let way = Self {
+            addr: listener.local_addr().unwrap().to_string(),
+            target: target.clone(),
+            breaks_left: Arc::clone(&ways.breaks_left),
+            is_cut: Arc::clone(&ways.is_cut),
+            is_held: Arc::clone(&ways.is_held),
+            carried: Arc::clone(&ways.carried),
+        };
         tokio::spawn(async move {
             while let Ok((caller, _)) = listener.accept().await {
-                tokio::spawn(carry(caller, target.clone(), Arc::clone(&left)));
+                tokio::spawn(carry(caller, target.clone(), ways.clone()));
             }
         });
-        Self { addr, breaks_left }
+        way
     }
 }
 
-async fn carry(mut caller: TcpStream, target: String, breaks_left: Arc<AtomicU64>) {
+async fn carry(mut caller: TcpStream, target: String, ways: Ways) {
+    if ways.is_cut.load(Ordering::SeqCst) {
+        return;
+    }
     let Ok(mut callee) = TcpStream::connect(target).await else {
         return;
     };
@@ -61,23 +107,34 @@ async fn carry(mut caller: TcpStream, target: String, breaks_left: Arc<AtomicU64
         loop {
             let read = from.read(&mut chunk).await.unwrap_or(0);
             carried += read;
-            let is_large = carried > CUT_AFTER_BYTES;
-            let breaks = is_large
-                && breaks_left
+            let breaks = carried > ways.cut_after
+                && ways
+                    .breaks_left
                     .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
                         left.checked_sub(1)
                     })
                     .is_ok();
+            if carried > ways.cut_after && ways.holds.swap(false, Ordering::SeqCst) {
+                ways.is_held.store(true, Ordering::SeqCst);
+                wait("it goes on", || async {
+                    !ways.is_held.load(Ordering::SeqCst)
+                })
+                .await;
+            }
+            if breaks {
+                ways.is_cut.store(ways.stays_cut, Ordering::SeqCst);
+            }
             if read == 0 || breaks || to.write_all(&chunk[..read]).await.is_err() {
                 return;
             }
+            ways.carried.fetch_add(read as u64, Ordering::SeqCst);
         }
     };
     let answered = tokio::io::copy(&mut answers, &mut back);
     tokio::select! { () = forth => {}, _ = answered => {} }
 }
 
-fn replica(raft: &crate::Raft) -> Arc<Replica> {
+pub(super) fn replica(raft: &crate::Raft) -> Arc<Replica> {
     Arc::clone(raft.node().replica().expect("it runs"))
 }
 

@@ -72,12 +72,16 @@ messages! {
     Prepare = 88,
     Adopt = 89,
     Taken = 90,
+    AskSnapshotKept = 91,
+    SnapshotKept = 92,
+    SnapshotRest = 93,
 }
 
 /// Whether a message carries what every replica must take: a node that cannot read it must not go
 /// on.
 pub(crate) fn replicates<M: Versioned>() -> bool {
-    matches!(M::KIND, AppendRequest::KIND | SnapshotHead::KIND)
+    const KINDS: [u8; 3] = [AppendRequest::KIND, SnapshotHead::KIND, SnapshotRest::KIND];
+    KINDS.contains(&M::KIND)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -146,6 +150,25 @@ pub(crate) struct SnapshotHead {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct SnapshotReply {
     pub(crate) vote: VoteRecord,
+}
+
+/// Asks what is kept of a snapshot that did not arrive whole.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AskSnapshotKept;
+
+/// Its first bytes: so many, with this CRC-32C. Which snapshot it is of follows from them.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SnapshotKept {
+    pub(crate) bytes: u64,
+    pub(crate) crc: u32,
+}
+
+/// As a head, before the bytes that follow those that are kept.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SnapshotRest {
+    pub(crate) head: SnapshotHead,
+    /// How many bytes are kept.
+    pub(crate) from: u64,
 }
 
 /// A group of commands for the leader, with the time that is left for it.

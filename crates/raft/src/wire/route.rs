@@ -37,6 +37,8 @@ routes! {
     Hello = 11,
     Prepare = 12,
     Adopt = 13,
+    SnapshotKept = 14,
+    SnapshotRest = 15,
 }
 
 impl Route {

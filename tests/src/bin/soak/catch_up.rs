@@ -21,6 +21,10 @@ const DESCRIPTION: usize = 1024;
 /// is an entry of the log and changes nothing.
 const SEQUENCES_A_MIB: u64 = 1_000;
 
+/// Entries beside those between two snapshots, after which no leader has the first one in its log any more:
+/// who lacks it is sent a snapshot.
+const SURELY_PURGED: u64 = 13_000;
+
 /// Connections that write, and those of the load.
 const WRITERS: usize = 64;
 const CLIENTS: usize = 8;
@@ -102,8 +106,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     Ok(())
 }
 
-/// One node behind a cable, after much was written without it.
-fn behind(case: Case) -> Result<(), Violation> {
+/// Three nodes with much written and purged, which one of them, or a fourth, lacks; who leads, and who is
+/// behind.
+fn prepared(case: Case) -> (Cluster, usize, usize) {
     let every = case.snapshot_every.to_string();
     let cluster = Cluster::on_links(3, 1).with("raft", "snapshot_every", &every);
     let mut cluster = cluster.ready();
@@ -117,12 +122,19 @@ fn behind(case: Case) -> Result<(), Violation> {
         cluster.node_mut(behind).kill();
     }
     write(&cluster.address(leader), case);
+    let applied = || cluster.node(leader).cluster_view()?["applied"].as_u64();
+    let target = strict_values(&cluster.address(leader));
+    while applied().unwrap_or(0) < case.snapshot_every + SURELY_PURGED {
+        load(&target, WRITERS, Pace::Closed, SLICE);
+    }
+    (cluster, leader, behind)
+}
+
+/// One node behind a cable, after much was written without it.
+fn behind(case: Case) -> Result<(), Violation> {
+    let (mut cluster, leader, behind) = prepared(case);
     let _slow = cluster.links().slow(&[behind], case.mbit as f64 * 1e6);
-    let target = Target {
-        addresses: vec![cluster.address(leader)],
-        method: "POST",
-        path: "/v1/sequences/order/next".to_owned(),
-    };
+    let target = strict_values(&cluster.address(leader));
     let slice = || load(&target, CLIENTS, Pace::Open(case.rate as f64), SLICE);
     let begin = Instant::now();
     cluster.node_mut(behind).start();
@@ -192,6 +204,14 @@ fn write(leader: &str, case: Case) {
         (number < writes).then(|| ("PUT", path, body.to_string()))
     });
     assert_eq!(written, writes, "of all writes");
+}
+
+fn strict_values(leader: &str) -> Target {
+    Target {
+        addresses: vec![leader.to_owned()],
+        method: "POST",
+        path: "/v1/sequences/order/next".to_owned(),
+    }
 }
 
 /// How many entries it is behind, if both answer.

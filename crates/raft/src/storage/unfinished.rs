@@ -1,0 +1,163 @@
+//! The part of a snapshot that has arrived: kept when its transfer is cut, so that the next one goes on
+//! from there.
+//!
+//! It is in no file that outlives the process, and gone once the node needs it no more: another
+//! snapshot is sent from its beginning, or all that is in this one was applied.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use seqd_store::folder::Folder;
+use seqd_store::snapshot_file::{self, Receiver};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+#[derive(Clone)]
+pub(crate) struct Unfinished {
+    part: Arc<Mutex<Option<Part>>>,
+    /// One snapshot is received at a time: two would only take each other's place.
+    receiving: Arc<Semaphore>,
+}
+
+struct Part {
+    receiver: Receiver,
+    /// Index of the last entry that is in the snapshot.
+    index: u64,
+    bytes: u64,
+    /// The CRC-32C of these bytes.
+    crc: u32,
+}
+
+impl Default for Unfinished {
+    fn default() -> Self {
+        Self {
+            part: Arc::default(),
+            receiving: Arc::new(Semaphore::new(1)),
+        }
+    }
+}
+
+/// All calls but the first may wait for a disk.
+impl Unfinished {
+    /// Whoever receives a snapshot keeps this meanwhile; `None` if another one is being received.
+    pub(crate) fn alone(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.receiving).try_acquire_owned().ok()
+    }
+
+    fn part(&self) -> MutexGuard<'_, Option<Part>> {
+        self.part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many bytes are kept, and their CRC-32C.
+    pub(crate) fn kept(&self) -> (u64, u32) {
+        let part = self.part();
+        part.as_ref().map_or((0, 0), |part| (part.bytes, part.crc))
+    }
+
+    /// Begins a snapshot of so many bytes; what was kept of another is removed.
+    pub(crate) fn begin(&self, folder: &Folder, index: u64, len: u64) -> io::Result<()> {
+        let mut part = self.part();
+        *part = None;
+        snapshot_file::check_room(&folder.snapshots(), len)?;
+        let receiver = Receiver::create(folder.disk(), &folder.snapshots())?;
+        *part = Some(Part {
+            receiver,
+            index,
+            bytes: 0,
+            crc: 0,
+        });
+        Ok(())
+    }
+
+    /// Goes on with the snapshot of which so many bytes are kept.
+    pub(crate) fn go_on(&self, from: u64) -> io::Result<()> {
+        match self.kept() {
+            (kept, _) if kept == from => Ok(()),
+            (kept, _) => Err(io::Error::other(format!(
+                "{kept} bytes of the snapshot are kept, not {from}"
+            ))),
+        }
+    }
+
+    pub(crate) fn write(&self, chunk: &[u8]) -> io::Result<()> {
+        let mut kept = self.part();
+        let Some(part) = &mut *kept else {
+            return Err(io::Error::other("nothing of the snapshot is kept"));
+        };
+        let written = part.receiver.write(chunk);
+        match written {
+            Ok(()) => {
+                part.bytes += chunk.len() as u64;
+                part.crc = crc32c::crc32c_append(part.crc, chunk);
+            }
+            // How much of it was written is not known.
+            Err(_) => *kept = None,
+        }
+        written
+    }
+
+    /// Takes out what has arrived.
+    pub(crate) fn take(&self) -> io::Result<Receiver> {
+        let part = self.part().take();
+        part.map(|part| part.receiver)
+            .ok_or_else(|| io::Error::other("nothing of the snapshot is kept"))
+    }
+
+    /// Removes what is not being received and adds nothing to what was applied.
+    pub(crate) fn remove_obsolete(&self, applied: u64) {
+        if let Some(_alone) = self.alone() {
+            self.part().take_if(|part| part.index <= applied);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use seqd_disk::OsDisk;
+
+    use super::*;
+
+    fn files(folder: &Folder) -> usize {
+        std::fs::read_dir(folder.snapshots()).unwrap().count()
+    }
+
+    /// Seven bytes of a snapshot up to entry 5.
+    fn begun(root: &Path) -> (Folder, Unfinished) {
+        let folder = Folder::open(Arc::new(OsDisk), root).unwrap();
+        std::fs::create_dir(folder.snapshots()).unwrap();
+        let unfinished = Unfinished::default();
+        unfinished.begin(&folder, 5, 100).unwrap();
+        unfinished.write(b"one").unwrap();
+        unfinished.write(b"more").unwrap();
+        (folder, unfinished)
+    }
+
+    #[test]
+    fn what_is_kept_is_named_by_its_length_and_checksum() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, unfinished) = begun(dir.path());
+        assert_eq!(unfinished.kept(), (7, crc32c::crc32c(b"onemore")));
+        unfinished.go_on(7).unwrap();
+        let refused = unfinished.go_on(6).unwrap_err().to_string();
+        assert!(refused.contains("7 bytes"), "{refused}");
+        unfinished.begin(&folder, 9, 100).unwrap();
+        assert_eq!((unfinished.kept(), files(&folder)), ((0, 0), 1));
+    }
+
+    #[test]
+    fn what_adds_nothing_to_what_was_applied_is_removed_unless_it_is_being_received() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, unfinished) = begun(dir.path());
+        unfinished.remove_obsolete(4);
+        let alone = unfinished.alone().unwrap();
+        assert!(unfinished.alone().is_none());
+        unfinished.remove_obsolete(5);
+        assert_eq!((unfinished.kept().0, files(&folder)), (7, 1));
+        drop(alone);
+        unfinished.remove_obsolete(5);
+        assert_eq!((unfinished.kept(), files(&folder)), ((0, 0), 0));
+        assert!(unfinished.write(b"more").is_err());
+        assert!(unfinished.take().is_err());
+    }
+}

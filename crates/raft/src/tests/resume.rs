@@ -1,0 +1,168 @@
+//! A snapshot's transfer that is cut goes on where it was, if the same snapshot is sent again.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use futures_util::future::join_all;
+use openraft::async_runtime::WatchReceiver;
+
+use super::harness::{Cluster, caught_up, deadline, free_addr, start, wait};
+use super::slow_link::creations;
+use super::transfer::{Way, purged_behind_snapshots, replica};
+use crate::Raft;
+use crate::proposer::entry;
+use crate::tasks::purge::purge_once;
+
+/// Few, so that a leader soon purges its log behind a snapshot.
+const SNAPSHOT_EVERY: u64 = 100;
+
+/// One node, and a snapshot of six MiB: several windows of a connection.
+async fn leader() -> Cluster {
+    let mut cluster = Cluster::planned(1);
+    cluster.spots[0].snapshot_every = SNAPSHOT_EVERY;
+    cluster.start(0).await.unwrap();
+    cluster.ready().await;
+    for group in 0..5 {
+        let commands = creations(group, 1_050);
+        cluster.raft(0).propose(commands, deadline()).await.unwrap();
+    }
+    purged_behind_snapshots(&cluster).await;
+    cluster
+}
+
+async fn snapshot_len(raft: &Raft) -> u64 {
+    let snapshot = replica(raft).raft.get_snapshot().await.unwrap();
+    snapshot.unwrap().snapshot.len()
+}
+
+/// Adds a node that the leader reaches by a way that breaks in the middle of a snapshot.
+async fn learner(cluster: &Cluster, breaks: u64, stays_cut: bool) -> (Raft, Way) {
+    let addr = free_addr();
+    let folder = cluster.dir.path().join("n2");
+    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
+    let after = snapshot_len(cluster.raft(0)).await * 3 / 4;
+    let after = usize::try_from(after).unwrap();
+    let way = Way::cut_after(addr, breaks, after, stays_cut).await;
+    let (name, peer) = ("n2".to_owned(), way.addr.clone());
+    let added = cluster.raft(0).member_add(name, peer, None, deadline());
+    added.await.unwrap();
+    (learner, way)
+}
+
+async fn is_cut(way: &Way) {
+    wait("the transfer is cut", || async {
+        way.breaks_left.load(Ordering::SeqCst) == 0
+    })
+    .await;
+}
+
+/// Only whole snapshots are in the folder.
+async fn is_clean(folder: &Path) {
+    wait("the folder of the snapshots is clean", || async {
+        let names = std::fs::read_dir(folder.join("snap")).unwrap();
+        names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .all(|name| name.ends_with(".snap"))
+    })
+    .await;
+}
+
+/// So much is written while a snapshot is on its way that the leader has four newer ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gets_a_snapshot_finds_the_log_behind_it() {
+    let mut cluster = leader().await;
+    let raft = cluster.raft(0);
+    let len = snapshot_len(raft).await;
+    let (learner, way) = learner(&cluster, 0, false).await;
+    wait("half of it has arrived", || async {
+        way.is_held.load(Ordering::SeqCst)
+    })
+    .await;
+    let replica = replica(raft);
+    let leading = replica.leading().unwrap();
+    for _ in 0..4 {
+        let snapshot = || replica.raft.metrics().borrow_watched().snapshot;
+        let before = snapshot();
+        let context = &raft.node().context;
+        let entries = 0..=SNAPSHOT_EVERY;
+        let entries = entries.map(|_| entry::propose_as(context, &replica, leading, Vec::new()));
+        assert!(join_all(entries).await.iter().all(Option::is_some));
+        wait("another snapshot is taken", || async {
+            snapshot() > before
+        })
+        .await;
+        purge_once(&replica, SNAPSHOT_EVERY).await;
+    }
+    way.is_held.store(false, Ordering::SeqCst);
+    caught_up(raft, &learner).await;
+    let sent = way.carried.load(Ordering::SeqCst);
+    assert!(sent < 2 * len, "{sent} bytes for {len}");
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transfer_that_is_cut_goes_on_where_it_was() {
+    let mut cluster = leader().await;
+    let len = snapshot_len(cluster.raft(0)).await;
+    // Sent from its beginning each time, it would be cut twice.
+    let (learner, way) = learner(&cluster, 2, false).await;
+    caught_up(cluster.raft(0), &learner).await;
+    assert_eq!(way.breaks_left.load(Ordering::SeqCst), 1, "cut once");
+    let sent = way.carried.load(Ordering::SeqCst);
+    assert!(sent > len && sent < 2 * len, "{sent} bytes for {len}");
+    is_clean(&cluster.dir.path().join("n2")).await;
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_has_another_snapshot_by_then_sends_it_from_its_beginning() {
+    let mut cluster = leader().await;
+    let (learner, way) = learner(&cluster, 1, true).await;
+    is_cut(&way).await;
+    let before = way.carried.load(Ordering::SeqCst);
+    purged_behind_snapshots(&cluster).await;
+    way.is_cut.store(false, Ordering::SeqCst);
+    caught_up(cluster.raft(0), &learner).await;
+    let len = snapshot_len(cluster.raft(0)).await;
+    let sent = way.carried.load(Ordering::SeqCst) - before;
+    assert!(sent >= len, "{sent} bytes of {len}");
+    is_clean(&cluster.dir.path().join("n2")).await;
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_ends_in_the_middle_of_a_transfer_gets_it_anew() {
+    let mut cluster = leader().await;
+    let (learner, way) = learner(&cluster, 1, true).await;
+    is_cut(&way).await;
+    let folder = cluster.dir.path().join("n2");
+    learner.stop().await;
+    let learner = start("n2", &folder, &way.target, &cluster.peers);
+    let learner = learner.await.unwrap();
+    is_clean(&folder).await;
+    way.is_cut.store(false, Ordering::SeqCst);
+    caught_up(cluster.raft(0), &learner).await;
+    is_clean(&folder).await;
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_ends_in_the_middle_of_a_transfer_goes_on_with_it_at_its_next_start() {
+    let mut cluster = leader().await;
+    let len = snapshot_len(cluster.raft(0)).await;
+    let (learner, way) = learner(&cluster, 1, true).await;
+    is_cut(&way).await;
+    cluster.stop(0).await;
+    cluster.start(0).await.unwrap();
+    way.is_cut.store(false, Ordering::SeqCst);
+    caught_up(cluster.raft(0), &learner).await;
+    let sent = way.carried.load(Ordering::SeqCst);
+    assert!(sent < 2 * len, "{sent} bytes for {len}");
+    is_clean(&cluster.dir.path().join("n2")).await;
+    learner.stop().await;
+    cluster.stop_all().await;
+}
