@@ -160,8 +160,9 @@ async fn a_leader_that_ends_in_the_middle_of_a_transfer_goes_on_with_it_at_its_n
     cluster.start(0).await.unwrap();
     way.is_cut.store(false, Ordering::SeqCst);
     caught_up(cluster.raft(0), &learner).await;
+    // Three quarters of it were sent before the cut, of which one window may be sent again.
     let sent = way.carried.load(Ordering::SeqCst);
-    assert!(sent < 2 * len, "{sent} bytes for {len}");
+    assert!(sent < len * 3 / 2, "{sent} bytes for {len}");
     is_clean(&cluster.dir.path().join("n2")).await;
     learner.stop().await;
     cluster.stop_all().await;
