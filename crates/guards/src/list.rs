@@ -85,4 +85,70 @@ guards! {
     FenceReach,
     /// The applied time of the cluster never falls.
     ClusterTimeRises,
+    /// An older start of a node, or a twin, is not registered.
+    StartCompared,
+    /// A lease is taken and extended by the registered start alone.
+    LeaseByLatestStart,
+
+    // Sequences.
+
+    /// Only the latest grant's token gives a tail back.
+    TokenCompared,
+    /// An advance voids what was granted before it.
+    AdvanceEndsRun,
+    /// A grant ends with its pass.
+    PassNotCrossed,
+    /// A deleted sequence comes back at its mark.
+    MarkOutlivesDeletion,
+
+    // The cluster.
+
+    /// The level rises only under the membership that was asked.
+    LevelUnderMembership,
+    /// No worker is leased before the windows of a restored cluster begin.
+    RestorationDelaysWindows,
+    /// The tokens of a restored cluster lie above all that may have been drawn.
+    RestorationRaisesTokens,
+
+    // Minting and segments on a node.
+
+    /// Nothing is minted at or above the fence.
+    MintBelowFence,
+    /// No tick is used again when the clock goes back.
+    TicksRise,
+    /// The last tick of a closed generator is the last one that it used.
+    LastTickKept,
+    /// A grant that is late or repeated is thrown away.
+    GrantsRise,
+    /// A grant of an epoch that is over is thrown away.
+    EpochCompared,
+    /// A closed buffer keeps no grant.
+    ClosedKeepsNothing,
+    /// One refill is in flight.
+    OneRefill,
+
+    // The log and the checkpoints.
+
+    /// A batch is synced before it is answered.
+    BatchSynced,
+    /// A new segment is synced before it has its name.
+    SegmentSynced,
+    /// The folder is synced once a segment has its name.
+    NameSynced,
+    /// The checksum of a batch is compared.
+    BatchChecksum,
+    /// The checksum of a segment's header is compared.
+    HeaderChecksum,
+    /// A bad batch before an intact one is corruption.
+    LaterBatchSearched,
+    /// Behind a torn tail all is zeroed.
+    TailZeroed,
+    /// What an open reports is synced before.
+    OpenSyncs,
+    /// A new segment begins with the vote.
+    OpeningHoldsVote,
+    /// A checkpoint is synced behind sled's flush.
+    CheckpointSynced,
+    /// A store that holds less than was noted beside it is refused.
+    WitnessCompared,
 }

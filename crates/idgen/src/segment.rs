@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use seqd_guards::is_out;
+
 /// Consecutive indexes of a sequence. `first + count` always fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IndexRange {
@@ -201,7 +203,9 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
     pub fn granted(&mut self, token: T, epoch: E, range: IndexRange) -> Granted {
         let asked = self.in_flight.take().unwrap_or(range.count);
         let fits = range.count > 0 && range.first.checked_add(range.count).is_some();
-        if self.closed || !fits || range.first < self.high || self.is_stale(epoch) {
+        let is_closed = self.closed && !is_out!(ClosedKeepsNothing);
+        let is_late = range.first < self.high && !is_out!(GrantsRise);
+        if is_closed || !fits || is_late || self.is_stale(epoch) {
             return Granted::Dropped;
         }
         self.discard_below_epoch(epoch);
@@ -297,7 +301,7 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
     }
 
     fn is_stale(&self, epoch: E) -> bool {
-        self.epoch.is_some_and(|highest| epoch < highest)
+        self.epoch.is_some_and(|highest| epoch < highest) && !is_out!(EpochCompared)
     }
 
     fn take_from_current(&mut self, count: u64, now: Duration) -> Option<IndexRange> {
@@ -322,7 +326,8 @@ impl<T: Copy, E: Copy + Ord> SegmentBuffer<T, E> {
     fn refill(&mut self, missing: u64) -> Option<RefillRequest<T>> {
         let needed =
             self.next.is_none() && self.current.as_ref().is_none_or(Segment::is_tenth_used);
-        if self.closed || self.in_flight.is_some() || !needed {
+        let is_asking = self.in_flight.is_some() && !is_out!(OneRefill);
+        if self.closed || is_asking || !needed {
             return None;
         }
         let size = self.size.max(missing).min(self.policy.max);

@@ -244,6 +244,10 @@ impl World {
                 assert!(!self.is_latest_unreleased(which));
             }
             Outcome::Refused(Refusal::Workers(WorkerRefusal::ReleaseOutsideWindow { .. })) => {
+                assert!(
+                    self.is_latest_unreleased(which),
+                    "the window was compared that is held by a lease that is not the latest"
+                );
                 assert!(last_tick.is_some_and(|t| t >= known.end || t.0 + 1 < from_tick.0));
             }
             other => panic!("{other:?}"),

@@ -221,7 +221,7 @@ impl World {
                     let is_same = (earlier.layout, earlier.worker) == (layout, grant.worker);
                     assert!(
                         !is_same || grant.from_tick >= earlier.end,
-                        "{grant:?} overlaps {earlier:?}"
+                        "a window from before is given again: {grant:?} overlaps {earlier:?}"
                     );
                 }
                 self.tokens.push(grant.lease.0);

@@ -143,11 +143,14 @@ impl Mark {
             ) => {
                 assert_eq!(
                     grant.first_index, self.next_index,
-                    "grants touch and do not overlap"
+                    "the mark fell or left a gap: grants touch and do not overlap"
                 );
                 let extended = self.run.filter(|(token, _)| *after == Some(*token));
                 let start = extended.map_or(grant.first_index, |(_, start)| start);
-                assert_eq!(grant.run_start, start);
+                assert_eq!(
+                    grant.run_start, start,
+                    "a run has a tail that nobody could give"
+                );
                 self.run = Some((grant.token, start));
                 self.next_index = grant.first_index + grant.count;
             }
@@ -178,7 +181,10 @@ impl Mark {
                 }
             }
             (_, Outcome::Sequences(SequenceOutcome::Advanced { next_index, .. })) => {
-                assert!(*next_index >= self.next_index, "advance moves forward only");
+                assert!(
+                    *next_index >= self.next_index,
+                    "the mark fell: advance moves forward only"
+                );
                 *self = Self {
                     next_index: *next_index,
                     run: None,

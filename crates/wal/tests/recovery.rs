@@ -47,7 +47,10 @@ fn some_entries(count: u64) -> Vec<(u64, Vec<u8>)> {
 #[track_caller]
 fn assert_zeroed(disk: &SimulatedDisk, from: usize) {
     let bytes = contents(disk, SEGMENT_1);
-    assert!(bytes[from..].iter().all(|byte| *byte == 0));
+    assert!(
+        bytes[from..].iter().all(|byte| *byte == 0),
+        "the remains of a torn write are still there"
+    );
 }
 
 #[test]

@@ -348,7 +348,8 @@ fn the_vote_survives_a_purge_of_everything_before_it() {
     });
     wal.close().unwrap();
     let (wal, recovered) = open(&disk.lost());
-    assert_eq!(recovered.vote.as_deref(), Some(&b"vote"[..]));
+    let vote = recovered.vote.as_deref();
+    assert_eq!(vote, Some(&b"vote"[..]), "the vote was lost with a purge");
     assert_eq!(recovered.purged, Some((99, b"meta".to_vec())));
     assert_eq!((recovered.first_index, recovered.last), (100, None));
     assert_eq!(wal.stats().segments, 1);

@@ -8,6 +8,8 @@
 //!
 //! The layout's invariant keeps the slot behind the last one below 2^63, so the closed bit is free.
 
+use seqd_guards::is_out;
+
 use super::run::IdRun;
 use super::word::Word;
 use super::{Mint, Refusal};
@@ -74,7 +76,12 @@ impl Rules {
 
     /// The last tick in which something was minted, when `next` is the next slot.
     fn last_tick(&self, next: u64) -> Option<Tick> {
-        (next != self.slot(self.from_tick, 0)).then(|| self.tick_of(next - 1))
+        let used = if is_out!(LastTickKept) {
+            next.saturating_sub(u64::from(self.sequences()) + 1)
+        } else {
+            next.wrapping_sub(1)
+        };
+        (next != self.slot(self.from_tick, 0)).then(|| self.tick_of(used))
     }
 
     fn sequences(&self) -> u32 {
@@ -100,7 +107,7 @@ impl Rules {
         let last = self.last_tick(next);
         if let Some(last) = last {
             let last_begins = self.geometry.wall_at(last);
-            if now < last_begins {
+            if now < last_begins && !is_out!(TicksRise) {
                 return self.decide_behind(next, fence, now, last_begins);
             }
         }
@@ -109,7 +116,7 @@ impl Rules {
             Err(TickError::BeforeEpoch) => return Step::refuse(Refusal::BeforeEpoch),
             Err(TickError::TimeFull) => return Step::refuse(Refusal::TimeFull),
         };
-        if now_tick < open {
+        if now_tick < open && !is_out!(TicksRise) {
             // The last tick is full, or the window begins later.
             if open > self.geometry.max_tick() {
                 return Step::refuse(Refusal::TimeFull);
@@ -145,7 +152,7 @@ impl Rules {
 
     /// Takes from `tick`, which is not before the next slot's and within the time field.
     fn take(&self, next: u64, fence: Tick, tick: Tick) -> Step {
-        if tick >= fence {
+        if tick >= fence && !is_out!(MintBelowFence) {
             return Step::refuse(Refusal::FenceReached { fence });
         }
         // The slot within its tick has at most 31 bits.

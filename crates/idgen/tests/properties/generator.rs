@@ -177,6 +177,12 @@ impl Model {
             }
             return;
         };
+        assert!(run.tick < self.fence, "minted at or above the fence");
+        assert!(
+            self.last()
+                .is_none_or(|last| last < (run.tick, run.first_sequence)),
+            "minted again what was minted before"
+        );
         let Expected::From(tick) = expected else {
             panic!("{run:?} at {now:?}")
         };
@@ -258,7 +264,8 @@ impl Run {
         self.model.check(now, count, answer);
         assert_eq!(
             self.generator.last_tick(),
-            self.model.last().map(|last| last.0)
+            self.model.last().map(|last| last.0),
+            "another last tick than was used"
         );
         answer
     }
@@ -311,7 +318,8 @@ impl Run {
             }
             Op::Close => {
                 let last = self.model.last().map(|last| last.0);
-                assert_eq!(self.generator.close(), last);
+                let closed = self.generator.close();
+                assert_eq!(closed, last, "closed with another last tick than was used");
                 assert!(self.generator.is_closed());
                 self.model.closed = true;
             }

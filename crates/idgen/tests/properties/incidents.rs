@@ -28,7 +28,7 @@ fn mint_all(generator: &Generator, readings: impl IntoIterator<Item = i64>) -> B
     for reading in readings {
         if let Mint::Ready(run) = generator.mint(at(reading), 3) {
             for id in run {
-                assert!(ids.insert(id.get()), "{id} twice");
+                assert!(ids.insert(id.get()), "{id} was minted twice");
             }
         }
     }

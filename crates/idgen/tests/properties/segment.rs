@@ -182,7 +182,7 @@ impl World {
             for index in range.first..range.end() {
                 assert!(
                     node.last.is_none_or(|last| last < index),
-                    "{index} out of order"
+                    "index {index} is out of order"
                 );
                 assert!(self.handed.insert(index), "{index} twice");
                 assert!(index < self.record.mark, "{index} was never granted");
@@ -253,14 +253,15 @@ impl World {
         assert_eq!(node.buffer.take(5, self.now).refill, None, "closed");
         if let Some(reply) = node.in_flight {
             let late = node.buffer.granted(reply.token, reply.epoch, reply.range);
-            assert_eq!(late, Granted::Dropped, "closed");
+            assert_eq!(late, Granted::Dropped, "a closed buffer kept a grant");
         }
         if let Some(tail) = tail {
             assert!(
                 self.handed
                     .range(tail.range.first..tail.range.end())
                     .next()
-                    .is_none()
+                    .is_none(),
+                "a tail holds what was handed out: a grant is out of order"
             );
             assert_eq!(tail.range.end(), tail.latest.end());
             assert!(tail.range.first <= tail.latest.first);

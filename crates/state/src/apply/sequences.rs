@@ -11,6 +11,8 @@
 //! - a grant never crosses the end of a pass;
 //! - advance and delete raise the epoch; it never falls, and neither does it over a deletion.
 
+use seqd_guards::is_out;
+
 use crate::cluster::settings::{Counter, draw};
 use crate::domains::Refusal;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
@@ -92,6 +94,9 @@ impl Table<SequenceRecord> {
             record.definition = definition.clone();
             record.revision = revision;
             record.deleted = false;
+            if is_out!(MarkOutlivesDeletion) {
+                record.next_index = 0;
+            }
         }
         Ok(outcome(true, revision, epoch))
     }
@@ -129,9 +134,12 @@ impl Table<SequenceRecord> {
         record.demand(name, SequenceMode::Segment)?;
         let progression = record.definition.progression;
         let first_index = record.next_index;
-        let end = first_index
-            .saturating_add(size)
-            .min(progression.pass_end(first_index));
+        let end = first_index.saturating_add(size);
+        let end = if is_out!(PassNotCrossed) {
+            end
+        } else {
+            end.min(progression.pass_end(first_index))
+        };
         let bounds = progression.value_at(first_index).zip(
             end.checked_sub(1)
                 .and_then(|last_index| progression.value_at(last_index)),
@@ -172,7 +180,8 @@ impl Table<SequenceRecord> {
     ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
         record.demand(name, SequenceMode::Segment)?;
-        let Some(run) = record.run.filter(|run| run.token == token) else {
+        let is_latest = |run: &Run| run.token == token || is_out!(TokenCompared);
+        let Some(run) = record.run.filter(is_latest) else {
             return Err(SequenceRefusal::GrantSuperseded {
                 name: name.clone(),
                 token,
@@ -229,7 +238,9 @@ impl Table<SequenceRecord> {
             .and_then(|index| Some((index, progression.value_at(index)?)));
         let (next_index, next) = target.ok_or(out_of_range)?;
         record.next_index = next_index;
-        record.run = None;
+        if !is_out!(AdvanceEndsRun) {
+            record.run = None;
+        }
         record.epoch.0 += 1;
         Ok(SequenceOutcome::Advanced {
             next,

@@ -287,7 +287,7 @@ impl<'a> ApplyContext<'a> {
             return Ok(());
         };
         let from = restored.windows_from(self.settings, layout);
-        if tick >= from {
+        if tick >= from || is_out!(RestorationDelaysWindows) {
             return Ok(());
         }
         let until = layout.wall_at(from);

@@ -1,5 +1,6 @@
 //! The record of a restored cluster, and the stamp of its start. See `restore`.
 
+use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, WallMs};
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +70,10 @@ impl Table<RestorationRecord> {
         // cluster that was itself restored began there, so its draws since are added.
         let counter = counter.entry((), Counter::default);
         let drawn_since = (since_ms + 4 * skew_ms).saturating_mul(1 << DRAWS_PER_MS_BITS);
-        counter.last =
-            (counter.last.saturating_add(drawn_since)).max(wall_ms.0 << DRAWS_PER_MS_BITS);
+        if !is_out!(RestorationRaisesTokens) {
+            counter.last =
+                (counter.last.saturating_add(drawn_since)).max(wall_ms.0 << DRAWS_PER_MS_BITS);
+        }
         Ok(ClusterOutcome::RestorationStamped { wall_ms })
     }
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seqd_disk::{Disk, DiskFile};
+use seqd_guards::is_out;
 
 const FILE_NAME: &str = "witness";
 
@@ -55,6 +56,9 @@ impl Witness {
         if crc32c::crc32c(start).to_le_bytes() != crc || found.is_some_and(|at| at >= noted) {
             return Ok(());
         }
+        if is_out!(WitnessCompared) {
+            return Ok(());
+        }
         let holds = found.map_or("no checkpoint".to_owned(), |at| format!("index {at}"));
         let why = format!("it holds {holds}, and index {noted} had been synced");
         Err(io::Error::new(io::ErrorKind::InvalidData, why))
@@ -82,13 +86,10 @@ mod tests {
         let again = Witness::open(&OsDisk, dir.path()).unwrap();
         again.check(Some(301)).unwrap();
         again.check(Some(400)).unwrap();
-        assert!(
-            again
-                .check(Some(300))
-                .unwrap_err()
-                .to_string()
-                .contains("index 301 had been")
-        );
+        let back = again
+            .check(Some(300))
+            .expect_err("a store that went back was taken");
+        assert!(back.to_string().contains("index 301 had been"));
         assert!(again.check(None).is_err());
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn open(disk: &SimulatedDisk) -> (Wal, Recovered) {
 /// The error of an open that must not succeed.
 pub(crate) fn refused(options: WalOptions) -> WalError {
     match Wal::open(options) {
-        Ok((_, recovered)) => panic!("opened: {recovered:?}"),
+        Ok((_, recovered)) => panic!("a damaged log was opened: {recovered:?}"),
         Err(error) => error,
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[track_caller]
 pub(crate) fn assert_corrupt(error: &WalError, file: &str) {
     let WalError::Corrupt { path, .. } = error else {
-        panic!("not corrupt: {error}")
+        panic!("damage is not called corruption: {error}")
     };
     assert!(path.ends_with(file), "{error}");
     let text = error.to_string();

@@ -31,9 +31,12 @@ pub(crate) struct Program {
 }
 
 impl Built {
-    pub(crate) fn new(rows: &[Row]) -> Self {
+    /// Builds the tests of `rows`; `all` rows name the crates, so that the features of what they depend
+    /// on are the same whatever is asked for.
+    pub(crate) fn new(all: &[Row], rows: &[Row]) -> Self {
+        let packages: BTreeSet<String> = all.iter().map(|row| row.place.package()).collect();
         let places: BTreeSet<&Place> = rows.iter().map(|row| &row.place).collect();
-        let messages = build(&places);
+        let messages = build(&packages, &places);
         let mut programs = BTreeMap::new();
         for (place, path) in messages.lines().filter_map(program) {
             if places.contains(&place) {
@@ -57,7 +60,7 @@ impl Built {
     }
 }
 
-fn build(places: &BTreeSet<&Place>) -> String {
+fn build(packages: &BTreeSet<String>, places: &BTreeSet<&Place>) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
@@ -71,8 +74,7 @@ fn build(places: &BTreeSet<&Place>) -> String {
         ])
         .arg("--target-dir")
         .arg(target_folder());
-    let packages: BTreeSet<String> = places.iter().map(|place| place.package()).collect();
-    for package in &packages {
+    for package in packages {
         command.args(["-p", package]);
     }
     if places.iter().any(|place| place.target.is_none()) {

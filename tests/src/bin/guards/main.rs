@@ -50,9 +50,10 @@ fn main() -> ExitCode {
     }
     let is_asked =
         |row: &Row| asked.is_empty() || asked.iter().any(|name| name == row.guard.name());
-    let rows: Vec<Row> = rows().into_iter().filter(is_asked).collect();
+    let all = rows();
+    let rows: Vec<Row> = all.iter().filter(|row| is_asked(row)).cloned().collect();
     let began = Instant::now();
-    let built = Built::new(&rows);
+    let built = Built::new(&all, &rows);
     println!("built in {:.0} s", began.elapsed().as_secs_f64());
     let began = Instant::now();
     let mut found = try_all(&rows, &built);
