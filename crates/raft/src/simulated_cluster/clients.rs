@@ -57,24 +57,58 @@ struct Client {
     cluster: Arc<Cluster>,
     number: usize,
     dice: Dice,
+    habit: Habit,
     held: Option<Held>,
 }
 
+/// Whom a client asks, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habit {
+    /// It stays with this node, also when that is cut off.
+    pub(super) home: Option<usize>,
+    /// Its longest pause, milliseconds.
+    pub(super) pause: u64,
+    /// So that it waits for no write.
+    pub(super) only_reads: bool,
+}
+
+impl Habit {
+    pub(super) fn new(dice: &mut Dice, nodes: usize) -> Self {
+        let home = dice.below(nodes as u64) as usize;
+        Self {
+            home: dice.chance(6).then_some(home),
+            pause: [20, 150, 150, 150][dice.below(4) as usize],
+            only_reads: dice.chance(3),
+        }
+    }
+}
+
 /// Asks until `over`.
-pub(super) async fn live(cluster: Arc<Cluster>, number: usize, seed: u64, over: Arc<AtomicBool>) {
+pub(super) async fn live(
+    cluster: Arc<Cluster>,
+    number: usize,
+    seed: u64,
+    habit: Option<Habit>,
+    over: Arc<AtomicBool>,
+) {
+    let mut dice = Dice::new(seed);
+    let habit = habit.unwrap_or_else(|| Habit::new(&mut dice, cluster.spots.len()));
     let mut client = Client {
         cluster,
         number,
-        dice: Dice::new(seed),
+        dice,
+        habit,
         held: None,
     };
     while !over.load(Ordering::Relaxed) {
-        sleep(Duration::from_millis(client.dice.below(150))).await;
+        sleep(Duration::from_millis(client.dice.below(client.habit.pause))).await;
         let running = client.cluster.running();
         if running.is_empty() {
             continue;
         }
-        let node = running[client.dice.below(running.len() as u64) as usize];
+        let any = running[client.dice.below(running.len() as u64) as usize];
+        let home = client.habit.home.filter(|home| running.contains(home));
+        let node = home.unwrap_or(any);
         let ask = client.next();
         client.ask(node, ask).await;
     }
@@ -84,6 +118,9 @@ impl Client {
     fn next(&mut self) -> Ask {
         let strict = self.dice.below(STRICT as u64) as usize;
         let last = STRICT - 1;
+        if self.habit.only_reads {
+            return Ask::Read { sequence: strict };
+        }
         match self.dice.below(20) {
             0..=7 => Ask::Take {
                 sequence: strict,

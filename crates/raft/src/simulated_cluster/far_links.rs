@@ -73,10 +73,9 @@ fn ten_minutes(link: Link, sync: Duration) {
     for nodes in [3, 5] {
         let seed = 10 + nodes as u64;
         goes_on_without_an_election(Scene {
-            seed,
-            nodes,
             link,
             sync,
+            ..Scene::near(nodes, seed)
         });
     }
 }
@@ -108,10 +107,8 @@ fn round_trips_of_100_ms_with_losses_of_2_percent_elect_nobody() {
 fn a_strict_value_costs_one_round_trip_at_the_leader_and_two_at_a_follower() {
     for nodes in [3, 5] {
         let scene = Scene {
-            seed: 3,
-            nodes,
             link: far(0),
-            sync: FAST,
+            ..Scene::near(nodes, 3)
         };
         scene.play(async |cluster| {
             let leader = leader_of_all_but(cluster, None).await;

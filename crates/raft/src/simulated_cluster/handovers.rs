@@ -15,12 +15,7 @@ const LATE: Link = Link {
 
 #[test]
 fn an_answer_behind_the_news_of_the_next_leader_is_waited_for() {
-    let scene = Scene {
-        seed: 1,
-        nodes: 3,
-        link: LAN,
-        sync: Duration::from_millis(1),
-    };
+    let scene = Scene::near(3, 1);
     scene.play(async |cluster| {
         for after_ms in 0..20 {
             let leader = leader_of_all_but(cluster, None).await;

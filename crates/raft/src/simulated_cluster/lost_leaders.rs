@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::net::LAN;
 use super::nodes::Cluster;
 use super::plan::set_disk;
 use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft};
 use crate::{MemberError, ProposeError};
 
 #[derive(Clone, Copy, Debug)]
-enum Loss {
+pub(super) enum Loss {
     /// Its links carry nothing.
     Cut,
+    /// What the others send does not reach it.
+    Deaf,
     /// Its process is stopped and not ended.
     Paused,
     /// Its host has no power.
@@ -24,26 +25,27 @@ enum Loss {
     Ended,
 }
 
-fn links_of(cluster: &Cluster, node: usize, each: impl Fn(usize, usize)) {
+pub(super) fn links_of(cluster: &Cluster, node: usize, each: impl Fn(usize, usize)) {
     for other in (0..cluster.spots.len()).filter(|other| *other != node) {
         each(node, other);
     }
 }
 
-fn lose(cluster: &Cluster, node: usize, loss: Loss) {
+pub(super) fn lose(cluster: &Cluster, node: usize, loss: Loss) {
     let net = &cluster.net;
     match loss {
         Loss::Cut => links_of(cluster, node, |own, other| {
             net.cut(own, other);
             net.cut(other, own);
         }),
+        Loss::Deaf => links_of(cluster, node, |own, other| net.cut(other, own)),
         Loss::Paused => (cluster.process(node).expect("it runs").scope).pause(),
         Loss::Dark => cluster.kill(node, true),
         Loss::Ended => cluster.kill(node, false),
     }
 }
 
-async fn give_back(scene: &Scene, cluster: &Arc<Cluster>, node: usize) {
+pub(super) async fn give_back(scene: &Scene, cluster: &Arc<Cluster>, node: usize) {
     let net = &cluster.net;
     links_of(cluster, node, |own, other| {
         net.heal(own, other);
@@ -93,12 +95,7 @@ async fn lose_leaders(scene: Scene, cluster: &Arc<Cluster>, loss: Loss, cost: &m
 
 fn cost_of(loss: Loss, nodes: usize) -> (Duration, Duration, Duration) {
     let mut cost = Cost::default();
-    let scene = Scene {
-        seed: nodes as u64,
-        nodes,
-        link: LAN,
-        sync: Duration::from_millis(1),
-    };
+    let scene = Scene::near(nodes, nodes as u64);
     scene.play(async |cluster| lose_leaders(scene, cluster, loss, &mut cost).await);
     let (median, most) = median_and_most(&mut cost.pauses);
     let (_, told) = median_and_most(&mut cost.told);
@@ -108,7 +105,7 @@ fn cost_of(loss: Loss, nodes: usize) -> (Duration, Duration, Duration) {
 
 #[test]
 fn a_silent_leader_is_replaced_within_a_second_and_who_waits_is_told() {
-    for loss in [Loss::Cut, Loss::Paused, Loss::Dark] {
+    for loss in [Loss::Cut, Loss::Deaf, Loss::Paused, Loss::Dark] {
         for nodes in [3, 5] {
             let (median, most, told) = cost_of(loss, nodes);
             assert!(median <= Duration::from_millis(900), "{median:?}");
@@ -134,25 +131,16 @@ fn hang(cluster: &Cluster, node: usize, is_hung: bool) {
 }
 
 /// A value that is certainly given.
-async fn value(cluster: &Arc<Cluster>, node: usize) -> i64 {
+pub(super) async fn value(cluster: &Arc<Cluster>, node: usize) -> i64 {
     match next(cluster, node).await {
         Some(Ok(value)) => value,
         other => panic!("n{}: {other:?}", node + 1),
     }
 }
 
-fn three(seed: u64) -> Scene {
-    Scene {
-        seed,
-        nodes: 3,
-        link: LAN,
-        sync: Duration::from_millis(1),
-    }
-}
-
 #[test]
 fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
-    three(7).play(async |cluster| {
+    Scene::near(3, 7).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let (refused, other) = ((leader + 1) % 3, (leader + 2) % 3);
         let term = raft(cluster, other).status().term;
@@ -170,7 +158,7 @@ fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
 
 #[test]
 fn leadership_that_is_to_go_to_a_silent_node_stays_and_holds_nobody_up() {
-    three(8).play(async |cluster| {
+    Scene::near(3, 8).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let silent = (leader + 1) % 3;
         let term = raft(cluster, leader).status().term;
@@ -197,7 +185,7 @@ fn leadership_that_is_to_go_to_a_silent_node_stays_and_holds_nobody_up() {
 
 #[test]
 fn an_isolated_leader_answers_what_waits_and_then_at_once() {
-    let scene = three(9);
+    let scene = Scene::near(3, 9);
     scene.play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let before = value(cluster, leader).await;
@@ -237,7 +225,7 @@ fn an_isolated_leader_answers_what_waits_and_then_at_once() {
 
 #[test]
 fn what_only_the_leader_s_disk_has_is_not_acknowledged() {
-    three(10).play(async |cluster| {
+    Scene::near(3, 10).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
         let others: Vec<usize> = (0..3).filter(|node| *node != leader).collect();
         let first = value(cluster, leader).await;

@@ -22,6 +22,7 @@
 
 mod clients;
 mod far_links;
+mod guards;
 mod handovers;
 mod history;
 mod lost_leaders;

@@ -22,6 +22,9 @@ use crate::net::{Accepted, Accepting, BoxStream, Dial, Dialing, Listen};
 /// How long TCP waits before it sends a lost segment again, at least; a second loss doubles it.
 const RESEND: Duration = Duration::from_millis(200);
 
+/// After so long without acknowledgements a sender sends nothing new.
+const UNACKNOWLEDGED: Duration = RESEND;
+
 /// How long a connect that meets silence waits before it is tried again.
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
 
@@ -109,7 +112,8 @@ impl Net {
             (state.pipes.clone(), Duration::from_millis(late))
         };
         for pipe in pipes.iter().filter_map(Weak::upgrade) {
-            if (pipe.from, pipe.to) == (from, to) {
+            let ends = (pipe.from, pipe.to);
+            if ends == (from, to) || ends == (to, from) {
                 pipe.hold_up(Instant::now() + late);
             }
         }
@@ -168,10 +172,13 @@ impl Net {
         self.lock().is_dark.contains_key(&node)
     }
 
-    /// Whether bytes arrive; else the reader is woken when they may again.
+    /// Whether bytes arrive; else the reader is woken when they may again. Where only the way back is
+    /// cut, they do until the sender has waited in vain for an acknowledgement.
     pub(super) fn arrives(&self, from: usize, to: usize, reader: &Waker) -> bool {
         let mut state = self.lock();
-        let arrives = !state.cut.contains_key(&(from, to));
+        let is_unheard = |since: &Instant| since.elapsed() >= UNACKNOWLEDGED;
+        let arrives = !state.cut.contains_key(&(from, to))
+            && !state.cut.get(&(to, from)).is_some_and(is_unheard);
         if !arrives {
             state.waiting.push(reader.clone());
         }

@@ -1,12 +1,14 @@
 //! The nodes: each with its disk, its clock and, while it runs, its process.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqd_disk::simulated::{Dice, SimulatedDisk};
+use seqd_disk::Disk as _;
+use seqd_disk::simulated::{Call, Dice, Failure, Fault, SimulatedDisk};
 use seqd_state::idgen::{WallClock, WallMs};
+use seqd_store::snapshot_file;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -19,10 +21,15 @@ use crate::{LevelRange, Options, Peer, Phase, Raft, Settings, StopReason};
 /// When every run begins: any time after the layouts' epochs.
 const BEGAN_MS: u64 = 1_800_000_000_000;
 
+/// The folder of each node, on its disk.
+const DATA: &str = "/data";
+
 /// How far a node's clock is off.
 pub(super) struct Clock {
     began: Instant,
     off_ms: AtomicI64,
+    /// How much faster it runs, millionths.
+    drift_ppm: AtomicI64,
 }
 
 impl Clock {
@@ -30,7 +37,12 @@ impl Clock {
         self.off_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 
+    pub(super) fn drift(&self, ppm: i64) {
+        self.drift_ppm.store(ppm, Ordering::Relaxed);
+    }
+
     pub(super) fn set_right(&self) {
+        self.drift(0);
         self.off_ms.store(0, Ordering::Relaxed);
     }
 }
@@ -38,7 +50,9 @@ impl Clock {
 impl WallClock for Clock {
     fn wall(&self) -> WallMs {
         let passed = self.began.elapsed().as_millis() as u64;
-        WallMs((BEGAN_MS + passed).saturating_add_signed(self.off_ms.load(Ordering::Relaxed)))
+        let drifted = passed as i64 * self.drift_ppm.load(Ordering::Relaxed) / 1_000_000;
+        let off = drifted + self.off_ms.load(Ordering::Relaxed);
+        WallMs((BEGAN_MS + passed).saturating_add_signed(off))
     }
 }
 
@@ -53,6 +67,8 @@ pub(super) struct Process {
 pub(super) struct Spot {
     disk: Mutex<SimulatedDisk>,
     process: Mutex<Option<Process>>,
+    /// An error of its disk is planted: it may end by that.
+    may_fail: AtomicBool,
     pub(super) clock: Arc<Clock>,
 }
 
@@ -77,9 +93,11 @@ impl Cluster {
         let spots = (0..founders + others).map(|_| Spot {
             disk: Mutex::new(SimulatedDisk::holding("/")),
             process: Mutex::new(None),
+            may_fail: AtomicBool::new(false),
             clock: Arc::new(Clock {
                 began: Instant::now(),
                 off_ms: AtomicI64::new(0),
+                drift_ppm: AtomicI64::new(0),
             }),
         });
         Arc::new(Self {
@@ -133,6 +151,7 @@ impl Cluster {
         if self.process(node).is_some() {
             return;
         }
+        self.spots[node].may_fail.store(false, Ordering::Relaxed);
         self.net.lighten(node);
         let scope = Scope::new(node, self.roll(), Arc::clone(&self.record) as _);
         let disk = self.spots[node].disk.lock();
@@ -142,7 +161,7 @@ impl Cluster {
             from: node,
         });
         let options = Options {
-            data_dir: Path::new("/data").to_owned(),
+            data_dir: Path::new(DATA).to_owned(),
             disk,
             listener: Box::new(Port::new(&self.net, node)),
             transport: Arc::new(Dialer::new(dial)),
@@ -199,6 +218,35 @@ impl Cluster {
         self.kill(node, false);
     }
 
+    /// The next sync of its log fails.
+    pub(super) fn fail_a_sync(&self, node: usize) {
+        if self.process(node).is_none() {
+            return;
+        }
+        self.spots[node].may_fail.store(true, Ordering::Relaxed);
+        let disk = self.spots[node].disk.lock();
+        let disk = disk.unwrap_or_else(PoisonError::into_inner);
+        disk.plant(Fault::on(Call::SyncData, Failure::InputOutput).at("wal"));
+    }
+
+    /// Removes the checkpoint of a node that does not run, and damages its newest snapshot, if an older
+    /// one is kept; returns whether it is.
+    pub(super) fn damage_newest_snapshot(&self, node: usize) -> bool {
+        let disk = self.spots[node].disk.lock();
+        let disk = disk.unwrap_or_else(PoisonError::into_inner);
+        let root = Path::new(DATA);
+        let listed = snapshot_file::list(&*disk, &root.join("snap")).unwrap_or_default();
+        let [newest, _, ..] = listed.as_slice() else {
+            return false;
+        };
+        disk.edit(&newest.path, |bytes| bytes[20] ^= 1);
+        let names = disk.list(root).unwrap_or_default();
+        for name in names.iter().filter(|name| name.starts_with("state-")) {
+            disk.delete(root.join(name));
+        }
+        true
+    }
+
     /// Puts an empty machine in the place of a node.
     pub(super) fn replace(&self, node: usize) {
         self.kill(node, false);
@@ -240,7 +288,11 @@ impl Cluster {
             if let Phase::Stopped(stop) = phase
                 && stop.reason != StopReason::Stopped
             {
-                if stop.reason == StopReason::NodeRemoved {
+                let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
+                if may_fail && stop.reason == StopReason::FsyncFailed {
+                    self.record
+                        .note(format!("n{} ends: its disk failed", node + 1));
+                } else if stop.reason == StopReason::NodeRemoved {
                     self.record
                         .note(format!("n{} ends: it was removed", node + 1));
                 } else {

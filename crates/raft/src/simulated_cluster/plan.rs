@@ -14,6 +14,9 @@ use super::nodes::Cluster;
 /// How long faults go on, milliseconds: many elections, few enough that a run is short.
 const FAULTS_MS: std::ops::Range<u64> = 5_000..15_000;
 
+/// The fastest and slowest clock, millionths: what NTP corrects at most.
+const DRIFT: u64 = 500;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) founders: usize,
@@ -25,6 +28,8 @@ pub(super) struct Plan {
     /// How long a write with its sync takes.
     pub(super) sync: Duration,
     pub(super) until: Duration,
+    /// How much faster each node's wall clock runs, millionths.
+    pub(super) drift_ppm: Vec<i64>,
     pub(super) faults: Vec<Planned>,
 }
 
@@ -59,6 +64,10 @@ pub(super) enum Fault {
     Clock(usize, i64),
     SlowDisk(usize, Duration),
     HungDisk(usize),
+    /// The next sync of the log fails, which ends the process.
+    FailingDisk(usize),
+    /// The process is killed; its checkpoint is gone and its newest snapshot damaged when it starts.
+    Damage(usize),
     MoveLeader,
     /// An empty node is added as a learner.
     Add(usize),
@@ -94,7 +103,7 @@ fn fault(dice: &mut Dice, founders: usize, others: usize) -> Fault {
     let node = dice.below(all) as usize;
     let next = (node + 1 + dice.below(all - 1) as usize) % all as usize;
     let other = founders + dice.below(others.max(1) as u64) as usize;
-    match dice.below(24) {
+    match dice.below(26) {
         0..=2 => Fault::Kill(node),
         3..=4 => Fault::PowerCut(node),
         5 => Fault::PowerCutOfAll,
@@ -112,9 +121,11 @@ fn fault(dice: &mut Dice, founders: usize, others: usize) -> Fault {
         18 => Fault::Clock(node, dice.below(8_000) as i64 - 4_000),
         19 => Fault::SlowDisk(node, Duration::from_millis(20 + dice.below(300))),
         20 => Fault::HungDisk(node),
-        21 if others > 0 => Fault::Add(other),
-        22 if others > 0 => Fault::Promote(other),
-        23 if others > 0 => Fault::Remove(other),
+        21 => Fault::FailingDisk(node),
+        22 => Fault::Damage(node),
+        23 if others > 0 => Fault::Add(other),
+        24 if others > 0 => Fault::Promote(other),
+        25 if others > 0 => Fault::Remove(other),
         _ => Fault::MoveLeader,
     }
 }
@@ -151,7 +162,10 @@ impl Plan {
         } else {
             link(&mut dice)
         };
+        let drift_ppm = (0..founders + others).map(|_| dice.below(2 * DRIFT) as i64 - DRIFT as i64);
+        let drift_ppm = drift_ppm.collect();
         Self {
+            drift_ppm,
             founders,
             others,
             clients: 2 + dice.below(5) as usize,
@@ -218,6 +232,11 @@ async fn begin(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
         Fault::Clock(node, by_ms) => cluster.spots[*node].clock.step(*by_ms),
         Fault::SlowDisk(node, sync) => set_disk(cluster, *node, *sync, false),
         Fault::HungDisk(node) => set_disk(cluster, *node, plan.sync, true),
+        Fault::FailingDisk(node) => cluster.fail_a_sync(*node),
+        Fault::Damage(node) => {
+            cluster.kill(*node, false);
+            cluster.damage_newest_snapshot(*node);
+        }
         Fault::MoveLeader => super::clients::move_leader(cluster).await,
         Fault::Add(node) => super::clients::add(cluster, *node).await,
         Fault::Promote(node) => super::clients::promote(cluster, *node).await,
@@ -233,7 +252,13 @@ async fn begin(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
 async fn end(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
     let net = &cluster.net;
     match fault {
-        Fault::Kill(node) | Fault::PowerCut(node) | Fault::Stop(node) => {
+        Fault::FailingDisk(node) => {
+            // Where nothing was synced meanwhile, the planted error goes with the process.
+            cluster.kill(*node, false);
+            cluster.start(*node).await;
+            set_disk(cluster, *node, plan.sync, false);
+        }
+        Fault::Kill(node) | Fault::PowerCut(node) | Fault::Stop(node) | Fault::Damage(node) => {
             cluster.start(*node).await;
             set_disk(cluster, *node, plan.sync, false);
         }

@@ -107,6 +107,9 @@ async fn live(
     dice: &mut Dice,
 ) -> Result<Duration, Violation> {
     plan.set_links(cluster);
+    for (spot, ppm) in cluster.spots.iter().zip(&plan.drift_ppm) {
+        spot.clock.drift(*ppm);
+    }
     for node in 0..cluster.spots.len() {
         cluster.start(node).await;
         plan::set_disk(cluster, node, plan.sync, false);
@@ -117,7 +120,7 @@ async fn live(
     let mut clients = JoinSet::new();
     for number in 0..plan.clients {
         let (cluster, over) = (Arc::clone(cluster), Arc::clone(&over));
-        clients.spawn(clients::live(cluster, number, dice.roll(), over));
+        clients.spawn(clients::live(cluster, number, dice.roll(), None, over));
     }
     let mut faults = JoinSet::new();
     for number in 0..plan.faults.len() {
@@ -220,7 +223,7 @@ async fn answers(cluster: &Arc<Cluster>, node: usize) -> bool {
 }
 
 /// Waits until all members have the same state; returns where its sequences are.
-async fn equal_ends(cluster: &Arc<Cluster>) -> Result<BTreeMap<usize, End>, Violation> {
+pub(super) async fn equal_ends(cluster: &Arc<Cluster>) -> Result<BTreeMap<usize, End>, Violation> {
     let members = members(cluster);
     let states = || {
         let processes = members.iter().filter_map(|node| cluster.process(*node));

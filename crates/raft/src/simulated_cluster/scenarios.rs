@@ -8,10 +8,10 @@ use seqd_state::{Command, NextRequest, Outcome, SequenceCommand, SequenceOutcome
 use tokio::time::{Instant, sleep};
 
 use super::clients::name;
-use super::net::Link;
+use super::net::{LAN, Link};
 use super::nodes::Cluster;
 use super::plan::{set_disk, set_links};
-use super::record::Record;
+use super::record::{Record, Violation};
 use super::run::{found, in_virtual_time};
 use crate::{ProposeError, Raft, Role};
 
@@ -26,28 +26,53 @@ pub(super) struct Scene {
     pub(super) link: Link,
     /// How long a write with its sync takes.
     pub(super) sync: Duration,
+    pub(super) snapshot_every: u64,
 }
 
 impl Scene {
-    /// Founds the cluster and plays the script on it.
+    /// On a fast network, with fast disks.
+    pub(super) fn near(nodes: usize, seed: u64) -> Self {
+        Self {
+            seed,
+            nodes,
+            link: LAN,
+            sync: Duration::from_millis(1),
+            snapshot_every: 1_000,
+        }
+    }
+
+    /// Plays a script in which nothing may be wrong.
     pub(super) fn play(self, script: impl AsyncFnOnce(&Arc<Cluster>)) {
-        println!("{self:?}");
+        let played = self.try_play(async |cluster| {
+            script(cluster).await;
+            Ok(())
+        });
+        assert_eq!(played, Ok(()), "{self:?}");
+    }
+
+    /// Founds the cluster and plays the script on it; the first thing that is wrong.
+    pub(super) fn try_play(
+        self,
+        script: impl AsyncFnOnce(&Arc<Cluster>) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
         in_virtual_time(async {
             let record = Record::new();
-            let cluster = Cluster::new(self.seed, (self.nodes, 0), 1_000, &record);
+            let cluster = Cluster::new(self.seed, (self.nodes, 0), self.snapshot_every, &record);
             set_links(&cluster, |_, _| true, self.link);
             for node in 0..self.nodes {
                 self.start(&cluster, node).await;
             }
-            let founded = found(&cluster).await;
-            assert!(founded.is_ok(), "{founded:?}");
-            script(&cluster).await;
+            let played = async {
+                found(&cluster).await?;
+                script(&cluster).await
+            };
+            let played = played.await;
             cluster.look();
             for node in cluster.running() {
                 cluster.kill(node, true);
             }
-            assert_eq!(record.violation(), None);
-        });
+            record.violation().map_or(played, Err)
+        })
     }
 
     pub(super) async fn start(&self, cluster: &Arc<Cluster>, node: usize) {

@@ -1,6 +1,10 @@
 //! Runs without a violation, and equal runs from equal seeds.
 
-use std::time::Instant;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use seqd_guards::{Guard, take_out};
 
@@ -14,7 +18,7 @@ fn number_of(variable: &str) -> Option<u64> {
 }
 
 /// The first seeds; by command from another one on, and as many as are asked for.
-fn seeds(unless_set: u64) -> std::ops::Range<u64> {
+fn seeds(unless_set: u64) -> Range<u64> {
     let first = number_of("SEQD_CLUSTER_SEED");
     let count = number_of("SEQD_CLUSTER_RUNS");
     let count = count.unwrap_or(if first.is_some() { 1 } else { unless_set });
@@ -22,41 +26,81 @@ fn seeds(unless_set: u64) -> std::ops::Range<u64> {
     first..first + count
 }
 
-fn passes(seed: u64) -> Run {
-    let plan = Plan::new(seed);
-    let found = run_caught(seed, &plan);
-    if found.violation.is_some() {
-        let (found, plan) = shrink(found, &plan);
-        panic!("{}", story(&found, &plan));
+/// What runs add up to.
+#[derive(Default)]
+struct Sum {
+    runs: u64,
+    lasted: Duration,
+    ops: usize,
+    entries: u64,
+    healed: Duration,
+    failed: Vec<(u64, String)>,
+}
+
+impl Sum {
+    fn add(&mut self, run: Run) {
+        self.runs += 1;
+        self.lasted += run.lasted;
+        self.ops += run.ops;
+        self.entries += run.entries;
+        self.healed = self.healed.max(run.healed);
+        if let Some(violation) = run.violation {
+            println!("seed {}: {}: {}", run.seed, violation.check, violation.what);
+            self.failed.push((run.seed, violation.check.to_owned()));
+        }
     }
-    found
+}
+
+/// Runs all seeds, on as many threads; each run is one thread's alone.
+fn run_all(seeds: Range<u64>, threads: u64) -> Sum {
+    let (next, sum) = (AtomicU64::new(seeds.start), Mutex::new(Sum::default()));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let run = run_caught(seed, &Plan::new(seed));
+            sum.lock().expect("no run panics here").add(run);
+        }
+    };
+    thread::scope(|scope| {
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
+    sum.into_inner().expect("no run panics here")
 }
 
 #[test]
 fn seeds_find_nothing() {
     let seeds = seeds(8);
-    println!(
-        "replay with SEQD_CLUSTER_SEED={} SEQD_CLUSTER_RUNS={}",
-        seeds.start,
-        seeds.end - seeds.start
-    );
+    let threads = number_of("SEQD_CLUSTER_THREADS").unwrap_or(1);
     let began = Instant::now();
-    let (mut lasted, mut ops, mut entries, mut slowest) = (0.0, 0, 0, 0.0_f64);
-    for seed in seeds.clone() {
-        let run = passes(seed);
-        lasted += run.lasted.as_secs_f64();
-        ops += run.ops;
-        entries += run.entries;
-        slowest = slowest.max(run.healed.as_secs_f64());
-    }
-    let real = began.elapsed().as_secs_f64();
-    println!(
-        "{} runs: {:.2} virtual hours in {real:.1} s, {:.0} times as fast; {ops} requests, {entries} entries; \
-         well {slowest:.2} s after healing at the latest",
-        seeds.end - seeds.start,
-        lasted / 3600.0,
-        lasted / real
+    let mut sum = run_all(seeds.clone(), threads);
+    let (real, hours) = (
+        began.elapsed().as_secs_f64(),
+        sum.lasted.as_secs_f64() / 3600.0,
     );
+    println!(
+        "seeds {} to {}: {} runs, {hours:.2} virtual hours in {real:.1} s, {:.0} times as fast on {threads} threads; \
+         {} requests, {} entries; well {:.2} s after healing at the latest; {} violations",
+        seeds.start,
+        seeds.end - 1,
+        sum.runs,
+        hours * 3600.0 / real,
+        sum.ops,
+        sum.entries,
+        sum.healed.as_secs_f64(),
+        sum.failed.len()
+    );
+    sum.failed.sort();
+    for (seed, check) in &sum.failed {
+        println!("{check}: SEQD_CLUSTER_SEED={seed} shows it again");
+    }
+    if let Some((seed, _)) = sum.failed.first() {
+        let plan = Plan::new(*seed);
+        let (found, plan) = shrink(run_caught(*seed, &plan), &plan);
+        panic!("{}", story(&found, &plan));
+    }
 }
 
 /// Looks for such seeds, by command: this many for each guard.

@@ -1,0 +1,151 @@
+//! What the simulation would miss, it does not show. So guards are taken out, and the check that each
+//! is for has to find it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use seqd_guards::{Guard, take_out};
+use seqd_state::{Command, NextRequest, SequenceCommand};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::clients::{self, Habit, name};
+use super::history;
+use super::lost_leaders::{Loss, give_back, lose, value};
+use super::nodes::Cluster;
+use super::record::Violation;
+use super::run::equal_ends;
+use super::scenarios::{Scene, leader_of_all_but, raft};
+use crate::proposer::entry;
+
+/// Plays it with the guard and without.
+fn is_caught_by(check: &str, guard: Guard, play: impl Fn() -> Result<(), Violation>) {
+    assert_eq!(play(), Ok(()), "with {guard:?}");
+    take_out(Some(guard));
+    let found = play();
+    take_out(None);
+    let violation = found.expect_err("the guard is not missed");
+    println!("without {guard:?}: {violation:?}");
+    assert_eq!(violation.check, check, "{violation:?}");
+}
+
+#[test]
+fn a_node_that_does_not_ask_first_raises_the_term_alone() {
+    is_caught_by("a node alone raises no term", Guard::PreVote, || {
+        Scene::near(3, 1).try_play(async |cluster| {
+            let leader = leader_of_all_but(cluster, None).await;
+            let term = raft(cluster, leader).status().term;
+            let alone = (leader + 1) % 3;
+            lose(cluster, alone, Loss::Cut);
+            sleep(Duration::from_secs(10)).await;
+            let raised = raft(cluster, alone).status().term;
+            if raised > term {
+                let what = format!("n{} went from term {term} to {raised}", alone + 1);
+                return Err(Violation::new("a node alone raises no term", what));
+            }
+            Ok(())
+        })
+    });
+}
+
+/// Some clients stay with the leader while it is cut off, others with a node that elects.
+async fn two_sides(scene: &Scene, cluster: &Arc<Cluster>) -> Result<(), Violation> {
+    for round in 0..4 {
+        let leader = leader_of_all_but(cluster, None).await;
+        let over = Arc::new(AtomicBool::new(false));
+        let mut staying = JoinSet::new();
+        for number in 0..6 {
+            let habit = Habit {
+                home: Some((leader + number % 2) % scene.nodes),
+                pause: 10,
+                only_reads: number < 2,
+            };
+            let (cluster, over) = (Arc::clone(cluster), Arc::clone(&over));
+            let seed = scene.seed + 10 * round + number as u64;
+            staying.spawn(clients::live(cluster, number, seed, Some(habit), over));
+        }
+        sleep(Duration::from_millis(500)).await;
+        lose(cluster, leader, Loss::Cut);
+        sleep(Duration::from_millis(1_500)).await;
+        give_back(scene, cluster, leader).await;
+        over.store(true, Ordering::Relaxed);
+        while staying.join_next().await.is_some() {}
+    }
+    leader_of_all_but(cluster, None).await;
+    let ends = equal_ends(cluster).await?;
+    history::check(&cluster.record.ops(), &ends)
+}
+
+#[test]
+fn a_read_that_nobody_confirmed_is_of_the_past() {
+    is_caught_by("linearizable", Guard::ReadConfirmed, || {
+        let scene = Scene::near(3, 2);
+        scene.try_play(async |cluster| two_sides(&scene, cluster).await)
+    });
+}
+
+/// A leader that was another's follower in between proposes what it stamped before.
+async fn stamped_before(cluster: &Arc<Cluster>) -> Result<(), Violation> {
+    let leader = leader_of_all_but(cluster, None).await;
+    let asked = cluster.ask(leader, Duration::from_secs(60), |raft| async move {
+        let until = |seconds| Instant::now() + Duration::from_secs(seconds);
+        let node = raft.node();
+        let replica = node.replica().expect("it runs");
+        let stamped_under = replica.leading().expect("it leads");
+        for to in [(leader + 1) % 3, leader] {
+            let to = Some(format!("n{}", to + 1));
+            while raft.leader_move(to.clone(), until(5)).await.is_err() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+        while replica.leading().is_none() {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let (name, count) = (name(0), 1);
+        let next = SequenceCommand::Next(NextRequest { name, count });
+        let commands = vec![Command::Sequences(next)];
+        entry::propose_as(&node.context, replica, stamped_under, commands).await
+    });
+    match asked.await {
+        Some(None) => Ok(()),
+        other => Err(Violation::new(
+            "proposed under the leadership that stamped it",
+            format!("{other:?}"),
+        )),
+    }
+}
+
+#[test]
+fn an_entry_of_a_former_leadership_is_not_proposed() {
+    let check = "proposed under the leadership that stamped it";
+    is_caught_by(check, Guard::SameLeadership, || {
+        Scene::near(3, 3).try_play(async |cluster| stamped_before(cluster).await)
+    });
+}
+
+#[test]
+fn a_log_that_is_purged_too_far_cannot_replace_a_damaged_snapshot() {
+    is_caught_by("nodes go on", Guard::PurgeClamp, || {
+        let scene = Scene {
+            snapshot_every: 100,
+            ..Scene::near(3, 4)
+        };
+        scene.try_play(async |cluster| {
+            for _ in 0..450 {
+                value(cluster, 0).await;
+            }
+            // Snapshots are taken and the log is purged beside that.
+            sleep(Duration::from_secs(2)).await;
+            cluster.kill(1, false);
+            assert!(cluster.damage_newest_snapshot(1), "two are kept");
+            scene.start(cluster, 1).await;
+            if cluster.process(1).is_none() {
+                return Ok(());
+            }
+            sleep(Duration::from_secs(5)).await;
+            cluster.look();
+            equal_ends(cluster).await.map(|_| ())
+        })
+    });
+}
