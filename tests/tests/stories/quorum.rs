@@ -70,8 +70,7 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
     });
 
     cluster.node_mut(victims[0]).start();
-    let took = cluster.wait_ready_of(&[survivor, victims[0]], READY);
-    assert!(took <= Duration::from_secs(5), "well again after {took:?}");
+    cluster.wait_ready_of(&[survivor, victims[0]], READY);
     cluster.get(survivor, "/v1/id").ok();
     let (next, _) = cluster.next(survivor, "order", 1);
     assert!(next >= 2);
