@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use crate::permits;
+
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
 static NEXT: OnceLock<PathBuf> = OnceLock::new();
 
@@ -29,7 +31,10 @@ pub fn seqd() -> &'static Path {
 }
 
 pub fn seqd_next() -> &'static Path {
-    NEXT.get_or_init(|| build(NEXT_NAME, Some(NEXT_FEATURE)))
+    NEXT.get_or_init(|| {
+        let _alone = permits::alone();
+        build(NEXT_NAME, Some(NEXT_FEATURE))
+    })
 }
 
 pub fn workspace() -> PathBuf {

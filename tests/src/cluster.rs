@@ -16,6 +16,9 @@ use crate::permits::{self, Permit};
 use crate::wait;
 use crate::workload::{Load, Route};
 
+/// Election timeouts of a cluster that loses no leader.
+const PATIENT: &str = "[\"2s\", \"4s\"]";
+
 /// From the start of the last process to ready on every node: an election, a worker lease and,
 /// on a loaded two-core machine with a debug build, a good deal of waiting for the processor.
 pub const READY: Duration = Duration::from_secs(30);
@@ -131,6 +134,12 @@ impl Cluster {
             .iter_mut()
             .for_each(|node| node.set(section, key, value));
         self
+    }
+
+    /// With elections so late that no pause of a busy machine brings one about: for stories in which no
+    /// leader is lost.
+    pub fn patient(self) -> Self {
+        self.with("raft", "election", PATIENT)
     }
 
     /// The links of a cluster that was made with some.

@@ -40,6 +40,8 @@ pub struct LinkRun {
     pub nodes: usize,
     pub fault: LinkFault,
     pub length: Duration,
+    /// Whether elections are late, so that a pause of the machine brings none about.
+    pub is_patient: bool,
 }
 
 /// What a run measured; each figure of the time of the fault if nothing else is written.
@@ -110,7 +112,12 @@ struct Moments {
 impl LinkRun {
     /// Runs it; the figures are there also where the verdict is a violation.
     pub fn judged(self) -> (Option<Figures>, Result<(), Violation>) {
-        let cluster = Cluster::on_links(self.nodes, 0).ready();
+        let planned = Cluster::on_links(self.nodes, 0);
+        let cluster = if self.is_patient {
+            planned.patient().ready()
+        } else {
+            planned.ready()
+        };
         cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
         cluster.create_sequence(0, "ticket", &json!({"segment": {"min": 20, "max": 500}}));
         let look = || {

@@ -3,30 +3,39 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 
 static RUNNING: Mutex<usize> = Mutex::new(0);
-static ONE_ENDED: Condvar = Condvar::new();
+static ENDED: Condvar = Condvar::new();
+
+/// More than clusters ever run at a time.
+const ALL: usize = 1024;
 
 /// The right to run one cluster; given back when dropped.
 #[derive(Debug)]
-pub struct Permit(());
+pub struct Permit(usize);
 
 /// Waits until fewer clusters run than this machine can carry: one per core, and two on a small
 /// machine, since a cluster spends most of its time waiting for disks and elections.
 pub fn acquire() -> Permit {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let most = cores.clamp(2, 4);
+    take(1, cores.clamp(2, 4))
+}
+
+/// Waits until no cluster runs, and lets none begin: for work that takes the whole machine.
+pub fn alone() -> Permit {
+    take(ALL, ALL)
+}
+
+fn take(permits: usize, most: usize) -> Permit {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    while *running >= most {
-        running = ONE_ENDED
-            .wait(running)
-            .unwrap_or_else(PoisonError::into_inner);
+    while *running + permits > most {
+        running = ENDED.wait(running).unwrap_or_else(PoisonError::into_inner);
     }
-    *running += 1;
-    Permit(())
+    *running += permits;
+    Permit(permits)
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        ONE_ENDED.notify_one();
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        ENDED.notify_all();
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::checkers::{Violation, disjoint, increasing, linearizable, lost, unique};
 use crate::cluster::{Cluster, READY};
-use crate::history::{Created, Doubt, History, Ids, Timeline, Values, doubt, tally};
+use crate::history::{Created, Doubt, History, Ids, Timeline, Values, doubt, reasons, tally};
 use crate::http;
 use crate::loop_disk::{FileSystem, Loss, ROOMY};
 use crate::seed::Random;
@@ -332,12 +332,20 @@ impl PowerRun {
         self.figures.segment = disjoint::segments(&self.ticket, 1, i64::MAX)?;
         self.figures.ids = unique::numbers(&self.ids)?;
         increasing::ids_per_worker(&self.ids)?;
-        let judged = next_value(&self.cluster, 0, "order", self.timeline);
-        let Some(next) = judged.runs().first().map(|run| run.first) else {
-            let detail = format!("the sequence does not go on: {:?}", judged.outcome);
+        let order = &mut self.order;
+        let judged = wait::within(READY, || {
+            let asked = next_value(&self.cluster, 0, "order", self.timeline);
+            if asked.runs().is_empty() {
+                order.push(asked);
+                return None;
+            }
+            Some(asked)
+        });
+        let Some(judged) = judged else {
+            let detail = format!("the sequence does not go on: {:?}", reasons(order));
             return Err(Violation::new("no lost acknowledgement", detail));
         };
-        lost::strict(&self.order, 1, next)?;
+        lost::strict(&self.order, 1, judged.runs()[0].first)?;
         self.order.push(judged);
         let there = self.cluster.sequence_names(0);
         self.figures.created = lost::created(&self.created, &there)?;

@@ -294,8 +294,14 @@ fn an_idle_log_writes_one_witness_and_falls_silent() {
         ..options(&disk)
     };
     let (wal, _) = Wal::open(quick).unwrap();
-    append(&wal, 0, "a");
+    disk.hold_syncs();
+    let (done, answered) = answer();
+    wal.append(vec![record(0, "a")], done);
+    disk.wait_for_held_sync();
+    // Before the log is idle, and too late for the entry's own batch.
     wal.save_committed(b"mark".to_vec());
+    disk.release_syncs();
+    answered.recv_timeout(DEADLINE).unwrap().unwrap();
     eventually("a witness", || wal.stats().witnesses == 1);
     assert_eq!(
         open(&disk.lost()).1.committed.as_deref(),

@@ -9,6 +9,7 @@ use super::packet::Seen;
 use super::rules::{Rules, Verdict};
 use super::*;
 use crate::skips;
+use crate::wait;
 
 /// A length of time after which nothing comes any more.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -180,6 +181,9 @@ fn a_cut_is_silent_and_a_refusal_and_a_reset_are_seen_at_once() {
 
     let cut = links.impose(Pairs::one_way(&[0], &[1]), Condition::Cut);
     stream.write_all(b"x").unwrap();
+    wait::until("it is dropped", PATIENCE, || {
+        (cut.touched() > 0).then_some(())
+    });
     let short = Some(Duration::from_millis(300));
     stream.set_read_timeout(short).unwrap();
     let error = stream.read_exact(&mut [0]).expect_err("nothing passes");

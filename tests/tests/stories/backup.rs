@@ -249,7 +249,10 @@ fn a_stopped_node_s_folder_is_reported_and_checked() {
     let inspected = json_of(&inspect);
     assert_eq!(inspected["identity"]["cluster_id"], view["cluster_id"]);
     assert_eq!(inspected["identity"]["name"], cluster.node(victim).name());
-    assert_eq!(inspected["snapshots"].as_array().map(Vec::len), Some(2));
+    // A kill may come between a new snapshot and the removal of the oldest.
+    let kept = snapshots().len();
+    assert!((2..=3).contains(&kept), "{kept}");
+    assert_eq!(inspected["snapshots"].as_array().map(Vec::len), Some(kept));
     assert!(
         inspected["log"]["last"]["index"].as_u64() > Some(100),
         "{inspected}"
@@ -264,7 +267,7 @@ fn a_stopped_node_s_folder_is_reported_and_checked() {
     let replayed = checked["checks"].as_array().unwrap().iter();
     assert_eq!(
         replayed.filter(|check| check["what"] == "state").count(),
-        3,
+        kept + 1,
         "{checked}"
     );
 

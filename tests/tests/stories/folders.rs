@@ -38,7 +38,7 @@ fn two_emptied_folders_found_no_second_cluster() {
     for i in [0, 1] {
         row("empty folder of a known voter").ends(cluster.node_mut(i));
     }
-    let view = cluster.get(2, "/v1/cluster").ok().json();
+    let view = wait::until("its view", READY, || cluster.node(2).cluster_view());
     assert_eq!(view["cluster_id"], identity);
     assert_eq!(cluster.get(2, "/readyz").status, 503);
 }

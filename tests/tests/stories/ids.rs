@@ -6,9 +6,9 @@ use seqd_tests::cluster::{Cluster, READY, integer};
 use seqd_tests::runs::{IdRun, ids_while_nodes_are_killed};
 use seqd_tests::seed::Random;
 
-/// How long a node that is up may pause while another is killed or comes back. A debug build that
-/// shares two cores with another cluster is given twice what the soak run demands.
-const PAUSE: Duration = Duration::from_secs(2);
+/// How long a node that is up may pause while another is killed or comes back: far less than its window
+/// of 30 s. What a pause is on a machine with nothing else to do, the soak run tells.
+const PAUSE: Duration = Duration::from_secs(5);
 
 #[test]
 fn no_id_is_minted_twice_while_each_node_in_turn_is_killed() {

@@ -18,6 +18,9 @@ use seqd_tests::{links, skips};
 /// The time of a fault: longer than a heartbeat, an election and a request's timeout.
 const LENGTH: Duration = Duration::from_secs(5);
 
+/// And where elections are late.
+const LONGER: Duration = Duration::from_secs(8);
+
 /// A leader that reaches nobody has noticed after this.
 const SURELY_ALONE: Duration = Duration::from_millis(2_500);
 
@@ -29,10 +32,13 @@ fn three_nodes_under(fault: &str) -> Option<Figures> {
     if skips::ends(&format!("links {fault}"), links::unavailable()) {
         return None;
     }
+    let fault = LinkFault::named(fault).expect("a fault of the table");
+    let is_patient = fault.spares_the_leader();
     let run = LinkRun {
         nodes: 3,
-        fault: LinkFault::named(fault).expect("a fault of the table"),
-        length: LENGTH,
+        fault,
+        length: if is_patient { LONGER } else { LENGTH },
+        is_patient,
     };
     let (figures, verdict) = run.judged();
     let figures = figures.expect("figures of a fault that bit");

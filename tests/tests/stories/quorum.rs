@@ -8,7 +8,7 @@ use seqd_tests::{http, wait};
 use serde_json::json;
 
 /// The minting window of these stories: long enough to be seen serving, short enough to see end.
-const WINDOW: &str = "\"6s\"";
+const WINDOW: &str = "\"12s\"";
 
 /// A request's own timeout on the server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);

@@ -17,7 +17,7 @@ fn values_stay_in_real_time_order_while_leaders_are_killed_and_survive_the_death
 
 #[test]
 fn without_a_fault_there_is_no_gap() {
-    let cluster = Cluster::started(3);
+    let cluster = Cluster::planned(3).patient().ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict", "start": "100"}));
     let workload = Workload::next(
         cluster.load(8, Route::Roaming, 1, 0),

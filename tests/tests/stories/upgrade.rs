@@ -62,7 +62,7 @@ fn replace(cluster: &mut Cluster, index: usize) {
 #[test]
 fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
     binary::seqd_next();
-    let mut cluster = Cluster::started(3);
+    let mut cluster = Cluster::planned(3).patient().ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     cluster.create_sequence(0, "invoice", &json!({}));
     let before = wait::until("this version's level", READY, || {
@@ -80,7 +80,8 @@ fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
     let order = [(leader + 1) % 3, (leader + 2) % 3, leader];
     for (done, index) in order.into_iter().enumerate() {
         for node in 0..3 {
-            assert_eq!(level(&cluster, node), Some(before), "after {done} of 3");
+            let level = wait::until("a view", READY, || level(&cluster, node));
+            assert_eq!(level, before, "after {done} of 3");
             assert!(!layouts(&cluster, node).contains(&NEXT_PRESET.to_owned()));
         }
         replace(&mut cluster, index);

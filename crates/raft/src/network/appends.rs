@@ -127,19 +127,26 @@ fn ends(request: &AppendEntriesRequest<TypeConfig>) -> (Option<LogId>, Option<Lo
     (request.prev_log_id, last.or(request.prev_log_id))
 }
 
-/// Sends a heartbeat, again and again, until one is answered.
+/// What a heartbeat comes to.
+type Beat = Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>>;
+
+/// Sends a heartbeat, again and again, until one is answered, or the last one fails.
 pub(super) async fn heartbeat(
     client: &PeerClient,
     request: AppendEntriesRequest<TypeConfig>,
     option: &RPCOption,
-) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+) -> Beat {
     let mut beats = interval(client.context.settings.heartbeat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut under_way = FuturesUnordered::<Pin<Box<dyn Future<Output = _> + Send>>>::new();
+    let mut under_way = FuturesUnordered::<Pin<Box<dyn Future<Output = Beat> + Send>>>::new();
     loop {
         tokio::select! {
             biased;
-            Some(answer) = under_way.next() => return answer,
+            Some(answer) = under_way.next() => {
+                if answer.is_ok() || under_way.is_empty() {
+                    return answer;
+                }
+            }
             _ = beats.tick(), if under_way.len() < REPEATED => {
                 under_way.push(Box::pin(client.append(request.clone(), option)));
             }

@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use seqd_state::codec::frame::Framed;
 use seqd_state::idgen::WorkerId;
@@ -238,9 +239,16 @@ async fn what_waits_is_bounded_by_bytes() {
     let mut cluster = Cluster::planned(3);
     cluster.start(0).await.unwrap();
     let raft = cluster.raft(0);
-    let until = Instant::now() + Duration::from_millis(500);
-    let asked = (0..12).map(|_| raft.propose(vec![of_bytes(1 << 20)], until));
-    let answers = join_all(asked).await;
+    // Nobody leads: what is taken waits, and what is not is refused at once.
+    let asked = (0..12).map(|_| {
+        let asked = raft.propose(vec![of_bytes(1 << 20)], deadline());
+        asked.boxed()
+    });
+    let mut asked: Vec<_> = asked.collect();
+    let answers: Vec<_> = asked
+        .iter_mut()
+        .filter_map(|one| one.now_or_never())
+        .collect();
     let overloaded = ProposeError::OverloadedBytes {
         limit_bytes: WAITING_BYTES,
     };
@@ -248,6 +256,8 @@ async fn what_waits_is_bounded_by_bytes() {
         .iter()
         .filter(|one| **one == Err(overloaded.clone()));
     assert_eq!(refused.count(), 12 - 7, "{answers:?}");
+    assert_eq!(answers.len(), 12 - 7, "{answers:?}");
+    drop(asked);
     wait("the room comes back", || async {
         raft.batcher().room.available_permits() == WAITING_BYTES
     })

@@ -9,8 +9,9 @@ use crate::wire::incoming::{Body, Collected, Handler, Replying};
 use crate::wire::route::Route;
 use crate::wire::transport::Rejection;
 
-/// The largest message without an envelope, bytes: the peers or the members, with their addresses.
-const OPEN_BYTES: usize = 256 << 10;
+/// The largest message without an envelope, bytes: 64 peers or members with their addresses, and less
+/// than is read of a stranger.
+const OPEN_BYTES: usize = 48 << 10;
 
 /// How long such a message may take to arrive: its sender is not known.
 const OPEN_LIMIT: Duration = Duration::from_secs(3);

@@ -36,11 +36,23 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     }
 }
 
+/// Checks the envelope, which is in the first bytes; only then more is taken.
+async fn admit(service: &Service, body: &mut Body) -> Result<(), Rejection> {
+    // Until Raft runs nobody reads what is in it.
+    replica(service)?;
+    let first = body.first().await?;
+    let head = first.get(4..).unwrap_or_default();
+    let (envelope, _) = unseal(head).map_err(|e| unreadable(&e))?;
+    conversation::accept(&service.node.context, &envelope)?;
+    body.admit_sender()
+}
+
 /// The head of a transfer from a member, and the bytes of the snapshot that came with it.
 async fn take_head<M: Versioned>(
     service: &Service,
     body: &mut Body,
 ) -> Result<(Envelope, M, Bytes), Rejection> {
+    admit(service, body).await?;
     let mut start = BytesMut::new();
     let head_len = loop {
         if let Some(length) = start.first_chunk::<4>() {
@@ -59,11 +71,7 @@ async fn take_head<M: Versioned>(
     };
     start.advance(4);
     let head = start.split_to(head_len);
-    // Until Raft runs nobody reads what is in it.
-    replica(service)?;
     let (envelope, message) = unseal(&head).map_err(|e| unreadable(&e))?;
-    conversation::accept(&service.node.context, &envelope)?;
-    body.admit_sender()?;
     let message = decode(message).map_err(|e| service.unread::<M>(&e))?;
     Ok((envelope, message, start.freeze()))
 }

@@ -28,11 +28,11 @@ const ATTEMPTS: u32 = 2;
 
 pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let (shortest, longest) = context.settings.election;
-    let turn = (longest - replica.lease) / TURNS;
+    let turn = longest.saturating_sub(replica.lease) / TURNS;
     let contact = &replica.contact;
     let mut logged = false;
     while !context.is_stopped() {
-        if replica.raft.as_leader().is_ok() {
+        if replica.is_leader_now().await {
             replica
                 .wait_for_leader(|now| now != Some(replica.node))
                 .await;

@@ -36,6 +36,9 @@ const TEXT_BYTES: usize = 4 << 10;
 /// What a part costs of a window besides its bytes, so that empty ones are bounded too.
 const PART_COST: u32 = 32;
 
+/// The most that a part costs.
+pub(super) const MOST_COST: usize = MOST_PART_BYTES + PART_COST as usize;
+
 /// The kinds; never used again for another.
 const OPENING: u8 = 1;
 const CALL: u8 = 2;

@@ -170,8 +170,14 @@ impl Incoming {
             call,
             cost,
         };
+        let bytes = if self.place.is_member() {
+            part.bytes
+        } else {
+            // A few bytes would hold the buffer that they were read into.
+            Bytes::copy_from_slice(&part.bytes)
+        };
         let held = Held {
-            bytes: part.bytes,
+            bytes,
             is_last: part.is_last,
             room,
             _credit,
@@ -226,9 +232,9 @@ impl Incoming {
         drop(ended);
     }
 
-    /// Bytes that arrived and were not returned.
-    pub(super) fn unreturned(&self) -> u64 {
-        self.calls().unreturned
+    /// How many calls wait for their answers.
+    pub(super) fn open(&self) -> usize {
+        self.calls().open.len()
     }
 
     /// Returns when no call is open.
@@ -257,7 +263,7 @@ pub(crate) struct Body {
 /// A whole body. Its bytes count among those that are held for peers until it is dropped.
 pub(crate) struct Collected {
     pub(crate) bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _rooms: Vec<OwnedSemaphorePermit>,
 }
 
 fn malformed(detail: impl Into<String>) -> Rejection {
@@ -297,25 +303,31 @@ impl Body {
 
     /// All bytes, `limit` at most.
     pub(crate) async fn collect(mut self, limit: usize) -> Result<Collected, Rejection> {
-        let (mut bytes, mut room) = (Bytes::new(), None);
+        // Of the stranger that its sender was, and of a member.
+        let (mut bytes, mut rooms) = (Bytes::new(), Vec::<OwnedSemaphorePermit>::new());
         let mut all = BytesMut::new();
         while let Some(held) = self.next_held().await? {
             if all.len() + held.bytes.len() > limit {
                 return Err(malformed(format!("a message has at most {limit} bytes")));
             }
-            match &mut room {
-                None if held.is_last => bytes = held.bytes,
-                _ => all.extend_from_slice(&held.bytes),
+            if rooms.is_empty() && held.is_last {
+                bytes = held.bytes;
+            } else {
+                all.extend_from_slice(&held.bytes);
             }
-            match &mut room {
-                None => room = Some(held.room),
-                Some(room) => room.merge(held.room),
+            let room = held.room;
+            match rooms.last_mut() {
+                Some(last) if Arc::ptr_eq(last.semaphore(), room.semaphore()) => last.merge(room),
+                _ => rooms.push(room),
             }
         }
         if bytes.is_empty() {
             bytes = all.freeze();
         }
-        Ok(Collected { bytes, _room: room })
+        Ok(Collected {
+            bytes,
+            _rooms: rooms,
+        })
     }
 
     /// Notes that the message is a member's: its connection moves from the strangers' places to the

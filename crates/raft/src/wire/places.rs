@@ -1,31 +1,39 @@
 //! Who may hold a connection to the peers' port.
 //!
 //! A connection is a stranger's until a message with a valid envelope has come on it. Strangers have a
-//! part of the places, and few for each address; one too many takes the place of the one that has
-//! waited longest. So no number of them keeps a member out.
+//! part of the places, and few for each network; one too many takes the place of the one that has
+//! waited longest in the network that has most. What they send is held in an account of their own.
+//! So none keeps a member out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::frame::MOST_COST;
 
 /// Connections at once: 64 members with five links each, twice while they connect anew.
 pub(super) const CONNECTIONS: usize = MEMBERS + STRANGERS;
 const MEMBERS: usize = 768;
 const STRANGERS: usize = 256;
 
-/// Strangers of one address: the nodes of a cluster that is tried out on one host.
+/// Strangers of one network: the nodes of a cluster that is tried out on one host.
 const STRANGERS_OF_ONE: usize = 64;
 
-/// Bytes of messages that are held for all connections together.
+/// Bytes of messages that are held for all members together.
 const ROOM: usize = 128 << 20;
 
-/// Bytes of messages that are held for one stranger; what else it sends stays in its connection.
-const STRANGER_BYTES: u64 = 64 << 10;
+/// Bytes of messages that are held for one stranger, up to which more is read of it; what else it
+/// sends stays in its connection.
+const STRANGER_BYTES: usize = 64 << 10;
 
-/// Strangers leave room for members.
-const _: () = assert!(STRANGERS as u64 * 2 * STRANGER_BYTES <= ROOM as u64 / 2);
+/// And the largest frame that is read then: 32 MiB for all strangers.
+const STRANGER_ROOM: usize = STRANGER_BYTES + MOST_COST;
+
+/// Calls of one stranger at once: a node that joins has one, and what a member sends before its first
+/// message was looked at waits in its connection.
+const STRANGER_CALLS: usize = 4;
 
 pub(super) struct Places {
     strangers: Mutex<Strangers>,
@@ -46,11 +54,48 @@ struct Stranger {
     evict: oneshot::Sender<()>,
 }
 
+/// The network that an address stands for: of IPv6 the first half, which is what one host may have.
+fn network(from: IpAddr) -> IpAddr {
+    match from.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) >> 64 << 64;
+            IpAddr::V6(network.into())
+        }
+        address => address,
+    }
+}
+
+impl Strangers {
+    /// The one whose place a new one of this network takes.
+    fn leaves(&self, from: Option<IpAddr>) -> Option<usize> {
+        let mut counts = HashMap::new();
+        for stranger in &self.waiting {
+            *counts.entry(stranger.from).or_insert(0) += 1;
+        }
+        let first_of = |most: usize| {
+            let mut waiting = self.waiting.iter();
+            waiting.position(|one| counts[&one.from] == most)
+        };
+        if counts
+            .get(&from)
+            .is_some_and(|of_one| *of_one >= STRANGERS_OF_ONE)
+        {
+            return self.waiting.iter().position(|one| one.from == from);
+        }
+        if self.waiting.len() < STRANGERS {
+            return None;
+        }
+        counts.values().max().copied().and_then(first_of)
+    }
+}
+
 /// A connection's place; free again when it is dropped.
 pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
     member: OnceLock<OwnedSemaphorePermit>,
+    /// What is held of it while it is a stranger.
+    own: Arc<Semaphore>,
     /// The connection may read on.
     readable: Notify,
 }
@@ -81,12 +126,8 @@ impl Places {
     ) -> (Arc<Place>, oneshot::Receiver<()>) {
         let (evict, evicted) = oneshot::channel();
         let mut strangers = self.strangers();
-        let of_one = strangers.waiting.iter().filter(|one| one.from == from);
-        let leaves = if of_one.count() >= STRANGERS_OF_ONE {
-            strangers.waiting.iter().position(|one| one.from == from)
-        } else {
-            (strangers.waiting.len() >= STRANGERS).then_some(0)
-        };
+        let from = from.map(network);
+        let leaves = strangers.leaves(from);
         if let Some(left) = leaves.and_then(|at| strangers.waiting.remove(at)) {
             let _ = left.evict.send(());
         }
@@ -101,6 +142,7 @@ impl Places {
             places: Arc::clone(self),
             number,
             member: OnceLock::new(),
+            own: Arc::new(Semaphore::new(STRANGER_ROOM)),
             readable: Notify::new(),
         };
         (Arc::new(place), evicted)
@@ -148,17 +190,27 @@ impl Place {
         }
     }
 
-    /// Waits until more may be read: of a stranger, until little of what came is held.
-    pub(super) async fn may_read(&self, held: impl Fn() -> u64) {
-        while !self.is_member() && held() >= STRANGER_BYTES {
+    /// Waits until more may be read: of a stranger, until little of what came is held, for few calls.
+    pub(super) async fn may_read(&self, calls: impl Fn() -> usize) {
+        while !self.is_member() && (self.held() >= STRANGER_BYTES || calls() >= STRANGER_CALLS) {
             self.readable.notified().await;
         }
     }
 
-    /// Room for so many bytes of a message; `None` if there is none left.
+    /// Bytes that are held of it as of a stranger.
+    fn held(&self) -> usize {
+        STRANGER_ROOM - self.own.available_permits()
+    }
+
+    /// Room for so many bytes of a message; `None` if there is none left. Of a stranger there always is,
+    /// as far as it may be read.
     pub(super) fn room(&self, bytes: u32) -> Option<OwnedSemaphorePermit> {
-        let room = Arc::clone(&self.places.room);
-        room.try_acquire_many_owned(bytes).ok()
+        let room = if self.is_member() {
+            &self.places.room
+        } else {
+            &self.own
+        };
+        Arc::clone(room).try_acquire_many_owned(bytes).ok()
     }
 }
 
@@ -192,6 +244,46 @@ mod tests {
         assert!(held[0].1.try_recv().is_ok());
         assert!(held[1].1.try_recv().is_err());
         assert!(other.try_recv().is_err());
+    }
+
+    #[test]
+    fn the_network_that_has_most_places_loses_one() {
+        let places = Places::new();
+        let (_member, mut member) = places.enter(from(9));
+        let mut held = Vec::new();
+        for host in 1..=4 {
+            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host))));
+        }
+        let first_of_most = held[0].1.try_recv();
+        assert!(first_of_most.is_ok());
+        let of_a_host = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, last]));
+        held.extend((0..200).map(|last| places.enter(of_a_host(last))));
+        let waiting = places.strangers().waiting.len();
+        assert_eq!(waiting, STRANGERS);
+        assert!(member.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn members_have_room_whatever_strangers_send() {
+        let places = Places::with(2, 100);
+        let (stranger, _stays) = places.enter(from(1));
+        let (member, _stays) = places.enter(from(2));
+        let first = member.room(60).unwrap();
+        assert!(member.admit());
+        let parts: Vec<_> = (0..4).map(|_| stranger.room(16 << 10).unwrap()).collect();
+        let reads = stranger.may_read(|| 0);
+        tokio::pin!(reads);
+        assert!(futures_util::poll!(&mut reads).is_pending());
+        // The last frame that was read before has room.
+        assert!(stranger.room(MOST_COST as u32).is_some());
+        assert!(stranger.room(u32::MAX).is_none());
+        let second = member.room(100).unwrap();
+        assert!(member.room(1).is_none());
+        drop((first, second));
+        assert!(member.room(100).is_some());
+        drop(parts);
+        stranger.freed();
+        reads.await;
     }
 
     #[test]

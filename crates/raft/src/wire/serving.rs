@@ -147,7 +147,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
     jobs: &mpsc::UnboundedSender<Job>,
 ) -> io::Result<()> {
     loop {
-        place.may_read(|| incoming.unreturned()).await;
+        place.may_read(|| incoming.open()).await;
         let Some(frame) = frames.next().await.transpose()? else {
             return Ok(());
         };

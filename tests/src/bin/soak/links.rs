@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
                 nodes,
                 fault: *fault,
                 length,
+                is_patient: false,
             };
             let (figures, verdict) = run.judged();
             match figures {

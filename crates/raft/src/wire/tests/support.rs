@@ -185,7 +185,7 @@ pub(super) async fn post(
 
 /// Answers `Ping` with what it got, `Watch` once `gate` has a permit, `Append` after as many
 /// milliseconds as its body has bytes, `Prepare` with its body twice, `Snapshot` with the length of what it took slowly, `Forward`
-/// never, and takes nothing of it, `Vote` with a rejection.
+/// never, and takes nothing of it, `Vote` with a rejection. `Hello`, `Forward` and `Vote` are strangers'.
 pub(super) struct TestHandler {
     pub(super) gate: Semaphore,
     pub(super) events: Mutex<Vec<String>>,
@@ -229,10 +229,12 @@ impl Handler for TestHandler {
                 Route::Vote => Err(Rejection::new(RejectionCode::Removed, "why")),
                 Route::Hello => Ok(body.collect(MESSAGE_BYTES).await?.bytes),
                 Route::Prepare => {
+                    body.admit_sender()?;
                     let bytes = body.collect(MESSAGE_BYTES).await?.bytes;
                     Ok([&bytes[..], &bytes].concat().into())
                 }
                 Route::Append => {
+                    body.admit_sender()?;
                     let length = body.collect(MESSAGE_BYTES).await?.bytes.len();
                     self.note(format!("begin {length}"));
                     sleep(Duration::from_millis(length as u64)).await;
@@ -240,6 +242,7 @@ impl Handler for TestHandler {
                     Ok(Bytes::new())
                 }
                 Route::Snapshot => {
+                    body.admit_sender()?;
                     let mut taken = 0;
                     while let Some(bytes) = body.next().await? {
                         taken += bytes.len();
