@@ -103,6 +103,14 @@ fn seeds_find_nothing() {
     }
 }
 
+/// The log's sync failed, an entry that it refused was applied since the others had it, and the last
+/// checkpoint took it: the node could not be started again.
+#[test]
+fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
+    let run = run_caught(73, &Plan::new(73));
+    assert_eq!(run.violation, None);
+}
+
 /// Looks for such seeds, by command: this many for each guard.
 #[test]
 fn seeds_that_miss_guards_by_command() {

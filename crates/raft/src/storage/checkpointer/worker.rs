@@ -44,7 +44,9 @@ impl SyncedLog for Wal {
         while index < self.next_index() && !self.wait_synced(index, SYNC_WAIT)? {
             tracing::warn!(index, "the log's disk is slow; the checkpoint waits");
         }
-        Ok(())
+        // A log that has stopped takes no entry: that it does not hold one shows nothing.
+        self.failed()
+            .map_or(Ok(()), |failure| Err(failure.to_io_error()))
     }
 }
 
