@@ -8,7 +8,7 @@ use seqd_client::api::{IdQuery, NextRequest, exit};
 
 use super::{BUSY, Stub, answers, client, nobody, stub};
 
-const TIMEOUT: Option<Duration> = Some(Duration::from_millis(400));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(2));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
 const MISSING: &str = r#"{"status":404,"code":"not-found","detail":"none","retryable":false}"#;
 
@@ -69,7 +69,7 @@ async fn a_change_without_an_answer_is_unknown_and_not_sent_again() {
             .unwrap_err();
         assert!(matches!(error, Error::OutcomeUnknown(_)), "{error}");
         assert_eq!(error.exit(), exit::OUTCOME_UNKNOWN);
-        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(started.elapsed() < Duration::from_secs(30));
     }
 }
 
