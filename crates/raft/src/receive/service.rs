@@ -67,13 +67,25 @@ pub(super) struct Opened {
     start: usize,
 }
 
-/// Checks the envelope, which is in the first bytes, and only then takes the rest.
-pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, Rejection> {
+/// Checks the envelope, which stands `at` bytes behind the beginning and in the first bytes that come.
+/// Returns it, and where the message behind it begins.
+pub(super) async fn admitted(
+    service: &Service,
+    body: &mut Body,
+    at: usize,
+) -> Result<(Envelope, usize), Rejection> {
     let first = body.first().await?;
-    let (envelope, message) = sealed::unseal(first).map_err(|e| unreadable(&e))?;
+    let sealed = first.get(at..).unwrap_or_default();
+    let (envelope, message) = sealed::unseal(sealed).map_err(|e| unreadable(&e))?;
     let start = first.len() - message.len();
     conversation::accept(&service.node.context, &envelope)?;
     body.admit_sender()?;
+    Ok((envelope, start))
+}
+
+/// Takes a message, behind its envelope.
+pub(super) async fn opened(service: &Service, mut body: Body) -> Result<Opened, Rejection> {
+    let (envelope, start) = admitted(service, &mut body, 0).await?;
     let body = body.collect(MESSAGE_BYTES).await?;
     Ok(Opened {
         envelope,

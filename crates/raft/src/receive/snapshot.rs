@@ -4,12 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use seqd_state::codec::Versioned;
 
-use super::service::{Opened, Service, malformed, not_running, replica, seal, sealed, unreadable};
+use super::service::{Opened, Service, admitted, malformed, not_running, replica, seal, sealed};
 use crate::blocking;
-use crate::conversation;
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
 use crate::types::SnapshotMeta;
@@ -17,13 +16,16 @@ use crate::wire::incoming::Body;
 use crate::wire::messages::{
     AskSnapshotKept, Envelope, SnapshotHead, SnapshotKept, SnapshotReply, SnapshotRest,
 };
-use crate::wire::sealed::{decode, unseal};
+use crate::wire::sealed::decode;
 use crate::wire::transport::Rejection;
 use seqd_store::faults::is_of_the_kernel;
 use seqd_store::snapshot_file::Receiver;
 
 /// The longest pause within a snapshot's transfer: a leader reads its disk meanwhile, no more.
 const CHUNK_LIMIT: Duration = Duration::from_secs(30);
+
+/// Bytes before the head, which are its length.
+const LENGTH: usize = 4;
 
 /// The largest head of a snapshot's transfer, bytes: a membership of the largest cluster.
 const HEAD_BYTES: usize = 64 << 10;
@@ -36,31 +38,22 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Rejection> {
     }
 }
 
-/// Checks the envelope, which is in the first bytes; only then more is taken.
-async fn admit(service: &Service, body: &mut Body) -> Result<(), Rejection> {
-    // Until Raft runs nobody reads what is in it.
-    replica(service)?;
-    let first = body.first().await?;
-    let head = first.get(4..).unwrap_or_default();
-    let (envelope, _) = unseal(head).map_err(|e| unreadable(&e))?;
-    conversation::accept(&service.node.context, &envelope)?;
-    body.admit_sender()
-}
-
 /// The head of a transfer from a member, and the bytes of the snapshot that came with it.
 async fn take_head<M: Versioned>(
     service: &Service,
     body: &mut Body,
 ) -> Result<(Envelope, M, Bytes), Rejection> {
-    admit(service, body).await?;
+    // Until Raft runs nobody reads what is in it.
+    replica(service)?;
+    let (envelope, message_at) = admitted(service, body, LENGTH).await?;
     let mut start = BytesMut::new();
     let head_len = loop {
-        if let Some(length) = start.first_chunk::<4>() {
+        if let Some(length) = start.first_chunk::<LENGTH>() {
             let length = u32::from_le_bytes(*length) as usize;
             if length > HEAD_BYTES {
                 return Err(malformed("the head of the snapshot is too long"));
             }
-            if start.len() >= 4 + length {
+            if start.len() >= LENGTH + length {
                 break length;
             }
         }
@@ -69,9 +62,10 @@ async fn take_head<M: Versioned>(
             None => return Err(malformed("the snapshot ends within its head")),
         }
     };
-    start.advance(4);
-    let head = start.split_to(head_len);
-    let (envelope, message) = unseal(&head).map_err(|e| unreadable(&e))?;
+    let head = start.split_to(LENGTH + head_len);
+    let message = head
+        .get(message_at..)
+        .ok_or_else(|| malformed("the head of the snapshot ends in its envelope"))?;
     let message = decode(message).map_err(|e| service.unread::<M>(&e))?;
     Ok((envelope, message, start.freeze()))
 }

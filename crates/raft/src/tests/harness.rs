@@ -281,6 +281,17 @@ pub(crate) async fn caught_up(leader: &Raft, learner: &Raft) {
     .await;
 }
 
+/// Waits until only whole snapshots are in a node's folder.
+pub(crate) async fn is_clean(folder: &Path) {
+    wait("the folder of the snapshots is clean", || async {
+        let names = std::fs::read_dir(folder.join("snap")).unwrap();
+        names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .all(|name| name.ends_with(".snap"))
+    })
+    .await;
+}
+
 pub(crate) fn name(text: &str) -> SequenceName {
     text.parse().unwrap()
 }

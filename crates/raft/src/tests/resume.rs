@@ -1,12 +1,11 @@
 //! A snapshot's transfer that is cut goes on where it was, if the same snapshot is sent again.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 use openraft::async_runtime::WatchReceiver;
 
-use super::harness::{Cluster, caught_up, deadline, free_addr, start, wait};
+use super::harness::{Cluster, caught_up, deadline, free_addr, is_clean, start, wait};
 use super::slow_link::creations;
 use super::transfer::{Way, purged_behind_snapshots, replica};
 use crate::Raft;
@@ -52,17 +51,6 @@ async fn learner(cluster: &Cluster, breaks: u64, stays_cut: bool) -> (Raft, Way)
 async fn is_cut(way: &Way) {
     wait("the transfer is cut", || async {
         way.breaks_left.load(Ordering::SeqCst) == 0
-    })
-    .await;
-}
-
-/// Only whole snapshots are in the folder.
-async fn is_clean(folder: &Path) {
-    wait("the folder of the snapshots is clean", || async {
-        let names = std::fs::read_dir(folder.join("snap")).unwrap();
-        names
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .all(|name| name.ends_with(".snap"))
     })
     .await;
 }

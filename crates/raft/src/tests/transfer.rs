@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::harness::{
-    Cluster, caught_up, create, deadline, free_addr, learner, next, pair, start, wait,
+    Cluster, caught_up, create, deadline, free_addr, is_clean, learner, next, pair, start, wait,
 };
 use super::stop_reasons::FailingSyncs;
 use crate::records::ToRecord;
@@ -191,13 +191,7 @@ async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
     let count = |state: &State| state.sequences("", None, 10_000).len();
     assert_eq!(learner.state(count), 2_000);
     // What the broken transfers left is gone, and the mark of the installation too.
-    wait("the folder of the snapshots is clean", || async {
-        let names = std::fs::read_dir(folder.join("snap")).unwrap();
-        names
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .all(|name| name.ends_with(".snap"))
-    })
-    .await;
+    is_clean(&folder).await;
     let stopping = timeout(Duration::from_secs(20), learner.stop());
     stopping.await.expect("the learner stops");
     cluster.stop_all().await;
