@@ -105,10 +105,16 @@ guards! {
 
     /// The level rises only under the membership that was asked.
     LevelUnderMembership,
+    /// The level rises only once every member supports the next one.
+    MembersAsked,
     /// No worker is leased before the windows of a restored cluster begin.
     RestorationDelaysWindows,
     /// The tokens of a restored cluster lie above all that may have been drawn.
     RestorationRaisesTokens,
+    /// A change of members is proposed only if majorities answer now.
+    MajorityAnswers,
+    /// A change of members is made on top of the membership that was seen.
+    MembershipAsSeen,
 
     // Minting and segments on a node.
 
@@ -118,6 +124,10 @@ guards! {
     TicksRise,
     /// The last tick of a closed generator is the last one that it used.
     LastTickKept,
+    /// A fence is used once it is committed.
+    FenceCommitted,
+    /// A clock that stands before the mark of the last start mints nothing.
+    MarkPassed,
     /// A grant that is late or repeated is thrown away.
     GrantsRise,
     /// A grant of an epoch that is over is thrown away.

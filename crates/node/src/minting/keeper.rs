@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use seqd_guards::is_out;
 use seqd_idgen::{ClockPolicy, ClockVerdict, Generator, TickError};
 use seqd_raft::ProposeError;
 use seqd_state::{
@@ -161,11 +162,15 @@ impl Keeper {
     }
 
     async fn extend(&self, minter: &Minter, holder: &Holder) -> Result<(), MintError> {
+        let fence = self.fence(minter)?;
+        if is_out!(FenceCommitted) {
+            holder.generator.extend(fence);
+        }
         let command = Command::Workers(WorkerCommand::ExtendLease {
             layout: minter.layout.name().to_owned(),
             worker: holder.generator.worker(),
             lease: holder.lease,
-            fence: self.fence(minter)?,
+            fence,
         });
         match self.propose(command).await? {
             Outcome::Workers(WorkerOutcome::LeaseExtended { fence }) => {

@@ -153,7 +153,12 @@ async fn without_a_quorum_it_mints_until_the_window_ends() {
     assert!(ends.0 > story.watch.wall().0);
     story.pass(ends.0 - story.watch.wall().0 + 1).await;
     let asked = Instant::now();
-    assert_eq!(story.code().await, Some(ErrorCode::NoQuorum));
+    let code = story.code().await;
+    assert_eq!(
+        code,
+        Some(ErrorCode::NoQuorum),
+        "minted past the committed window"
+    );
     assert!(
         asked.elapsed() < Duration::from_secs(3),
         "at once, not at the deadline"
@@ -214,7 +219,7 @@ async fn a_start_behind_its_mark_refuses_although_it_has_a_lease() {
         Err(MintError::ClockBehind { by_ms, until }) => {
             assert_eq!((by_ms, until), (9_500, WallMs(NOON + 10_001)));
         }
-        other => panic!("{other:?}"),
+        other => panic!("minted before the mark of the last start: {other:?}"),
     }
     assert!(story.minters.default().check(&story.watch).is_err());
     story.pass(9_600).await;

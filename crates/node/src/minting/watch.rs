@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seqd_guards::is_out;
 use seqd_idgen::{ClockGuard, ClockPolicy, ClockVerdict, StoredMark, WallClock, WallMs};
 use tokio::time::Instant;
 
@@ -46,7 +47,7 @@ impl ClockWatch {
 
     /// Whether a generator may be asked with this reading; it judges rollbacks by itself.
     pub(crate) fn judge_for_minting(&self, now: WallMs) -> ClockVerdict {
-        if now.0 >= self.mark_ahead.load(Ordering::Relaxed) {
+        if now.0 >= self.mark_ahead.load(Ordering::Relaxed) || is_out!(MarkPassed) {
             return ClockVerdict::Good;
         }
         match self.judge(now) {

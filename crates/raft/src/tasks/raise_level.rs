@@ -4,6 +4,7 @@
 //! A member that is away holds it up, for its program is not known: it may come back as an older
 //! one. The command has the membership that was looked at, and raises nothing under another.
 
+use seqd_guards::is_out;
 use seqd_state::{ClusterCommand, Command};
 
 use crate::context::NodeContext;
@@ -40,7 +41,8 @@ pub(crate) fn due(context: &NodeContext, replica: &Replica) -> Option<Command> {
         .membership
         .nodes()
         .filter(|(id, _)| **id != replica.node);
-    if !others.all(|(id, _)| context.levels_of(*id).is_some_and(supports)) {
+    if !others.all(|(id, _)| context.levels_of(*id).is_some_and(supports) || is_out!(MembersAsked))
+    {
         return None;
     }
     let membership = position_of(&core.membership)?;

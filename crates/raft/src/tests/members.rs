@@ -99,7 +99,7 @@ async fn a_removal_counts_the_voters_that_answer_now() {
     let name = cluster.spots[other].name.clone();
     let removed = leader.member_remove(name.clone(), deadline()).await;
     let Err(MemberError::Unsafe { detail }) = removed else {
-        panic!("{removed:?}");
+        panic!("a removal was proposed that leaves no majority: {removed:?}");
     };
     assert!(detail.contains(&cluster.spots[silent].name), "{detail}");
     assert_eq!(next(&leader, "orders").await, Some(1));
@@ -123,7 +123,10 @@ async fn a_change_on_top_of_another_membership_than_was_seen_is_not_made() {
     let gone = ChangeMembers::RemoveNodes(BTreeSet::from([id_of(&learner)]));
     let changed = change_membership(replica, leading, &seen, gone, false).await;
     let is_refused = matches!(changed, Err(ChangeRefusal::Member(MemberError::InProgress)));
-    assert!(is_refused);
+    assert!(
+        is_refused,
+        "a change was made on top of another membership than was seen"
+    );
     assert_eq!(role_of(&leader, "n4"), Some(Role::Follower));
     learner.stop().await;
     cluster.stop_all().await;
