@@ -58,10 +58,30 @@ pub fn rows() -> Vec<Row> {
     lines.map(parse).collect()
 }
 
+/// Writes into the document how many seconds it took until each guard was missed.
+pub fn write_seconds(seconds: &[(Guard, f64)]) {
+    let path = workspace().join(DOCUMENT);
+    let text = std::fs::read_to_string(&path).expect("the table of guards");
+    std::fs::write(path, with_seconds(&text, seconds)).expect("the table can be written");
+}
+
+fn with_seconds(text: &str, seconds: &[(Guard, f64)]) -> String {
+    let with = |line: &str| {
+        let named = |guard: &Guard| line.starts_with(&format!("| `{}` |", guard.name()));
+        let took = seconds.iter().find(|(guard, _)| named(guard));
+        let cells = line.strip_suffix('|').and_then(|row| row.rsplit_once('|'));
+        match took.zip(cells) {
+            Some(((_, took), (cells, _))) => format!("{cells}| {took:.1} |\n"),
+            None => format!("{line}\n"),
+        }
+    };
+    text.lines().map(with).collect()
+}
+
 fn parse(line: &str) -> Row {
     let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-    let [guard, holds, test, violation] = cells[..] else {
-        panic!("{DOCUMENT}: not four cells: {line}");
+    let [guard, holds, test, violation, _] = cells[..] else {
+        panic!("{DOCUMENT}: not five cells: {line}");
     };
     let plain = |text: &str| text.trim_matches('`').to_owned();
     let named = Guard::named(&plain(guard));
@@ -87,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_row_names_the_crate_and_the_file_of_its_test() {
-        let line = "| `PreVote` | It asks. | [`t_t`](../crates/raft/src/tests/a.rs) | `raised` |";
+        let line = "| `PreVote` | It asks. | [`t_t`](../crates/raft/src/tests/a.rs) | `raised` | |";
         let row = parse(line);
         assert_eq!(
             (row.guard, row.holds.as_str()),
@@ -107,6 +127,16 @@ mod tests {
             assert_eq!(target.as_deref(), Some("cuts"));
         }
         assert_eq!(Place::of("../tests/tests/stories/main.rs"), None);
+    }
+
+    #[test]
+    fn the_seconds_are_written_into_the_last_cell_of_their_row_and_nowhere_else() {
+        let text =
+            "# |\n| `PreVote` | It asks. | t | `raised` | |\n| `VoteSynced` | a | b | c | 1.0 |\n";
+        let once = with_seconds(text, &[(Guard::PreVote, 0.26)]);
+        assert_eq!(once, text.replace("`raised` | |", "`raised` | 0.3 |"));
+        let again = with_seconds(&once, &[(Guard::PreVote, 12.0)]);
+        assert_eq!(again, once.replace("0.3", "12.0"));
     }
 
     #[test]

@@ -56,6 +56,14 @@ guards! {
     SameLeadership,
     /// What may have been proposed is not proposed again.
     UnknownStaysUnknown,
+    /// A group on its way is waited for until its deadline.
+    GroupDeadline,
+    /// A leader that stops answers what is under way before it hands over.
+    DrainedAtStop,
+    /// The log behind a snapshot that is being sent is kept for its receiver.
+    ReceiverKept,
+    /// A transfer goes on only behind bytes of the same snapshot.
+    KeptCompared,
     /// A message is for the node that takes it.
     EnvelopeTarget,
     /// A message is of the cluster of the node that takes it.
@@ -64,6 +72,8 @@ guards! {
     EnvelopeStart,
     /// An answer is of the node that was asked.
     AnswerSender,
+    /// A start of another cluster is not met.
+    ForeignRefused,
     /// A start that shows less than the node has acknowledged does not take part.
     AcknowledgedKept,
     /// Of two starts of one number only the first that was seen takes part.
@@ -111,10 +121,24 @@ guards! {
     RestorationDelaysWindows,
     /// The tokens of a restored cluster lie above all that may have been drawn.
     RestorationRaisesTokens,
+    /// A learner is promoted only if it answers now.
+    LearnerAnswers,
     /// A change of members is proposed only if majorities answer now.
     MajorityAnswers,
     /// A change of members is made on top of the membership that was seen.
     MembershipAsSeen,
+
+    /// A folder whose log ends before its checkpoint is not recovered.
+    RemainsCompared,
+    /// A snapshot is restored into an empty folder.
+    RestoredIntoEmpty,
+
+    // The peers' port.
+
+    /// What strangers send is held in an account of their own.
+    StrangersApart,
+    /// No more is read of a stranger than may be held of it.
+    StrangersBounded,
 
     // Minting and segments on a node.
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seqd_disk::{Disk, Kind, OsDisk};
+use seqd_guards::is_out;
 
 use super::error::{OfflineError, from_io, from_stop};
 use super::lock::FolderLock;
@@ -91,7 +92,7 @@ fn check_empty(root: &Path) -> Result<(), OfflineError> {
         }
         Some(Kind::Folder) => {}
     }
-    if is_unfinished(root)? {
+    if is_unfinished(root)? || is_out!(RestoredIntoEmpty) {
         return Ok(());
     }
     let names = OsDisk.list(root).map_err(from_io(root))?;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use seqd_guards::is_out;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -107,7 +108,9 @@ pub(crate) async fn stop(started: &Started) {
         if replica.raft.as_leader().is_ok()
             && let Some(target) = leader::best_transfer_target(context, replica)
         {
-            started.batcher.drain(DRAIN).await;
+            if !is_out!(DrainedAtStop) {
+                started.batcher.drain(DRAIN).await;
+            }
             leader::transfer_leadership(replica, target).await;
         }
         if let Err(error) = replica.stop().await {

@@ -20,7 +20,8 @@ use seqd_store::folder::Folder;
 #[track_caller]
 fn assert_refused(root: &Path, parts: &[&str]) {
     let before = files(root);
-    let refused = recovery(root, Some(0)).err().unwrap();
+    let planned = recovery(root, Some(0)).err();
+    let refused = planned.expect("a recovery was planned from remains that lack entries");
     assert_eq!(refused.code, "corrupt");
     for part in parts {
         assert!(refused.message.contains(part), "{refused}");

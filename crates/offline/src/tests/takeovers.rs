@@ -289,7 +289,9 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
     assert!(!data_dir.exists());
     plan.carry_out().unwrap();
     assert_eq!(bad(&data_dir), Vec::<String>::new());
-    assert_eq!(restore().err().unwrap().code, "already-exists");
+    let refused = restore().err();
+    let refused = refused.expect("a restore was planned into a folder in use");
+    assert_eq!(refused.code, "already-exists");
 
     // A part of it, and the mark that goes last.
     let folder = Folder::open(Arc::new(OsDisk), &data_dir).unwrap();

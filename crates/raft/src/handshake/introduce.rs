@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use seqd_guards::is_out;
+
 use super::hello;
 use crate::context::NodeContext;
 use crate::handle::Stop;
@@ -64,7 +66,7 @@ pub(crate) fn check_start(
     let Some(own) = context.identity() else {
         return Ok(Verdict::Welcome);
     };
-    if own.cluster_id != theirs.cluster_id {
+    if own.cluster_id != theirs.cluster_id && !is_out!(ForeignRefused) {
         if theirs.ancestors.contains(&own.cluster_id) {
             return Err(peer_stops::superseded(&theirs.cluster_id));
         }

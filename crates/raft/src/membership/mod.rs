@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
+use seqd_guards::is_out;
 use seqd_state::{ClusterCommand, Command, NodeId};
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
@@ -152,7 +153,9 @@ async fn promote(
     if !voters.insert(node) {
         return show(context, replica, name);
     }
-    if let Some(why) = silence(context, replica, node, name) {
+    if let Some(why) = silence(context, replica, node, name)
+        && !is_out!(LearnerAnswers)
+    {
         let detail = format!("{why}; it can be promoted once it does");
         return Err(refused(MemberError::LearnerLagging { detail }));
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::StreamExt;
 use seqd_disk::{Disk, FileReader};
+use seqd_guards::is_out;
 
 use crate::blocking;
 use crate::storage::applied::SnapshotHandle;
@@ -28,7 +29,7 @@ pub(crate) async fn begins_with(
         let (mut chunk, mut found) = (vec![0; CHUNK], 0);
         loop {
             match file.read(&mut chunk)? {
-                0 => return Ok(found == crc),
+                0 => return Ok(found == crc || is_out!(KeptCompared)),
                 read => found = crc32c::crc32c_append(found, &chunk[..read]),
             }
         }
@@ -71,4 +72,47 @@ fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>>
     let read = file.read(&mut chunk)?;
     chunk.truncate(read);
     Ok((read > 0).then_some((chunk, file)))
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_disk::OsDisk;
+    use seqd_store::snapshot_file::SnapshotFile;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_transfer_goes_on_only_behind_bytes_of_the_same_snapshot() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("7-1.snap");
+        let bytes = vec![7; 2 * CHUNK + 1];
+        std::fs::write(&path, &bytes).unwrap();
+        let snapshot = SnapshotHandle::Kept(SnapshotFile {
+            path,
+            cluster_id: "c".to_owned(),
+            index: 7,
+            term: 1,
+            log_id: Vec::new(),
+            membership: Vec::new(),
+            rows: 0,
+            digest: 0,
+            len: bytes.len() as u64,
+        });
+        let begins = async |length: usize, crc: u32| {
+            let kept = (length as u64, crc);
+            begins_with(Arc::new(OsDisk), &snapshot, kept)
+                .await
+                .unwrap()
+        };
+        for length in [1, CHUNK, CHUNK + 1, bytes.len()] {
+            let crc = crc32c::crc32c(&bytes[..length]);
+            assert!(begins(length, crc).await, "{length}");
+            assert!(
+                !begins(length, crc ^ 1).await,
+                "a transfer goes on behind {length} bytes of another snapshot"
+            );
+        }
+        assert!(!begins(0, 0).await);
+        assert!(!begins(bytes.len() + 1, crc32c::crc32c(&bytes)).await);
+    }
 }

@@ -1,6 +1,8 @@
 //! How proposals are grouped, what is not known of those that were forwarded, which reads a leader
 //! answers, and a leader whose program is newer than that of the node which forwards to it.
 
+mod under_way;
+
 use std::net::TcpListener;
 
 use bytes::Bytes;

@@ -7,8 +7,9 @@ use seqd_state::Level;
 use super::harness::{Cluster, next, pair};
 use crate::context::NodeContext;
 use crate::conversation;
+use crate::handshake::hello;
 use crate::peers::table::Start;
-use crate::wire::messages::{Envelope, ReadIndex, ReadIndexReply};
+use crate::wire::messages::{Envelope, Hello, HelloReply, ReadIndex, ReadIndexReply, Verdict};
 use crate::wire::route::Route;
 use crate::wire::sealed::{self, Sealed};
 use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
@@ -132,5 +133,31 @@ async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked
         );
     }
     assert!(open(0, &right).await.is_ok());
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_of_another_cluster_is_not_met_and_takes_nobodys_place() {
+    let (mut cluster, leader, follower) = pair().await;
+    let (asking, addr) = (context(&cluster, follower), &cluster.spots[leader].addr);
+    let own = hello::own_hello(asking);
+    let mut stranger = own.identity.clone().unwrap();
+    stranger.cluster_id.push('x');
+    stranger.start.boot += 1;
+    let foreign = Hello {
+        identity: Some(stranger),
+        ..own
+    };
+    let limit = std::time::Duration::from_secs(10);
+    let reply = hello::ask(asking, addr, Route::Hello, foreign, limit).await;
+    let HelloReply { verdict, .. } = reply.unwrap();
+    assert_eq!(
+        verdict,
+        Verdict::Foreign,
+        "a start of another cluster was met"
+    );
+    let right = envelope(&cluster, (follower, leader));
+    assert!(ask(&cluster, (follower, leader), &right).await.is_ok());
+    assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
     cluster.stop_all().await;
 }

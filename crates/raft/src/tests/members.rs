@@ -69,7 +69,7 @@ async fn a_learner_that_does_not_answer_is_not_promoted() {
             .raft(through)
             .member_promote("n4".to_owned(), deadline());
         let Err(MemberError::LearnerLagging { detail }) = promoted.await else {
-            panic!("a voter that does not answer");
+            panic!("a learner that does not answer was promoted");
         };
         assert!(detail.contains("does not answer"), "{detail}");
     }

@@ -4,7 +4,7 @@ mod bad_sector;
 mod behind;
 mod cluster;
 mod copies;
-mod cut;
+pub(crate) mod cut;
 mod envelopes;
 mod exports;
 mod founders;

@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use seqd_guards::is_out;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::frame::MOST_COST;
@@ -192,7 +193,8 @@ impl Place {
 
     /// Waits until more may be read: of a stranger, until little of what came is held, for few calls.
     pub(super) async fn may_read(&self, calls: impl Fn() -> usize) {
-        while !self.is_member() && (self.held() >= STRANGER_BYTES || calls() >= STRANGER_CALLS) {
+        let is_full = || self.held() >= STRANGER_BYTES || calls() >= STRANGER_CALLS;
+        while !self.is_member() && is_full() && !is_out!(StrangersBounded) {
             self.readable.notified().await;
         }
     }
@@ -205,7 +207,7 @@ impl Place {
     /// Room for so many bytes of a message; `None` if there is none left. Of a stranger there always is,
     /// as far as it may be read.
     pub(super) fn room(&self, bytes: u32) -> Option<OwnedSemaphorePermit> {
-        let room = if self.is_member() {
+        let room = if self.is_member() || is_out!(StrangersApart) {
             &self.places.room
         } else {
             &self.own
@@ -270,10 +272,15 @@ mod tests {
         let (member, _stays) = places.enter(from(2));
         let first = member.room(60).unwrap();
         assert!(member.admit());
-        let parts: Vec<_> = (0..4).map(|_| stranger.room(16 << 10).unwrap()).collect();
+        let part = || stranger.room(16 << 10);
+        let parts: Option<Vec<_>> = (0..4).map(|_| part()).collect();
+        assert!(parts.is_some(), "a stranger is given room of members");
         let reads = stranger.may_read(|| 0);
         tokio::pin!(reads);
-        assert!(futures_util::poll!(&mut reads).is_pending());
+        assert!(
+            futures_util::poll!(&mut reads).is_pending(),
+            "more is read of a stranger than may be held"
+        );
         // The last frame that was read before has room.
         assert!(stranger.room(MOST_COST as u32).is_some());
         assert!(stranger.room(u32::MAX).is_none());

@@ -1,6 +1,11 @@
 //! The build with `--cfg seqd_bugs`, and the test programs that it made.
+//!
+//! This program itself is what cargo calls as the compiler of the workspace's crates, and adds the flag.
+//! So all that they depend on is built once, with and without.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -8,16 +13,20 @@ use seqd_tests::binary::workspace;
 use seqd_tests::guards::{Place, Row};
 
 /// The flag under which guards can be taken out of a whole process.
-const FLAGS: &str = "--cfg seqd_bugs";
+const FLAG: [&str; 2] = ["--cfg", "seqd_bugs"];
 
-/// The target folder of the build: in that of this program, so that it is removed with it.
-pub(crate) fn target_folder() -> PathBuf {
-    let own = std::env::current_exe().expect("the path of this program");
-    let profile = own.parent().expect("a file lies in a folder");
-    profile
-        .parent()
-        .expect("a profile lies in the target folder")
-        .join("guards")
+/// Set where this program is called as the compiler.
+const COMPILES: &str = "SEQD_GUARDS_COMPILES";
+
+pub(crate) fn is_compiler() -> bool {
+    std::env::var_os(COMPILES).is_some()
+}
+
+/// Becomes the compiler that cargo names, with the flag; returns only if it cannot.
+pub(crate) fn compile() -> io::Error {
+    let mut named = std::env::args_os().skip(1);
+    let compiler = named.next().expect("cargo names the compiler");
+    Command::new(compiler).args(named).args(FLAG).exec()
 }
 
 pub(crate) struct Built {
@@ -62,18 +71,17 @@ impl Built {
 
 fn build(packages: &BTreeSet<String>, places: &BTreeSet<&Place>) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let own = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(cargo);
     command
         .current_dir(workspace())
-        .env("RUSTFLAGS", FLAGS)
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("RUSTC_WORKSPACE_WRAPPER", own)
+        .env(COMPILES, "1")
         .args([
             "test",
             "--no-run",
             "--message-format=json-render-diagnostics",
-        ])
-        .arg("--target-dir")
-        .arg(target_folder());
+        ]);
     for package in packages {
         command.args(["-p", package]);
     }

@@ -46,15 +46,18 @@ struct Ended {
     /// `None` if it was ended for taking too long.
     passed: Option<bool>,
     output: String,
+    took: Duration,
 }
 
-pub(crate) fn verdict(row: &Row, built: &Built) -> Verdict {
+/// What became of the test, and how long its last run took.
+pub(crate) fn verdict(row: &Row, built: &Built) -> (Verdict, Duration) {
     let sound = run(row, built, None);
     if sound.passed != Some(true) {
-        return Verdict::FailsAnyway(sound.output);
+        return (Verdict::FailsAnyway(sound.output), sound.took);
     }
     let without = run(row, built, Some(row.guard.name()));
-    match without.passed {
+    let took = without.took;
+    let verdict = match without.passed {
         // Words that were printed before it hung count: a violation may leave others waiting.
         _ if without.passed != Some(true) && without.output.contains(&row.violation) => {
             Verdict::Caught
@@ -62,7 +65,8 @@ pub(crate) fn verdict(row: &Row, built: &Built) -> Verdict {
         Some(true) => Verdict::NotMissed,
         Some(false) => Verdict::OtherWords(without.output),
         None => Verdict::Hung,
-    }
+    };
+    (verdict, took)
 }
 
 fn run(row: &Row, built: &Built, out: Option<&str>) -> Ended {
@@ -87,8 +91,9 @@ fn run(row: &Row, built: &Built, out: Option<&str>) -> Ended {
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(again);
+    let began = Instant::now();
     let mut child = command.spawn().expect("a test program starts");
-    let until = Instant::now() + PATIENCE;
+    let until = began + PATIENCE;
     let passed = loop {
         match child.try_wait().expect("a child can be waited for") {
             Some(status) => break Some(status.success()),
@@ -100,8 +105,13 @@ fn run(row: &Row, built: &Built, out: Option<&str>) -> Ended {
             None => std::thread::sleep(LOOK),
         }
     };
+    let took = began.elapsed();
     let output = std::fs::read(&path).expect("the test's output");
     let _ = std::fs::remove_file(&path);
     let output = String::from_utf8_lossy(&output).into_owned();
-    Ended { passed, output }
+    Ended {
+        passed,
+        output,
+        took,
+    }
 }

@@ -1,0 +1,59 @@
+//! What is under way: until when it is waited for, and that a leader which stops answers it first.
+
+use futures_util::poll;
+use tokio::time::timeout;
+
+use super::super::route::given_up;
+use super::*;
+use crate::membership::leader::best_transfer_target;
+use crate::tests::cut;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_is_waited_for_until_its_deadline() {
+    let mut cluster = Cluster::new(1).await;
+    cluster.create_orders(0).await;
+    let replica = cluster.raft(0).node().replica().unwrap();
+    let due = Instant::now() + Duration::from_millis(150);
+    // A node alone is always in touch with its quorum.
+    let waited = timeout(Duration::from_secs(10), given_up(replica, due)).await;
+    let unknown = waited.expect("a group is waited for beyond its deadline");
+    assert!(Instant::now() >= due);
+    let within = ProposeError::unknown("no answer within the deadline");
+    assert_eq!(unknown, within);
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stops_answers_what_is_under_way_before_it_hands_over() {
+    let (mut cluster, cut) = cut::cluster().await;
+    let at = cluster.leader().expect("there is a leader");
+    let raft = cluster.raft(at).clone();
+    let others = (0..3).filter(|other| *other != at);
+    let logs = others.map(|other| cut::log_of(&cluster.spots[other].addr));
+    cut.lock().unwrap().extend(logs);
+    let proposing = raft.clone();
+    let more = vec![create("more")];
+    let asked = tokio::spawn(async move { proposing.propose(more, deadline()).await });
+    let node = raft.node();
+    let replica = node.replica().unwrap();
+    wait("it is under way, and another voter may lead", || async {
+        let target = best_transfer_target(&node.context, replica);
+        raft.batcher().pending() == 1 && target.is_some()
+    })
+    .await;
+    let mut stopping = raft.stop();
+    assert!(poll!(&mut stopping).is_pending());
+    assert!(
+        raft.batcher().leaving.load(Ordering::SeqCst),
+        "leadership is handed over while a proposal is under way"
+    );
+    cut.lock().unwrap().clear();
+    stopping.await;
+    // It was acknowledged, or is unknown: a busy machine may take longer than the drain.
+    let answer = asked.await.unwrap();
+    assert!(
+        matches!(answer, Ok(_) | Err(ProposeError::OutcomeUnknown { .. })),
+        "{answer:?}"
+    );
+    cluster.stop_all().await;
+}
