@@ -6,6 +6,7 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use seqd_state::codec::{HEADER_BYTES, Versioned};
 use seqd_state::{ClusterCommand, Command, Level};
+use tokio::time::timeout;
 
 use super::harness::{
     Cluster, Spot, assert_ends, deadline, free_addr, next, options, pair, stopped, wait,
@@ -353,7 +354,7 @@ async fn an_add_waits_for_a_raise_that_is_under_way_and_is_checked_against_it() 
     let replica = raft.node().replica().unwrap();
     let raising = replica.adding_or_raising.lock().await;
     let adder = raft.clone();
-    let added = tokio::spawn(async move {
+    let mut added = tokio::spawn(async move {
         let add = adder.member_add("n2".to_owned(), addr, None, deadline());
         add.await
     });
@@ -362,7 +363,11 @@ async fn an_add_waits_for_a_raise_that_is_under_way_and_is_checked_against_it() 
         || async { older.node().context.has_history() == Some(false) },
     )
     .await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let early = timeout(Duration::from_millis(500), &mut added).await;
+    assert!(
+        early.is_err(),
+        "an add does not wait for a raise: {early:?}"
+    );
     let membership = position_of(&replica.applied.read().membership).unwrap();
     let to = Level::FIRST.next();
     let raise = Command::Cluster(ClusterCommand::RaiseLevel { to, membership });
