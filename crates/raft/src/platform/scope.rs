@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -45,6 +46,10 @@ struct State {
 pub(crate) trait Observer: Send + Sync {
     /// A node has applied an entry.
     fn applied(&self, node: usize, entry: Applied);
+    /// A node has applied an entry; the windows that its state has then.
+    fn granted(&self, windows: &[Window]);
+    /// A node has put an entry into its log.
+    fn appended(&self, node: usize, entry: Appended);
     /// A node has stored a vote that makes `leader` the leader of `term`.
     fn elected(&self, node: usize, term: u64, leader: u64);
 }
@@ -55,6 +60,26 @@ pub(crate) struct Applied {
     pub(crate) index: u64,
     pub(crate) term: u64,
     pub(crate) digest: u128,
+}
+
+/// An entry of a log. Index and term name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Appended {
+    pub(crate) index: u64,
+    pub(crate) term: u64,
+    /// Of the entry before it.
+    pub(crate) term_before: Option<u64>,
+    /// A hash of its bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The latest lease of a worker, and the ticks that its holder may mint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) worker: u32,
+    pub(crate) lease: u64,
+    pub(crate) from: u64,
+    pub(crate) fence: u64,
 }
 
 impl Scope {
@@ -154,6 +179,23 @@ impl Scope {
 
     pub(crate) fn applied(&self, entry: Applied) {
         self.observer.applied(self.node, entry);
+    }
+
+    pub(crate) fn granted(&self, windows: &[Window]) {
+        self.observer.granted(windows);
+    }
+
+    pub(crate) fn appended(&self, index: u64, terms: (u64, Option<u64>), bytes: &[u8]) {
+        let (term, term_before) = terms;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        let entry = Appended {
+            index,
+            term,
+            term_before,
+            bytes: hasher.finish(),
+        };
+        self.observer.appended(self.node, entry);
     }
 
     pub(crate) fn elected(&self, term: u64, leader: u64) {

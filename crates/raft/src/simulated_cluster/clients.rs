@@ -14,6 +14,7 @@ use seqd_store::testing::create_sequence;
 use tokio::time::{Instant, sleep};
 
 use super::history::{Ask, Got, Op};
+use super::minters::{LAYOUT, WINDOW};
 use super::nodes::Cluster;
 use crate::{MemberError, ProposeError, Raft};
 
@@ -29,8 +30,6 @@ const CHANGE: Duration = Duration::from_secs(10);
 /// Strict sequences first; the last of them is advanced and deleted, too.
 pub(super) const STRICT: usize = 3;
 pub(super) const SEQUENCES: usize = 5;
-
-const LAYOUT: &str = "default";
 
 pub(super) fn name(sequence: usize) -> SequenceName {
     let name = SequenceName::new(format!("s{sequence}"));
@@ -192,7 +191,7 @@ impl Client {
     fn command(&self, node: usize, ask: &Ask) -> Option<Command> {
         let clock = self.cluster.spots[node].clock.wall();
         let layout = seqd_state::idgen::Layout::preset(LAYOUT)?;
-        let until = seqd_state::idgen::WallMs(clock.0 + 3_000);
+        let until = seqd_state::idgen::WallMs(clock.0 + WINDOW.as_millis() as u64);
         let fence: Tick = layout.fence_at(until);
         let sequences = |command| Some(Command::Sequences(command));
         match ask {

@@ -13,10 +13,12 @@ use tokio::time::{Instant, sleep};
 use super::clients::{self, Habit, name};
 use super::history;
 use super::lost_leaders::{Loss, give_back, lose, value};
+use super::minters::Minting;
+use super::net::{LAN, Link};
 use super::nodes::Cluster;
 use super::record::Violation;
 use super::run::equal_ends;
-use super::scenarios::{Scene, leader_of_all_but, raft};
+use super::scenarios::{Scene, leader_of_all_but, next, raft};
 use crate::proposer::entry;
 
 /// Plays it with the guard and without.
@@ -148,4 +150,106 @@ fn a_log_that_is_purged_too_far_cannot_replace_a_damaged_snapshot() {
             equal_ends(cluster).await.map(|_| ())
         })
     });
+}
+
+/// All nodes lose their power right after values were told.
+async fn told_before_the_power_is_cut(
+    scene: &Scene,
+    cluster: &Arc<Cluster>,
+) -> Result<(), Violation> {
+    for _ in 0..4 {
+        let leader = leader_of_all_but(cluster, None).await;
+        // All before is synced.
+        sleep(Duration::from_secs(2)).await;
+        let told = value(cluster, leader).await;
+        (0..scene.nodes).for_each(|node| cluster.kill(node, true));
+        for node in 0..scene.nodes {
+            scene.start(cluster, node).await;
+        }
+        let leader = leader_of_all_but(cluster, None).await;
+        let next = value(cluster, leader).await;
+        if next <= told {
+            let what = format!("{next} after {told} was told");
+            return Err(Violation::new("acknowledged is kept", what));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn entries_that_count_before_they_are_synced_are_replaced() {
+    is_caught_by("equal states", Guard::EntriesSynced, || {
+        let scene = Scene {
+            sync: Duration::from_millis(50),
+            ..Scene::near(3, 5)
+        };
+        scene.try_play(async |cluster| told_before_the_power_is_cut(&scene, cluster).await)
+    });
+}
+
+/// The connection breaks while a value that a follower asked for is on its way, each time a little later.
+async fn answers_get_lost(cluster: &Arc<Cluster>) -> Result<(), Violation> {
+    let leader = leader_of_all_but(cluster, None).await;
+    let asked = (leader + 1) % 3;
+    let mut last = value(cluster, asked).await;
+    for after_ms in (0..60).step_by(3) {
+        let break_off = async {
+            sleep(Duration::from_millis(after_ms)).await;
+            cluster.net.reset(leader, asked);
+        };
+        let (answer, ()) = tokio::join!(biased; next(cluster, asked), break_off);
+        // Of two values one belongs to the request that was answered, and the other to nobody.
+        if let Some(Ok(value)) = answer
+            && value != last + 1
+        {
+            let what = format!("{value} after {last}, broken off after {after_ms} ms");
+            return Err(Violation::new("carried out once", what));
+        }
+        leader_of_all_but(cluster, None).await;
+        last = value(cluster, leader).await;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_proposed_again_is_carried_out_twice() {
+    is_caught_by("carried out once", Guard::UnknownStaysUnknown, || {
+        let scene = Scene {
+            link: Link {
+                delay: Duration::from_millis(10),
+                ..LAN
+            },
+            ..Scene::near(3, 6)
+        };
+        scene.try_play(async |cluster| answers_get_lost(cluster).await)
+    });
+}
+
+/// One node is cut off for longer than its window; what it minted stands in the record.
+fn minted_when_cut_off(minting: Minting) -> Result<(), Violation> {
+    let scene = Scene::near(3, 7);
+    scene.try_play(async |cluster| {
+        cluster.set_minting(minting);
+        for node in 0..scene.nodes {
+            cluster.kill(node, false);
+            scene.start(cluster, node).await;
+        }
+        leader_of_all_but(cluster, None).await;
+        sleep(Duration::from_secs(5)).await;
+        let cut = (leader_of_all_but(cluster, None).await + 1) % 3;
+        lose(cluster, cut, Loss::Cut);
+        sleep(Duration::from_secs(8)).await;
+        give_back(&scene, cluster, cut).await;
+        sleep(Duration::from_secs(5)).await;
+        assert!(cluster.record.ids() > 100, "nodes mint");
+        cluster.record.violation().map_or(Ok(()), Err)
+    })
+}
+
+#[test]
+fn a_node_that_mints_before_the_fence_is_committed_leaves_its_window() {
+    assert_eq!(minted_when_cut_off(Minting::AsNodesDo), Ok(()));
+    let found = minted_when_cut_off(Minting::BeforeCommit);
+    let violation = found.expect_err("the planted fault shows");
+    assert_eq!(violation.check, "IDs are in their committed window");
 }

@@ -16,8 +16,11 @@
 //! 3. The [`history`]: no index of a sequence twice; counters as one machine would have them
 //!    (linearizable, reads too); what was acknowledged is there at the end; nothing was carried out
 //!    twice; windows of a worker are disjoint.
-//! 4. No node ends by itself, unless it was removed.
-//! 5. After the faults every member takes a write and answers a read within 20 s, and all states are
+//! 4. Logs with an entry of one index and term are equal up to there, applied or not.
+//! 5. The IDs that every node mints ([`minters`]): none twice, over all workers and starts; each lease's
+//!    rise and lie in the window that was committed before; windows of a worker are disjoint.
+//! 6. No node ends by itself, unless it was removed.
+//! 7. After the faults every member takes a write and answers a read within 20 s, and all states are
 //!    equal.
 
 mod clients;
@@ -25,7 +28,9 @@ mod far_links;
 mod guards;
 mod handovers;
 mod history;
+mod ids;
 mod lost_leaders;
+mod minters;
 mod net;
 mod nodes;
 mod pipe;

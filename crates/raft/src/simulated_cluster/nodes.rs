@@ -12,6 +12,7 @@ use seqd_store::snapshot_file;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use super::minters::{Minter, Minting, WINDOW};
 use super::net::{Dials, Net, Port, address};
 use super::record::{Record, Violation};
 use crate::platform::scope::{Owned, Scope};
@@ -79,6 +80,7 @@ pub(super) struct Cluster {
     /// The first so many are founders.
     pub(super) founders: usize,
     snapshot_every: u64,
+    minting: Mutex<Minting>,
     dice: Mutex<Dice>,
 }
 
@@ -106,6 +108,7 @@ impl Cluster {
             spots: spots.collect(),
             founders,
             snapshot_every,
+            minting: Mutex::new(Minting::Nobody),
             dice: Mutex::new(dice),
         })
     }
@@ -138,7 +141,7 @@ impl Cluster {
             heartbeat: Duration::from_millis(100),
             election: (Duration::from_millis(400), Duration::from_millis(800)),
             snapshot_every: self.snapshot_every,
-            window_ms: 3_000,
+            window_ms: WINDOW.as_millis() as u64,
             max_peer_skew_ms: 500,
             version: "simulated".to_owned(),
             levels: LevelRange::OWN,
@@ -170,12 +173,29 @@ impl Cluster {
         match Owned::new(Some(Arc::clone(&scope)), Raft::start(options)).await {
             Ok(raft) => {
                 self.record.note(format!("n{} starts", node + 1));
+                self.mint(node, &scope, &raft);
                 let over = Arc::default();
                 let process = Process { scope, raft, over };
                 self.set_process(node, Some(process));
             }
             Err(stop) => self.ended_by_itself(node, &stop),
         }
+    }
+
+    /// How processes mint that start from then on.
+    pub(super) fn set_minting(&self, minting: Minting) {
+        *self.minting.lock().unwrap_or_else(PoisonError::into_inner) = minting;
+    }
+
+    fn mint(&self, node: usize, scope: &Arc<Scope>, raft: &Raft) {
+        let minting = *self.minting.lock().unwrap_or_else(PoisonError::into_inner);
+        if minting == Minting::Nobody {
+            return;
+        }
+        let clock = Arc::clone(&self.spots[node].clock) as Arc<dyn WallClock>;
+        let record = Arc::clone(&self.record);
+        let minter = Minter::new(raft.clone(), clock, record, node, minting);
+        scope.spawn(minter.live(self.roll()));
     }
 
     fn ended_by_itself(&self, node: usize, stop: &crate::Stop) {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use seqd_disk::simulated::Dice;
 use tokio::time::{Instant, sleep};
 
+use super::minters::Minting;
 use super::net::{LAN, Link};
 use super::nodes::Cluster;
 
@@ -30,6 +31,7 @@ pub(super) struct Plan {
     pub(super) until: Duration,
     /// How much faster each node's wall clock runs, millionths.
     pub(super) drift_ppm: Vec<i64>,
+    pub(super) minting: Minting,
     pub(super) faults: Vec<Planned>,
 }
 
@@ -166,6 +168,7 @@ impl Plan {
         let drift_ppm = drift_ppm.collect();
         Self {
             drift_ppm,
+            minting: Minting::AsNodesDo,
             founders,
             others,
             clients: 2 + dice.below(5) as usize,

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seqd_state::idgen::IdRun;
 use tokio::time::Instant;
 
 use super::history::Op;
-use crate::platform::scope::{Applied, Observer};
+use super::ids::Ids;
+use crate::platform::scope::{Appended, Applied, Observer, Window};
 
 pub(super) struct Record {
     began: Instant,
@@ -20,6 +22,9 @@ struct State {
     lines: Vec<String>,
     /// The applied entry of each index: the same one on every node.
     applied: BTreeMap<u64, (usize, Applied)>,
+    /// Of each index and term, whichever log it came into first.
+    appended: BTreeMap<(u64, u64), (usize, Appended)>,
+    ids: Ids,
     /// The leader of each term.
     elected: BTreeMap<u64, u64>,
     ops: Vec<Op>,
@@ -91,6 +96,18 @@ impl Record {
         self.lock().violation.clone()
     }
 
+    pub(super) fn minted(&self, node: usize, lease: u64, run: &IdRun) {
+        let judged = self.lock().ids.minted(node, lease, run);
+        if let Err(violation) = judged {
+            self.violate(violation);
+        }
+    }
+
+    /// How many IDs were minted.
+    pub(super) fn ids(&self) -> usize {
+        self.lock().ids.count()
+    }
+
     pub(super) fn ops(&self) -> Vec<Op> {
         self.lock().ops.clone()
     }
@@ -130,6 +147,33 @@ impl Observer for Record {
         }
     }
 
+    fn granted(&self, windows: &[Window]) {
+        let judged = self.lock().ids.granted(windows);
+        if let Err(violation) = judged {
+            self.violate(violation);
+        }
+    }
+
+    /// Two logs with an entry of one index and term are equal up to there: so this entry and the term
+    /// before it are the same in each, and so on downwards.
+    fn appended(&self, node: usize, entry: Appended) {
+        let Appended { index, term, .. } = entry;
+        let mut state = self.lock();
+        let key = (index, term);
+        let (first, known) = *state.appended.entry(key).or_insert((node, entry));
+        drop(state);
+        if known != entry {
+            self.violate(Violation::new(
+                "log matching",
+                format!(
+                    "n{} has {known:?} in its log, and n{} {entry:?}",
+                    first + 1,
+                    node + 1
+                ),
+            ));
+        }
+    }
+
     fn elected(&self, node: usize, term: u64, leader: u64) {
         let known = {
             let mut state = self.lock();
@@ -150,5 +194,36 @@ impl Observer for Record {
                 ),
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_that_differ_below_an_equal_entry_do_not_match() {
+        let record = crate::simulated_cluster::run::in_virtual_time(async { Record::new() });
+        let entry = Appended {
+            index: 7,
+            term: 3,
+            term_before: Some(2),
+            bytes: 1,
+        };
+        record.appended(0, entry);
+        record.appended(1, entry);
+        // Of another term: it takes the place of the first one.
+        record.appended(1, Appended { term: 4, ..entry });
+        assert_eq!(record.violation(), None);
+        let term_before = Some(1);
+        record.appended(
+            2,
+            Appended {
+                term_before,
+                ..entry
+            },
+        );
+        let found = record.violation().map(|violation| violation.check);
+        assert_eq!(found, Some("log matching"));
     }
 }

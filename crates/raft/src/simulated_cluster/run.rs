@@ -38,6 +38,8 @@ pub(super) struct Run {
     /// From the end of the faults until all was well.
     pub(super) healed: Duration,
     pub(super) ops: usize,
+    /// Minted by the nodes.
+    pub(super) ids: usize,
     pub(super) terms: u64,
     pub(super) entries: u64,
 }
@@ -91,6 +93,7 @@ pub(super) fn run(seed: u64, plan: &Plan) -> Run {
             lasted: record.now(),
             healed,
             ops: record.ops().len(),
+            ids: record.ids(),
             terms,
             entries,
         };
@@ -107,6 +110,7 @@ async fn live(
     dice: &mut Dice,
 ) -> Result<Duration, Violation> {
     plan.set_links(cluster);
+    cluster.set_minting(plan.minting);
     for (spot, ppm) in cluster.spots.iter().zip(&plan.drift_ppm) {
         spot.clock.drift(*ppm);
     }
@@ -302,6 +306,7 @@ pub(super) fn run_caught(seed: u64, plan: &Plan) -> Run {
             lasted: Duration::ZERO,
             healed: Duration::ZERO,
             ops: 0,
+            ids: 0,
             terms: 0,
             entries: 0,
         }

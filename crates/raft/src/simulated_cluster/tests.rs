@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use seqd_guards::{Guard, take_out};
 
-use super::plan::Plan;
+use super::minters::Minting;
+use super::net::LAN;
+use super::plan::{Fault, Plan, Planned};
 use super::run::{Run, run, run_caught};
 use super::shrink::{shrink, story};
 
@@ -32,6 +34,7 @@ struct Sum {
     runs: u64,
     lasted: Duration,
     ops: usize,
+    ids: usize,
     entries: u64,
     healed: Duration,
     failed: Vec<(u64, String)>,
@@ -42,6 +45,7 @@ impl Sum {
         self.runs += 1;
         self.lasted += run.lasted;
         self.ops += run.ops;
+        self.ids += run.ids;
         self.entries += run.entries;
         self.healed = self.healed.max(run.healed);
         if let Some(violation) = run.violation {
@@ -82,12 +86,13 @@ fn seeds_find_nothing() {
     );
     println!(
         "seeds {} to {}: {} runs, {hours:.2} virtual hours in {real:.1} s, {:.0} times as fast on {threads} threads; \
-         {} requests, {} entries; well {:.2} s after healing at the latest; {} violations",
+         {} requests, {} IDs, {} entries; well {:.2} s after healing at the latest; {} violations",
         seeds.start,
         seeds.end - 1,
         sum.runs,
         hours * 3600.0 / real,
         sum.ops,
+        sum.ids,
         sum.entries,
         sum.healed.as_secs_f64(),
         sum.failed.len()
@@ -107,11 +112,47 @@ fn seeds_find_nothing() {
 /// checkpoint took it: the node could not be started again.
 #[test]
 fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
-    let run = run_caught(73, &Plan::new(73));
+    let plan = Plan {
+        // As the seed was found.
+        minting: Minting::Nobody,
+        ..Plan::new(73)
+    };
+    let run = run_caught(73, &plan);
     assert_eq!(run.violation, None);
 }
 
-/// Looks for such seeds, by command: this many for each guard.
+/// A plan with a planted fault, which one of its faults shows, is shrunk to that one.
+#[test]
+fn a_story_keeps_the_faults_that_it_needs() {
+    let planned = |at, lasts, fault| Planned {
+        at: Duration::from_millis(at),
+        lasts: Duration::from_millis(lasts),
+        fault,
+    };
+    let drawn = Plan {
+        founders: 3,
+        others: 0,
+        clients: 1,
+        minting: Minting::BeforeCommit,
+        everywhere: LAN,
+        until: Duration::from_secs(9),
+        faults: vec![
+            planned(200, 0, Fault::Reset(0, 1)),
+            planned(400, 100, Fault::SlowDisk(1, Duration::from_millis(20))),
+            planned(1_500, 7_000, Fault::Split(vec![2])),
+            planned(2_000, 200, Fault::Refuse(1, 0)),
+        ],
+        ..Plan::new(1)
+    };
+    let found = run_caught(1, &drawn);
+    let check = found.violation.as_ref().map(|violation| violation.check);
+    assert_eq!(check, Some("IDs are in their committed window"));
+    let (again, shrunk) = shrink(found, &drawn);
+    assert_eq!(again.violation.map(|violation| violation.check), check);
+    assert_eq!(shrunk.faults, drawn.faults[2..3], "{shrunk:?}");
+}
+
+/// Looks for such seeds, by command: this many for each guard, which one of them has to miss.
 #[test]
 fn seeds_that_miss_guards_by_command() {
     let count = number_of("SEQD_CLUSTER_HUNT").unwrap_or(0);
@@ -124,6 +165,7 @@ fn seeds_that_miss_guards_by_command() {
         Guard::SameLeadership,
         Guard::UnknownStaysUnknown,
     ];
+    let mut not_missed = Vec::new();
     for guard in guards.into_iter().filter(|_| count > 0) {
         let began = Instant::now();
         take_out(Some(guard));
@@ -136,7 +178,9 @@ fn seeds_that_miss_guards_by_command() {
             "without {guard:?}: {found:?}, {:.1} s",
             began.elapsed().as_secs_f64()
         );
+        not_missed.extend(found.is_none().then_some(guard));
     }
+    assert_eq!(not_missed, [], "of {count} seeds");
 }
 
 #[test]

@@ -184,5 +184,12 @@ fn observe(core: &Core) {
             term: **id.committed_leader_id(),
             digest: core.state.digest().0,
         });
+        let leases = core.state.leases().map(|lease| scope::Window {
+            worker: lease.worker.0,
+            lease: lease.record.lease.0,
+            from: lease.record.from_tick.0,
+            fence: lease.record.fence.0,
+        });
+        scope.granted(&leases.collect::<Vec<_>>());
     }
 }

@@ -196,6 +196,16 @@ impl LogStore {
     }
 }
 
+/// Has a simulation compare the entry with those of the other logs.
+#[cfg(test)]
+fn observe(before: Option<LogId>, entry: &Entry, bytes: &[u8]) {
+    let term = |id: LogId| **id.committed_leader_id();
+    if let Some(scope) = crate::platform::scope::current() {
+        let terms = (term(entry.log_id()), before.map(term));
+        scope.appended(entry.index(), terms, bytes);
+    }
+}
+
 /// Waits for a callback of the log's writer thread.
 async fn durable(start: impl FnOnce(seqd_wal::Done)) -> io::Result<()> {
     let (done, wait) = oneshot::channel();
@@ -299,6 +309,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                     ));
                     return (self.shared.failure).keep("an entry could not be written", gap);
                 }
+                #[cfg(test)]
+                observe(memory.last, &entry, &bytes);
                 memory.last = Some(entry.log_id());
                 memory.recent.push(entry, bytes.len());
                 batch.push(Record { index, bytes });

@@ -1,0 +1,184 @@
+//! Each node mints, with the generator that nodes have: it takes a worker once it is registered, asks
+//! for a fence at a third of the window, and mints beside that for as long as its window lasts.
+//!
+//! What is left of `node::minting`: waits of requests, the guard of the clock and the stored mark,
+//! on which uniqueness does not rest, and the release at a clean stop.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seqd_disk::simulated::Dice;
+use seqd_state::idgen::{Generator, Layout, Mint, WallClock, WallMs};
+use seqd_state::{
+    Command, LeaseGrant, LeaseId, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
+    WorkerRefusal,
+};
+use tokio::time::{Instant, sleep};
+
+use super::record::Record;
+use crate::Raft;
+
+/// As nodes of a run are configured.
+pub(super) const WINDOW: Duration = Duration::from_secs(3);
+
+const THIRD: Duration = Duration::from_secs(1);
+
+/// How long the cluster may take to answer about a lease.
+const ANSWER: Duration = Duration::from_secs(3);
+
+pub(super) const LAYOUT: &str = "default";
+
+/// Whether nodes mint, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Minting {
+    Nobody,
+    AsNodesDo,
+    /// With a planted fault: up to a fence that is only asked for.
+    BeforeCommit,
+}
+
+struct Holder {
+    generator: Generator,
+    lease: LeaseId,
+}
+
+/// The minter of one start.
+pub(super) struct Minter {
+    pub(super) raft: Raft,
+    pub(super) clock: Arc<dyn WallClock>,
+    pub(super) record: Arc<Record>,
+    pub(super) node: usize,
+    pub(super) minting: Minting,
+    layout: Layout,
+    holder: Mutex<Option<Arc<Holder>>>,
+}
+
+impl Minter {
+    pub(super) fn new(
+        raft: Raft,
+        clock: Arc<dyn WallClock>,
+        record: Arc<Record>,
+        node: usize,
+        minting: Minting,
+    ) -> Self {
+        let layout = Layout::preset(LAYOUT).unwrap_or_else(|| unreachable!("it is there"));
+        Self {
+            raft,
+            clock,
+            record,
+            node,
+            minting,
+            layout,
+            holder: Mutex::default(),
+        }
+    }
+
+    pub(super) async fn live(self, seed: u64) {
+        let mut registered = self.raft.started();
+        if registered.wait_for(|is| *is).await.is_ok() {
+            tokio::join!(biased; self.keep(), self.mint(seed));
+        }
+    }
+
+    fn holder(&self) -> Option<Arc<Holder>> {
+        let holder = self.holder.lock();
+        holder.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_holder(&self, holder: Option<Holder>) {
+        let place = self.holder.lock();
+        *place.unwrap_or_else(PoisonError::into_inner) = holder.map(Arc::new);
+    }
+
+    async fn keep(&self) {
+        let mut extended = Instant::now();
+        loop {
+            let is_due = self.holder().is_none_or(|holder| {
+                let ends = self.layout.wall_at(holder.generator.fence()).0;
+                let left = ends.saturating_sub(self.clock.wall().0);
+                left < 2 * THIRD.as_millis() as u64 || extended.elapsed() >= THIRD
+            });
+            if !is_due {
+                sleep(THIRD / 10).await;
+            } else if self.attempt().await {
+                extended = Instant::now();
+            } else {
+                sleep(Duration::from_millis(200)).await;
+            }
+        }
+    }
+
+    async fn attempt(&self) -> bool {
+        let until = WallMs(self.clock.wall().0 + WINDOW.as_millis() as u64);
+        let fence = self.layout.fence_at(until);
+        let Some(holder) = self.holder() else {
+            let Some((node, boot)) = self.raft.boot() else {
+                return false;
+            };
+            let take = WorkerCommand::TakeLease(TakeLease {
+                layout: LAYOUT.to_owned(),
+                owner: format!("n{}", self.node + 1),
+                node: Some(node),
+                boot,
+                fence,
+                datacenter: None,
+            });
+            return match self.propose(take).await {
+                Some(Outcome::Workers(WorkerOutcome::LeaseTaken(grant))) => self.install(&grant),
+                _ => false,
+            };
+        };
+        if self.minting == Minting::BeforeCommit {
+            holder.generator.extend(fence);
+        }
+        let extend = WorkerCommand::ExtendLease {
+            layout: LAYOUT.to_owned(),
+            worker: holder.generator.worker(),
+            lease: holder.lease,
+            fence,
+        };
+        match self.propose(extend).await {
+            Some(Outcome::Workers(WorkerOutcome::LeaseExtended { fence })) => {
+                holder.generator.extend(fence);
+                true
+            }
+            Some(Outcome::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))) => {
+                holder.generator.close();
+                self.set_holder(None);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn install(&self, grant: &LeaseGrant) -> bool {
+        let (from, fence) = (grant.from_tick, grant.fence);
+        let generator = Generator::new(self.layout.clone(), grant.worker, from, fence, 0);
+        let Ok(generator) = generator else {
+            return false;
+        };
+        let lease = grant.lease;
+        self.set_holder(Some(Holder { generator, lease }));
+        true
+    }
+
+    async fn propose(&self, command: WorkerCommand) -> Option<Outcome> {
+        let commands = vec![Command::Workers(command)];
+        let proposed = self.raft.propose(commands, Instant::now() + ANSWER);
+        proposed.await.ok()?.into_iter().next()
+    }
+
+    /// Every now and then some, as requests come.
+    async fn mint(&self, seed: u64) {
+        let mut dice = Dice::new(seed);
+        loop {
+            sleep(Duration::from_millis(1 + dice.below(100))).await;
+            let count = [1, 1, 2, 30][dice.below(4) as usize];
+            if let Some(holder) = self.holder()
+                && let Mint::Ready(run) = holder.generator.mint(self.clock.wall(), count)
+            {
+                self.record.minted(self.node, holder.lease.0, &run);
+            }
+        }
+    }
+}
