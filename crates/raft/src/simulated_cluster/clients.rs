@@ -72,11 +72,11 @@ pub(super) struct Habit {
 }
 
 impl Habit {
-    pub(super) fn new(dice: &mut Dice, nodes: usize) -> Self {
+    pub(super) fn new(dice: &mut Dice, nodes: usize, pauses: u64) -> Self {
         let home = dice.below(nodes as u64) as usize;
         Self {
             home: dice.chance(6).then_some(home),
-            pause: [20, 150, 150, 150][dice.below(4) as usize],
+            pause: [20, 150, 150, 150][dice.below(4) as usize] * pauses,
             only_reads: dice.chance(3),
         }
     }
@@ -87,11 +87,11 @@ pub(super) async fn live(
     cluster: Arc<Cluster>,
     number: usize,
     seed: u64,
-    habit: Option<Habit>,
+    habit: impl FnOnce(&mut Dice) -> Habit,
     over: Arc<AtomicBool>,
 ) {
     let mut dice = Dice::new(seed);
-    let habit = habit.unwrap_or_else(|| Habit::new(&mut dice, cluster.spots.len()));
+    let habit = habit(&mut dice);
     let mut client = Client {
         cluster,
         number,

@@ -65,7 +65,7 @@ async fn two_sides(scene: &Scene, cluster: &Arc<Cluster>) -> Result<(), Violatio
             };
             let (cluster, over) = (Arc::clone(cluster), Arc::clone(&over));
             let seed = scene.seed + 10 * round + number as u64;
-            staying.spawn(clients::live(cluster, number, seed, Some(habit), over));
+            staying.spawn(clients::live(cluster, number, seed, move |_| habit, over));
         }
         sleep(Duration::from_millis(500)).await;
         lose(cluster, leader, Loss::Cut);

@@ -178,7 +178,7 @@ impl Cluster {
                 let process = Process { scope, raft, over };
                 self.set_process(node, Some(process));
             }
-            Err(stop) => self.ended_by_itself(node, &stop),
+            Err(stop) => self.ended(node, &stop),
         }
     }
 
@@ -198,9 +198,18 @@ impl Cluster {
         scope.spawn(minter.live(self.roll()));
     }
 
-    fn ended_by_itself(&self, node: usize, stop: &crate::Stop) {
-        let what = format!("n{} has ended by itself: {stop}", node + 1);
-        self.record.violate(Violation::new("nodes go on", what));
+    /// Notes that a node has ended by itself. One that was removed does so, and does not start again.
+    fn ended(&self, node: usize, stop: &crate::Stop) {
+        let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
+        let why = match stop.reason {
+            StopReason::NodeRemoved => "it was removed",
+            StopReason::FsyncFailed if may_fail => "its disk failed",
+            _ => {
+                let what = format!("n{} has ended by itself: {stop}", node + 1);
+                return self.record.violate(Violation::new("nodes go on", what));
+            }
+        };
+        self.record.note(format!("n{} ends: {why}", node + 1));
     }
 
     /// Kills the process; with the power cut, what was not synced may be lost, and the host is silent.
@@ -297,7 +306,7 @@ impl Cluster {
         }
     }
 
-    /// Finds nodes that have ended by themselves. One that was removed does so.
+    /// Finds nodes that have ended by themselves.
     pub(super) fn look(&self) {
         for node in self.running() {
             let Some(process) = self.process(node) else {
@@ -308,16 +317,7 @@ impl Cluster {
             if let Phase::Stopped(stop) = phase
                 && stop.reason != StopReason::Stopped
             {
-                let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
-                if may_fail && stop.reason == StopReason::FsyncFailed {
-                    self.record
-                        .note(format!("n{} ends: its disk failed", node + 1));
-                } else if stop.reason == StopReason::NodeRemoved {
-                    self.record
-                        .note(format!("n{} ends: it was removed", node + 1));
-                } else {
-                    self.ended_by_itself(node, &stop);
-                }
+                self.ended(node, &stop);
                 self.kill(node, false);
             }
         }

@@ -15,6 +15,14 @@ use super::nodes::Cluster;
 /// How long faults go on, milliseconds: many elections, few enough that a run is short.
 const FAULTS_MS: std::ops::Range<u64> = 5_000..15_000;
 
+/// One seed in eight is a long life, milliseconds: for what takes minutes to run out or to add up.
+const LONG_MS: std::ops::Range<u64> = 60_000..420_000;
+const LONG_EVERY: u64 = 8;
+
+/// How many times more faults a long life has, and how many times longer the longest of them last and
+/// its clients pause.
+const LONG_MORE: u64 = 6;
+
 /// The fastest and slowest clock, millionths: what NTP corrects at most.
 const DRIFT: u64 = 500;
 
@@ -24,6 +32,8 @@ pub(super) struct Plan {
     /// Nodes that are no founders and may be added.
     pub(super) others: usize,
     pub(super) clients: usize,
+    /// How many times longer they pause than they would in a short life.
+    pub(super) pauses: u64,
     pub(super) snapshot_every: u64,
     pub(super) everywhere: Link,
     /// How long a write with its sync takes.
@@ -132,16 +142,25 @@ fn fault(dice: &mut Dice, founders: usize, others: usize) -> Fault {
     }
 }
 
+pub(super) fn is_long(seed: u64) -> bool {
+    seed.is_multiple_of(LONG_EVERY)
+}
+
 impl Plan {
     pub(super) fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let founders = if dice.chance(4) { 5 } else { 3 };
         let others = usize::from(dice.chance(8));
-        let until = FAULTS_MS.start + dice.below(FAULTS_MS.end - FAULTS_MS.start);
-        let mut faults: Vec<Planned> = (0..2 + dice.below(12))
+        let (lives, more) = if is_long(seed) {
+            (LONG_MS, LONG_MORE)
+        } else {
+            (FAULTS_MS, 1)
+        };
+        let until = lives.start + dice.below(lives.end - lives.start);
+        let mut faults: Vec<Planned> = (0..(2 + dice.below(12)) * more)
             .map(|_| {
                 let at = dice.below(until - 500);
-                let most = [500, 2_000, 8_000][dice.below(3) as usize];
+                let most = [500, 2_000, 8_000 * more][dice.below(3) as usize];
                 let lasts = 1 + dice.below(most);
                 Planned {
                     at: Duration::from_millis(at),
@@ -172,6 +191,7 @@ impl Plan {
             founders,
             others,
             clients: 2 + dice.below(5) as usize,
+            pauses: more,
             snapshot_every: [50, 200, 1_000][dice.below(3) as usize],
             everywhere,
             sync: Duration::from_micros([200, 1_000, 10_000][dice.below(3) as usize]),

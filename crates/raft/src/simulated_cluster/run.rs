@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::clients::{self, SEQUENCES, STRICT, create};
+use super::clients::{self, Habit, SEQUENCES, STRICT, create};
 use super::history::{self, End};
 use super::nodes::Cluster;
 use super::plan::{self, Plan};
@@ -124,7 +124,9 @@ async fn live(
     let mut clients = JoinSet::new();
     for number in 0..plan.clients {
         let (cluster, over) = (Arc::clone(cluster), Arc::clone(&over));
-        clients.spawn(clients::live(cluster, number, dice.roll(), None, over));
+        let (nodes, pauses) = (cluster.spots.len(), plan.pauses);
+        let habit = move |dice: &mut Dice| Habit::new(dice, nodes, pauses);
+        clients.spawn(clients::live(cluster, number, dice.roll(), habit, over));
     }
     let mut faults = JoinSet::new();
     for number in 0..plan.faults.len() {

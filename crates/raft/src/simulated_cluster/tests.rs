@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,12 @@ use seqd_guards::{Guard, take_out};
 
 use super::minters::Minting;
 use super::net::LAN;
-use super::plan::{Fault, Plan, Planned};
+use super::plan::{Fault, Plan, Planned, is_long};
 use super::run::{Run, run, run_caught};
 use super::shrink::{shrink, story};
+
+/// So many new seeds in each run of the tests; short lives, which are a second or two of one core each.
+const FRESH: usize = 50;
 
 fn number_of(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -56,15 +59,11 @@ impl Sum {
 }
 
 /// Runs all seeds, on as many threads; each run is one thread's alone.
-fn run_all(seeds: Range<u64>, threads: u64) -> Sum {
-    let (next, sum) = (AtomicU64::new(seeds.start), Mutex::new(Sum::default()));
+fn run_all(seeds: &[u64], threads: u64) -> Sum {
+    let (next, sum) = (AtomicUsize::new(0), Mutex::new(Sum::default()));
     let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return;
-            }
-            let run = run_caught(seed, &Plan::new(seed));
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let run = run_caught(*seed, &Plan::new(*seed));
             sum.lock().expect("no run panics here").add(run);
         }
     };
@@ -74,23 +73,19 @@ fn run_all(seeds: Range<u64>, threads: u64) -> Sum {
     sum.into_inner().expect("no run panics here")
 }
 
-#[test]
-fn seeds_find_nothing() {
-    let seeds = seeds(8);
+/// Runs them, and says what they add up to; panics with the story of the first that failed.
+fn find_nothing(seeds: &[u64]) {
     let threads = number_of("SEQD_CLUSTER_THREADS").unwrap_or(1);
+    println!("seeds from {} on", seeds[0]);
     let began = Instant::now();
-    let mut sum = run_all(seeds.clone(), threads);
-    let (real, hours) = (
-        began.elapsed().as_secs_f64(),
-        sum.lasted.as_secs_f64() / 3600.0,
-    );
+    let mut sum = run_all(seeds, threads);
+    let (real, virtually) = (began.elapsed().as_secs_f64(), sum.lasted.as_secs_f64());
     println!(
-        "seeds {} to {}: {} runs, {hours:.2} virtual hours in {real:.1} s, {:.0} times as fast on {threads} threads; \
+        "{} runs, {:.2} virtual hours in {real:.1} s, {:.0} times as fast on {threads} threads; \
          {} requests, {} IDs, {} entries; well {:.2} s after healing at the latest; {} violations",
-        seeds.start,
-        seeds.end - 1,
         sum.runs,
-        hours * 3600.0 / real,
+        virtually / 3600.0,
+        virtually / real,
         sum.ops,
         sum.ids,
         sum.entries,
@@ -106,6 +101,18 @@ fn seeds_find_nothing() {
         let (found, plan) = shrink(run_caught(*seed, &plan), &plan);
         panic!("{}", story(&found, &plan));
     }
+}
+
+#[test]
+fn seeds_find_nothing() {
+    find_nothing(&seeds(8).collect::<Vec<_>>());
+}
+
+#[test]
+fn fresh_seeds_find_nothing() {
+    let first = u64::from(rand::random::<u32>());
+    let short = (first..).filter(|seed| !is_long(*seed));
+    find_nothing(&short.take(FRESH).collect::<Vec<_>>());
 }
 
 /// The log's sync failed, an entry that it refused was applied since the others had it, and the last
