@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::wiped::wiped;
 use crate::context::NodeContext;
@@ -14,6 +17,10 @@ use crate::wire::messages::{HelloReply, Standing};
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 
+/// So long an empty node waits for a leader to confirm that its name is a member's. A node that lags
+/// behind its removal has caught up by then; a cluster that has lost its quorum confirms nothing.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
+
 /// Waits until this node has an identity: its own from before, or one that it is given, or one
 /// that it decides on as the founder.
 pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identity, Stop> {
@@ -21,6 +28,7 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
         check_identity(context, &identity)?;
         return Ok(identity);
     }
+    let mut unconfirmed_since = None;
     loop {
         let taken = context.identity_taken.notified();
         if let Some(identity) = context.identity() {
@@ -46,6 +54,17 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
                     .map_err(|e| Stop::of_io("the identity could not be stored", &e));
             }
             Newcomer::Waits(reason) => context.set_phase(Phase::Waiting { reason }),
+            Newcomer::Joins(reason) => {
+                unconfirmed_since = None;
+                context.set_phase(Phase::Waiting { reason });
+            }
+            Newcomer::Unconfirmed { cluster_id, reason } => {
+                let since = *unconfirmed_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= CONFIRMED_WITHIN {
+                    return Err(wiped(context, &cluster_id, EMPTY));
+                }
+                context.set_phase(Phase::Waiting { reason });
+            }
         }
         let _ = tokio::time::timeout(ROUND, taken).await;
     }
@@ -83,20 +102,34 @@ fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop
     Ok(())
 }
 
+const EMPTY: &str = "its folder is empty";
+
 enum Newcomer {
     Bootstraps(Vec<(u64, Member)>),
     Waits(String),
+    /// A member does not list this node.
+    Joins(String),
+    /// Nodes list this one as a member, and no leader confirms it.
+    Unconfirmed {
+        cluster_id: String,
+        reason: String,
+    },
 }
 
-/// What an empty node does after a round of hellos.
-fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop> {
+/// What the members that answer know of an empty node's name; `None` if no member answers.
+///
+/// A member that knows no leader may lag behind the removal of that name: only what a leader confirmed
+/// is final, and a member that does not list the name comes before one that lags.
+fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer>, Stop> {
     let name = &context.settings.name;
-    for (_, answer) in round.values() {
+    let mut found = None;
+    for (peer, (_, answer)) in round {
         let Ok(HelloReply {
             standing:
                 Standing::Member {
                     cluster_id,
                     members,
+                    leader,
                     ..
                 },
             ..
@@ -104,13 +137,33 @@ fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop
         else {
             continue;
         };
-        if members.contains(name) {
-            return Err(wiped(context, cluster_id, "its folder is empty"));
+        if !members.contains(name) {
+            if !matches!(found, Some(Newcomer::Joins(_))) {
+                found = Some(Newcomer::Joins(format!(
+                    "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`",
+                    context.settings.peer_advertise
+                )));
+            }
+        } else if leader.is_some() {
+            return Err(wiped(context, cluster_id, EMPTY));
+        } else if found.is_none() {
+            found = Some(Newcomer::Unconfirmed {
+                cluster_id: cluster_id.clone(),
+                reason: format!(
+                    "waiting for a leader: {peer} lists {name} as a member of cluster {cluster_id}, \
+                     whose folder is empty here, and no leader confirms it"
+                ),
+            });
         }
-        return Ok(Newcomer::Waits(format!(
-            "waiting to be added to cluster {cluster_id}: run `seqd member add {name} {}`",
-            context.settings.peer_advertise
-        )));
+    }
+    Ok(found)
+}
+
+/// What an empty node does after a round of hellos.
+fn judge_newcomer(context: &NodeContext, round: &Round) -> Result<Newcomer, Stop> {
+    let name = &context.settings.name;
+    if let Some(of_members) = judge_members(context, round)? {
+        return Ok(of_members);
     }
     if !context.settings.peers.iter().any(|peer| peer.name == *name) {
         return Ok(Newcomer::Waits(format!(

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::service::{Opened, Service, answer_open, not_running, open, sealed};
 use crate::bootstrap::take;
@@ -11,7 +12,9 @@ use crate::handle::Phase;
 use crate::handshake::introduce;
 use crate::membership;
 use crate::tasks::ping as pings;
-use crate::wire::messages::{ChangeRequest, Forward, Ping, ReadIndex, ReadIndexReply, Watch};
+use crate::wire::messages::{
+    ChangeRequest, Forward, Hello, Ping, ReadIndex, ReadIndexReply, Standing, Watch,
+};
 use crate::wire::transport::Rejection;
 
 /// The longest time that a watching peer is kept waiting before it asks again.
@@ -67,9 +70,40 @@ pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Reje
     .await
 }
 
+/// How long a leader may take to confirm the members: half of what a hello may.
+const CONFIRM: Duration = Duration::from_millis(500);
+
 pub(super) async fn hello(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
-    let reply = introduce::answer_hello(&service.node.context, &open(body)?);
-    answer_open(reply.ok_or_else(|| not_running("this node opens its log"))?)
+    let hello: Hello = open(body)?;
+    let context = &service.node.context;
+    let confirmed = confirm_members(service, &hello).await;
+    let reply = introduce::answer_hello(context, &hello);
+    let mut reply = reply.ok_or_else(|| not_running("this node opens its log"))?;
+    if let Standing::Member { leader, .. } = &mut reply.standing
+        && !confirmed
+    {
+        *leader = None;
+    }
+    answer_open(reply)
+}
+
+/// An empty node under the name of a member is refused for good: before it is, this node catches up
+/// with the leader, so that it lags behind no removal. Returns `false` if no leader answered.
+///
+/// One at a time: a hello needs no membership, and strangers cost the leader little so.
+async fn confirm_members(service: &Service, hello: &Hello) -> bool {
+    let Some(view) = service.node.context.view() else {
+        return false;
+    };
+    let is_listed = view.members().values().any(|it| it.name == hello.name);
+    if hello.identity.is_some() || !is_listed {
+        return true;
+    }
+    let Ok(_turn) = service.confirms.try_acquire() else {
+        return false;
+    };
+    let deadline = Instant::now() + CONFIRM;
+    service.batcher.read(deadline).await.is_ok()
 }
 
 pub(super) async fn prepare(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use seqd_state::codec::Versioned;
 use seqd_store::faults::is_newer;
+use tokio::sync::Semaphore;
 
 use crate::conversation;
 use crate::node::Node;
@@ -22,11 +23,17 @@ use crate::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 pub(crate) struct Service {
     pub(super) node: Arc<Node>,
     pub(super) batcher: Arc<ProposalBatcher>,
+    /// The turn of the one hello for which a leader is asked.
+    pub(super) confirms: Semaphore,
 }
 
 impl Service {
     pub(crate) fn new(node: Arc<Node>, batcher: Arc<ProposalBatcher>) -> Self {
-        Self { node, batcher }
+        Self {
+            node,
+            batcher,
+            confirms: Semaphore::new(1),
+        }
     }
 
     /// The rejection of what cannot be read. A node that cannot read what every replica must take

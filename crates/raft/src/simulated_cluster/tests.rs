@@ -128,6 +128,19 @@ fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
     assert_eq!(run.violation, None);
 }
 
+/// An empty machine took the place of a learner that was just removed, and met a node that lagged behind
+/// the removal: it was refused as a member that had lost its disk.
+#[test]
+fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds_114_and_118() {
+    for seed in [114, 118] {
+        let plan = Plan {
+            minting: Minting::Nobody,
+            ..Plan::new(seed)
+        };
+        assert_eq!(run_caught(seed, &plan).violation, None);
+    }
+}
+
 /// A plan with a planted fault, which one of its faults shows, is shrunk to that one.
 #[test]
 fn a_story_keeps_the_faults_that_it_needs() {

@@ -307,7 +307,8 @@ pub(crate) enum Standing {
     Empty,
     /// It was prepared for this cluster and has neither vote nor entry.
     Prepared { cluster_id: String, node: u64 },
-    /// It is part of this cluster, whose members have these names.
+    /// It is part of this cluster, whose members have these names. To a sender without an identity
+    /// that is listed the leader is named only if it confirmed them.
     Member {
         cluster_id: String,
         node: u64,
