@@ -79,13 +79,17 @@ pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeErr
     }
 }
 
-/// Finds where a group goes; waits for a leader as long as one may still come.
+/// Finds where a group goes; waits for a leader as long as one may still come. Past its deadline it
+/// goes nowhere, also if there is a leader: one that cannot be reached would be tried for ever.
 pub(super) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Route {
     let patience = node.context.settings.election.1 * 3;
     let began = Instant::now();
     loop {
         if node.context.is_stopped() {
             return Route::Nowhere(ProposeError::Stopping);
+        }
+        if Instant::now() >= deadline {
+            return Route::Nowhere(ProposeError::no_leader());
         }
         if let Some(replica) = node.replica() {
             if replica.raft.as_leader().is_ok() {
@@ -115,9 +119,6 @@ pub(super) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
             if silent >= patience {
                 return Route::Nowhere(ProposeError::no_leader());
             }
-        }
-        if Instant::now() >= deadline {
-            return Route::Nowhere(ProposeError::no_leader());
         }
         tokio::time::sleep(RETRY).await;
     }

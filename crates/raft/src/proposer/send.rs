@@ -75,7 +75,8 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             answer_all(theirs, &ForwardRefusal::NotLeader);
             group = own;
         }
-        group.retain(|item| item.fate.send());
+        // Whoever was told in the meantime that the outcome is unknown, or is gone, is not served late.
+        group.retain(|item| !item.reply.is_closed() && item.fate.send());
         if group.is_empty() {
             return;
         }

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seqd_guards::{Guard, take_out};
-use seqd_state::{Command, NextRequest, SequenceCommand};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::clients::{self, Habit, name};
+use super::clients::{self, Habit};
 use super::history;
 use super::lost_leaders::{Loss, give_back, lose, value};
 use super::minters::Minting;
@@ -18,7 +17,7 @@ use super::net::{LAN, Link};
 use super::nodes::Cluster;
 use super::record::Violation;
 use super::run::equal_ends;
-use super::scenarios::{Scene, leader_of_all_but, next, raft};
+use super::scenarios::{Scene, leader_of_all_but, next, raft, take_one};
 use crate::proposer::entry;
 
 /// Plays it with the guard and without.
@@ -104,9 +103,7 @@ async fn stamped_before(cluster: &Arc<Cluster>) -> Result<(), Violation> {
         while replica.leading().is_none() {
             sleep(Duration::from_millis(10)).await;
         }
-        let (name, count) = (name(0), 1);
-        let next = SequenceCommand::Next(NextRequest { name, count });
-        let commands = vec![Command::Sequences(next)];
+        let commands = vec![take_one()];
         entry::propose_as(&node.context, replica, stamped_under, commands).await
     });
     match asked.await {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::net::{LAN, Link};
 use super::nodes::Cluster;
 use super::plan::set_disk;
-use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft};
+use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft, take_one};
 use crate::{MemberError, ProposeError};
 
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +154,43 @@ fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
         }
         assert_eq!(raft(cluster, other).status().term, term);
         assert_eq!(leader_of_all_but(cluster, None).await, leader);
+    });
+}
+
+/// Its callers give up while their groups are just tried, or are gone: the groups have to end by
+/// themselves.
+#[test]
+fn a_follower_that_was_refused_serves_nobody_late_and_goes_on_once_it_is_not() {
+    let round_trip = Duration::from_millis(50);
+    let link = Link {
+        delay: round_trip / 2,
+        jitter: Duration::ZERO,
+        ..LAN
+    };
+    let scene = Scene {
+        link,
+        ..Scene::near(3, 15)
+    };
+    scene.play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        let refused = (leader + 1) % 3;
+        let before = value(cluster, leader).await;
+        cluster.net.refuse(refused, leader, true);
+        cluster.net.reset(refused, leader);
+        for gone in [20 * round_trip, 2 * round_trip] {
+            for _ in 0..4 {
+                let deadline = Instant::now() + 4 * round_trip;
+                let asked = cluster.ask(refused, gone, |raft| async move {
+                    raft.propose(vec![take_one()], deadline).await
+                });
+                let answer = asked.await;
+                assert!(!matches!(answer, Some(Ok(_))), "{answer:?}");
+            }
+        }
+        // The last deadline passes.
+        sleep(4 * round_trip).await;
+        cluster.net.refuse(refused, leader, false);
+        assert_eq!(value(cluster, refused).await, before + 1);
     });
 }
 

@@ -106,13 +106,16 @@ pub(super) async fn leader_of_all_but(cluster: &Cluster, lost: Option<usize>) ->
     }
 }
 
+/// Asks for one value of a strict sequence.
+pub(super) fn take_one() -> Command {
+    let (name, count) = (name(0), 1);
+    Command::Sequences(SequenceCommand::Next(NextRequest { name, count }))
+}
+
 /// The next value of a strict sequence; `None` if the node or its cluster is gone.
 pub(super) async fn next(cluster: &Arc<Cluster>, node: usize) -> Option<Result<i64, ProposeError>> {
     let asked = cluster.ask(node, PATIENCE, |raft: Raft| async move {
-        let name = name(0);
-        let next = NextRequest { name, count: 1 };
-        let next = Command::Sequences(SequenceCommand::Next(next));
-        raft.propose(vec![next], Instant::now() + Duration::from_secs(3))
+        raft.propose(vec![take_one()], Instant::now() + Duration::from_secs(3))
             .await
     });
     let outcomes = match asked.await? {

@@ -128,6 +128,12 @@ fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
     assert_eq!(run.violation, None);
 }
 
+/// Two groups whose callers had given up were tried for ever, and held the places of all others.
+#[test]
+fn what_nobody_waits_for_is_not_tried_for_ever_in_seed_401037() {
+    assert_eq!(run_caught(401_037, &Plan::new(401_037)).violation, None);
+}
+
 /// An empty machine took the place of a learner that was just removed, and met a node that lagged behind
 /// the removal: it was refused as a member that had lost its disk.
 #[test]
