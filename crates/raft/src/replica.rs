@@ -62,6 +62,15 @@ pub(crate) struct Replica {
     pub(crate) heartbeat: Duration,
 }
 
+/// Why a checkpoint was not written. It waits for the log: what stopped that is the reason, whoever
+/// finds it first.
+fn no_checkpoint(log: &Wal, error: &io::Error) -> Stop {
+    log.failed().map_or_else(
+        || Stop::of_io_while_running("the checkpoint was not written", error),
+        |failure| Stop::from(&failure),
+    )
+}
+
 impl Replica {
     pub(crate) async fn start(
         context: &Arc<NodeContext>,
@@ -69,11 +78,10 @@ impl Replica {
         storage: Storage,
     ) -> Result<Arc<Self>, Stop> {
         let (wal, repairs) = (storage.wal.clone(), storage.repairs);
-        let failed = Arc::downgrade(context);
+        let (failed, log) = (Arc::downgrade(context), wal.clone());
         let on_failure = move |error| {
             if let Some(context) = failed.upgrade() {
-                let what = "the checkpoint was not written";
-                context.stop(Stop::of_io_while_running(what, &error));
+                context.stop(no_checkpoint(&log, &error));
             }
         };
         let pace = |_: &Arc<Applied>| every_50_ms();
@@ -179,5 +187,38 @@ impl Replica {
         self.checkpointer.stop().await?;
         let wal = self.wal.clone();
         blocking::run(move || wal.close()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use seqd_disk::simulated::{Call, Failure, Fault, SimulatedDisk};
+    use seqd_wal::WalOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_a_failed_log_holds_up_names_the_log() {
+        let disk = SimulatedDisk::holding("/data");
+        let (log, _, pump) = Wal::open_manual(WalOptions {
+            disk: Arc::new(disk.clone()),
+            ..WalOptions::new(Path::new("/data/wal"))
+        })
+        .unwrap();
+        let error = io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+        let own = no_checkpoint(&log, &error).to_string();
+        assert!(own.starts_with("the checkpoint was not written: "), "{own}");
+        disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
+        log.save_vote(b"vote".to_vec(), Box::new(drop));
+        pump.run();
+        let of_the_log = no_checkpoint(&log, &error);
+        assert_eq!(of_the_log.reason, StopReason::FsyncFailed);
+        let of_the_log = of_the_log.to_string();
+        assert!(
+            of_the_log.starts_with("the log could not be written: "),
+            "{of_the_log}"
+        );
     }
 }

@@ -201,9 +201,11 @@ impl Cluster {
     /// Notes that a node has ended by itself. One that was removed does so, and does not start again.
     fn ended(&self, node: usize, stop: &crate::Stop) {
         let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
+        // Syncs of nothing else fail.
+        let of_the_log = stop.to_string().starts_with("the log could not be written");
         let why = match stop.reason {
             StopReason::NodeRemoved => "it was removed",
-            StopReason::FsyncFailed if may_fail => "its disk failed",
+            StopReason::FsyncFailed if may_fail && of_the_log => "its disk failed",
             _ => {
                 let what = format!("n{} has ended by itself: {stop}", node + 1);
                 return self.record.violate(Violation::new("nodes go on", what));
