@@ -44,6 +44,8 @@ mod receive;
 mod records;
 mod replica;
 #[cfg(test)]
+mod seeds;
+#[cfg(test)]
 mod simulated_cluster;
 #[cfg(test)]
 mod simulation;

@@ -17,9 +17,11 @@ use crate::wire::messages::{HelloReply, Standing};
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 
-/// So long an empty node waits for a leader to confirm that its name is a member's. A node that lags
-/// behind its removal has caught up by then; a cluster that has lost its quorum confirms nothing.
+/// How long an empty node waits for a leader to confirm that its name is a member's: a node that lists
+/// it and is in touch with a leader has caught up by then. A cluster without a quorum confirms nothing.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
+
+const EMPTY: &str = "its folder is empty";
 
 /// Waits until this node has an identity: its own from before, or one that it is given, or one
 /// that it decides on as the founder.
@@ -101,8 +103,6 @@ fn check_identity(context: &NodeContext, identity: &Identity) -> Result<(), Stop
     }
     Ok(())
 }
-
-const EMPTY: &str = "its folder is empty";
 
 enum Newcomer {
     Bootstraps(Vec<(u64, Member)>),

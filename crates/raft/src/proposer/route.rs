@@ -57,22 +57,21 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
 /// the leader, is lost, or the deadline of all callers has passed. The slot is then free for what comes
 /// behind, which is refused at once while the contact is lost.
 pub(super) async fn given_up(replica: &Replica, deadline: Instant) -> ProposeError {
+    let deadline = if is_out!(GroupDeadline) {
+        Instant::now() + Duration::from_secs(3600)
+    } else {
+        deadline
+    };
     let mut look = FIRST_LOOK;
     loop {
         let next = Instant::now() + look;
-        let has_deadline = !is_out!(GroupDeadline);
-        let until = if has_deadline {
-            next.min(deadline)
-        } else {
-            next
-        };
-        tokio::time::sleep_until(until).await;
+        tokio::time::sleep_until(next.min(deadline)).await;
         let Some(left) = replica.contact_left() else {
             return ProposeError::unknown(
                 "it was sent, and the contact with a quorum was lost before the answer came",
             );
         };
-        if has_deadline && Instant::now() >= deadline {
+        if Instant::now() >= deadline {
             return ProposeError::unknown("no answer within the deadline");
         }
         look = left;

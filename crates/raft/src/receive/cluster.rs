@@ -88,9 +88,10 @@ pub(super) async fn hello(service: &Service, body: &[u8]) -> Result<Bytes, Rejec
 }
 
 /// An empty node under the name of a member is refused for good: before it is, this node catches up
-/// with the leader, so that it lags behind no removal. Returns `false` if no leader answered.
+/// with the leader, so that it lags behind no removal. Returns `false` if that is not known: no leader
+/// answered, or another hello is being confirmed.
 ///
-/// One at a time: a hello needs no membership, and strangers cost the leader little so.
+/// One at a time: a hello needs no membership, and strangers cause at most one read at once.
 async fn confirm_members(service: &Service, hello: &Hello) -> bool {
     let Some(view) = service.node.context.view() else {
         return false;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seqd_disk::simulated::Dice;
-use seqd_state::idgen::{Tick, WallClock, WorkerId};
+use seqd_state::idgen::{WallClock, WorkerId};
 use seqd_state::{
     Command, LeaseId, NextRequest, Outcome, SequenceCommand, SequenceMode, SequenceName,
     SequenceOutcome, TakeLease, WorkerCommand, WorkerOutcome,
@@ -14,7 +14,7 @@ use seqd_store::testing::create_sequence;
 use tokio::time::{Instant, sleep};
 
 use super::history::{Ask, Got, Op};
-use super::minters::{LAYOUT, WINDOW};
+use super::minters::{LAYOUT, fence_from};
 use super::nodes::Cluster;
 use crate::{MemberError, ProposeError, Raft};
 
@@ -189,10 +189,8 @@ impl Client {
     }
 
     fn command(&self, node: usize, ask: &Ask) -> Option<Command> {
-        let clock = self.cluster.spots[node].clock.wall();
         let layout = seqd_state::idgen::Layout::preset(LAYOUT)?;
-        let until = seqd_state::idgen::WallMs(clock.0 + WINDOW.as_millis() as u64);
-        let fence: Tick = layout.fence_at(until);
+        let fence = fence_from(&layout, self.cluster.spots[node].clock.wall());
         let sequences = |command| Some(Command::Sequences(command));
         match ask {
             Ask::Take { sequence, count } if *sequence < STRICT => {

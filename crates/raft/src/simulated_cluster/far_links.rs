@@ -18,10 +18,8 @@ const QUIET: Duration = Duration::from_millis(1_200);
 
 fn far(lost: u64) -> Link {
     Link {
-        delay: ROUND_TRIP / 2,
-        jitter: Duration::ZERO,
         lost,
-        bytes_per_s: LAN.bytes_per_s,
+        ..Link::far(ROUND_TRIP)
     }
 }
 

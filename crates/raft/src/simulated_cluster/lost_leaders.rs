@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::net::{LAN, Link};
+use super::net::Link;
 use super::nodes::Cluster;
 use super::plan::set_disk;
 use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft, take_one};
@@ -162,13 +162,8 @@ fn a_follower_whose_connections_to_the_leader_are_refused_deposes_nobody() {
 #[test]
 fn a_follower_that_was_refused_serves_nobody_late_and_goes_on_once_it_is_not() {
     let round_trip = Duration::from_millis(50);
-    let link = Link {
-        delay: round_trip / 2,
-        jitter: Duration::ZERO,
-        ..LAN
-    };
     let scene = Scene {
-        link,
+        link: Link::far(round_trip),
         ..Scene::near(3, 15)
     };
     scene.play(async |cluster| {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_disk::simulated::Dice;
-use seqd_state::idgen::{Generator, Layout, Mint, WallClock, WallMs};
+use seqd_state::idgen::{Generator, Layout, Mint, Tick, WallClock, WallMs};
 use seqd_state::{
     Command, LeaseGrant, LeaseId, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
     WorkerRefusal,
@@ -27,6 +27,11 @@ const THIRD: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(3);
 
 pub(super) const LAYOUT: &str = "default";
+
+/// The fence that a holder asks for.
+pub(super) fn fence_from(layout: &Layout, now: WallMs) -> Tick {
+    layout.fence_at(WallMs(now.0 + WINDOW.as_millis() as u64))
+}
 
 /// Whether nodes mint, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +114,7 @@ impl Minter {
     }
 
     async fn attempt(&self) -> bool {
-        let until = WallMs(self.clock.wall().0 + WINDOW.as_millis() as u64);
-        let fence = self.layout.fence_at(until);
+        let fence = fence_from(&self.layout, self.clock.wall());
         let Some(holder) = self.holder() else {
             let Some((node, boot)) = self.raft.boot() else {
                 return false;

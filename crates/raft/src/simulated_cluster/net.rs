@@ -47,6 +47,17 @@ pub(super) const LAN: Link = Link {
     bytes_per_s: 125_000_000,
 };
 
+impl Link {
+    /// A round trip takes exactly so long.
+    pub(super) fn far(round_trip: Duration) -> Self {
+        Self {
+            delay: round_trip / 2,
+            jitter: Duration::ZERO,
+            ..LAN
+        }
+    }
+}
+
 pub(super) struct Net {
     state: Mutex<State>,
 }

@@ -13,14 +13,10 @@ use super::net::LAN;
 use super::plan::{Fault, Plan, Planned, is_long};
 use super::run::{Run, run, run_caught};
 use super::shrink::{shrink, story};
+use crate::seeds::{fresh, number_of};
 
 /// So many new seeds in each run of the tests; short lives, which are a second or two of one core each.
 const FRESH: usize = 50;
-
-fn number_of(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().expect("a decimal number"))
-}
 
 /// The first seeds; by command from another one on, and as many as are asked for.
 fn seeds(unless_set: u64) -> Range<u64> {
@@ -73,7 +69,7 @@ fn run_all(seeds: &[u64], threads: u64) -> Sum {
     sum.into_inner().expect("no run panics here")
 }
 
-/// Runs them, and says what they add up to; panics with the story of the first that failed.
+/// Runs them and prints their sums; panics with the story of the first that failed.
 fn find_nothing(seeds: &[u64]) {
     let threads = number_of("SEQD_CLUSTER_THREADS").unwrap_or(1);
     println!("seeds from {} on", seeds[0]);
@@ -110,22 +106,23 @@ fn seeds_find_nothing() {
 
 #[test]
 fn fresh_seeds_find_nothing() {
-    let first = u64::from(rand::random::<u32>());
-    let short = (first..).filter(|seed| !is_long(*seed));
+    let short = (fresh()..).filter(|seed| !is_long(*seed));
     find_nothing(&short.take(FRESH).collect::<Vec<_>>());
+}
+
+/// As seeds were found before nodes minted.
+fn without_minting(seed: u64) -> Plan {
+    Plan {
+        minting: Minting::Nobody,
+        ..Plan::new(seed)
+    }
 }
 
 /// The log's sync failed, an entry that it refused was applied since the others had it, and the last
 /// checkpoint took it: the node could not be started again.
 #[test]
 fn a_failed_log_is_passed_by_no_checkpoint_in_seed_73() {
-    let plan = Plan {
-        // As the seed was found.
-        minting: Minting::Nobody,
-        ..Plan::new(73)
-    };
-    let run = run_caught(73, &plan);
-    assert_eq!(run.violation, None);
+    assert_eq!(run_caught(73, &without_minting(73)).violation, None);
 }
 
 /// Two groups whose callers had given up were tried for ever, and held the places of all others.
@@ -139,11 +136,7 @@ fn what_nobody_waits_for_is_not_tried_for_ever_in_seed_401037() {
 #[test]
 fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds_114_and_118() {
     for seed in [114, 118] {
-        let plan = Plan {
-            minting: Minting::Nobody,
-            ..Plan::new(seed)
-        };
-        assert_eq!(run_caught(seed, &plan).violation, None);
+        assert_eq!(run_caught(seed, &without_minting(seed)).violation, None);
     }
 }
 

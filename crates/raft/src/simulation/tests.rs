@@ -1,6 +1,5 @@
 //! Cuts without a violation, faults that are found, histories that repeat themselves.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -12,6 +11,7 @@ use seqd_disk::simulated::{Dice, SimulatedDisk};
 use super::cluster::Cluster;
 use super::node::{Node, ROOT};
 use super::*;
+use crate::seeds::{fresh, number_of};
 
 /// Histories of both tests, unless another number of cuts is asked for.
 const HISTORIES: u64 = 128;
@@ -33,18 +33,12 @@ const FRESH_HISTORIES: u64 = 16;
 
 #[test]
 fn power_cuts_of_a_whole_folder_under_fresh_seeds_lose_nothing() {
-    // A seed that is printed whole, and leaves room to count up from.
-    let first = RandomState::new().build_hasher().finish() >> 1;
+    let first = fresh();
     println!("histories from seed {first} on; one alone: SEQD_FOLDER_SEED={first}");
     for seed in first..first + FRESH_HISTORIES {
         history(seed, CUTS_PER_HISTORY, Plant::Nothing)
             .unwrap_or_else(|violation| panic!("{violation}"));
     }
-}
-
-fn number_of(variable: &str) -> Option<u64> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().expect("a decimal number"))
 }
 
 /// Every second history; from one seed on, or so many cuts, where the environment asks for that.
