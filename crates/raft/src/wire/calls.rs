@@ -203,6 +203,11 @@ impl Calls {
         Some(was_sent)
     }
 
+    /// Takes no more calls; the connection ends with those under way.
+    pub(super) fn retire(&self) {
+        self.lock().is_retired = true;
+    }
+
     /// Ends a call whose bytes cannot be read to their end. Returns whether the peer gets a
     /// cancellation.
     pub(super) fn fail(&self, number: u64, why: String) -> bool {

@@ -148,9 +148,11 @@ impl UnderWay<'_> {
         let was_sent = self.connection.calls.give_up(self.call)?;
         self.is_over = true;
         if was_sent {
-            // Where the queue is full, the connection takes no bytes: its end is all that helps.
             let cancel = Frame::Cancel { call: self.call };
-            let _ = self.connection.urgent.try_send(cancel);
+            if self.connection.urgent.try_send(cancel).is_err() {
+                // The connection takes no bytes: its end is all that ends the call at the peer.
+                self.connection.calls.retire();
+            }
         }
         Some(was_sent)
     }

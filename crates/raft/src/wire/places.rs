@@ -16,8 +16,8 @@ use super::frame::MOST_COST;
 
 /// Connections at once: 64 members with five links each, twice while they connect anew.
 pub(super) const CONNECTIONS: usize = MEMBERS + STRANGERS;
-const MEMBERS: usize = 768;
-const STRANGERS: usize = 256;
+pub(super) const MEMBERS: usize = 768;
+pub(super) const STRANGERS: usize = 256;
 
 /// Strangers of one network: the nodes of a cluster that is tried out on one host.
 const STRANGERS_OF_ONE: usize = 64;

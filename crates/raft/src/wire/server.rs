@@ -24,8 +24,9 @@ pub(crate) fn serve(
     handler: Arc<dyn Handler>,
     until: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // More are never held: a stranger too many takes another one's place, a member too many none.
-    let acceptor = Acceptor::open(listener, CONNECTIONS)?;
+    // More are never held: a stranger too many takes another one's place, a member too many none. So
+    // one that comes when all places are taken must be accepted, too.
+    let acceptor = Acceptor::open(listener, CONNECTIONS + 1)?;
     Ok(platform::spawn(run(acceptor, handler, until)))
 }
 

@@ -171,7 +171,7 @@ async fn receive<S: AsyncRead + AsyncWrite>(
                 let _ = jobs.send(job);
             }
             Frame::Part { call, part } => incoming.part(call, part)?,
-            Frame::Credit { call: 0, bytes } if window.give(bytes.into()) => {}
+            Frame::Credit { call: 0, bytes } if window.returned(bytes.into()) => {}
             Frame::Cancel { call } => incoming.cancel(call),
             _ => return Err(io::Error::other("a frame that a caller does not send")),
         }

@@ -29,16 +29,26 @@ impl Window {
         }
     }
 
-    /// Gives back; `false` where the other side returns more than it was sent.
-    pub(super) fn give(&self, bytes: u64) -> bool {
-        let subtract = |left: u64| left.checked_sub(bytes);
+    /// Gives back some of what was taken.
+    pub(super) fn give(&self, bytes: u64) {
+        self.under_way.fetch_sub(bytes, Ordering::Relaxed);
+        self.add(bytes);
+    }
+
+    /// Takes in what the other side returns; `false` where that is more than it was sent.
+    pub(super) fn returned(&self, bytes: u64) -> bool {
+        let subtract = |under_way: u64| under_way.checked_sub(bytes);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        if self.under_way.fetch_update(set, fetch, subtract).is_err() {
-            return false;
+        let is_sent = self.under_way.fetch_update(set, fetch, subtract).is_ok();
+        if is_sent {
+            self.add(bytes);
         }
-        // At most what a window has.
+        is_sent
+    }
+
+    /// At most what a window has.
+    fn add(&self, bytes: u64) {
         self.left
             .add_permits(usize::try_from(bytes).unwrap_or(usize::MAX));
-        true
     }
 }

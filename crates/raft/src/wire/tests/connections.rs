@@ -12,6 +12,7 @@ use super::support::{Network, TestHandler, post, until};
 use crate::wire::frame::{Frame, Part, VERSION};
 use crate::wire::route::Route;
 use crate::wire::transport::{CallError, Limit, Link, MESSAGE_BYTES, RejectionCode};
+use crate::wire::writer::URGENT;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_millis(75);
@@ -190,13 +191,15 @@ async fn what_was_not_sent_is_distinguished_from_what_may_have_been_read() {
     network.wires.refuses.store(false, Ordering::SeqCst);
 
     // A peer that takes nothing of it.
+    network.wires.is_closed.store(true, Ordering::SeqCst);
+    let lost = one("z".into()).await.unwrap();
+    assert!(matches!(lost, Err(CallError::Unsent(_))), "{lost:?}");
+    network.wires.is_closed.store(false, Ordering::SeqCst);
+    // One that closes once the connection has taken it.
     let lost = one("z".into());
     drop(network.accept().await);
     let lost = lost.await.unwrap();
-    assert!(matches!(
-        lost,
-        Err(CallError::Unsent(_) | CallError::Broken(_))
-    ));
+    assert!(matches!(lost, Err(CallError::Broken(_))), "{lost:?}");
     // One that is silent.
     let silent = one("z".into());
     let _far = network.accept().await;
@@ -316,6 +319,52 @@ async fn a_call_that_is_dropped_ends_its_handler_and_frees_its_place() {
         until(|| handler.working() == 0).await;
     }
     assert_eq!(served.dialed(), 1);
+}
+
+/// The peer takes no bytes, and so many answers wait for their credits that nothing more can be queued.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_be_cancelled_has_its_connection_replaced() {
+    let mut network = Network::new();
+    let dialer = Arc::clone(&network.dialer);
+    let one = |route, length| {
+        let dialer = Arc::clone(&dialer);
+        let limit = 100 * SECOND;
+        tokio::spawn(async move {
+            let answer = post(&dialer, Link::Control, route, bytes(length), limit).await;
+            answer.unwrap_err()
+        })
+    };
+    let watched = one(Route::Watch, 1);
+    let mut far = network.accept().await;
+    far.open(Link::Control).await;
+    assert!(matches!(far.read().await, Some(Frame::Opening { .. })));
+    assert!(matches!(
+        far.read().await,
+        Some(Frame::Call { call: 1, .. })
+    ));
+    let filled = one(Route::Ping, Link::Control.window() as usize / 2);
+    sleep(SECOND / 10).await;
+    // Each of these brings about one credit.
+    let part = Part {
+        is_last: false,
+        bytes: bytes(Link::Control.window() as usize / 4),
+    };
+    for _ in 0..URGENT {
+        let part = part.clone();
+        far.write(&Frame::Answer { call: 9, part }).await;
+    }
+    sleep(SECOND / 10).await;
+    watched.abort();
+    sleep(SECOND / 10).await;
+    let _other = one(Route::Ping, 1);
+    sleep(SECOND / 10).await;
+    let dialed = network.wires.dialed.load(Ordering::SeqCst);
+    assert_eq!(
+        dialed, 2,
+        "the call stays open for as long as the connection"
+    );
+    filled.abort();
+    assert!(far.is_over().await, "the connection is kept without a call");
 }
 
 #[tokio::test(start_paused = true)]

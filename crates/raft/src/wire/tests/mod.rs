@@ -2,5 +2,6 @@
 
 mod connections;
 mod frames;
+mod full;
 mod ports;
 mod support;

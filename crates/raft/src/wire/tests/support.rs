@@ -29,6 +29,8 @@ const BUFFER: usize = 64 << 10;
 /// Connections that are made in memory. Their far ends go to a test or to a server.
 pub(super) struct Wires {
     pub(super) refuses: AtomicBool,
+    /// The far end of a connection is closed before it takes anything.
+    pub(super) is_closed: AtomicBool,
     pub(super) dialed: AtomicUsize,
     pub(super) takes: Duration,
     far: mpsc::UnboundedSender<DuplexStream>,
@@ -43,7 +45,9 @@ impl Dial for Wires {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
             let (near, far) = duplex(BUFFER);
-            let _ = self.far.send(far);
+            if !self.is_closed.load(Ordering::SeqCst) {
+                let _ = self.far.send(far);
+            }
             Ok(Box::new(near) as BoxStream)
         })
     }
@@ -66,6 +70,7 @@ impl Network {
         let (sender, far) = mpsc::unbounded_channel();
         let wires = Arc::new(Wires {
             refuses: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             dialed: AtomicUsize::new(0),
             takes,
             far: sender,
@@ -139,6 +144,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Far<S> {
     /// Whether the connection was closed, with or without an error.
     pub(super) async fn is_closed(&mut self) -> bool {
         !matches!(self.0.next().await, Some(Ok(_)))
+    }
+
+    /// Reads what is left; whether the connection was then closed.
+    pub(super) async fn is_over(&mut self) -> bool {
+        let rest = async { while let Some(Ok(_)) = self.0.next().await {} };
+        tokio::time::timeout(Duration::from_secs(5), rest)
+            .await
+            .is_ok()
     }
 
     pub(super) async fn write(&mut self, frame: &Frame) {
