@@ -14,7 +14,7 @@ use crate::newtypes::NodeId;
 use crate::sequences::commands::{MAX_STRICT_COUNT, SequenceCommand, SequenceRefusal};
 use crate::sequences::definition::MAX_GRANT_SIZE;
 use crate::text::{self, TextField};
-use crate::workers::commands::{TakeLease, WorkerCommand};
+use crate::workers::commands::WorkerCommand;
 
 impl Command {
     /// Refuses a command that no state takes.
@@ -22,11 +22,11 @@ impl Command {
         match self {
             Self::Cluster(ClusterCommand::Found(found)) => found.check(),
             Self::Cluster(ClusterCommand::AllocateNodeId(asked)) => asked.check(),
-            Self::Workers(WorkerCommand::TakeLease(asked)) => asked.check(),
+            Self::Workers(command) => command.check(),
             Self::Sequences(command) => command.check(),
             #[cfg(any(test, feature = "test-next-level"))]
             Self::Notes(command) => Ok(command.check()?),
-            Self::Cluster(_) | Self::Workers(_) => Ok(()),
+            Self::Cluster(_) => Ok(()),
         }
     }
 }
@@ -65,9 +65,16 @@ impl AllocateNodeId {
     }
 }
 
-impl TakeLease {
+impl WorkerCommand {
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        Ok(text::check(TextField::Owner, &self.owner)?)
+        let layout = match self {
+            Self::TakeLease(asked) => {
+                text::check(TextField::Owner, &asked.owner)?;
+                &asked.layout
+            }
+            Self::ExtendLease { layout, .. } | Self::ReleaseLease { layout, .. } => layout,
+        };
+        Ok(text::check(TextField::LayoutName, layout)?)
     }
 }
 
@@ -95,16 +102,17 @@ fn check_count(count: u64, limit: u64) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use seqd_idgen::{Progression, Tick};
+    use seqd_idgen::{Progression, Tick, WorkerId};
 
     use super::*;
     use crate::domains::Outcome;
-    use crate::newtypes::SequenceName;
+    use crate::newtypes::{LeaseId, SequenceName};
     use crate::notes::{self, NoteCommand};
     use crate::sequences::commands::NextRequest;
     use crate::sequences::definition::{SegmentSizes, SequenceDefinition, SequenceMode};
     use crate::state::State;
     use crate::testing::{entry, founded};
+    use crate::workers::commands::TakeLease;
 
     fn long(field: TextField) -> String {
         "x".repeat(field.max_bytes() + 1)
@@ -158,14 +166,40 @@ mod tests {
     }
 
     fn take(owner: String) -> Command {
+        take_of("default".to_owned(), owner)
+    }
+
+    fn take_of(layout: String, owner: String) -> Command {
         WorkerCommand::TakeLease(TakeLease {
-            layout: "default".to_owned(),
+            layout,
             owner,
             node: None,
             boot: 0,
             fence: Tick(1),
             datacenter: None,
         })
+        .into()
+    }
+
+    fn extend(layout: String) -> Command {
+        let (worker, lease, fence) = (WorkerId(1), LeaseId(1), Tick(1));
+        WorkerCommand::ExtendLease {
+            layout,
+            worker,
+            lease,
+            fence,
+        }
+        .into()
+    }
+
+    fn release(layout: String) -> Command {
+        let (worker, lease) = (WorkerId(1), LeaseId(1));
+        WorkerCommand::ReleaseLease {
+            layout,
+            worker,
+            lease,
+            last_tick: None,
+        }
         .into()
     }
 
@@ -187,6 +221,9 @@ mod tests {
             join(ok(), long(TextField::PeerAddress), ok()),
             join(ok(), ok(), long(TextField::ClientUrl)),
             take(long(TextField::Owner)),
+            take_of(long(TextField::LayoutName), ok()),
+            extend(long(TextField::LayoutName)),
+            release(long(TextField::LayoutName)),
             note("x".repeat(notes::MAX_BYTES + 1)),
         ];
         for command in unsound {
@@ -194,7 +231,15 @@ mod tests {
             let applied = founded().apply(&entry(1, vec![command]), None);
             assert_eq!(applied, [Outcome::Refused(refusal)]);
         }
-        let sound = [create(ok(), 1), next(1), grant(1), take(ok()), note(ok())];
+        let sound = [
+            create(ok(), 1),
+            next(1),
+            grant(1),
+            take(ok()),
+            extend(ok()),
+            release(ok()),
+            note(ok()),
+        ];
         for command in sound {
             assert_eq!(command.check(), Ok(()));
         }

@@ -16,13 +16,15 @@ pub enum TextField {
     Owner,
     /// Of a sequence. The only text that may be empty.
     Description,
+    /// As far as a command that names a layout is bounded by it: layouts have stricter names.
+    LayoutName,
 }
 
 impl TextField {
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         match self {
-            Self::ClusterId | Self::NodeName => 128,
+            Self::ClusterId | Self::NodeName | Self::LayoutName => 128,
             Self::PeerAddress | Self::Owner => 255,
             Self::ClientUrl => 512,
             Self::Description => 1024,
@@ -39,6 +41,7 @@ impl std::fmt::Display for TextField {
             Self::ClientUrl => "client URL",
             Self::Owner => "owner",
             Self::Description => "description",
+            Self::LayoutName => "layout name",
         })
     }
 }

@@ -172,8 +172,13 @@ pub(super) async fn forward(
     }
 }
 
-/// The commands cannot be written, or not be read where they came to.
+/// The commands cannot be written, or not be read where they came to: by a leader whose program is
+/// older than the one that sent them, for example.
 pub(super) fn not_proposed(error: &CodecError) -> ProposeError {
+    if error.is_newer() {
+        let detail = format!("the leader cannot read a command that it was sent: {error}");
+        return ProposeError::AboveLevel { detail };
+    }
     ProposeError::NoQuorum {
         detail: error.to_string(),
     }

@@ -76,7 +76,7 @@ fn described(text: &str, bytes: usize) -> Command {
     create_sequence(text, SequenceMode::Strict, &"d".repeat(bytes))
 }
 
-/// A command without a bound of its own.
+/// A command of so many bytes, which no state takes: those that one takes have less than 4 KiB each.
 fn of_bytes(bytes: usize) -> Command {
     Command::Workers(WorkerCommand::ReleaseLease {
         layout: "x".repeat(bytes),
@@ -175,12 +175,21 @@ async fn no_entry_of_many_proposals_has_more_bytes_than_a_group_may() {
     cluster.stop_all().await;
 }
 
+/// Proposes commands also if no state takes them.
+async fn unchecked(raft: &Raft, commands: Vec<Command>) -> Result<Vec<Outcome>, ProposeError> {
+    let answer = raft.batcher().queue(commands, deadline(), false).await;
+    answer.map_err(|refused| match refused {
+        ForwardRefusal::Propose(error) => error,
+        ForwardRefusal::NotLeader => panic!("a node forwards what is its own"),
+    })
+}
+
 /// Proposes a command, which may be applied twice, until its outcome is known: on a busy machine a
 /// leader may lose contact meanwhile.
 async fn until_known(raft: &Raft, command: Command) -> Result<Vec<Outcome>, ProposeError> {
     let until = deadline();
     loop {
-        let answer = raft.propose(vec![command.clone()], until).await;
+        let answer = unchecked(raft, vec![command.clone()]).await;
         let is_known = !matches!(answer, Err(ProposeError::OutcomeUnknown { .. }));
         if is_known || Instant::now() >= until {
             return answer;
@@ -196,7 +205,7 @@ async fn a_proposal_beyond_an_entry_is_refused_at_once_on_every_node() {
         let raft = cluster.raft(through);
         for commands in [vec![of_bytes(MAX_ENTRY_BYTES)], vec![create("a"); 5000]] {
             let asked = Instant::now();
-            let answer = raft.propose(commands, deadline()).await;
+            let answer = unchecked(raft, commands).await;
             assert!(
                 matches!(answer, Err(ProposeError::TooLarge { .. })),
                 "{answer:?}"
@@ -243,7 +252,7 @@ async fn what_waits_is_bounded_by_bytes() {
     let raft = cluster.raft(0);
     // Nobody leads: what is taken waits, and what is not is refused at once.
     let asked = (0..12).map(|_| {
-        let asked = raft.propose(vec![of_bytes(1 << 20)], deadline());
+        let asked = unchecked(raft, vec![of_bytes(1 << 20)]);
         asked.boxed()
     });
     let mut asked: Vec<_> = asked.collect();
@@ -300,6 +309,32 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         let stop = stopped(cluster.raft(follower)).await;
         assert_eq!((stop.exit(), stop.code()), (9, "newer-format"), "{stop}");
         server.abort();
+    }
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forwarded_command_of_a_newer_program_is_above_the_level() {
+    let (mut cluster, leader, _) = pair().await;
+    let known = create("more").to_frame().unwrap();
+    let of_a_newer_version = Frame {
+        version: known.version + 1,
+        ..known.clone()
+    };
+    let of_a_newer_kind = Frame {
+        kind: u16::MAX,
+        ..known
+    };
+    for command in [of_a_newer_version, of_a_newer_kind] {
+        let group = Forward {
+            commands: vec![command],
+            timeout_ms: 3000,
+        };
+        let ForwardReply(answer) = cluster.raft(leader).batcher().forwarded(group).await;
+        let Err(ForwardRefusal::Propose(ProposeError::AboveLevel { detail })) = answer else {
+            panic!("repeating it helps nobody: {answer:?}");
+        };
+        assert!(detail.starts_with("the leader cannot read"), "{detail}");
     }
     cluster.stop_all().await;
 }

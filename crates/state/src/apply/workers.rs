@@ -34,6 +34,7 @@ impl Table<WorkerRecord> {
         context: &ApplyContext<'_>,
         command: &WorkerCommand,
     ) -> Result<WorkerOutcome, Refusal> {
+        command.check()?;
         let key = |layout: &String, worker: &WorkerId| WorkerKey {
             layout: layout.clone(),
             worker: *worker,
@@ -67,7 +68,6 @@ impl Table<WorkerRecord> {
         context: &ApplyContext<'_>,
         asked: &TakeLease,
     ) -> Result<WorkerOutcome, Refusal> {
-        asked.check()?;
         if let Some(node) = asked.node {
             context.nodes.check_start(node, asked.boot)?;
         }
