@@ -1,8 +1,8 @@
 //! What a follower knows of its leader's life: when it was last heard of, how long its pauses were, and
 //! whether its port was found closed.
 //!
-//! A leader counts as lost once it was silent for the *patience*: the lease that voters owe it, and on
-//! a link with longer pauses twice the longest of the last minute, at most two leases. So a link that
+//! A leader counts as lost once it was silent for the *patience*: its lease, for which voters keep to it,
+//! and on a link with longer pauses twice the longest of the last minute, at most two leases. So a link that
 //! loses packets is waited for, and one that does not is not.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ const BETWEEN_SUPPORTS: u32 = 2;
 const DOUBT: Duration = Duration::from_millis(50);
 
 /// A leadership: the term, and the node.
-type Leader = (u64, u64);
+pub(crate) type Leader = (u64, u64);
 
 fn leader_of(vote: &Vote) -> Leader {
     (vote.leader_id.term, vote.leader_id.voted_for)
@@ -121,6 +121,11 @@ impl LeaderContact {
         inner.has_ended = false;
     }
 
+    /// The leadership that was last heard of.
+    pub(crate) fn leader(&self) -> Option<Leader> {
+        self.inner().leader
+    }
+
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         self.inner().heard.map(|heard| heard.elapsed())
     }
@@ -201,7 +206,7 @@ impl LeaderContact {
 
     /// Whether the leader is lost. While it is in doubt whether its process has ended, waits for that
     /// to be known.
-    pub(crate) async fn is_lost_beyond_doubt(&self) -> bool {
+    pub(crate) async fn is_lost_for_certain(&self) -> bool {
         let doubted = self.inner().doubted;
         if let Some(since) = doubted {
             let left = DOUBT.saturating_sub(since.elapsed());
@@ -281,7 +286,7 @@ mod tests {
         contact.found_ended(LEADER + 1);
         assert!(!contact.is_lost());
         contact.doubt();
-        let (lost, ()) = tokio::join!(contact.is_lost_beyond_doubt(), async {
+        let (lost, ()) = tokio::join!(contact.is_lost_for_certain(), async {
             sleep(DOUBT / 2).await;
             contact.found_ended(LEADER);
         });
@@ -289,7 +294,7 @@ mod tests {
         assert!(contact.has_ended_as(&leader()));
         assert!(!contact.has_ended_as(&types::vote(2, LEADER + 1, true)));
         contact.heard(&leader());
-        assert!(!contact.is_lost_beyond_doubt().await);
+        assert!(!contact.is_lost_for_certain().await);
     }
 
     #[tokio::test(start_paused = true)]
@@ -310,7 +315,7 @@ mod tests {
         let contact = heard_of(&[BEAT]).await;
         contact.doubt();
         let began = Instant::now();
-        assert!(!contact.is_lost_beyond_doubt().await);
+        assert!(!contact.is_lost_for_certain().await);
         assert!(about(began.elapsed(), DOUBT), "{:?}", began.elapsed());
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
-use openraft::raft::TransferLeaderRequest;
+use openraft::raft::{Leader, TransferLeaderRequest};
 use openraft::{Instant as RaftInstant, ServerState};
 use seqd_guards::is_out;
 use seqd_state::{ClusterMs, Level};
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use crate::context::ClusterView;
 use crate::handle::Role;
 use crate::replica::Replica;
-use crate::types::{Member, Vote};
+use crate::storage::machine::Machine;
+use crate::types::{Member, TypeConfig, Vote};
 
 /// Pause of those who wait for a change of an openraft that has ended: the node is about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);
@@ -41,9 +42,22 @@ impl Leading {
 }
 
 impl Replica {
+    /// Leadership of this start, as far as openraft reports it: by the stored vote, which after a
+    /// leadership is of the start before until there is an election. No start leads in the term
+    /// of the vote that it found.
+    fn as_leader(&self) -> Option<Leader<TypeConfig, Machine>> {
+        let leader = self.raft.as_leader().ok()?;
+        (*leader.to_committed_leader_id() > self.first_term).then_some(leader)
+    }
+
+    /// Whether this node was elected in this start, and has not heard of a later leader.
+    pub(crate) fn is_leader(&self) -> bool {
+        self.as_leader().is_some()
+    }
+
     /// Leadership, if this replica has it and its blank entry is applied.
     pub(crate) fn leading(&self) -> Option<Leading> {
-        let leader = self.raft.as_leader().ok()?;
+        let leader = self.as_leader()?;
         let term = *leader.to_committed_leader_id();
         let blank = self.applied.read().blank?;
         (blank.term == term).then_some(Leading {
@@ -81,13 +95,13 @@ impl Replica {
     /// Whether a quorum was in touch with this leader within an election, or, following, whether
     /// the leader was.
     pub(crate) fn has_quorum_contact(&self) -> bool {
-        let follows_or_leads = self.leader().is_some() || self.raft.as_leader().is_ok();
+        let follows_or_leads = self.leader().is_some() || self.is_leader();
         follows_or_leads && self.contact_left().is_some()
     }
 
     /// How long the contact holds if nothing more is heard of the others; `None` once it is lost.
     pub(crate) fn contact_left(&self) -> Option<Duration> {
-        let silent = if self.raft.as_leader().is_err() {
+        let silent = if !self.is_leader() {
             self.silent_for()?
         } else if self.applied.read().membership.voter_ids().eq([self.node]) {
             Duration::ZERO
@@ -103,7 +117,7 @@ impl Replica {
 
     /// How long ago a quorum was last in touch with this leader.
     fn quorum_silent_for(&self) -> Option<Duration> {
-        let acked = self.raft.as_leader().ok()?.last_quorum_acked()?;
+        let acked = self.as_leader()?.last_quorum_acked()?;
         Some(RaftInstant::elapsed(&acked))
     }
 
@@ -125,17 +139,17 @@ impl Replica {
         }
     }
 
-    /// This node's place in the order in which voters run for leader, and whether it is the only one;
-    /// `None` if it has no vote.
-    pub(crate) fn place_among_voters(&self) -> Option<(u32, bool)> {
+    /// How many voters run for leader before this node, and whether it is the only one; `None` if it
+    /// has no vote.
+    pub(crate) fn voters_before(&self) -> Option<(u32, bool)> {
         let metrics = self.raft.server_metrics();
         let metrics = metrics.borrow_watched();
         let leader = metrics.current_leader;
         let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
         let is_alone = voters.iter().eq([&self.node]);
         let mut others = voters.into_iter().filter(|id| Some(*id) != leader);
-        let place = others.position(|id| id == self.node)?;
-        Some((u32::try_from(place).unwrap_or(u32::MAX), is_alone))
+        let before = others.position(|id| id == self.node)?;
+        Some((u32::try_from(before).unwrap_or(u32::MAX), is_alone))
     }
 
     /// Whether this node has asked for votes and not got them yet.
@@ -143,13 +157,13 @@ impl Replica {
         self.server_state().await == Some(ServerState::Candidate)
     }
 
-    /// Whether this node leads now: a start after a leadership looks like it until the next vote.
+    /// Whether this node leads now, also where its vote is not synced yet.
     pub(crate) async fn is_leader_now(&self) -> bool {
         self.server_state().await == Some(ServerState::Leader)
     }
 
-    /// openraft is asked behind all that it was told before: what it reports by itself waits for a vote
-    /// to be synced.
+    /// Asked of openraft itself, behind all messages before: what it reports waits for a vote to be
+    /// synced.
     async fn server_state(&self) -> Option<ServerState> {
         let state = self.raft.with_raft_state(|state| state.server_state).await;
         state.ok()
@@ -157,21 +171,19 @@ impl Replica {
 
     /// Whether this voter has no leader, or has lost it.
     pub(crate) async fn may_support_another(&self) -> bool {
-        self.raft.as_leader().is_ok()
-            || self.leader().is_none()
-            || self.contact.is_lost_beyond_doubt().await
+        self.is_leader() || self.leader().is_none() || self.contact.is_lost_for_certain().await
     }
 
     /// Asks for pre-votes, and with a majority of them for votes.
     pub(crate) async fn run_for_leader(&self) {
-        self.owe_no_lease_to_the_dead(self.leader()).await;
+        self.end_lease_of_ended_leader(self.leader()).await;
         if let Err(error) = self.raft.trigger().elect(!is_out!(PreVote)).await {
             tracing::debug!(%error, "cannot run for leader");
         }
     }
 
     /// Ends the lease of a leader whose process has ended, in favour of any other node.
-    pub(crate) async fn owe_no_lease_to_the_dead(&self, other: Option<u64>) {
+    pub(crate) async fn end_lease_of_ended_leader(&self, other: Option<u64>) {
         let (vote, other) = (
             self.current_vote(),
             other.filter(|other| *other != self.node),

@@ -26,7 +26,7 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
         // What a vote may take.
         election_timeout_min: ms(settings.election.0),
         // The lease of a leader.
-        election_timeout_max: ms(lease(settings)),
+        election_timeout_max: ms(leader_lease(settings)),
         // `tasks::elections` decides when to run for leader.
         enable_elect: false,
         // A snapshot of the largest state that one node should hold, on a slow network.
@@ -48,7 +48,7 @@ pub(crate) fn config(settings: &Settings) -> Result<openraft::Config, String> {
 
 /// How long a voter keeps to its leader after it was last heard of: in the middle of the election
 /// timeouts, so that all voters have had their turn to run for leader before the longest is over.
-pub(crate) fn lease(settings: &Settings) -> Duration {
+pub(crate) fn leader_lease(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.election;
     ((shortest + longest) / 2).max(shortest + Duration::from_millis(1))
 }

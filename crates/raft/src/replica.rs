@@ -35,6 +35,8 @@ pub(crate) type OpenRaft = openraft::Raft<TypeConfig, Machine>;
 pub(crate) struct Replica {
     pub(crate) node: u64,
     pub(crate) raft: OpenRaft,
+    /// The term of the vote that this start began with.
+    pub(crate) first_term: u64,
     pub(crate) applied: Arc<Applied>,
     pub(crate) wal: Wal,
     pub(crate) commits: Latency,
@@ -57,7 +59,7 @@ pub(crate) struct Replica {
     /// Of the snapshot that this node is sent.
     pub(crate) unfinished: Unfinished,
     /// How long a voter keeps to its leader after it was last heard of.
-    pub(crate) lease: Duration,
+    pub(crate) leader_lease: Duration,
     pub(crate) election_max: Duration,
     pub(crate) heartbeat: Duration,
 }
@@ -78,6 +80,7 @@ impl Replica {
         storage: Storage,
     ) -> Result<Arc<Self>, Stop> {
         let (wal, repairs) = (storage.wal.clone(), storage.repairs);
+        let vote = storage.log.vote();
         let (failed, log) = (Arc::downgrade(context), wal.clone());
         let on_failure = move |error| {
             if let Some(context) = failed.upgrade() {
@@ -104,10 +107,11 @@ impl Replica {
         let raft = OpenRaft::new(identity.node, config, network, log, machine)
             .await
             .map_err(|e| openraft_config::fatal(&e, &wal, &failure))?;
-        let lease = openraft_config::lease(&context.settings);
+        let leader_lease = openraft_config::leader_lease(&context.settings);
         Ok(Arc::new(Self {
             node: identity.node,
             raft,
+            first_term: vote.map_or(0, |vote| vote.leader_id.term),
             applied,
             wal,
             commits: Latency::default(),
@@ -121,8 +125,8 @@ impl Replica {
             committed: AtomicU64::new(0),
             transfers,
             unfinished: Unfinished::default(),
-            contact: LeaderContact::new(lease, context.settings.heartbeat * 2),
-            lease,
+            contact: LeaderContact::new(leader_lease, context.settings.heartbeat * 2),
+            leader_lease,
             election_max: context.settings.election.1,
             heartbeat: context.settings.heartbeat,
         }))

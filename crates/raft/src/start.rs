@@ -105,7 +105,7 @@ async fn bring_up(folder: FolderOpen, background: Background) {
 pub(crate) async fn stop(started: &Started) {
     let context = &started.node.context;
     if let Some(replica) = started.node.replica() {
-        if replica.raft.as_leader().is_ok()
+        if replica.is_leader()
             && let Some(target) = leader::best_transfer_target(context, replica)
         {
             if !is_out!(DrainedAtStop) {

@@ -81,7 +81,7 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
 /// Asks `target` to lead and waits until another node does, for two seconds at most.
 pub(crate) async fn transfer_leadership(replica: &Replica, target: u64) {
     let until = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < until && replica.raft.as_leader().is_ok() {
+    while Instant::now() < until && replica.is_leader() {
         if let Err(error) = replica.raft.trigger().transfer_leader(target).await {
             tracing::warn!(%error, "leadership was not transferred");
             return;

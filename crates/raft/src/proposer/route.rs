@@ -40,7 +40,7 @@ pub(super) async fn replaced(node: &Node, leader: u64) {
         let now = replica.leader();
         if now.is_some_and(|now| now != leader) {
             if !replica.contact.has_lost(leader) {
-                tokio::time::sleep(replica.lease).await;
+                tokio::time::sleep(replica.leader_lease).await;
             }
             return;
         }
@@ -91,7 +91,7 @@ pub(super) async fn route(node: &Node, deadline: Instant, forwarded: bool) -> Ro
             return Route::Nowhere(ProposeError::no_leader());
         }
         if let Some(replica) = node.replica() {
-            if replica.raft.as_leader().is_ok() {
+            if replica.is_leader() {
                 let founded = replica.applied.read().state.is_founded();
                 if let Some(leading) = replica.leading().filter(|_| founded) {
                     if replica.has_quorum_contact() {

@@ -104,7 +104,7 @@ pub(super) async fn pre_vote(service: &Service, body: Opened) -> Result<Bytes, R
                 last: None,
             });
         }
-        replica.owe_no_lease_to_the_dead(Some(envelope.from)).await;
+        replica.end_lease_of_ended_leader(Some(envelope.from)).await;
         let reply = replica.raft.pre_vote(ballot(message)).await;
         Ok(given(service, replica, &reply.map_err(not_running)?))
     })

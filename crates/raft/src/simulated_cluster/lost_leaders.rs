@@ -2,14 +2,17 @@
 //! stays; and nothing waits for a node that is silent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata};
 
 use super::net::Link;
 use super::nodes::Cluster;
 use super::plan::set_disk;
-use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft, take_one};
+use super::scenarios::{PATIENCE, Scene, leader_of_all_but, median_and_most, next, raft, take_one};
 use crate::{MemberError, ProposeError};
 
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +123,7 @@ fn a_silent_leader_is_replaced_within_a_second_and_who_waits_is_told() {
 fn a_leader_whose_process_has_ended_is_replaced_before_its_lease_is_over() {
     for nodes in [3, 5] {
         let (median, most, told) = cost_of(Loss::Ended, nodes);
-        // The lease is the shorter election timeout, 400 ms.
+        // The leader's lease is 600 ms, the middle of the election timeouts.
         assert!(median < Duration::from_millis(400), "{median:?}");
         assert!(most <= Duration::from_millis(900), "{most:?}");
         assert!(told <= Duration::from_millis(1_000), "{told:?}");
@@ -187,6 +190,50 @@ fn a_follower_that_was_refused_serves_nobody_late_and_goes_on_once_it_is_not() {
         cluster.net.refuse(refused, leader, false);
         assert_eq!(value(cluster, refused).await, before + 1);
     });
+}
+
+/// It finds the leader's port closed some fifty times a second, and hears of it ten times.
+#[test]
+fn a_follower_whose_connections_are_refused_logs_once_that_it_runs_for_leader() {
+    let lines = Arc::new(AtomicU64::new(0));
+    let attempts = RunsForLeader(Arc::clone(&lines));
+    tracing::subscriber::with_default(attempts, || {
+        Scene::near(3, 7).play(async |cluster| {
+            let leader = leader_of_all_but(cluster, None).await;
+            // The first of those that may run.
+            let refused = usize::from(leader == 0);
+            let before = lines.load(Ordering::Relaxed);
+            cluster.net.refuse(refused, leader, true);
+            cluster.net.reset(refused, leader);
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(lines.load(Ordering::Relaxed) - before, 1);
+        });
+    });
+}
+
+/// Counts the lines of nodes that run for leader.
+struct RunsForLeader(Arc<AtomicU64>);
+
+impl tracing::Subscriber for RunsForLeader {
+    fn enabled(&self, line: &Metadata<'_>) -> bool {
+        line.target().ends_with("tasks::elections") && *line.level() == Level::INFO
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }
 
 #[test]
@@ -274,4 +321,58 @@ fn what_only_the_leader_s_disk_has_is_not_acknowledged() {
         let later = value(cluster, leader).await;
         assert!(later == first + 2 || later == first + 3, "{later}");
     });
+}
+
+/// A node that led is started again with the entry that began its term still to be applied.
+#[test]
+fn a_start_leads_by_no_entry_of_before_it() {
+    let scene = Scene::near(3, 1);
+    let mut looks = 0;
+    scene.play(async |cluster| {
+        let lost = leader_of_all_but(cluster, None).await;
+        cluster.kill(lost, false);
+        let (leader, term) = next_leader(cluster).await;
+        // Killed before a checkpoint has what began the term, and once its commit is stored.
+        for _ in 0..3 {
+            let value = next(cluster, leader).await;
+            assert!(matches!(value, Some(Ok(_))), "{value:?}");
+        }
+        for node in 0..scene.nodes {
+            cluster.kill(node, false);
+        }
+        for node in 0..scene.nodes {
+            scene.start(cluster, node).await;
+        }
+        let until = Instant::now() + PATIENCE;
+        while raft(cluster, leader).status().term <= term {
+            let raft = raft(cluster, leader);
+            if let Some(replica) = raft.node().replica() {
+                let blank = replica.applied.read().blank;
+                if blank.is_some_and(|blank| blank.term == term) {
+                    looks += 1;
+                    assert!(replica.leading().is_none(), "it leads by what it replayed");
+                    assert!(!replica.has_quorum_contact(), "it has heard of nobody");
+                }
+            }
+            assert!(Instant::now() < until, "no election within {PATIENCE:?}");
+            sleep(Duration::from_millis(1)).await;
+        }
+        leader_of_all_but(cluster, None).await;
+    });
+    assert!(looks > 0, "nothing of the term was replayed");
+}
+
+/// The first running node that may propose, and its term.
+async fn next_leader(cluster: &Arc<Cluster>) -> (usize, u64) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        for node in cluster.running() {
+            let raft = raft(cluster, node);
+            if let Some(leading) = raft.node().replica().and_then(|it| it.leading()) {
+                return (node, leading.term);
+            }
+        }
+        assert!(Instant::now() < until, "no leader within {PATIENCE:?}");
+        sleep(Duration::from_millis(1)).await;
+    }
 }

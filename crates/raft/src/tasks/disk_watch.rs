@@ -61,7 +61,7 @@ async fn step_back(context: &NodeContext, replica: &Replica) {
     if is_alone {
         return;
     }
-    if replica.raft.as_leader().is_ok()
+    if replica.is_leader()
         && let Some(target) = leader::best_transfer_target(context, replica)
     {
         let patience = context.settings.election.1;

@@ -28,9 +28,9 @@ const ATTEMPTS: u32 = 2;
 
 pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let (shortest, longest) = context.settings.election;
-    let turn = longest.saturating_sub(replica.lease) / TURNS;
+    let turn = longest.saturating_sub(replica.leader_lease) / TURNS;
     let contact = &replica.contact;
-    let mut logged = false;
+    let mut logged = None;
     while !context.is_stopped() {
         if replica.is_leader_now().await {
             replica
@@ -38,13 +38,13 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
                 .await;
             // Somebody else was elected, or is about to be.
             contact.support(shortest);
+            logged = None;
         }
-        let Some((_, is_alone)) = replica.place_among_voters() else {
+        let Some((_, is_alone)) = replica.voters_before() else {
             sleep(context.settings.heartbeat).await;
             continue;
         };
         if !is_alone && !contact.is_lost() {
-            logged = false;
             tokio::select! {
                 biased;
                 () = replica.wait_for_leader(|now| now == Some(replica.node)) => continue,
@@ -58,21 +58,23 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
         if let Some(until) = contact.supports_until() {
             sleep_until(until).await;
         }
-        let place = replica.place_among_voters().map_or(0, |(place, _)| place);
-        sleep(turn * place).await;
+        let before = replica.voters_before().map_or(0, |(before, _)| before);
+        sleep(turn * before).await;
         if replica.is_leader_now().await || (!is_alone && !contact.is_lost()) {
             continue;
         }
-        if !logged {
+        // A leader whose port refuses this node alone is found ended and heard of in turn.
+        let lost = Some(contact.leader());
+        if logged != lost {
             let leader = replica.leader().and_then(|id| replica.member(id));
             let (leader, ended) = (leader.map(|member| member.name), contact.has_ended());
             tracing::info!(?leader, ended, "the leader is lost; running for leader");
-            logged = true;
+            logged = lost;
         }
         let began = Instant::now();
         replica.run_for_leader().await;
         sleep(shortest / ATTEMPTS).await;
-        while replica.is_candidate().await && began.elapsed() < shortest + turn * place {
+        while replica.is_candidate().await && began.elapsed() < shortest + turn * before {
             sleep(shortest / ATTEMPTS).await;
         }
     }

@@ -11,7 +11,7 @@ use crate::replica::Replica;
 
 pub(crate) async fn send(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
-        if replica.raft.as_leader().is_err() {
+        if !replica.is_leader() {
             replica
                 .wait_for_leader(|now| now == Some(replica.node))
                 .await;

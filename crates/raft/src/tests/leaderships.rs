@@ -21,7 +21,7 @@ fn replica(cluster: &Cluster, at: usize) -> &Arc<Replica> {
 }
 
 fn leads(cluster: &Cluster, at: usize) -> bool {
-    replica(cluster, at).raft.as_leader().is_ok()
+    replica(cluster, at).is_leader()
 }
 
 async fn move_leader(cluster: &Cluster, to: usize) {
