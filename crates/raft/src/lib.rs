@@ -53,6 +53,7 @@ mod start;
 mod status;
 mod storage;
 mod tasks;
+mod transfers;
 mod types;
 mod wire;
 

@@ -18,7 +18,6 @@ use crate::context::NodeContext;
 use crate::handle::{Stop, StopReason};
 use crate::latency::Latency;
 use crate::network::Network;
-use crate::network::transfers::Transfers;
 use crate::openraft_config;
 use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{Checkpointer, Exported, Scrubber, every_50_ms};
@@ -27,6 +26,7 @@ use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Repairs, Storage};
 use crate::storage::unfinished::Unfinished;
+use crate::transfers::Transfers;
 use crate::types::{Member, TypeConfig};
 use seqd_store::folder::Identity;
 
@@ -95,7 +95,7 @@ impl Replica {
         })?;
         let applied = Arc::clone(&machine.applied);
         let (checkpointer, failure) = (machine.checkpointer.clone(), machine.failure.clone());
-        let transfers = Transfers::default();
+        let transfers = machine.transfers.clone();
         let network = Network {
             transfers: transfers.clone(),
             room: Room::default(),

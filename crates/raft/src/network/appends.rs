@@ -19,7 +19,7 @@ use openraft::network::RPCOption;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendResult};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::PeerClient;
+use super::client::PeerClient;
 use crate::types::{LogId, TypeConfig};
 
 /// Messages to one follower at once. All but one of them are without entries.

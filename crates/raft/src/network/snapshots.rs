@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use openraft::raft::SnapshotResponse;
 
-use super::{PeerClient, snapshot_stream};
+use super::client::PeerClient;
+use super::snapshot_stream;
 use crate::conversation;
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::Snapshot;
@@ -113,6 +114,7 @@ impl PeerClient {
         }
         let to = (self.target, self.addr.as_str());
         let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
+        self.transfers.arrived(self.target);
         let their_vote = reply.message.vote.restore();
         if their_vote == vote {
             // The vote alone: the reply does not have the log ID of a snapshot that the peer did not

@@ -8,6 +8,7 @@ use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, Pace};
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Loaded, Storage};
+use crate::transfers::Transfers;
 use seqd_store::first_error::FirstError;
 
 impl Storage {
@@ -44,6 +45,7 @@ impl Storage {
             checkpointer,
             purge_floor: self.purge_floor,
             failure: self.log.failure(),
+            transfers: Transfers::default(),
         };
         Ok((self.log, machine))
     }

@@ -153,10 +153,16 @@ impl Checkpointer {
         self.ask(|answer| Job::Install(snapshot, answer)).await
     }
 
-    pub(crate) async fn current_snapshot(&self) -> io::Result<Option<Snapshot>> {
+    /// The kept snapshot of this index, and where there is none, the newest one.
+    pub(crate) async fn current_snapshot(
+        &self,
+        preferred: Option<u64>,
+    ) -> io::Result<Option<Snapshot>> {
         let (disk, snapshots) = (Arc::clone(&self.disk), self.snapshots.clone());
         let kept = blocking::run(move || snapshot_file::list(&*disk, &snapshots)).await?;
-        kept.into_iter().next().map(openraft_snapshot).transpose()
+        let at = kept.iter().position(|file| Some(file.index) == preferred);
+        let current = kept.into_iter().nth(at.unwrap_or(0));
+        current.map(openraft_snapshot).transpose()
     }
 
     /// Bytes of the checkpoint on the disk, as of ten seconds ago at most.

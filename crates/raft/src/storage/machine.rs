@@ -16,6 +16,7 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use crate::storage::applied::{Applied, Snapshot, SnapshotHandle};
 use crate::storage::checkpointer::Checkpointer;
 use crate::storage::failure::StorageFailure;
+use crate::transfers::Transfers;
 use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
 pub(crate) struct Machine {
@@ -24,6 +25,8 @@ pub(crate) struct Machine {
     /// See `LogStore`: raised when the older kept snapshot changes.
     pub(crate) purge_floor: Arc<AtomicU64>,
     pub(crate) failure: StorageFailure,
+    /// Of snapshots that this node sends.
+    pub(crate) transfers: Transfers,
 }
 
 impl RaftStateMachine<TypeConfig> for Machine {
@@ -71,8 +74,11 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
+    /// The newest one, unless an older one is on its way to a node that has a part of it: openraft asks
+    /// again at each attempt to send it.
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
-        let current = self.checkpointer.current_snapshot().await;
+        let unfinished = self.transfers.unfinished();
+        let current = self.checkpointer.current_snapshot(unfinished).await;
         self.failure.keep("the snapshots cannot be read", current)
     }
 }

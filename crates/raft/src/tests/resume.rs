@@ -1,4 +1,4 @@
-//! A snapshot's transfer that is cut goes on where it was, if the same snapshot is sent again.
+//! A snapshot's transfer that is cut goes on where it was, for as long as that snapshot is kept.
 
 use std::sync::atomic::Ordering;
 
@@ -105,7 +105,33 @@ async fn a_transfer_that_is_cut_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_has_another_snapshot_by_then_sends_it_from_its_beginning() {
+async fn a_leader_that_has_a_newer_snapshot_goes_on_with_the_one_that_was_cut() {
+    let mut cluster = leader().await;
+    let raft = cluster.raft(0);
+    let len = snapshot_len(raft).await;
+    let (learner, way) = learner(&cluster, 1, true).await;
+    is_cut(&way).await;
+    let before = way.carried.load(Ordering::SeqCst);
+    let replica = replica(raft);
+    let snapshot = || replica.raft.metrics().borrow_watched().snapshot;
+    let cut = snapshot();
+    raft.propose(creations(5, 1), deadline()).await.unwrap();
+    replica.raft.trigger().snapshot().await.unwrap();
+    wait("another snapshot is taken", || async { snapshot() > cut }).await;
+    purge_once(&replica, SNAPSHOT_EVERY).await;
+    way.is_cut.store(false, Ordering::SeqCst);
+    caught_up(raft, &learner).await;
+    // A quarter of it, of which one window may have been lost, and the log behind it.
+    let sent = way.carried.load(Ordering::SeqCst) - before;
+    assert!(sent < len * 3 / 4, "{sent} bytes of {len}");
+    is_clean(&cluster.dir.path().join("n2")).await;
+    assert_eq!(replica.transfers.unfinished(), None);
+    learner.stop().await;
+    cluster.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_keeps_the_snapshot_no_more_sends_another_from_its_beginning() {
     let mut cluster = leader().await;
     let (learner, way) = learner(&cluster, 1, true).await;
     is_cut(&way).await;

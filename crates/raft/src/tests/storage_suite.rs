@@ -13,6 +13,7 @@ use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, every_50_ms};
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::Machine;
+use crate::transfers::Transfers;
 use crate::types::{StoredMembership, TypeConfig};
 use seqd_store::checkpoint::{self, Place};
 use seqd_store::first_error::FirstError;
@@ -59,6 +60,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
                 checkpointer,
                 purge_floor: Arc::default(),
                 failure,
+                transfers: Transfers::default(),
             },
         ))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use openraft::async_runtime::WatchReceiver;
 use rustix::io::Errno;
 use seqd_disk::{OsDisk, Tapped};
 use seqd_state::Level;
@@ -152,13 +153,8 @@ pub(super) async fn purged_behind_snapshots(cluster: &Cluster) {
         let applied = raft.status().applied;
         replica.raft.trigger().snapshot().await.unwrap();
         wait("the snapshot is taken", || async {
-            let snapshot = replica.raft.get_snapshot().await.unwrap();
-            snapshot.is_some_and(|taken| {
-                taken
-                    .meta
-                    .last_log_id
-                    .is_some_and(|id| id.index() >= applied)
-            })
+            let taken = replica.raft.metrics().borrow_watched().snapshot;
+            taken.is_some_and(|id| id.index() >= applied)
         })
         .await;
     }

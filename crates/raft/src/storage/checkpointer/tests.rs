@@ -16,6 +16,7 @@ use super::*;
 use crate::storage::applied::Applied;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
+use crate::transfers::Transfers;
 use crate::types::{self, Answer, Entry, Proposal, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
 use seqd_store::checkpoint::{self, Change, Checkpoint, Place, RowSource, StateStore, VisitRow};
@@ -258,6 +259,7 @@ async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
         checkpointer: checkpointer.clone(),
         purge_floor: Arc::clone(&floor),
         failure: StorageFailure::default(),
+        transfers: Transfers::default(),
     };
     let mut builder = machine.get_snapshot_builder().await;
     let mut built = pin!(builder.build_snapshot());

@@ -1,0 +1,187 @@
+//! The client of one peer: entries, heartbeats and votes as messages, answers as openraft's results.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::entry::RaftEntry;
+use openraft::errors::{NetworkError, RPCError, Timeout, Unreachable};
+use openraft::network::{RPCOption, RPCTypes};
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
+use seqd_state::codec::Versioned;
+
+use crate::batch::{Batch, Room};
+use crate::context::NodeContext;
+use crate::conversation;
+use crate::records::{self, Restore, ToRecord};
+use crate::storage::checkpointer::Scrubber;
+use crate::storage::synced::Synced;
+use crate::transfers::Transfers;
+use crate::types::{LogId, TypeConfig, Vote};
+use crate::wire::messages::{AppendReply, AppendRequest, BallotReply, BallotRequest, Envelope};
+use crate::wire::route::Route;
+use crate::wire::sealed::Sealed;
+use crate::wire::transport::{CallError, Limit, Link};
+
+/// How long entries may go without a sign that the peer takes them, and without an answer once it has:
+/// the connection is opened again then. Long enough for a slow sync.
+const STALLED: Duration = Duration::from_secs(1);
+
+pub(crate) struct PeerClient {
+    pub(super) context: Arc<NodeContext>,
+    pub(super) target: u64,
+    pub(super) addr: String,
+    /// The link of its entries and snapshots; all else is control.
+    pub(super) link: Link,
+    pub(super) batch: Batch,
+    pub(super) synced: Arc<Synced>,
+    pub(super) scrubber: Scrubber,
+    pub(super) transfers: Transfers,
+    pub(super) room: Room,
+}
+
+impl PeerClient {
+    pub(super) async fn call<M, R>(
+        &self,
+        (link, route): (Link, Route),
+        message: M,
+        option: &RPCOption,
+        action: RPCTypes,
+    ) -> Result<Sealed<R>, RPCError<TypeConfig>>
+    where
+        M: Versioned,
+        R: Versioned,
+    {
+        let (timeout, limit) = match link {
+            Link::Log => (
+                STALLED,
+                Limit::Progress {
+                    moving: STALLED,
+                    answer: STALLED,
+                },
+            ),
+            _ => (option.hard_ttl(), Limit::Total(option.hard_ttl())),
+        };
+        let to = (self.target, self.addr.as_str());
+        let answer =
+            conversation::call_sealed(&self.context, link, to, route, message, limit).await;
+        answer.map_err(|error| self.describe(&error, action, timeout))
+    }
+
+    /// A node whose disk hangs neither leads nor runs for leader: it sends nothing.
+    pub(super) fn may_send(&self) -> Result<(), RPCError<TypeConfig>> {
+        if self.context.disk.is_silent() {
+            let why = CallError::Unsent("this node's disk hangs".to_owned());
+            return Err(RPCError::Unreachable(Unreachable::new(&why)));
+        }
+        Ok(())
+    }
+
+    /// Records what the target has acknowledged as synced.
+    pub(super) fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
+        let Envelope { from, start, .. } = reply.envelope;
+        let synced = records::synced_position(Some(vote), last.as_ref());
+        self.context.peers.record(from, start, synced);
+    }
+
+    fn describe(
+        &self,
+        error: &CallError,
+        action: RPCTypes,
+        limit: Duration,
+    ) -> RPCError<TypeConfig> {
+        match error {
+            CallError::NoAnswer => RPCError::Timeout(Timeout {
+                action,
+                id: self.context.envelope(self.target).map_or(0, |own| own.from),
+                target: self.target,
+                timeout: limit,
+            }),
+            CallError::Broken(_) => RPCError::Network(NetworkError::new(error)),
+            CallError::Refused
+            | CallError::Unsent(_)
+            | CallError::Unwritable(_)
+            | CallError::Rejected(_) => RPCError::Unreachable(Unreachable::new(error)),
+        }
+    }
+
+    /// Sends entries, or a message without any.
+    pub(super) async fn append(
+        &self,
+        mut rpc: AppendEntriesRequest<TypeConfig>,
+        option: &RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.may_send()?;
+        let fitting = self.batch.fitting(&rpc.entries);
+        let is_cut = fitting < rpc.entries.len();
+        rpc.entries.truncate(fitting);
+        let _room = self.room.take(&rpc.entries).await;
+        let acknowledged = match self.link {
+            Link::Control => self.context.peers.rows().0,
+            _ => Vec::new(),
+        };
+        let entries: io::Result<Vec<_>> = (rpc.entries.iter())
+            .map(|entry| entry.record().record())
+            .collect();
+        let message = AppendRequest {
+            vote: rpc.vote.record(),
+            prev: rpc.prev_log_id.record(),
+            entries: entries.map_err(|error| RPCError::Network(NetworkError::new(&error)))?,
+            commit: rpc.leader_commit.record(),
+            synced: self.synced.last_under(&rpc.vote),
+            acknowledged,
+        };
+        let sent = rpc.entries.last().map(|entry| entry.log_id());
+        let by = (self.link, Route::Append);
+        let reply = self
+            .call(by, message, option, RPCTypes::AppendEntries)
+            .await;
+        if !rpc.entries.is_empty() {
+            match &reply {
+                Ok(_) => self.batch.answered(),
+                Err(RPCError::Timeout(_)) => self.batch.timed_out(),
+                Err(_) => {}
+            }
+        }
+        let reply = reply?;
+        Ok(match reply.message {
+            AppendReply::Success => {
+                self.record(&reply, &rpc.vote, sent.max(rpc.prev_log_id));
+                // openraft sends the rest next.
+                if is_cut {
+                    AppendEntriesResponse::PartialSuccess(sent)
+                } else {
+                    AppendEntriesResponse::Success
+                }
+            }
+            AppendReply::Partial(id) => {
+                let id = id.restore();
+                self.record(&reply, &rpc.vote, id);
+                AppendEntriesResponse::PartialSuccess(id)
+            }
+            AppendReply::Conflict => AppendEntriesResponse::Conflict,
+            AppendReply::HigherVote(vote) => AppendEntriesResponse::HigherVote(vote.restore()),
+        })
+    }
+
+    pub(super) async fn ballot(
+        &self,
+        route: Route,
+        rpc: VoteRequest<TypeConfig>,
+        option: &RPCOption,
+    ) -> Result<Sealed<BallotReply>, RPCError<TypeConfig>> {
+        self.may_send()?;
+        let message = BallotRequest {
+            vote: rpc.vote.record(),
+            last: rpc.last_log_id.record(),
+            leadership_transfer: rpc.leadership_transfer,
+        };
+        let by = (Link::Control, route);
+        self.call(by, message, option, RPCTypes::Vote).await
+    }
+}
+
+pub(super) fn ballot_answer(reply: &BallotReply) -> VoteResponse<TypeConfig> {
+    let vote = reply.vote.restore();
+    VoteResponse::new(vote, reply.last.restore(), reply.granted)
+}

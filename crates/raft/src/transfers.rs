@@ -1,0 +1,48 @@
+//! Which snapshots were sent to whom: what follows them in the log is kept for their receivers, and one
+//! that has not arrived is sent on although there is a newer one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The snapshot that a node is being sent, or was sent and has not caught up from.
+struct Transfer {
+    index: u64,
+    has_arrived: bool,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Transfers(Arc<Mutex<BTreeMap<u64, Transfer>>>);
+
+impl Transfers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Transfer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, target: u64, index: u64) {
+        let has_arrived = false;
+        self.lock().insert(target, Transfer { index, has_arrived });
+    }
+
+    pub(crate) fn arrived(&self, target: u64) {
+        if let Some(transfer) = self.lock().get_mut(&target) {
+            transfer.has_arrived = true;
+        }
+    }
+
+    /// The index of the snapshot that a node is or was sent.
+    pub(crate) fn to(&self, target: u64) -> Option<u64> {
+        self.lock().get(&target).map(|transfer| transfer.index)
+    }
+
+    /// The oldest snapshot that has not arrived.
+    pub(crate) fn unfinished(&self) -> Option<u64> {
+        let transfers = self.lock();
+        let unfinished = transfers.values().filter(|transfer| !transfer.has_arrived);
+        unfinished.map(|transfer| transfer.index).min()
+    }
+
+    /// Forgets those of other nodes than these.
+    pub(crate) fn retain(&self, targets: &[u64]) {
+        self.lock().retain(|target, _| targets.contains(target));
+    }
+}
