@@ -10,6 +10,7 @@
 )]
 
 mod backup;
+mod catch_up;
 mod checkpoint;
 mod cli;
 mod clock;
