@@ -335,12 +335,14 @@ impl Cluster {
         })
     }
 
-    /// The index of the node that names itself as the leader, if one does.
+    /// The index of the node that names itself as the leader, if one does: of several the one of the
+    /// latest term, for one that was cut off or stopped may not know yet that it was replaced.
     pub fn leader_claims(&self) -> Option<usize> {
-        self.nodes.iter().position(|node| {
-            node.cluster_view()
-                .is_some_and(|view| view["leader"].as_str() == Some(node.name()))
-        })
+        let claims = self.nodes.iter().enumerate().filter_map(|(index, node)| {
+            let view = node.cluster_view()?;
+            (view["leader"].as_str()? == node.name()).then_some((view["term"].as_u64()?, index))
+        });
+        claims.max().map(|(_, index)| index)
     }
 
     pub fn follower(&self) -> usize {

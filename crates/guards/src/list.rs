@@ -127,6 +127,8 @@ guards! {
     MajorityAnswers,
     /// A change of members is made on top of the membership that was seen.
     MembershipAsSeen,
+    /// An empty node is refused as a member only once a leader confirms that it is one.
+    MembersConfirmed,
 
     /// A folder whose log ends before its checkpoint is not recovered.
     RemainsCompared,

@@ -55,8 +55,7 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
                     .take_identity(identity)
                     .map_err(|e| Stop::of_io("the identity could not be stored", &e));
             }
-            Newcomer::Waits(reason) => context.set_phase(Phase::Waiting { reason }),
-            Newcomer::Joins(reason) => {
+            Newcomer::Waits(reason) | Newcomer::Joins(reason) => {
                 unconfirmed_since = None;
                 context.set_phase(Phase::Waiting { reason });
             }

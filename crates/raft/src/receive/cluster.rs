@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use seqd_guards::is_out;
+use tokio::time::{Instant, timeout_at};
 
 use super::service::{Opened, Service, answer_open, not_running, open, sealed};
 use crate::bootstrap::take;
 use crate::handle::Phase;
+use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
 use crate::tasks::ping as pings;
@@ -70,9 +72,6 @@ pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Reje
     .await
 }
 
-/// How long a leader may take to confirm the members: half of what a hello may.
-const CONFIRM: Duration = Duration::from_millis(500);
-
 pub(super) async fn hello(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
     let hello: Hello = open(body)?;
     let context = &service.node.context;
@@ -89,7 +88,7 @@ pub(super) async fn hello(service: &Service, body: &[u8]) -> Result<Bytes, Rejec
 
 /// An empty node under the name of a member is refused for good: before it is, this node catches up
 /// with the leader, so that it lags behind no removal. Returns `false` if that is not known: no leader
-/// answered, or another hello is being confirmed.
+/// answered in half of the time that a hello may take.
 ///
 /// One at a time: a hello needs no membership, and strangers cause at most one read at once.
 async fn confirm_members(service: &Service, hello: &Hello) -> bool {
@@ -97,13 +96,13 @@ async fn confirm_members(service: &Service, hello: &Hello) -> bool {
         return false;
     };
     let is_listed = view.members().values().any(|it| it.name == hello.name);
-    if hello.identity.is_some() || !is_listed {
+    if hello.identity.is_some() || !is_listed || is_out!(MembersConfirmed) {
         return true;
     }
-    let Ok(_turn) = service.confirms.try_acquire() else {
+    let deadline = Instant::now() + HELLO_LIMIT / 2;
+    let Ok(Ok(_turn)) = timeout_at(deadline, service.confirms.acquire()).await else {
         return false;
     };
-    let deadline = Instant::now() + CONFIRM;
     service.batcher.read(deadline).await.is_ok()
 }
 
