@@ -17,8 +17,8 @@ use crate::wire::messages::{HelloReply, Standing};
 use seqd_store::cluster_id;
 use seqd_store::folder::Identity;
 
-/// How long an empty node waits for a leader to confirm that its name is a member's: a node that lists
-/// it and is in touch with a leader has caught up by then. A cluster without a quorum confirms nothing.
+/// How long an empty node waits for a leader to confirm that its name is a member's, where a majority of
+/// the members answers: they have elected a leader and caught up by then, or have no quorum.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(10);
 
 const EMPTY: &str = "its folder is empty";
@@ -108,7 +108,8 @@ enum Newcomer {
     Waits(String),
     /// A member does not list this node.
     Joins(String),
-    /// Nodes list this one as a member, and no leader confirms it.
+    /// A node lists this one as a member and no leader confirms it, though a majority of the members
+    /// answers.
     Unconfirmed {
         cluster_id: String,
         reason: String,
@@ -117,8 +118,9 @@ enum Newcomer {
 
 /// What the members that answer know of an empty node's name; `None` if no member answers.
 ///
-/// A member that knows no leader may lag behind the removal of that name: only what a leader confirmed
-/// is final, and a member that does not list the name comes before one that lags.
+/// A member that knows no leader may lag behind the removal of that name, for as long as it is cut off
+/// from a majority: only what a leader confirmed is final, and a member that does not list the name
+/// comes before one that lags.
 fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer>, Stop> {
     let name = &context.settings.name;
     let mut found = None;
@@ -146,16 +148,27 @@ fn judge_members(context: &NodeContext, round: &Round) -> Result<Option<Newcomer
         } else if leader.is_some() {
             return Err(wiped(context, cluster_id, EMPTY));
         } else if found.is_none() {
-            found = Some(Newcomer::Unconfirmed {
-                cluster_id: cluster_id.clone(),
-                reason: format!(
-                    "waiting for a leader: {peer} lists {name} as a member of cluster {cluster_id}, \
-                     whose folder is empty here, and no leader confirms it"
-                ),
+            let cluster_id = cluster_id.clone();
+            let reason = format!(
+                "waiting for a leader: {peer} lists {name} as a member of cluster {cluster_id}, \
+                 whose folder is empty here, and no leader confirms it"
+            );
+            found = Some(if majority_answers(members, name, round) {
+                Newcomer::Unconfirmed { cluster_id, reason }
+            } else {
+                Newcomer::Waits(reason)
             });
         }
     }
     Ok(found)
+}
+
+/// Whether more than half of these members answer, an empty node of this name among them.
+fn majority_answers(members: &[String], name: &String, round: &Round) -> bool {
+    let answers = |member: &&String| {
+        *member == name || round.get(*member).is_some_and(|(_, answer)| answer.is_ok())
+    };
+    members.iter().filter(answers).count() > members.len() / 2
 }
 
 /// What an empty node does after a round of hellos.

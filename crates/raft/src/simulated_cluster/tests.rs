@@ -131,6 +131,14 @@ fn what_nobody_waits_for_is_not_tried_for_ever_in_seed_401037() {
     assert_eq!(run_caught(401_037, &Plan::new(401_037)).violation, None);
 }
 
+const fn planned(at: u64, lasts: u64, fault: Fault) -> Planned {
+    Planned {
+        at: Duration::from_millis(at),
+        lasts: Duration::from_millis(lasts),
+        fault,
+    }
+}
+
 /// An empty machine took the place of a learner that was just removed, and met a node that lagged behind
 /// the removal: it was refused as a member that had lost its disk.
 #[test]
@@ -140,14 +148,29 @@ fn an_empty_machine_in_the_place_of_a_removed_learner_waits_to_be_added_in_seeds
     }
 }
 
+/// The same beside a node that is cut off from a majority for longer than a leader is waited for: the
+/// faults of seed 600144.
+#[test]
+fn an_empty_machine_beside_a_node_without_a_majority_waits_to_be_added() {
+    let plan = Plan {
+        founders: 3,
+        others: 1,
+        clients: 1,
+        everywhere: LAN,
+        until: Duration::from_secs(40),
+        faults: vec![
+            planned(1_000, 3_000, Fault::Add(3)),
+            planned(6_000, 30_000, Fault::Split(vec![2, 3])),
+            planned(8_000, 0, Fault::Remove(3)),
+        ],
+        ..without_minting(1)
+    };
+    assert_eq!(run_caught(1, &plan).violation, None);
+}
+
 /// A plan with a planted fault, which one of its faults shows, is shrunk to that one.
 #[test]
 fn a_story_keeps_the_faults_that_it_needs() {
-    let planned = |at, lasts, fault| Planned {
-        at: Duration::from_millis(at),
-        lasts: Duration::from_millis(lasts),
-        fault,
-    };
     let drawn = Plan {
         founders: 3,
         others: 0,
