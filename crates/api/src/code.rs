@@ -78,6 +78,7 @@ error_codes! {
     PreconditionFailed = "precondition-failed", 412, CONFLICT, false, "It was changed in between";
     FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request";
     WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node is of another cluster";
+    UnknownHost = "unknown-host", 421, FAILURE, false, "The request is for another host";
     Internal = "internal", 500, FAILURE, false, "The server met an error of its own";
     RateLimited = "rate-limited", 429, UNAVAILABLE, true, "Too many requests";
     NoQuorum = "no-quorum", 503, UNAVAILABLE, true, "No leader is in contact with a quorum";
@@ -162,7 +163,7 @@ mod tests {
         ),
         (412, 6, false, "precondition-failed"),
         (422, 6, false, "fingerprint-mismatch"),
-        (421, 1, false, "wrong-cluster"),
+        (421, 1, false, "wrong-cluster unknown-host"),
         (500, 1, false, "internal"),
         (429, 5, true, "rate-limited"),
         (

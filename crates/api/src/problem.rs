@@ -11,6 +11,9 @@ use crate::exit;
 /// The media type of every error answer.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
+/// When a request that may be repeated makes sense again, where nothing better is known.
+const RETRY_AFTER_MS: u32 = 1000;
+
 /// Why a request was not served, as it is sent and as a client reads it.
 ///
 /// Its texts are `Box<str>` so that a `Result` that carries it stays small.
@@ -44,7 +47,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of this code; status, title and retryability come from the table.
+    /// A problem of this code; status, title and retryability come from the table. One of status 429 or
+    /// 503 asks for a repetition after a second.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         let row = code.row();
         Self {
@@ -54,7 +58,7 @@ impl Problem {
             code: row.code.into(),
             detail: detail.into().into_boxed_str(),
             retryable: row.retryable,
-            retry_after_ms: None,
+            retry_after_ms: matches!(row.status, 429 | 503).then_some(RETRY_AFTER_MS),
             hint: None,
             extra: Map::new(),
         }

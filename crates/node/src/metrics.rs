@@ -1,5 +1,6 @@
 //! Metrics: what is counted while serving, and what is read at a scrape.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -158,6 +159,34 @@ impl Metrics {
         encode_eof(&mut text)?;
         Ok(text)
     }
+}
+
+/// OpenMetrics in Prometheus's older text form: a counter's own lines have the name of its samples, and
+/// there are neither units nor an end.
+pub(crate) fn plain(open_metrics: &str) -> String {
+    let counters: HashSet<&str> = open_metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut text = String::with_capacity(open_metrics.len());
+    for line in open_metrics.lines() {
+        if line == "# EOF" || line.starts_with("# UNIT ") {
+            continue;
+        }
+        let about = ["# HELP ", "# TYPE "];
+        let about = about
+            .iter()
+            .find_map(|word| Some((*word, line.strip_prefix(word)?)));
+        match about.and_then(|(word, rest)| Some((word, rest.split_once(' ')?))) {
+            Some((word, (name, rest))) if counters.contains(name) => {
+                text.extend([word, name, "_total ", rest]);
+            }
+            Some((word, (name, "unknown"))) => text.extend([word, name, " untyped"]),
+            _ => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// A value's labels, each with its name.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::handlers::Router;
-use crate::http::{Closing, Context, RequestIds, Server};
+use crate::http::{Closing, Context, Hosts, RequestIds, Server};
 use crate::metrics::Metrics;
 use crate::minting::last_tick::{self, LastTickWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
@@ -265,7 +265,10 @@ fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Conte
     let (name, timeout) = (&config.node.name, config.http.request_timeout);
     let request_ids = RequestIds::new(draw()? as u32);
     let cluster = Box::new(move || raft.status().cluster_id);
+    let http = &config.http;
+    let hosts = Hosts::new(http.listen, &http.advertise, &http.hosts);
     Context::new(name, request_ids, timeout, &metrics.http, cluster)
+        .map(|context| context.with_hosts(hosts))
         .ok_or_else(|| Stop::invariant(format!("{name:?} cannot be a header")))
 }
 

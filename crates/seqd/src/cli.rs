@@ -73,6 +73,19 @@ pub(crate) enum Command {
     Version,
 }
 
+impl Command {
+    /// Whether the command can say what it would do without doing it.
+    pub(crate) const fn has_dry_run(&self) -> bool {
+        matches!(
+            self,
+            Self::Seq(seq::SeqCommand::Delete { .. })
+                | Self::Member(member::MemberCommand::Remove { .. })
+                | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))
+                | Self::Data(data::DataCommand::RecoverQuorum(_))
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -14,6 +14,7 @@ mod failure;
 mod format;
 mod logging;
 mod output;
+mod private;
 mod progress;
 mod runtime;
 mod server;
@@ -48,6 +49,10 @@ fn main() -> ExitCode {
 
 /// Runs the command; what it answers is the exit code.
 fn run(cli: Cli) -> Result<u8, Failure> {
+    if cli.global.dry_run && !cli.command.has_dry_run() {
+        let detail = "this command has no dry run, and was not carried out";
+        return Err(Failure::usage(detail).with_hint("leave --dry-run, or SEQD_DRY_RUN, out"));
+    }
     match cli.command {
         Command::Server(args) => return server::run(args),
         Command::Demo(args) => return demo::run(args),

@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::commands::config::ConfigSource;
 use crate::failure::Failure;
 use crate::logging;
+use crate::private;
 use crate::runtime::block_on;
 use crate::signals::Signals;
 
@@ -42,6 +43,11 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     logging::install(&resolved.config.log);
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
+    }
+    let folder = &resolved.config.node.data_dir;
+    if let Err(error) = private::keep(folder) {
+        let folder = folder.display();
+        tracing::warn!("{folder} is open to other users, and its mode cannot be changed: {error}");
     }
     let runtime = runtime(resolved.config.node.threads)
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;

@@ -47,7 +47,7 @@ pub(crate) struct Global {
     /// Do not ask before a destructive command
     #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
     pub(crate) yes: bool,
-    /// Say what a destructive command would do, and do nothing
+    /// Say what a destructive command would do, and do nothing; others refuse this option
     #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub(crate) dry_run: bool,
 }

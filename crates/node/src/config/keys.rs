@@ -10,7 +10,8 @@ use std::time::Duration;
 use seqd_idgen::OnRollback;
 
 use super::rules::{
-    LogFormat, address, any, duration, durations, host_port, name, number, one_of, path, peers, url,
+    LogFormat, address, any, duration, durations, host_port, hosts, name, number, one_of, path,
+    peers, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
 
@@ -152,6 +153,8 @@ table! {
         listen: SocketAddr, Text, Some("0.0.0.0:7400"), address,
             "where clients are served, HOST:PORT";
         advertise: String, Text, None, url, "this node's client address as others reach it, a URL";
+        hosts: Vec<String>, List, Some(""), hosts,
+            "more host names that requests may be sent to";
         max_count: u32, Number, Some("10000"), |given| number(given, 1..=10_000),
             "most IDs or expanded values per request";
         request_timeout: Duration, Text, Some("3s"), |given| duration(given, 10..=30 * SECOND),

@@ -41,6 +41,23 @@ pub(super) fn name(given: &Given) -> Checked<String> {
     }
 }
 
+/// Host names or addresses, without ports.
+pub(super) fn hosts(given: &Given) -> Checked<Vec<String>> {
+    let host = |text: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte);
+        let is_address = text.starts_with('[') && text.ends_with(']');
+        let is_host = !text.is_empty() && text.len() <= 255 && text.bytes().all(plain);
+        if is_host && (is_address || !text.contains([':', '[', ']'])) {
+            Ok(text.to_owned())
+        } else {
+            Err(format!(
+                "{text:?} is not a host name: without scheme, port and path"
+            ))
+        }
+    };
+    given.items().map(host).collect()
+}
+
 pub(super) fn one_of<T: Copy>(given: &Given, choices: &[(&str, T)], allowed: &str) -> Checked<T> {
     let text = text(given)?;
     let found = choices.iter().find(|(choice, _)| *choice == text);

@@ -10,6 +10,7 @@ use seqd_api::{
 use super::problems::{internal, invalid, not_ready};
 use crate::config;
 use crate::http::{Media, Request, Response};
+use crate::metrics::plain;
 use crate::services::{self, Services};
 
 /// `/livez`: the process answers.
@@ -62,9 +63,11 @@ fn to_api(check: &services::Check) -> Check {
 
 pub(super) async fn metrics(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
-    let text = node.metrics.text();
-    text.map(Response::metrics)
-        .map_err(|error| internal(&error))
+    let text = node.metrics.text().map_err(|error| internal(&error))?;
+    Ok(match request.media {
+        Media::OpenMetrics => Response::open_metrics(text),
+        _ => Response::metrics(plain(&text)),
+    })
 }
 
 pub(super) async fn version(_: Arc<Services>, request: Request) -> Result<Response, Problem> {

@@ -19,7 +19,7 @@ const TEXT_FIRST: &[Media] = &[Media::Text, Media::Json];
 const JSON_FIRST: &[Media] = &[Media::Json, Media::Text];
 const JSON: &[Media] = &[Media::Json];
 const BYTES: &[Media] = &[Media::Bytes];
-const METRICS: &[Media] = &[Media::Metrics];
+const METRICS: &[Media] = &[Media::Metrics, Media::OpenMetrics];
 
 /// All paths of the clients' port.
 #[derive(Clone)]

@@ -4,6 +4,7 @@
 //! [`router`] finds, and counted by the [`meter`]. Nothing here depends on a service.
 
 mod gate;
+mod hosts;
 mod meter;
 mod negotiate;
 mod request;
@@ -12,6 +13,7 @@ mod router;
 mod server;
 
 pub(crate) use gate::RequestIds;
+pub(crate) use hosts::Hosts;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;

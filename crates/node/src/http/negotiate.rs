@@ -9,8 +9,10 @@ pub(crate) enum Media {
     /// `text/plain`, one value a line.
     Text,
     Json,
-    /// Prometheus's text form.
+    /// Prometheus's text form, `text/plain`.
     Metrics,
+    /// The same metrics in the form of OpenMetrics.
+    OpenMetrics,
     /// `application/octet-stream`.
     Bytes,
 }
@@ -19,15 +21,14 @@ impl Media {
     fn matches(self, kind: &str, sub: &str) -> Option<u8> {
         let (own_kind, own_sub) = match self {
             Media::Text | Media::Metrics => ("text", "plain"),
+            Media::OpenMetrics => ("application", "openmetrics-text"),
             Media::Json => ("application", "json"),
             Media::Bytes => ("application", "octet-stream"),
         };
-        // A scraper may ask for the newer form of the same thing; the text form is understood.
-        let alias = self == Media::Metrics && kind == "application" && sub == "openmetrics-text";
         match (kind, sub) {
             ("*", "*") => Some(1),
             (kind, "*") if kind == own_kind => Some(2),
-            (kind, sub) if (kind == own_kind && sub == own_sub) || alias => Some(3),
+            (kind, sub) if kind == own_kind && sub == own_sub => Some(3),
             _ => None,
         }
     }
@@ -35,6 +36,7 @@ impl Media {
     fn name(self) -> &'static str {
         match self {
             Media::Text | Media::Metrics => "text/plain",
+            Media::OpenMetrics => "application/openmetrics-text",
             Media::Json => "application/json",
             Media::Bytes => "application/octet-stream",
         }

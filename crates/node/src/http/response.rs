@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http;
-use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
@@ -12,10 +12,17 @@ use serde::Serialize;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
-const METRICS: HeaderValue =
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const BYTES: HeaderValue = HeaderValue::from_static(SNAPSHOT_CONTENT_TYPE);
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// JSON as a line: a terminal's prompt stands below it.
+fn line(mut json: Vec<u8>) -> Vec<u8> {
+    json.push(b'\n');
+    json
+}
 
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -43,11 +50,12 @@ impl Response {
     pub(crate) fn json(value: &impl Serialize) -> Result<Response, Problem> {
         let bytes = serde_json::to_vec(value)
             .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
-        Ok(Response::new(StatusCode::OK, JSON, bytes))
+        Ok(Response::json_bytes(bytes))
     }
 
-    pub(crate) fn json_bytes(body: impl Into<Bytes>) -> Response {
-        Response::new(StatusCode::OK, JSON, body)
+    /// JSON that is written already.
+    pub(crate) fn json_bytes(body: Vec<u8>) -> Response {
+        Response::new(StatusCode::OK, JSON, line(body))
     }
 
     /// Bytes that come piece by piece.
@@ -57,19 +65,29 @@ impl Response {
         response
     }
 
+    /// Metrics in Prometheus's text form.
     pub(crate) fn metrics(body: String) -> Response {
         Response::new(StatusCode::OK, METRICS, body)
+    }
+
+    pub(crate) fn open_metrics(body: String) -> Response {
+        Response::new(StatusCode::OK, OPEN_METRICS, body)
     }
 
     /// A problem: always `application/problem+json`, whatever the client accepts.
     pub(crate) fn problem(problem: &Problem) -> Response {
         let status = StatusCode::from_u16(problem.status);
         let body = serde_json::to_vec(problem).unwrap_or_default();
-        Response::new(
+        let mut response = Response::new(
             status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             PROBLEM,
-            body,
-        )
+            line(body),
+        );
+        if let Some(ms) = problem.retry_after_ms {
+            let seconds = HeaderValue::from(ms.div_ceil(1000).max(1));
+            response.more.push((RETRY_AFTER, seconds));
+        }
+        response
     }
 
     pub(crate) fn with_status(mut self, status: StatusCode) -> Response {
@@ -109,5 +127,42 @@ impl Response {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn header(response: &http::Response<Body>, name: HeaderName) -> Option<&str> {
+        response.headers().get(name)?.to_str().ok()
+    }
+
+    #[tokio::test]
+    async fn json_is_a_line() {
+        for response in [
+            Response::json(&7).unwrap(),
+            Response::json_bytes(b"7".to_vec()),
+        ] {
+            let body = response.into_http().into_body().collect().await.unwrap();
+            assert_eq!(body.to_bytes(), "7\n");
+        }
+    }
+
+    #[test]
+    fn what_may_be_repeated_later_has_a_time() {
+        for code in ErrorCode::ALL {
+            let response = Response::problem(&Problem::new(*code, "")).into_http();
+            let is_later = matches!(code.row().status, 429 | 503);
+            let expected = is_later.then_some("1");
+            assert_eq!(header(&response, RETRY_AFTER), expected, "{code}");
+        }
+        for (ms, seconds) in [(1, "1"), (1000, "1"), (1001, "2"), (29_500, "30")] {
+            let problem = Problem::new(ErrorCode::NoQuorum, "").with_retry_after_ms(ms);
+            let response = Response::problem(&problem).into_http();
+            assert_eq!(header(&response, RETRY_AFTER), Some(seconds));
+        }
     }
 }

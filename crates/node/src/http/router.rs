@@ -16,6 +16,7 @@ use seqd_api::{ErrorCode, Problem};
 use tokio::time::Instant;
 
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
+use super::hosts::Hosts;
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
 use super::request::Request;
@@ -32,6 +33,7 @@ pub(crate) struct Context {
     timeout: Duration,
     metrics: HttpMetrics,
     cluster: OwnCluster,
+    hosts: Hosts,
     closing: Closing,
 }
 
@@ -81,8 +83,14 @@ impl Context {
             timeout,
             metrics: metrics.clone(),
             cluster,
+            hosts: Hosts::default(),
             closing: Closing::default(),
         })
+    }
+
+    /// The same for a node that is asked under these names; without them under those of loopback.
+    pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
+        Context { hosts, ..self }
     }
 }
 
@@ -253,6 +261,7 @@ impl<S> Endpoint<S> {
 
     async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
         let context = &self.exit.context;
+        context.hosts.check(&request)?;
         context.closing.check(request.uri().path())?;
         gate::check(request.method(), request.headers(), &context.cluster)?;
         let media = choose(request.headers(), self.media)?;

@@ -16,6 +16,7 @@ use seqd_offline::{
 use crate::display;
 use crate::failure::Failure;
 use crate::output::Report;
+use crate::private;
 use crate::session::Session;
 
 /// A snapshot, a folder, and who the node will be.
@@ -121,6 +122,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         report(&takeover, false, None)?.print(session.format)?;
         return Ok(exit::OK);
     }
+    keep_private(&data_dir)?;
     restore.carry_out().map_err(Failure::from)?;
     report(&takeover, true, None)?.print(session.format)?;
     session.note(&next_steps(&takeover, &data_dir));
@@ -180,6 +182,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         report(&takeover, false, None)?.print(session.format)?;
         return Ok(exit::OK);
     }
+    keep_private(&data_dir)?;
     let kept = recovering.carry_out(&effect).map_err(Failure::from)?;
     report(&takeover, true, Some(&kept))?.print(session.format)?;
     session.note(&next_steps(&takeover, &data_dir));
@@ -365,6 +368,13 @@ fn of_sequences(report: Report, takeover: &Takeover) -> Report {
         report.row(cells(sequence));
     }
     report
+}
+
+fn keep_private(folder: &Path) -> Result<(), Failure> {
+    private::keep(folder).map_err(|error| {
+        let folder = folder.display();
+        Failure::failed(format!("{folder} cannot be closed to other users: {error}"))
+    })
 }
 
 fn next_steps(takeover: &Takeover, data_dir: &Path) -> String {
