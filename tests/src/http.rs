@@ -108,6 +108,13 @@ impl Reply {
             kind.starts_with("application/problem+json"),
             "an error sent as {kind:?}"
         );
+        let is_later = matches!(status, 429 | 503);
+        assert_eq!(
+            self.header("retry-after").is_some(),
+            is_later,
+            "{}",
+            self.body
+        );
         self
     }
 }

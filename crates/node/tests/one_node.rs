@@ -250,7 +250,7 @@ async fn a_head_longer_than_its_limit_is_never_served() {
     let folder = tempfile::tempdir().unwrap();
     let story = start_ready(folder.path()).await;
     for (length, is_served) in [(32 << 10, true), ((32 << 10) + 1, false), (60_000, false)] {
-        let request = "GET /livez HTTP/1.1\r\nhost: n1\r\nconnection: close\r\nx-long: ";
+        let request = "GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-long: ";
         let value = "a".repeat(length - request.len() - "\r\n\r\n".len());
         let addr = story.node.http_addr();
         let answer = tokio::task::spawn_blocking(move || {
@@ -280,8 +280,8 @@ async fn a_request_that_outlasts_the_grace_is_cut() {
     let addr = story.node.http_addr();
     let mut stalled = tokio::net::TcpStream::connect(addr).await.unwrap();
     // The second one's body never comes. It has arrived once the first one is answered.
-    let heads = "GET /livez HTTP/1.1\r\nhost: n1\r\n\r\n\
-                 POST /v1/id HTTP/1.1\r\nhost: n1\r\ncontent-length: 2\r\n\r\n";
+    let heads = "GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n\
+                 POST /v1/id HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";
     stalled.write_all(heads.as_bytes()).await.unwrap();
     let mut first = [0; 4096];
     let read = stalled.read(&mut first).await.unwrap();

@@ -189,6 +189,8 @@ fn bodies_methods_and_headers_that_are_not_understood_are_refused() {
         .refused(403, "forbidden");
     let other = get(&at("/v1/cluster")).header("seqd-cluster", "01JOTHER");
     other.reply().refused(421, "wrong-cluster");
+    let rebound = get(&at("/v1/id")).header("host", "evil.example:7400");
+    rebound.reply().refused(421, "unknown-host");
     let key = post(&next).header("idempotency-key", "k").reply();
     assert_eq!(key.status, 400, "{key:?}");
     // Nothing of all that took a value.

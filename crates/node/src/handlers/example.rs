@@ -103,7 +103,7 @@ async fn get(path: &str) -> (u16, String) {
 #[tokio::test]
 async fn an_endpoint_is_added_in_five_steps() {
     let (status, body) = get("/v1/echo/ab?times=2").await;
-    assert_eq!((status, &*body), (200, r#"{"text":"abab"}"#));
+    assert_eq!((status, &*body), (200, "{\"text\":\"abab\"}\n"));
     let (status, body) = get("/v1/echo/ab?times=4").await;
     assert!(status == 400 && body.contains("count-too-large"), "{body}");
     let (status, body) = get("/v1/echo/ab?tmes=2").await;
