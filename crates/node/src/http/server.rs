@@ -23,6 +23,10 @@ const LIMITS: HttpLimits = HttpLimits {
     headers: 64,
     // Longer than the pools of common clients keep an idle connection.
     head_wait: Some(Duration::from_secs(100)),
+    // A client connects because it has a request.
+    first_byte: Duration::from_secs(10),
+    // Many times what a link that loses packets stands still for.
+    write_wait: Duration::from_secs(20),
 };
 
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! HTTP/1 on every connection of an [`Acceptor`]: bounds, pipelining, a stop that drains.
 //!
-//! hyper rather than `axum::serve`, because only it can flush pipelined answers together, which is
-//! worth a factor of six to clients that pipeline. HTTP/1 alone: no client of a node uses HTTP/2,
-//! and to understand both would add half a megabyte to the binary.
+//! hyper rather than `axum::serve`, for its bounds on heads. HTTP/1 alone: no client of a node uses
+//! HTTP/2, and to understand both would add half a megabyte to the binary.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,6 +17,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::task::JoinSet;
 
 use super::acceptor::Acceptor;
+use super::paced::{Paced, Waits};
 
 /// The bounds of one request's head.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +26,16 @@ pub struct HttpLimits {
     pub headers: usize,
     /// How long it may take, the wait for it on an idle connection included; `None`: for ever.
     pub head_wait: Option<Duration>,
+    /// How long a new connection may be without its first byte.
+    pub first_byte: Duration,
+    /// How long a client may take nothing of its answer.
+    pub write_wait: Duration,
 }
 
 impl HttpLimits {
     fn builder(&self) -> Builder {
         let mut builder = Builder::new();
         builder
-            .pipeline_flush(true)
             .timer(TokioTimer::new())
             .header_read_timeout(self.head_wait)
             .max_buf_size(self.head_bytes)
@@ -58,6 +61,10 @@ where
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     let builder = limits.builder();
+    let waits = Waits {
+        first_byte: limits.first_byte,
+        write: limits.write_wait,
+    };
     let graceful = GracefulShutdown::new();
     // Held here, so that what outlasts the grace ends with it.
     let mut connections = JoinSet::new();
@@ -73,7 +80,7 @@ where
             let answered = answer(request);
             async move { Ok::<_, Infallible>(answered.await) }
         });
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection = builder.serve_connection(TokioIo::new(Paced::new(stream, waits)), service);
         let watched = graceful.watch(connection);
         connections.spawn(async move {
             if let Err(error) = watched.await {

@@ -8,6 +8,7 @@ mod acceptor;
 mod dial;
 mod http;
 mod listen;
+mod paced;
 
 pub use acceptor::{Acceptor, Connection};
 pub use dial::{Dial, Dialing, TcpDial};

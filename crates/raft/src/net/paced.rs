@@ -1,0 +1,315 @@
+//! A client's connection with bounds on what is not sent and on how long nothing happens.
+//!
+//! Answers to pipelined requests leave together, which is worth a factor of six to clients that
+//! pipeline: they are held back until the next request is wanted from the connection, or until its
+//! owner has nothing to add. hyper's own way of doing so has no bound, and withholds answers behind
+//! the beginning of a next request.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use memchr::memmem;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// Bytes of answers that wait for others to leave together. A longer answer goes by itself.
+const TOGETHER: usize = 32 * 1024;
+
+/// How long a client may take before its first byte, and before it takes any of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    pub(super) first_byte: Duration,
+    pub(super) write: Duration,
+}
+
+pub(super) struct Paced<S> {
+    stream: S,
+    waits: Waits,
+    /// Answers that have not been written yet, less than [`TOGETHER`] and one more.
+    held: BytesMut,
+    /// Something was held since the last flush.
+    is_new: bool,
+    /// What was read last has more than the head of one request.
+    may_follow: bool,
+    /// Ends the connection before its first byte.
+    silent: Option<Pin<Box<Sleep>>>,
+    /// Ends the connection while nothing can be written.
+    blocked: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Paced<S> {
+    pub(super) fn new(stream: S, waits: Waits) -> Self {
+        Self {
+            stream,
+            waits,
+            held: BytesMut::new(),
+            is_new: false,
+            may_follow: false,
+            silent: Some(Box::pin(sleep(waits.first_byte))),
+            blocked: None,
+        }
+    }
+}
+
+/// Whether there is something behind the head of a request, or may be: its body, or another request.
+fn follows(read: &[u8]) -> bool {
+    memmem::find(read, b"\r\n\r\n").is_some_and(|end| end + 4 < read.len())
+}
+
+fn timed_out(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+impl<S: AsyncWrite + Unpin> Paced<S> {
+    /// The result of a write, or the end of the connection after too long a wait for it.
+    fn written(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.blocked = None;
+            return written;
+        }
+        let wait = self.waits.write;
+        let blocked = self.blocked.get_or_insert_with(|| Box::pin(sleep(wait)));
+        ready!(blocked.as_mut().poll(cx));
+        Poll::Ready(Err(timed_out("the client takes no answer")))
+    }
+
+    fn poll_write_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.held.is_empty() {
+            let written = Pin::new(&mut self.stream).poll_write(cx, &self.held);
+            let written = ready!(self.written(cx, written))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.held.advance(written);
+        }
+        self.is_new = false;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // A client that takes no answers is not read either.
+        ready!(self.poll_write_held(cx))?;
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.silent = None;
+            self.may_follow = follows(&buffer.filled()[before..]);
+            return read;
+        }
+        if let Some(silent) = &mut self.silent {
+            ready!(silent.as_mut().poll(cx));
+            return Poll::Ready(Err(timed_out("the client sends nothing")));
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let length = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        if self.may_follow && self.held.len() + length <= TOGETHER {
+            for slice in slices {
+                self.held.extend_from_slice(slice);
+            }
+            self.is_new = true;
+            return Poll::Ready(Ok(length));
+        }
+        ready!(self.poll_write_held(cx))?;
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.is_new) {
+            // The owner is asked once more: it adds the next answer, reads, or flushes again.
+            cx.waker().wake_by_ref();
+            return Poll::Ready(Ok(()));
+        }
+        ready!(self.poll_write_held(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_write_held(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use hyper::body::{Body, Frame, Incoming};
+    use hyper::server::conn::http1::Builder;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+    use hyper_util::rt::{TokioIo, TokioTimer};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    const WAITS: Waits = Waits {
+        first_byte: Duration::from_secs(5),
+        write: Duration::from_secs(10),
+    };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A body of one piece.
+    struct Once(Option<Bytes>);
+
+    impl Body for Once {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.0.is_none()
+        }
+
+        fn size_hint(&self) -> hyper::body::SizeHint {
+            let length = self.0.as_ref().map_or(0, Bytes::len);
+            hyper::body::SizeHint::with_exact(length as u64)
+        }
+    }
+
+    /// The client's side of a served connection that holds as many bytes on its way, and how many
+    /// requests were answered. `/slow` takes a minute, any other path has an answer of `length` bytes.
+    fn served(on_its_way: usize, length: usize) -> (DuplexStream, Arc<AtomicUsize>) {
+        let (near, far) = duplex(on_its_way);
+        let answered = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&answered);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let count = Arc::clone(&count);
+            async move {
+                if request.uri().path() == "/slow" {
+                    sleep(60 * SECOND).await;
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+                let body = Once(Some(Bytes::from(vec![b'x'; length])));
+                Ok::<_, Infallible>(Response::new(body))
+            }
+        });
+        tokio::spawn(async move {
+            let mut builder = Builder::new();
+            builder.timer(TokioTimer::new()).max_buf_size(32 * 1024);
+            let stream = TokioIo::new(Paced::new(near, WAITS));
+            let _ = builder.serve_connection(stream, service).await;
+        });
+        (far, answered)
+    }
+
+    const ONE: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+    async fn answer(client: &mut DuplexStream, length: usize) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let byte = timeout(SECOND, client.read_u8()).await;
+            head.push(byte.expect("an answer in time").unwrap());
+        }
+        let mut body = vec![0; length];
+        client.read_exact(&mut body).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_waits_neither_for_a_partial_request_nor_for_a_slow_one_behind_it() {
+        for behind in [
+            &b"\r\n"[..],
+            b"GE",
+            b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n",
+        ] {
+            let (mut client, _) = served(1 << 20, 3);
+            client.write_all(&[ONE, behind].concat()).await.unwrap();
+            answer(&mut client, 3).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pipelined_answers_leave_together_and_in_order() {
+        let (mut client, answered) = served(1 << 20, 3);
+        client.write_all(&ONE.repeat(100)).await.unwrap();
+        for _ in 0..100 {
+            answer(&mut client, 3).await;
+        }
+        assert_eq!(answered.load(Ordering::SeqCst), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_never_read_are_few_and_end_the_connection() {
+        let (mut client, answered) = served(64 << 10, 100 << 10);
+        client.write_all(&ONE.repeat(1000)).await.unwrap();
+        sleep(WAITS.write / 2).await;
+        let few = answered.load(Ordering::SeqCst);
+        assert!(few <= 3, "{few} answers of 100 KiB");
+        sleep(WAITS.write).await;
+        let mut rest = Vec::new();
+        let read = timeout(SECOND, client.read_to_end(&mut rest)).await;
+        assert!(read.is_ok(), "the connection is open");
+        assert_eq!(answered.load(Ordering::SeqCst), few);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_gets_everything() {
+        let (mut client, _) = served(1 << 10, 10 << 10);
+        client.write_all(&ONE.repeat(20)).await.unwrap();
+        for _ in 0..20 {
+            sleep(WAITS.write / 2).await;
+            answer(&mut client, 10 << 10).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_sends_nothing_is_closed() {
+        let (mut client, _) = served(1 << 10, 3);
+        let began = Instant::now();
+        let end = client.read_u8().await;
+        assert!(end.is_err());
+        assert!(began.elapsed() >= WAITS.first_byte && began.elapsed() < 2 * WAITS.first_byte);
+        // One that has sent a request may be idle for longer.
+        let (mut client, _) = served(1 << 10, 3);
+        client.write_all(ONE).await.unwrap();
+        answer(&mut client, 3).await;
+        sleep(2 * WAITS.first_byte).await;
+        client.write_all(ONE).await.unwrap();
+        answer(&mut client, 3).await;
+    }
+}
