@@ -46,8 +46,10 @@ struct Inner {
     /// When the leader was last heard of, and where it never was, when it is lost.
     heard: Option<Instant>,
     lost_unless_heard: Instant,
-    /// The leadership that was heard of, and its longest pauses: of now, and of the time before.
+    /// The leadership that was heard of, since when, and its longest pauses: of now, and of the time
+    /// before.
     leader: Option<Leader>,
+    leader_since: Instant,
     pauses: [Duration; 2],
     pauses_since: Instant,
     /// The connection to it broke, and it is not known why.
@@ -83,6 +85,7 @@ impl LeaderContact {
                 heard: None,
                 lost_unless_heard: now + first,
                 leader: None,
+                leader_since: now,
                 pauses: [Duration::ZERO; 2],
                 pauses_since: now,
                 doubted: None,
@@ -106,6 +109,7 @@ impl LeaderContact {
         if inner.leader != leader {
             inner.replaced_a_lost_one = inner.lost_at(self.lease) <= now;
             inner.leader = leader;
+            inner.leader_since = now;
             inner.pauses = [Duration::ZERO; 2];
             inner.heard = None;
             inner.supports_until = None;
@@ -114,8 +118,11 @@ impl LeaderContact {
             inner.pauses = [Duration::ZERO, inner.pauses[0]];
             inner.pauses_since = now;
         }
-        let pause = inner.heard.map_or(Duration::ZERO, |heard| now - heard);
-        inner.pauses[0] = inner.pauses[0].max(pause);
+        if let Some(heard) = inner.heard
+            && heard - inner.leader_since >= self.lease
+        {
+            inner.pauses[0] = inner.pauses[0].max(now - heard);
+        }
         inner.heard = Some(now);
         inner.doubted = None;
         inner.has_ended = false;
