@@ -3,7 +3,8 @@
 //!
 //! A leader counts as lost once it was silent for the *patience*: its lease, for which voters keep to it,
 //! and on a link with longer pauses twice the longest of the last minute, at most two leases. So a link that
-//! loses packets is waited for, and one that does not is not.
+//! loses packets is waited for, and one that does not is not. Pauses within a lease after a leader was first
+//! heard of do not count: where a cut link comes back they are long, once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -233,6 +234,8 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(600);
     const BEAT: Duration = Duration::from_millis(100);
     const LEADER: u64 = 1;
+    /// Until the leader is not new any more.
+    const SETTLED: [Duration; 6] = [BEAT; 6];
 
     fn leader() -> Vote {
         types::vote(1, LEADER, true)
@@ -268,7 +271,7 @@ mod tests {
             (1100, 1200),
         ] {
             let pause = Duration::from_millis(pause_ms);
-            let contact = heard_of(&[BEAT, pause, BEAT]).await;
+            let contact = heard_of(&[&SETTLED[..], &[pause, BEAT]].concat()).await;
             let took = lost_after(&contact).await;
             assert!(
                 about(took, Duration::from_millis(lost_ms)),
@@ -280,11 +283,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pause_is_forgotten_after_a_minute_and_with_its_term() {
         let pause = Duration::from_millis(500);
-        let beats = [&[pause][..], &vec![BEAT; 601]].concat();
+        let beats = [&SETTLED[..], &[pause], &vec![BEAT; 601]].concat();
         assert!(about(lost_after(&heard_of(&beats).await).await, LEASE));
-        let contact = heard_of(&[pause]).await;
+        let contact = heard_of(&[&SETTLED[..], &[pause]].concat()).await;
         contact.heard(&types::vote(2, LEADER, true));
         assert!(about(lost_after(&contact).await, LEASE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_while_a_leader_is_new_makes_nobody_patient() {
+        // A link that comes back after a cut delivers its first messages with pauses.
+        let late = Duration::from_millis(500);
+        let contact = heard_of(&[BEAT, late, BEAT]).await;
+        let after = lost_after(&contact).await;
+        assert!(about(after, LEASE), "{after:?}");
+        let contact = heard_of(&[BEAT, late, BEAT, late, BEAT]).await;
+        let after = lost_after(&contact).await;
+        assert!(about(after, 2 * late), "{after:?}");
     }
 
     #[tokio::test(start_paused = true)]
