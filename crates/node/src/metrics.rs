@@ -342,6 +342,32 @@ mod tests {
     }
 
     #[test]
+    fn the_older_text_form_has_the_names_of_its_samples() {
+        let metrics = Metrics::new();
+        metrics.allocated("order", 7);
+        let mut scrape = Scrape::new();
+        scrape.one("raft_term", "The term", 3.0);
+        let open = metrics.text(scrape).unwrap();
+        let text = plain(&open);
+        let begins = |text: &str, line: &str| text.lines().any(|found| found.starts_with(line));
+        assert!(begins(&open, "# TYPE seqd_sequence_allocated counter"));
+        for line in [
+            "# HELP seqd_sequence_allocated_total ",
+            "# TYPE seqd_sequence_allocated_total counter",
+            "seqd_sequence_allocated_total{sequence=\"order\"} 7",
+            "# TYPE seqd_raft_term gauge",
+            "seqd_raft_term 3.0",
+        ] {
+            assert!(begins(&text, line), "{line}\n{text}");
+        }
+        for line in ["# EOF", "# UNIT", "# TYPE seqd_sequence_allocated counter"] {
+            assert!(!begins(&text, line), "{line}\n{text}");
+        }
+        let samples = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(samples(&text), samples(&open));
+    }
+
+    #[test]
     fn the_names_of_sequences_are_capped() {
         let metrics = Metrics::new();
         for number in 0..=MAX_SEQUENCE_LABELS {

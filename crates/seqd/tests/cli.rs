@@ -285,6 +285,27 @@ fn a_destructive_command_says_its_effect_and_needs_a_yes() {
 }
 
 #[test]
+fn a_command_without_a_dry_run_refuses_it_and_asks_nobody() {
+    let stub = Stub::new(Vec::new());
+    for line in [
+        "seq create order",
+        "seq advance order 5",
+        "seq next order",
+        "leader move n2",
+        "member add n4 n4:7401",
+        "member promote n4",
+        "snapshot save x.snap",
+        "id",
+    ] {
+        let args: Vec<&str> = line.split(' ').chain(["--dry-run", "--yes"]).collect();
+        let (code, stdout, stderr) = run(&stub, &args);
+        assert_eq!((code, stdout.as_str()), (2, ""), "{line}: {stderr}");
+        assert!(stderr.contains("has no dry run"), "{line}: {stderr}");
+    }
+    assert!(stub.asked().is_empty(), "{:?}", stub.asked());
+}
+
+#[test]
 fn decode_reads_stdin_and_goes_on_after_a_bad_id() {
     let parts = r#"{"id":"7","layout":"default","time":"2026-01-01T00:00:00.000Z","unix_ms":1,
         "tick":"0","datacenter":null,"worker":0,"sequence":7,"hex":"7","base62":"00000000007",

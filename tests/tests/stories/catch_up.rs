@@ -2,7 +2,6 @@
 //!
 //! Where there can be no such links (see `seqd_tests::links`) the story prints that and ends.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -32,11 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn snapshots(cluster: &Cluster, node: usize, end: &str) -> (u64, usize) {
     let folder = cluster.node(node).data().join("snap");
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = files.filter(|file| {
-        Path::new(&file.file_name())
-            .to_string_lossy()
-            .ends_with(end)
-    });
+    let named = files.filter(|file| file.file_name().to_string_lossy().ends_with(end));
     let sizes: Vec<u64> = named
         .filter_map(|file| Some(file.metadata().ok()?.len()))
         .collect();

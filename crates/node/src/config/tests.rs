@@ -33,6 +33,23 @@ fn the_defaults_need_only_a_name() {
 }
 
 #[test]
+fn more_hosts_are_names_or_addresses_without_ports() {
+    let text = |hosts: &str| format!("[node]\nname = \"n1\"\n[http]\nhosts = [{hosts}]");
+    let given = file(&text(r#""ids.example", "10.0.0.7", "[2001:db8::1]""#)).unwrap();
+    let expected = ["ids.example", "10.0.0.7", "[2001:db8::1]"];
+    assert_eq!(given.config.http.hosts, expected);
+    for wrong in [
+        "http://ids.example",
+        "ids.example:7400",
+        "a/b",
+        "2001:db8::1",
+    ] {
+        let why = refusal(&text(&format!("{wrong:?}")));
+        assert!(why.contains("is not a host name"), "{wrong}: {why}");
+    }
+}
+
+#[test]
 fn a_flag_beats_the_environment_beats_the_file() {
     let mut layers = Layers::default();
     let mut set = |key: &str, origin: fn(String) -> Origin, text: &str| {

@@ -28,7 +28,7 @@ fn millis(ms: u64) -> u32 {
 fn propose(error: &ProposeError) -> Problem {
     let problem = Problem::new(codes::of_propose(error), error.to_string());
     match error {
-        ProposeError::NoQuorum { .. } => problem.with_retry_after_ms(1000),
+        ProposeError::NoQuorum { .. } => problem,
         ProposeError::OutcomeUnknown { .. } => {
             problem.with_hint("it may or may not have happened: look before you repeat it")
         }
@@ -36,10 +36,7 @@ fn propose(error: &ProposeError) -> Problem {
             problem.with_retry_after_ms(100)
         }
         ProposeError::TooLarge { .. } => problem.with_hint("send less at once"),
-        ProposeError::Stopping => problem
-            .with_retry_after_ms(1000)
-            .with_hint("ask another node"),
-        ProposeError::NodeRemoved => problem.with_hint("ask another node"),
+        ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint("ask another node"),
         ProposeError::AboveLevel { .. } => {
             problem.with_hint("start every member with the newer program: the level rises then")
         }
@@ -49,9 +46,7 @@ fn propose(error: &ProposeError) -> Problem {
 /// A read has no outcome that could be unknown.
 fn unread(error: &ProposeError) -> Problem {
     match error {
-        ProposeError::OutcomeUnknown { .. } => {
-            Problem::new(ErrorCode::NoQuorum, error.to_string()).with_retry_after_ms(1000)
-        }
+        ProposeError::OutcomeUnknown { .. } => Problem::new(ErrorCode::NoQuorum, error.to_string()),
         error => propose(error),
     }
 }
@@ -59,9 +54,9 @@ fn unread(error: &ProposeError) -> Problem {
 fn refused(refusal: &Refusal) -> Problem {
     let problem = Problem::new(codes::of_refusal(refusal), codes::words(refusal));
     match refusal {
-        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => problem
-            .with_retry_after_ms(1000)
-            .with_hint("check the clock of the leader (chronyc tracking); its log says why"),
+        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => {
+            problem.with_hint("check the clock of the leader (chronyc tracking); its log says why")
+        }
         Refusal::Workers(WorkerRefusal::WorkersExhausted { retry_after_ms, .. }) => {
             problem.with_retry_after_ms(millis(*retry_after_ms))
         }
@@ -90,15 +85,16 @@ pub(super) fn mint(error: &MintError) -> Problem {
             .with_extra("behind_ms", *by_ms)
             .with_extra("until", rfc3339(*until))
             .with_hint("ask another node; this one serves again when its clock is right"),
-        MintError::ClockAhead { .. } => problem
-            .with_retry_after_ms(1000)
-            .with_hint("ask another node; check this one's clock (chronyc tracking)"),
+        MintError::ClockAhead { .. } => {
+            problem.with_hint("ask another node; check this one's clock (chronyc tracking)")
+        }
         MintError::Propose(ProposeError::OutcomeUnknown { .. })
         | MintError::Refused(
             Refusal::Workers(WorkerRefusal::LeaseLost { .. })
             | Refusal::Cluster(ClusterRefusal::StaleStart { .. } | ClusterRefusal::NotFounded),
         )
-        | MintError::WindowEnded { .. } => problem.with_retry_after_ms(1000),
+        | MintError::WindowEnded { .. }
+        | MintError::BeforeEpoch => problem,
         MintError::Propose(error) => propose(error),
         MintError::Refused(refusal) => refused(refusal),
         MintError::NoLeaseYet { .. } => problem.with_retry_after_ms(500),
@@ -108,10 +104,7 @@ pub(super) fn mint(error: &MintError) -> Problem {
         MintError::LayoutFull { .. } => {
             problem.with_hint("it decodes only; mint with another layout")
         }
-        MintError::BeforeEpoch => problem,
-        MintError::Stopping => problem
-            .with_retry_after_ms(1000)
-            .with_hint("ask another node"),
+        MintError::Stopping => problem.with_hint("ask another node"),
     }
 }
 
@@ -122,7 +115,7 @@ pub(super) fn not_ready(readiness: &Readiness) -> Option<Problem> {
     let mut problem = match why {
         // It has more than the detail: by how much, until when.
         Unready::Minting(error) => mint(error),
-        _ => Problem::new(why.code(), check.detail.clone()).with_retry_after_ms(1000),
+        _ => Problem::new(why.code(), check.detail.clone()),
     };
     if let Some(until) = &readiness.ids_until {
         problem.detail = format!("{}; IDs until {until} at least", problem.detail).into();
@@ -140,8 +133,9 @@ pub(super) fn snapshot(error: &SnapshotError) -> Problem {
         SnapshotError::Propose(ProposeError::NoQuorum { .. }) => {
             problem.with_hint("?stale=1 gives what this node has")
         }
-        SnapshotError::Busy { .. } => problem.with_retry_after_ms(1000),
-        SnapshotError::Propose(_) | SnapshotError::Disk { .. } => problem,
+        SnapshotError::Busy { .. } | SnapshotError::Propose(_) | SnapshotError::Disk { .. } => {
+            problem
+        }
     }
 }
 
@@ -214,9 +208,7 @@ fn sequence(error: &SequenceError) -> Problem {
         SequenceError::CreatedUnread(_) => Problem::new(ErrorCode::OutcomeUnknown, detail),
         SequenceError::NotTogether => Problem::new(ErrorCode::SequenceExhausted, detail)
             .with_hint("repeat the request: it is served from the new pass"),
-        SequenceError::NoRefill { .. } => {
-            Problem::new(ErrorCode::NoQuorum, detail).with_retry_after_ms(1000)
-        }
+        SequenceError::NoRefill { .. } => Problem::new(ErrorCode::NoQuorum, detail),
         SequenceError::Crowded { .. } => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
         }

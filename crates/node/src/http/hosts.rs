@@ -50,23 +50,18 @@ impl Hosts {
 
     fn allows(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse();
-        if let Ok(address) = address {
-            let address: IpAddr = address;
-            // No name server leads to it: a node that listens everywhere is asked by any address.
-            return address.to_canonical().is_loopback()
-                || self
-                    .listen
-                    .is_some_and(|own| own.is_unspecified() || own == address)
-                || self.names.iter().any(|name| host_of(name) == host);
+        let is_named = |name: &String| name.eq_ignore_ascii_case(host);
+        if self.names.iter().any(is_named) {
+            return true;
         }
-        let is = |name: &str| host.eq_ignore_ascii_case(name);
-        let is_local = host
-            .len()
-            .checked_sub(".localhost".len())
-            .and_then(|at| host.get(at..))
-            .is_some_and(|end| end.eq_ignore_ascii_case(".localhost"));
-        is("localhost") || is_local || self.names.iter().any(|name| is(name))
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = address.parse::<IpAddr>() {
+            // No name server leads to it: a node that listens everywhere is asked by any address.
+            let is_own = |own: IpAddr| own.is_unspecified() || own == address;
+            return address.to_canonical().is_loopback() || self.listen.is_some_and(is_own);
+        }
+        let last = host.rsplit('.').next();
+        last.is_some_and(|label| label.eq_ignore_ascii_case("localhost"))
     }
 }
 

@@ -55,9 +55,8 @@ impl Closing {
     fn check(&self, path: &str) -> Result<(), Problem> {
         if self.began() && path.starts_with("/v1/") {
             let detail = "this node is stopping";
-            return Err(Problem::new(ErrorCode::Draining, detail)
-                .with_retry_after_ms(1000)
-                .with_hint("ask another node"));
+            let problem = Problem::new(ErrorCode::Draining, detail);
+            return Err(problem.with_hint("ask another node"));
         }
         Ok(())
     }

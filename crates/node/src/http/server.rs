@@ -25,8 +25,9 @@ const LIMITS: HttpLimits = HttpLimits {
     head_wait: Some(Duration::from_secs(100)),
     // A client connects because it has a request.
     first_byte: Duration::from_secs(10),
-    // Many times what a link that loses packets stands still for.
-    write_wait: Duration::from_secs(20),
+    // As long as the reader of a snapshot may stand still, and many times what a link that loses packets
+    // does.
+    write_wait: Duration::from_secs(60),
 };
 
 #[derive(Debug)]

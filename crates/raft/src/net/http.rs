@@ -17,14 +17,14 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::task::JoinSet;
 
 use super::acceptor::Acceptor;
-use super::paced::{Paced, Waits};
+use super::paced::Paced;
 
-/// The bounds of one request's head.
+/// The bounds of a connection and of the heads of its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     pub head_bytes: usize,
     pub headers: usize,
-    /// How long it may take, the wait for it on an idle connection included; `None`: for ever.
+    /// How long a head may take, the wait for it on an idle connection included; `None`: for ever.
     pub head_wait: Option<Duration>,
     /// How long a new connection may be without its first byte.
     pub first_byte: Duration,
@@ -33,7 +33,7 @@ pub struct HttpLimits {
 }
 
 impl HttpLimits {
-    fn builder(&self) -> Builder {
+    pub(super) fn builder(&self) -> Builder {
         let mut builder = Builder::new();
         builder
             .timer(TokioTimer::new())
@@ -61,10 +61,6 @@ where
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
     let builder = limits.builder();
-    let waits = Waits {
-        first_byte: limits.first_byte,
-        write: limits.write_wait,
-    };
     let graceful = GracefulShutdown::new();
     // Held here, so that what outlasts the grace ends with it.
     let mut connections = JoinSet::new();
@@ -80,7 +76,8 @@ where
             let answered = answer(request);
             async move { Ok::<_, Infallible>(answered.await) }
         });
-        let connection = builder.serve_connection(TokioIo::new(Paced::new(stream, waits)), service);
+        let connection =
+            builder.serve_connection(TokioIo::new(Paced::new(stream, &limits)), service);
         let watched = graceful.watch(connection);
         connections.spawn(async move {
             if let Err(error) = watched.await {

@@ -16,20 +16,15 @@ use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::http::HttpLimits;
+
 /// Bytes of answers that wait for others to leave together. A longer answer goes by itself.
 const TOGETHER: usize = 32 * 1024;
 
-/// How long a client may take before its first byte, and before it takes any of an answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waits {
-    pub(super) first_byte: Duration,
-    pub(super) write: Duration,
-}
-
 pub(super) struct Paced<S> {
     stream: S,
-    waits: Waits,
-    /// Answers that have not been written yet, less than [`TOGETHER`] and one more.
+    write_wait: Duration,
+    /// Answers that have not been written yet, [`TOGETHER`] at most.
     held: BytesMut,
     /// Something was held since the last flush.
     is_new: bool,
@@ -42,14 +37,14 @@ pub(super) struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    pub(super) fn new(stream: S, waits: Waits) -> Self {
+    pub(super) fn new(stream: S, limits: &HttpLimits) -> Self {
         Self {
             stream,
-            waits,
+            write_wait: limits.write_wait,
             held: BytesMut::new(),
             is_new: false,
             may_follow: false,
-            silent: Some(Box::pin(sleep(waits.first_byte))),
+            silent: Some(Box::pin(sleep(limits.first_byte))),
             blocked: None,
         }
     }
@@ -75,7 +70,7 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
             self.blocked = None;
             return written;
         }
-        let wait = self.waits.write;
+        let wait = self.write_wait;
         let blocked = self.blocked.get_or_insert_with(|| Box::pin(sleep(wait)));
         ready!(blocked.as_mut().poll(cx));
         Poll::Ready(Err(timed_out("the client takes no answer")))
@@ -173,18 +168,20 @@ mod tests {
 
     use bytes::Bytes;
     use hyper::body::{Body, Frame, Incoming};
-    use hyper::server::conn::http1::Builder;
     use hyper::service::service_fn;
     use hyper::{Request, Response};
-    use hyper_util::rt::{TokioIo, TokioTimer};
+    use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::{Instant, timeout};
 
     use super::*;
 
-    const WAITS: Waits = Waits {
+    const LIMITS: HttpLimits = HttpLimits {
+        head_bytes: 32 * 1024,
+        headers: 64,
+        head_wait: Some(Duration::from_secs(100)),
         first_byte: Duration::from_secs(5),
-        write: Duration::from_secs(10),
+        write_wait: Duration::from_secs(10),
     };
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -230,10 +227,8 @@ mod tests {
             }
         });
         tokio::spawn(async move {
-            let mut builder = Builder::new();
-            builder.timer(TokioTimer::new()).max_buf_size(32 * 1024);
-            let stream = TokioIo::new(Paced::new(near, WAITS));
-            let _ = builder.serve_connection(stream, service).await;
+            let stream = TokioIo::new(Paced::new(near, &LIMITS));
+            let _ = LIMITS.builder().serve_connection(stream, service).await;
         });
         (far, answered)
     }
@@ -277,10 +272,10 @@ mod tests {
     async fn answers_that_are_never_read_are_few_and_end_the_connection() {
         let (mut client, answered) = served(64 << 10, 100 << 10);
         client.write_all(&ONE.repeat(1000)).await.unwrap();
-        sleep(WAITS.write / 2).await;
+        sleep(LIMITS.write_wait / 2).await;
         let few = answered.load(Ordering::SeqCst);
         assert!(few <= 3, "{few} answers of 100 KiB");
-        sleep(WAITS.write).await;
+        sleep(LIMITS.write_wait).await;
         let mut rest = Vec::new();
         let read = timeout(SECOND, client.read_to_end(&mut rest)).await;
         assert!(read.is_ok(), "the connection is open");
@@ -292,7 +287,7 @@ mod tests {
         let (mut client, _) = served(1 << 10, 10 << 10);
         client.write_all(&ONE.repeat(20)).await.unwrap();
         for _ in 0..20 {
-            sleep(WAITS.write / 2).await;
+            sleep(LIMITS.write_wait / 2).await;
             answer(&mut client, 10 << 10).await;
         }
     }
@@ -303,12 +298,12 @@ mod tests {
         let began = Instant::now();
         let end = client.read_u8().await;
         assert!(end.is_err());
-        assert!(began.elapsed() >= WAITS.first_byte && began.elapsed() < 2 * WAITS.first_byte);
+        assert!(began.elapsed() >= LIMITS.first_byte && began.elapsed() < 2 * LIMITS.first_byte);
         // One that has sent a request may be idle for longer.
         let (mut client, _) = served(1 << 10, 3);
         client.write_all(ONE).await.unwrap();
         answer(&mut client, 3).await;
-        sleep(2 * WAITS.first_byte).await;
+        sleep(2 * LIMITS.first_byte).await;
         client.write_all(ONE).await.unwrap();
         answer(&mut client, 3).await;
     }

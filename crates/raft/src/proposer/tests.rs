@@ -276,12 +276,8 @@ async fn what_waits_is_bounded_by_bytes() {
     cluster.stop_all().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
-    let mut cluster = Cluster::new(3).await;
-    cluster.create_orders(0).await;
-    let leader = cluster.leader().expect("there is a leader");
-    let known = ClusterOutcome::Founded.to_frame().unwrap();
+/// The same in a version that is not known, and of a kind that is not.
+fn of_a_newer_program(known: Frame) -> [Frame; 2] {
     let of_a_newer_version = Frame {
         version: known.version + 1,
         ..known.clone()
@@ -290,7 +286,15 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
         kind: u16::MAX,
         ..known
     };
-    let outcomes = [of_a_newer_version, of_a_newer_kind];
+    [of_a_newer_version, of_a_newer_kind]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
+    let mut cluster = Cluster::new(3).await;
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let outcomes = of_a_newer_program(ClusterOutcome::Founded.to_frame().unwrap());
     let followers = (0..3).filter(|at| *at != leader);
     for (follower, outcome) in followers.zip(outcomes) {
         let node = cluster.raft(follower).node();
@@ -316,16 +320,7 @@ async fn an_outcome_of_a_newer_program_stops_the_node_as_newer_format() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forwarded_command_of_a_newer_program_is_above_the_level() {
     let (mut cluster, leader, _) = pair().await;
-    let known = create("more").to_frame().unwrap();
-    let of_a_newer_version = Frame {
-        version: known.version + 1,
-        ..known.clone()
-    };
-    let of_a_newer_kind = Frame {
-        kind: u16::MAX,
-        ..known
-    };
-    for command in [of_a_newer_version, of_a_newer_kind] {
+    for command in of_a_newer_program(create("more").to_frame().unwrap()) {
         let group = Forward {
             commands: vec![command],
             timeout_ms: 3000,
