@@ -59,6 +59,7 @@ error_codes! {
     MethodNotAllowed = "method-not-allowed", 405, USAGE, false, "The path does not take this method";
     NotAcceptable = "not-acceptable", 406, USAGE, false, "No form that the client accepts can be sent";
     BodyTooLarge = "body-too-large", 413, USAGE, false, "The body is over the limit";
+    UriTooLong = "uri-too-long", 414, USAGE, false, "The path and query are over the limit";
     UnsupportedMediaType = "unsupported-media-type", 415, USAGE, false, "The body is not JSON";
     Unauthorized = "unauthorized", 401, AUTH, false, "The caller is not known";
     Forbidden = "forbidden", 403, AUTH, false, "The caller may not do this";
@@ -144,6 +145,7 @@ mod tests {
         (405, 2, false, "method-not-allowed"),
         (406, 2, false, "not-acceptable"),
         (413, 2, false, "body-too-large"),
+        (414, 2, false, "uri-too-long"),
         (415, 2, false, "unsupported-media-type"),
         (401, 4, false, "unauthorized"),
         (403, 4, false, "forbidden"),

@@ -6,6 +6,7 @@
 mod clock;
 mod codes;
 pub mod config;
+mod descriptors;
 mod handlers;
 mod http;
 mod metrics;
@@ -22,6 +23,7 @@ mod times;
 
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
+pub use descriptors::Descriptors;
 pub use minting::last_tick::last_minted_ms;
 pub use node::{Node, Step};
 pub use ports::Ports;

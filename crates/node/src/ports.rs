@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use seqd_disk::{Disk, OsDisk};
 use seqd_idgen::WallClock;
-use seqd_raft::net::Listen;
+use seqd_raft::net::{Listen, TcpPort};
 
 use crate::clock::OsClock;
 use crate::config::Config;
+use crate::descriptors::Descriptors;
 
 /// The outside of a node. Monotonic time is tokio's, which a test can pause.
 pub struct Ports {
@@ -23,18 +24,21 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The operating system's clock and disk, and listeners bound as configured.
-    pub fn os(config: &Config) -> io::Result<Ports> {
-        let bind = |address, key: &str| {
-            TcpListener::bind(address).map_err(|error| {
+    /// The operating system's clock and disk, and listeners bound as configured, each for as many
+    /// connections as there are descriptors.
+    pub fn os(config: &Config, descriptors: Descriptors) -> io::Result<Ports> {
+        let bind = |address, key: &str, most| {
+            let bound = TcpListener::bind(address).map_err(|error| {
                 io::Error::new(error.kind(), format!("{key} = \"{address}\": {error}"))
-            })
+            })?;
+            let port: Box<dyn Listen> = Box::new(TcpPort::new(bound).with_most(most));
+            Ok::<_, io::Error>(port)
         };
         Ok(Ports {
             clock: Arc::new(OsClock),
             disk: Arc::new(OsDisk),
-            http_listener: bind(config.http.listen, "http.listen")?.into(),
-            peer_listener: bind(config.peer.listen, "peer.listen")?.into(),
+            http_listener: bind(config.http.listen, "http.listen", descriptors.clients)?,
+            peer_listener: bind(config.peer.listen, "peer.listen", descriptors.peers)?,
         })
     }
 }

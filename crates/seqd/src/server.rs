@@ -12,7 +12,7 @@ use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqd_client::api::exit;
-use seqd_node::{Config, Node, Ports, Stop, StopReason};
+use seqd_node::{Config, Descriptors, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::commands::config::ConfigSource;
@@ -61,7 +61,14 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
 /// ended by itself; `None` after a signal.
 async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     let mut signals = Signals::new()?;
-    let ports = match Ports::os(&config) {
+    let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
+    let Descriptors {
+        all,
+        clients,
+        peers,
+    } = descriptors;
+    tracing::info!(all, clients, peers, "open files, and connections at most");
+    let ports = match Ports::os(&config, descriptors) {
         Ok(ports) => ports,
         Err(_) if is_locked(&config.node.data_dir) => return Ok(Some(folder_in_use(&config))),
         Err(error) => return Err(Failure::failed(format!("cannot listen: {error}"))),

@@ -372,10 +372,9 @@ fn config_init_prints_a_file_that_check_accepts() {
     let file = folder.path().join("seqd.toml");
     std::fs::write(&file, stdout).unwrap();
     let file = file.to_str().unwrap();
-    assert_eq!(
-        texts(&seqd("x", &["config", "check", "--config", file], "")).0,
-        0
-    );
+    let (code, stdout, _) = texts(&seqd("x", &["config", "check", "--config", file], ""));
+    assert_eq!(code, 0);
+    assert!(stdout.contains(" connections of clients and "), "{stdout}");
     std::fs::write(file, "[http]\nlisen = \"x\"\n").unwrap();
     let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
     assert_eq!(code, 2);

@@ -18,6 +18,7 @@ mod cluster;
 mod copies;
 mod damaged_log;
 mod damaged_snapshots;
+mod door;
 mod failing_disk;
 mod folders;
 mod golden;

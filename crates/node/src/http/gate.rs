@@ -1,7 +1,7 @@
 //! Checks before a request is read: its origin and its cluster.
 
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use seqd_api::{ErrorCode, Problem};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +12,22 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Longer request IDs are replaced: they would be copied into every log line.
 const MAX_REQUEST_ID: usize = 128;
+
+/// Path and query together: several times the longest name, percent-encoded, and all query keys.
+const MAX_TARGET_BYTES: usize = 4096;
+
+/// Refuses a request whose path and query are too long.
+pub(crate) fn check_length(uri: &Uri) -> Result<(), Problem> {
+    let length = uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if length <= MAX_TARGET_BYTES {
+        return Ok(());
+    }
+    let detail =
+        format!("path and query have {length} bytes, at most {MAX_TARGET_BYTES} are allowed");
+    Err(Problem::new(ErrorCode::UriTooLong, detail))
+}
 
 /// Refuses what may not be served to this caller. `cluster` answers with this cluster's ID and is
 /// asked only if the request names one.

@@ -1,5 +1,6 @@
 //! A request, read once: path parameters, query, body, deadline and the form of the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,10 +8,11 @@ use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{self, HeaderMap};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use seqd_api::request::{MAX_BODY_BYTES, decode};
 use seqd_api::{ErrorCode, Problem};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::negotiate::Media;
@@ -19,6 +21,31 @@ use super::negotiate::Media;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_TIMEOUT_MS: u64 = 30_000;
+
+/// Bytes of bodies that are held for all requests together: 256 of the largest, 100,000 usual ones.
+const BODIES_BYTES: usize = 16 << 20;
+
+/// What bodies may be held of, shared by all requests of a port.
+#[derive(Clone, Debug)]
+pub(crate) struct Bodies(Arc<Semaphore>);
+
+impl Default for Bodies {
+    fn default() -> Bodies {
+        Bodies(Arc::new(Semaphore::new(BODIES_BYTES)))
+    }
+}
+
+impl Bodies {
+    /// Takes so many bytes, until the permit is dropped.
+    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.0).try_acquire_many_owned(bytes);
+        permit.map_err(|_| {
+            let detail = "the bodies of other requests take all the memory that there is for them";
+            Problem::new(ErrorCode::Overloaded, detail)
+        })
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -33,6 +60,7 @@ pub(crate) struct Request {
     pub(crate) deadline: Instant,
     /// The form of the answer.
     pub(crate) media: Media,
+    _held: Option<OwnedSemaphorePermit>,
 }
 
 impl Request {
@@ -42,6 +70,7 @@ impl Request {
         media: Media,
         has_path: bool,
         timeout: Duration,
+        bodies: &Bodies,
     ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
         let mut query = query_of(&parts)?;
@@ -52,7 +81,7 @@ impl Request {
         } else {
             Vec::new()
         };
-        let body = read_body(&parts.headers, body).await?;
+        let (body, held) = read_body(&parts.headers, body, bodies).await?;
         Ok(Request {
             path,
             query,
@@ -60,6 +89,7 @@ impl Request {
             headers: parts.headers,
             deadline,
             media,
+            _held: held,
         })
     }
 
@@ -119,35 +149,27 @@ async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
     Ok(params.iter().map(|(_, value)| value.to_owned()).collect())
 }
 
-async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    bodies: &Bodies,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
     let length = headers.get(CONTENT_LENGTH);
     if length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING) {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), None));
     }
-    let too_large = || {
-        let detail = format!("a body has at most {MAX_BODY_BYTES} bytes");
-        Problem::new(ErrorCode::BodyTooLarge, detail)
-    };
     let announced = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|announced| announced > MAX_BODY_BYTES) {
         return Err(too_large());
     }
-    let reading = Limited::new(body, MAX_BODY_BYTES).collect();
-    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
-        Ok(Err(error)) => {
-            let detail = format!("the body cannot be read: {error}");
-            return Err(Problem::new(ErrorCode::InvalidArgument, detail));
-        }
-        Err(_) => {
-            let detail = format!(
-                "the body did not arrive within {} s",
-                BODY_TIMEOUT.as_secs()
-            );
-            return Err(Problem::new(ErrorCode::InvalidArgument, detail));
-        }
+    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, collect(body, bodies)).await else {
+        let detail = format!(
+            "the body did not arrive within {} s",
+            BODY_TIMEOUT.as_secs()
+        );
+        return Err(Problem::new(ErrorCode::InvalidArgument, detail));
     };
+    let (body, held) = read?;
     if !body.is_empty() && !is_json(headers) {
         return Err(Problem::new(
             ErrorCode::UnsupportedMediaType,
@@ -155,7 +177,40 @@ async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
         )
         .with_hint("curl -H 'content-type: application/json'"));
     }
-    Ok(body)
+    Ok((body, held))
+}
+
+fn too_large() -> Problem {
+    let detail = format!("a body has at most {MAX_BODY_BYTES} bytes");
+    Problem::new(ErrorCode::BodyTooLarge, detail)
+}
+
+/// Reads a body to its end. What has come is held, not what was announced.
+async fn collect(
+    mut body: Body,
+    bodies: &Bodies,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    let mut all = BytesMut::new();
+    let mut held: Option<OwnedSemaphorePermit> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let detail = format!("the body cannot be read: {error}");
+            Problem::new(ErrorCode::InvalidArgument, detail)
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if all.len() + data.len() > MAX_BODY_BYTES {
+            return Err(too_large());
+        }
+        let more = bodies.take(data.len())?;
+        match &mut held {
+            Some(held) => held.merge(more),
+            None => held = Some(more),
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok((all.freeze(), held))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -180,7 +235,7 @@ mod tests {
             .header(CONTENT_LENGTH, length)
             .body(Body::from(body))
             .unwrap();
-        Request::read(request, Media::Json, false, TIMEOUT).await
+        Request::read(request, Media::Json, false, TIMEOUT, &Bodies::default()).await
     }
 
     fn post(uri: &str) -> http::request::Builder {
@@ -232,17 +287,37 @@ mod tests {
                 .contains("content-type: application/json")
         );
         assert_eq!(code(read(http::Request::post("/x"), "").await), "none");
+        let bodies = Bodies::default();
         let announced = http::Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
         let large = Request::read(
             announced.body(Body::empty()).unwrap(),
             Media::Json,
             false,
             TIMEOUT,
+            &bodies,
         );
         assert_eq!(code(large.await), "body-too-large");
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
         let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
-        let large = Request::read(chunked.body(body).unwrap(), Media::Json, false, TIMEOUT);
+        let chunked = chunked.body(body).unwrap();
+        let large = Request::read(chunked, Media::Json, false, TIMEOUT, &bodies);
         assert_eq!(code(large.await), "body-too-large");
+    }
+
+    #[tokio::test]
+    async fn bodies_are_held_within_bounds_until_their_requests_are_over() {
+        let bodies = Bodies::default();
+        let request = || {
+            let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
+            let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
+            Request::read(request.unwrap(), Media::Json, false, TIMEOUT, &bodies)
+        };
+        let mut held = Vec::new();
+        for _ in 0..BODIES_BYTES / MAX_BODY_BYTES {
+            held.push(request().await.unwrap());
+        }
+        assert_eq!(code(request().await), "overloaded");
+        held.pop();
+        assert_eq!(code(request().await), "none");
     }
 }

@@ -13,13 +13,14 @@ use axum::http::{self, HeaderValue};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::routes::{self, Method};
 use seqd_api::{ErrorCode, Problem};
+use seqd_raft::net::OneTooMany;
 use tokio::time::Instant;
 
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
-use super::request::Request;
+use super::request::{Bodies, Request};
 use super::response::Response;
 use crate::metrics::HttpMetrics;
 
@@ -34,6 +35,7 @@ pub(crate) struct Context {
     metrics: HttpMetrics,
     cluster: OwnCluster,
     hosts: Hosts,
+    bodies: Bodies,
     closing: Closing,
 }
 
@@ -83,6 +85,7 @@ impl Context {
             metrics: metrics.clone(),
             cluster,
             hosts: Hosts::default(),
+            bodies: Bodies::default(),
             closing: Closing::default(),
         })
     }
@@ -91,6 +94,17 @@ impl Context {
     pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
         Context { hosts, ..self }
     }
+}
+
+/// Refuses what is not about the node's health on a connection that came while all others were answered.
+fn has_place(request: &http::Request<Body>) -> Result<(), Problem> {
+    let is_too_many = request.extensions().get::<OneTooMany>().is_some();
+    if is_too_many && request.uri().path().starts_with("/v1/") {
+        let detail = "all connections of this node are being answered";
+        let problem = Problem::new(ErrorCode::Overloaded, detail);
+        return Err(problem.with_hint("ask another node, or again on fewer connections"));
+    }
+    Ok(())
 }
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -260,12 +274,15 @@ impl<S> Endpoint<S> {
 
     async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
         let context = &self.exit.context;
+        gate::check_length(request.uri())?;
         context.hosts.check(&request)?;
         context.closing.check(request.uri().path())?;
+        has_place(&request)?;
         gate::check(request.method(), request.headers(), &context.cluster)?;
         let media = choose(request.headers(), self.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
-        let request = Request::read(request, media, self.has_path, context.timeout).await?;
+        let (timeout, bodies) = (context.timeout, &context.bodies);
+        let request = Request::read(request, media, self.has_path, timeout, bodies).await?;
         if is_get && !request.body.is_empty() {
             let detail = "a GET takes no body: put it into the query, or POST it";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));

@@ -12,14 +12,11 @@ use seqd_raft::net::{self, Acceptor, HttpLimits, Listen};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Connections at once. Each costs two buffers and a descriptor; the next ones wait in the
-/// listener's queue.
-const MAX_CONNECTIONS: usize = 8192;
+use crate::descriptors::CLIENTS;
 
-/// What a request's head may take.
 const LIMITS: HttpLimits = HttpLimits {
-    // Generous for cookies and tracing, small for an attacker.
-    head_bytes: 32 * 1024,
+    // Generous for cookies, tokens and tracing, small for an attacker.
+    head_bytes: 16 * 1024,
     headers: 64,
     // Longer than the pools of common clients keep an idle connection.
     head_wait: Some(Duration::from_secs(100)),
@@ -28,6 +25,8 @@ const LIMITS: HttpLimits = HttpLimits {
     // As long as the reader of a snapshot may stand still, and many times what a link that loses packets
     // does.
     write_wait: Duration::from_secs(60),
+    // Three hundred of the largest answers.
+    unsent_bytes: 64 << 20,
 };
 
 #[derive(Debug)]
@@ -43,7 +42,7 @@ impl Server {
         A: Fn(http::Request<Body>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = http::Response<Body>> + Send + 'static,
     {
-        let acceptor = Acceptor::open(listener, MAX_CONNECTIONS)?;
+        let acceptor = Acceptor::open(listener, CLIENTS)?;
         let addr = acceptor.addr();
         let (stop, mut stopping) = watch::channel(None);
         let grace = async move {

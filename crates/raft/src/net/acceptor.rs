@@ -20,21 +20,25 @@ pub struct Acceptor {
     listener: Box<dyn Listen>,
     addr: SocketAddr,
     permits: Arc<Semaphore>,
+    most: usize,
     /// The last attempt failed and was logged: one line for a row of failures.
     is_failing: bool,
 }
 
 impl Acceptor {
-    /// Opens `listener` on the caller's runtime; at most `limit` of its connections are held.
+    /// Opens `listener` on the caller's runtime; at most `limit` of its connections are held, and no more
+    /// than [`Listen::most`].
     ///
     /// # Errors
     /// As [`Listen::open`].
     pub fn open(mut listener: Box<dyn Listen>, limit: usize) -> io::Result<Self> {
         let addr = listener.open()?;
+        let most = limit.min(listener.most());
         Ok(Self {
             listener,
             addr,
-            permits: Arc::new(Semaphore::new(limit)),
+            permits: Arc::new(Semaphore::new(most)),
+            most,
             is_failing: false,
         })
     }
@@ -43,6 +47,12 @@ impl Acceptor {
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Connections that are held at once.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.most
     }
 
     /// The next connection; waits while the limit is reached. May be dropped while it waits.

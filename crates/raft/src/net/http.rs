@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -17,6 +18,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::task::JoinSet;
 
 use super::acceptor::Acceptor;
+use super::held::Held;
 use super::paced::Paced;
 
 /// The bounds of a connection and of the heads of its requests.
@@ -30,7 +32,13 @@ pub struct HttpLimits {
     pub first_byte: Duration,
     /// How long a client may take nothing of its answer.
     pub write_wait: Duration,
+    /// Bytes of answers that all clients together have not taken.
+    pub unsent_bytes: usize,
 }
+
+/// A request's extension: its connection came while all others were answered. It is answered, and closed.
+#[derive(Clone, Copy, Debug)]
+pub struct OneTooMany;
 
 impl HttpLimits {
     pub(super) fn builder(&self) -> Builder {
@@ -58,32 +66,50 @@ pub async fn serve<S, F, B>(
 where
     S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + 'static,
+    B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
 {
     let builder = limits.builder();
     let graceful = GracefulShutdown::new();
     // Held here, so that what outlasts the grace ends with it.
     let mut connections = JoinSet::new();
+    let mut held = Held::new(acceptor.most(), limits.unsent_bytes);
     let mut stop = pin!(stop);
     let grace = loop {
         let stream = tokio::select! {
             stream = acceptor.accept() => stream,
+            () = held.too_much() => {
+                held.relieve();
+                continue;
+            }
             grace = &mut stop => break grace,
         };
         while connections.try_join_next().is_some() {}
-        let answer = answer.clone();
-        let service = service_fn(move |request| {
-            let answered = answer(request);
-            async move { Ok::<_, Infallible>(answered.await) }
+        let has_place = held.make_place();
+        let (answer, entry) = (answer.clone(), held.entry(stream.from()));
+        let own = entry.clone();
+        let service = service_fn(move |mut request| {
+            if !has_place {
+                request.extensions_mut().insert(OneTooMany);
+            }
+            let (answering, answered) = (own.begin(), answer(request));
+            async move {
+                let mut response = answered.await.map(|body| answering.with(body));
+                if !has_place {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
-        let connection =
-            builder.serve_connection(TokioIo::new(Paced::new(stream, &limits)), service);
+        let stream = Paced::new(stream, &limits, entry.clone());
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
         let watched = graceful.watch(connection);
-        connections.spawn(async move {
+        let task = connections.spawn(async move {
             if let Err(error) = watched.await {
                 tracing::debug!("connection: {error}");
             }
         });
+        held.add(task, &entry);
     };
     drop(acceptor);
     let is_drained = tokio::time::timeout(grace, graceful.shutdown())

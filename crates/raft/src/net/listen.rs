@@ -35,6 +35,11 @@ pub trait Listen: Send {
     /// The operating system refuses.
     fn open(&mut self) -> io::Result<SocketAddr>;
 
+    /// Connections at once that the process has descriptors for, two at least.
+    fn most(&self) -> usize {
+        usize::MAX
+    }
+
     /// The next connection. May be dropped while it waits.
     fn accept(&mut self) -> Accepting<'_>;
 }
@@ -44,6 +49,7 @@ pub trait Listen: Send {
 pub struct TcpPort {
     bound: Option<std::net::TcpListener>,
     open: Option<TcpListener>,
+    most: usize,
 }
 
 impl TcpPort {
@@ -51,7 +57,15 @@ impl TcpPort {
     #[must_use]
     pub fn new(bound: std::net::TcpListener) -> Self {
         let (bound, open) = (Some(bound), None);
-        Self { bound, open }
+        let most = usize::MAX;
+        Self { bound, open, most }
+    }
+
+    /// The same for so many connections at once, two at least.
+    #[must_use]
+    pub fn with_most(self, most: usize) -> Self {
+        let most = most.max(2);
+        Self { most, ..self }
     }
 }
 
@@ -65,6 +79,10 @@ impl Listen for TcpPort {
             Some(listener) => listener.local_addr(),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+
+    fn most(&self) -> usize {
+        self.most
     }
 
     fn accept(&mut self) -> Accepting<'_> {

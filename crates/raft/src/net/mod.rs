@@ -6,11 +6,12 @@
 
 mod acceptor;
 mod dial;
+mod held;
 mod http;
 mod listen;
 mod paced;
 
 pub use acceptor::{Acceptor, Connection};
 pub use dial::{Dial, Dialing, TcpDial};
-pub use http::{HttpLimits, serve};
+pub use http::{HttpLimits, OneTooMany, serve};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};

@@ -16,13 +16,21 @@ use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::held::Entry;
 use super::http::HttpLimits;
+
+/// What a client begins with that speaks HTTP/2 without having asked whether it may, and what it is
+/// answered: hyper closes without a word.
+const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n";
+const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\n\
+    content-type: text/plain; charset=utf-8\r\ncontent-length: 31\r\n\r\nHTTP/1.1 is what is spoken here\n";
 
 /// Bytes of answers that wait for others to leave together. A longer answer goes by itself.
 const TOGETHER: usize = 32 * 1024;
 
 pub(super) struct Paced<S> {
     stream: S,
+    entry: Entry,
     write_wait: Duration,
     /// Answers that have not been written yet, [`TOGETHER`] at most.
     held: BytesMut,
@@ -37,9 +45,10 @@ pub(super) struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    pub(super) fn new(stream: S, limits: &HttpLimits) -> Self {
+    pub(super) fn new(stream: S, limits: &HttpLimits, entry: Entry) -> Self {
         Self {
             stream,
+            entry,
             write_wait: limits.write_wait,
             held: BytesMut::new(),
             is_new: false,
@@ -66,8 +75,9 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         cx: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
+        if let Poll::Ready(result) = &written {
             self.blocked = None;
+            self.entry.sent(*result.as_ref().unwrap_or(&0));
             return written;
         }
         let wait = self.write_wait;
@@ -90,6 +100,12 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
     }
 }
 
+impl<S> Drop for Paced<S> {
+    fn drop(&mut self) {
+        self.entry.left();
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -101,8 +117,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            self.silent = None;
-            self.may_follow = follows(&buffer.filled()[before..]);
+            let is_first = self.silent.take().is_some();
+            let read_now = &buffer.filled()[before..];
+            if is_first && read_now.starts_with(HTTP_2) {
+                let _ = Pin::new(&mut self.stream).poll_write(cx, NO_HTTP_2);
+                return Poll::Ready(Err(io::Error::other("the client speaks HTTP/2")));
+            }
+            self.may_follow = follows(read_now);
             return read;
         }
         if let Some(silent) = &mut self.silent {
@@ -174,6 +195,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::{Instant, timeout};
 
+    use super::super::held::Held;
     use super::*;
 
     const LIMITS: HttpLimits = HttpLimits {
@@ -182,6 +204,7 @@ mod tests {
         head_wait: Some(Duration::from_secs(100)),
         first_byte: Duration::from_secs(5),
         write_wait: Duration::from_secs(10),
+        unsent_bytes: 1 << 20,
     };
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -227,7 +250,8 @@ mod tests {
             }
         });
         tokio::spawn(async move {
-            let stream = TokioIo::new(Paced::new(near, &LIMITS));
+            let entry = Held::new(2, LIMITS.unsent_bytes).entry(None);
+            let stream = TokioIo::new(Paced::new(near, &LIMITS, entry));
             let _ = LIMITS.builder().serve_connection(stream, service).await;
         });
         (far, answered)
@@ -290,6 +314,18 @@ mod tests {
             sleep(LIMITS.write_wait / 2).await;
             answer(&mut client, 10 << 10).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn http_2_is_refused_with_an_answer() {
+        let (mut client, _) = served(1 << 10, 3);
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        client.write_all(preface).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 505 "), "{answer}");
+        assert!(head.contains(&format!("content-length: {}", body.len())));
     }
 
     #[tokio::test(start_paused = true)]

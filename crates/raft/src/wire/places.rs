@@ -14,13 +14,17 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::frame::MOST_COST;
 
-/// Connections at once: 64 members with five links each, twice while they connect anew.
+/// Connections at once, where there are descriptors for them: 64 members with five links each, twice while
+/// they connect anew.
 pub(super) const CONNECTIONS: usize = MEMBERS + STRANGERS;
 pub(super) const MEMBERS: usize = 768;
+
+/// A quarter of them.
 pub(super) const STRANGERS: usize = 256;
 
-/// Strangers of one network: the nodes of a cluster that is tried out on one host.
-const STRANGERS_OF_ONE: usize = 64;
+/// The part of strangers that may be of one network: the nodes of a cluster that is tried out on one
+/// host.
+const OF_ONE: usize = 4;
 
 /// Bytes of messages that are held for all members together.
 const ROOM: usize = 128 << 20;
@@ -42,8 +46,8 @@ pub(super) struct Places {
     room: Arc<Semaphore>,
 }
 
-#[derive(Default)]
 struct Strangers {
+    most: usize,
     last: u64,
     /// Those that came first stand first.
     waiting: VecDeque<Stranger>,
@@ -79,11 +83,11 @@ impl Strangers {
         };
         if counts
             .get(&from)
-            .is_some_and(|of_one| *of_one >= STRANGERS_OF_ONE)
+            .is_some_and(|of_one| *of_one >= self.most.div_ceil(OF_ONE))
         {
             return self.waiting.iter().position(|one| one.from == from);
         }
-        if self.waiting.len() < STRANGERS {
+        if self.waiting.len() < self.most {
             return None;
         }
         counts.values().max().copied().and_then(first_of)
@@ -102,13 +106,29 @@ pub(super) struct Place {
 }
 
 impl Places {
+    #[cfg(test)]
     pub(super) fn new() -> Arc<Self> {
-        Self::with(MEMBERS, ROOM)
+        Self::of(CONNECTIONS)
     }
 
+    /// For so many connections, two at least.
+    pub(super) fn of(connections: usize) -> Arc<Self> {
+        let strangers = (connections * STRANGERS).div_ceil(CONNECTIONS);
+        Self::parted(connections.saturating_sub(strangers), strangers, ROOM)
+    }
+
+    #[cfg(test)]
     pub(super) fn with(members: usize, room: usize) -> Arc<Self> {
+        Self::parted(members, STRANGERS, room)
+    }
+
+    fn parted(members: usize, strangers: usize, room: usize) -> Arc<Self> {
         Arc::new(Self {
-            strangers: Mutex::default(),
+            strangers: Mutex::new(Strangers {
+                most: strangers,
+                last: 0,
+                waiting: VecDeque::new(),
+            }),
             members: Arc::new(Semaphore::new(members)),
             room: Arc::new(Semaphore::new(room)),
         })
@@ -227,6 +247,8 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const STRANGERS_OF_ONE: usize = STRANGERS / OF_ONE;
 
     fn from(last: u8) -> Option<IpAddr> {
         Some([127, 0, 0, last].into())

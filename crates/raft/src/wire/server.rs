@@ -27,15 +27,16 @@ pub(crate) fn serve(
     // More are never held: a stranger too many takes another one's place, a member too many none. So
     // one that comes when all places are taken must be accepted, too.
     let acceptor = Acceptor::open(listener, CONNECTIONS + 1)?;
-    Ok(platform::spawn(run(acceptor, handler, until)))
+    let places = Places::of(acceptor.most() - 1);
+    Ok(platform::spawn(run(acceptor, places, handler, until)))
 }
 
 async fn run(
     mut acceptor: Acceptor,
+    places: Arc<Places>,
     handler: Arc<dyn Handler>,
     until: impl Future<Output = ()> + Send,
 ) {
-    let places = Places::new();
     let (stop, stopping) = watch::channel(false);
     // Held here, so that what outlasts the grace ends with it.
     let mut connections = JoinSet::new();

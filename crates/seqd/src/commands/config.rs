@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use seqd_client::api::exit;
+use seqd_node::Descriptors;
 use seqd_node::config::{self, Config, ConfigError, Resolved};
 use serde_json::json;
 
@@ -82,9 +83,17 @@ pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure>
         }
         ConfigCommand::Check(source) => {
             let resolved = source.resolve()?;
-            let mut report = Report::new(&json!({ "ok": true, "warnings": resolved.warnings }))?
+            let limits =
+                Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
+            let checked = json!({
+                "ok": true,
+                "warnings": resolved.warnings,
+                "open_files": limits.all,
+                "connections": { "clients": limits.clients, "peers": limits.peers },
+            });
+            let mut report = Report::new(&checked)?
                 .with_columns(&["warning"])
-                .with_people(check_text(&resolved.warnings));
+                .with_people(check_text(&resolved.warnings, limits));
             for warning in resolved.warnings {
                 report.row(vec![warning]);
             }
@@ -97,12 +106,19 @@ pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure>
     Ok(exit::OK)
 }
 
-fn check_text(warnings: &[String]) -> String {
+fn check_text(warnings: &[String], limits: Descriptors) -> String {
     let mut text: String = warnings
         .iter()
         .map(|warning| format!("warning: {warning}\n"))
         .collect();
-    text.push_str("ok\n");
+    let Descriptors {
+        all,
+        clients,
+        peers,
+    } = limits;
+    text.push_str(&format!(
+        "{all} open files here: at most {clients} connections of clients and {peers} of peers\nok\n"
+    ));
     text
 }
 
