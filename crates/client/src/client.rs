@@ -1,9 +1,10 @@
 //! Sending a request: endpoints in turn, deadlines, and telling "not sent" from "not answered".
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode, header};
-use seqd_api::Problem;
+use seqd_api::{Problem, paths};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::connect::connector;
 use crate::endpoint::{Endpoint, no_endpoint};
 use crate::error::{Attempt, Error};
+use crate::round::{Budget, Endpoints, Round, Tried};
 
 /// How much longer than the server's deadline the client waits: the server's answer about a missed
 /// deadline is worth more than a guess.
@@ -19,8 +21,11 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The longest deadline that a server takes.
 const MAX_SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The deadline where none is set: above a server's own default of three seconds, so that its
-/// answer about a missed deadline arrives.
+/// A server's own deadline, where its configuration sets no other.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The deadline where none is set: above a server's own, so that its answer about a missed deadline
+/// arrives.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What nearly every answer is.
@@ -29,9 +34,10 @@ const JSON: &str = "application/json, application/problem+json";
 /// How a client is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The nodes, in the order in which they are tried.
+    /// The nodes, in the order in which they are tried; the last one that answered well is first.
     pub endpoints: Vec<Endpoint>,
-    /// The deadline of one request, which is sent to the server too; the server's own if none is set.
+    /// The deadline of one request, which all endpoints share and which is sent to the server too;
+    /// the server's own if none is set.
     pub timeout: Option<Duration>,
 }
 
@@ -39,8 +45,10 @@ pub struct Options {
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    endpoints: Vec<Endpoint>,
+    endpoints: Arc<Endpoints>,
     timeout: Option<Duration>,
+    /// How long a request may take with all that is tried for it.
+    whole: Duration,
 }
 
 /// A request before it has an endpoint.
@@ -103,13 +111,6 @@ impl Call {
     }
 }
 
-/// How one endpoint ended; the first two leave the next one to be tried.
-pub(crate) enum Tried {
-    NotConnected(Attempt),
-    Retryable(Box<Problem>),
-    Final(Error),
-}
-
 impl Client {
     /// A client of these endpoints; connects to none of them yet.
     ///
@@ -123,8 +124,9 @@ impl Client {
         let http = connector(whole)?;
         Ok(Self {
             http,
-            endpoints: options.endpoints,
+            endpoints: Arc::new(Endpoints::new(options.endpoints)),
             timeout: options.timeout,
+            whole,
         })
     }
 
@@ -132,7 +134,7 @@ impl Client {
     #[must_use]
     pub fn only(&self, endpoint: Endpoint) -> Self {
         Self {
-            endpoints: vec![endpoint],
+            endpoints: Arc::new(Endpoints::new(vec![endpoint])),
             ..self.clone()
         }
     }
@@ -163,39 +165,66 @@ impl Client {
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Error> {
         let mut round = Round::default();
-        for endpoint in &self.endpoints {
-            let tried = self.try_endpoint(endpoint, &call, &read).await;
-            if let Some(result) = round.result(tried) {
+        let mut budget = Budget::new(self.whole);
+        let order = self.endpoints.in_turn();
+        for (tried, at) in order.iter().enumerate() {
+            let left = order.len() - tried;
+            let tried = self.try_endpoint(*at, left, &mut budget, &call, &read);
+            if let Some(result) = round.result(tried.await) {
                 return result;
+            }
+            if budget.look().is_zero() {
+                break;
             }
         }
         Err(round.error())
     }
 
+    /// Asks one endpoint; `left` are still to be tried, this one among them.
+    ///
+    /// What may not be repeated has all the time that is left: nobody else is asked after it. So it
+    /// goes only to a node that has shown that it lives, and each of these shows has a share of the
+    /// time, as the request itself has.
     async fn try_endpoint<T>(
         &self,
-        endpoint: &Endpoint,
+        at: usize,
+        left: usize,
+        budget: &mut Budget,
         call: &Call,
         read: &impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Tried> {
-        let attempt = |reason| Attempt::new(endpoint, reason);
-        let unanswered = |error: &reqwest::Error| {
-            let attempt = attempt(innermost(error));
-            Tried::Final(if call.changes {
-                Error::OutcomeUnknown(attempt)
-            } else {
-                Error::NoAnswer(attempt)
-            })
+        let limit = if call.changes {
+            if !self.endpoints.answered_lately(at) {
+                self.sign_of_life(at, share(budget.rest(), left + 1))
+                    .await?;
+                budget.look();
+            }
+            budget.rest()
+        } else {
+            share(budget.rest(), left)
         };
-        let response = self.request(endpoint, call).send().await.map_err(|error| {
+        let endpoint = self.endpoints.at(at);
+        let attempt = |error: &reqwest::Error| Attempt::new(endpoint, innermost(error));
+        let unanswered = |error: &reqwest::Error| {
+            self.endpoints.was_silent(at);
+            if call.changes {
+                Tried::Final(Error::OutcomeUnknown(attempt(error)))
+            } else {
+                Tried::Silent(attempt(error))
+            }
+        };
+        let request = self.request(endpoint, call, limit).send();
+        let response = request.await.map_err(|error| {
             if error.is_connect() {
-                Tried::NotConnected(attempt(innermost(&error)))
+                self.endpoints.was_silent(at);
+                Tried::NotSent(attempt(&error))
             } else {
                 unanswered(&error)
             }
         })?;
         let status = response.status();
         let bytes = response.bytes().await.map_err(|error| unanswered(&error))?;
+        self.endpoints.answered(at, !status.is_server_error());
         if status.is_success() {
             return match read(&bytes) {
                 Ok(answer) => Ok((status, answer)),
@@ -205,28 +234,69 @@ impl Client {
         Err(match refused(endpoint, status, &bytes) {
             // Whatever stands between may have passed the request on before it failed.
             Tried::Final(Error::BadAnswer { .. }) if call.changes && status.is_server_error() => {
-                Tried::Final(Error::OutcomeUnknown(attempt(format!("status {status}"))))
+                let attempt = Attempt::new(endpoint, format!("status {status}"));
+                Tried::Final(Error::OutcomeUnknown(attempt))
             }
             tried => tried,
         })
     }
 
-    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+    /// Waits for any answer of the node itself to `/livez`. Without one, nothing was sent to it
+    /// that could have an effect.
+    pub(crate) async fn sign_of_life(&self, at: usize, limit: Duration) -> Result<(), Tried> {
+        let endpoint = self.endpoints.at(at);
+        let request = self.request(endpoint, &Call::get(paths::LIVEZ), limit);
+        let answer = async {
+            let response = request.send().await?;
+            let status = response.status();
+            // Read to its end, so that the connection serves the request itself too.
+            response.bytes().await.map(|_| status)
+        };
+        let reason = match answer.await {
+            // A proxy answers so for a node that it does not reach.
+            Ok(status) if status.is_server_error() => {
+                format!("status {status} for {}", paths::LIVEZ)
+            }
+            Ok(_) => {
+                self.endpoints.answered(at, true);
+                return Ok(());
+            }
+            Err(error) if error.is_connect() => innermost(&error),
+            Err(error) => format!("{} {}", paths::LIVEZ, innermost(&error)),
+        };
+        self.endpoints.was_silent(at);
+        Err(Tried::NotSent(Attempt::new(endpoint, reason)))
+    }
+
+    pub(crate) fn endpoints(&self) -> &Endpoints {
         &self.endpoints
     }
 
-    /// The request that `call` is at this endpoint.
-    pub(crate) fn request(&self, endpoint: &Endpoint, call: &Call) -> reqwest::RequestBuilder {
+    pub(crate) const fn whole(&self) -> Duration {
+        self.whole
+    }
+
+    /// The request that `call` is at this endpoint, to be answered within `limit`. The server is
+    /// given a deadline that leaves time for its answer about it; none where none was set and its
+    /// own does.
+    pub(crate) fn request(
+        &self,
+        endpoint: &Endpoint,
+        call: &Call,
+        limit: Duration,
+    ) -> reqwest::RequestBuilder {
         let mut query = call.query.clone();
-        if let Some(timeout) = self.timeout
-            && call.path.starts_with("/v1/")
-        {
-            let timeout_ms = timeout.min(MAX_SERVER_TIMEOUT).as_millis().max(1);
+        let told = limit.min(self.whole);
+        let is_short = told < SERVER_TIMEOUT + GRACE;
+        if (self.timeout.is_some() || is_short) && call.path.starts_with("/v1/") {
+            let deadline = told.saturating_sub(GRACE).max(told / 2);
+            let timeout_ms = deadline.min(MAX_SERVER_TIMEOUT).as_millis().max(1);
             query.push(("timeout_ms".to_owned(), timeout_ms.to_string()));
         }
         let request = self
             .http
             .request(call.method.clone(), endpoint.url(&call.path, &query))
+            .timeout(limit)
             .header(header::ACCEPT, call.accept);
         match &call.body {
             Some(body) => request
@@ -237,34 +307,9 @@ impl Client {
     }
 }
 
-/// What the endpoints that were tried so far answered.
-#[derive(Default)]
-pub(crate) struct Round {
-    not_connected: Vec<Attempt>,
-    problem: Option<Box<Problem>>,
-}
-
-impl Round {
-    /// The result of the round; `None` if the next endpoint is to be tried.
-    pub(crate) fn result<T>(&mut self, tried: Result<T, Tried>) -> Option<Result<T, Error>> {
-        match tried {
-            Ok(answer) => return Some(Ok(answer)),
-            Err(Tried::Final(error)) => return Some(Err(error)),
-            Err(Tried::NotConnected(attempt)) => self.not_connected.push(attempt),
-            Err(Tried::Retryable(problem)) => self.problem = Some(problem),
-        }
-        None
-    }
-
-    /// The error of a round without an answer. A node's problem explains more than a refused
-    /// connection to another.
-    pub(crate) fn error(self) -> Error {
-        let Round {
-            not_connected,
-            problem,
-        } = self;
-        problem.map_or(Error::Unreachable(not_connected), Error::Problem)
-    }
+/// An equal part of what is left for each of `parts`.
+pub(crate) fn share(rest: Duration, parts: usize) -> Duration {
+    rest / u32::try_from(parts).unwrap_or(u32::MAX).max(1)
 }
 
 /// What a status that is no success leads to.

@@ -10,7 +10,7 @@ use crate::error::Error;
 /// endpoint is waiting for its turn.
 const MAX_CONNECT: Duration = Duration::from_secs(2);
 
-/// A pool of connections for requests of at most `whole`. No proxy and no redirect: a request that
+/// A pool of connections; `whole` is the longest time of a request that sets no limit of its own. No proxy and no redirect: a request that
 /// changes something goes to the node that was named, once.
 pub(crate) fn connector(whole: Duration) -> Result<reqwest::Client, Error> {
     reqwest::Client::builder()

@@ -1,7 +1,7 @@
 //! A snapshot on its way from a node to a file.
 //!
-//! The next endpoint is tried until the first bytes come, since nothing is changed by asking. After
-//! that a broken connection ends it: the rest of another node's snapshot would not fit.
+//! The next endpoint is tried until the first bytes come, since nothing is changed by asking. As a
+//! node may take long to begin, each has to show first that it lives. After the first bytes a broken connection ends it: the rest of another node's snapshot would not fit.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use seqd_api::{SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, paths};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use crate::client::{Call, Client, Round, Tried, innermost, refused};
+use crate::client::{Call, Client, innermost, refused, share};
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
+use crate::round::{Round, Tried};
 
 /// How long a node may take until its answer begins: it writes the snapshot first, and a state of
 /// millions of records on a slow disk takes its time.
@@ -43,14 +44,22 @@ impl Client {
         let call = Call::get(paths::SNAPSHOT).accept(SNAPSHOT_CONTENT_TYPE);
         let call = call.query(query)?;
         let mut round = Round::default();
-        for endpoint in self.endpoints() {
-            let request = self.request(endpoint, &call).timeout(NO_LIMIT);
-            let tried = Download::try_endpoint(endpoint, request).await;
+        let order = self.endpoints().in_turn();
+        for at in &order {
+            let tried = self.download_from(*at, order.len(), &call).await;
             if let Some(result) = round.result(tried) {
                 return result;
             }
         }
         Err(round.error())
+    }
+
+    async fn download_from(&self, at: usize, all: usize, call: &Call) -> Result<Download, Tried> {
+        let limit = share(self.whole(), all);
+        self.sign_of_life(at, limit).await?;
+        let endpoint = self.endpoints().at(at);
+        let request = self.request(endpoint, call, NO_LIMIT);
+        Download::try_endpoint(endpoint, request).await
     }
 }
 
@@ -59,8 +68,8 @@ impl Download {
         let failed = |reason: String| Attempt::new(endpoint, reason);
         let response = match timeout(BUILD_LIMIT, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(Tried::NotConnected(failed(innermost(&error)))),
-            Err(_) => return Err(Tried::NotConnected(failed("timed out".to_owned()))),
+            Ok(Err(error)) => return Err(Tried::Silent(failed(innermost(&error)))),
+            Err(_) => return Err(Tried::Silent(failed("timed out".to_owned()))),
         };
         let status = response.status();
         if status.is_success() {
@@ -68,7 +77,7 @@ impl Download {
         }
         match response.bytes().await {
             Ok(bytes) => Err(refused(endpoint, status, &bytes)),
-            Err(error) => Err(Tried::Final(Error::NoAnswer(failed(innermost(&error))))),
+            Err(error) => Err(Tried::Silent(failed(innermost(&error)))),
         }
     }
 
@@ -117,7 +126,7 @@ impl Download {
         loop {
             let broken = |reason: String| {
                 let reason = format!("{reason} after {written} of {} bytes", self.head.bytes);
-                Error::NoAnswer(Attempt::new(&self.endpoint, reason))
+                Error::NoAnswer(vec![Attempt::new(&self.endpoint, reason)])
             };
             let chunk = match timeout(IDLE_LIMIT, self.response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,

@@ -4,12 +4,12 @@ use std::fmt;
 
 use seqd_api::{Problem, exit};
 
-/// One endpoint that was tried and could not be connected to.
+/// One endpoint that was tried and gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// The endpoint.
     pub endpoint: String,
-    /// Why there was no connection.
+    /// Why there was none.
     pub reason: String,
 }
 
@@ -31,7 +31,7 @@ pub enum Error {
     /// The client could not be set up.
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
-    /// No endpoint could be connected to; nothing was sent.
+    /// No endpoint could be connected to, or none showed that it lives; the request was not sent.
     #[error("no node could be reached: {}", Attempts(.0))]
     Unreachable(Vec<Attempt>),
     /// A node answered with a problem.
@@ -43,9 +43,9 @@ pub enum Error {
         .0.endpoint, .0.reason
     )]
     OutcomeUnknown(Attempt),
-    /// A request that changes nothing of worth was sent, and no answer came.
-    #[error("{} did not answer: {}", .0.endpoint, .0.reason)]
-    NoAnswer(Attempt),
+    /// A request that changes nothing of worth was sent, and no answer came from any node.
+    #[error("no answer: {}", Attempts(.0))]
+    NoAnswer(Vec<Attempt>),
     /// What a node sent could not be written.
     #[error("cannot write it: {0}")]
     Write(String),

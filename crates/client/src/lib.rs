@@ -1,8 +1,10 @@
 //! A typed client of seqd's HTTP interface.
 //!
-//! A request goes to the first endpoint; it goes on to the next only where that is certainly
-//! harmless: no connection came about, or the answer is `retryable`. Whatever was sent and not
-//! answered is reported as such and never sent again ([`Error::OutcomeUnknown`]).
+//! A request goes to the endpoint that answered well last, at first to the first of the list; it
+//! goes on to the next only where that is certainly harmless: no connection came about, the answer
+//! is `retryable`, or nothing came for a share of the time and the request changes nothing. What
+//! changes something is sent only to a node that has answered lately, at least `/livez`; if it is
+//! not answered then, that is reported and it is never sent again ([`Error::OutcomeUnknown`]).
 
 #![warn(missing_docs)]
 
@@ -12,6 +14,7 @@ mod download;
 mod endpoint;
 mod error;
 mod operations;
+mod round;
 
 pub use client::{Client, Options};
 pub use download::Download;

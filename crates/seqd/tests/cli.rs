@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A route: method and path without the query, status, body.
 type Route = (&'static str, u16, String);
 
-/// A node that answers what it is told to, and remembers what it was asked.
+/// A node that answers what it is told to, and remembers what it was asked besides `/livez`.
 struct Stub {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -56,6 +56,11 @@ fn answer(mut stream: TcpStream, routes: &[Route], log: &Mutex<Vec<String>>) {
     );
     let path = format!("{method} {}", target.split('?').next().unwrap_or_default());
     let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    if path == "GET /livez" {
+        let alive = "HTTP/1.1 200 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+        let _ = stream.write_all(alive.as_bytes());
+        return;
+    }
     log.lock()
         .unwrap()
         .push(format!("{method} {target} {body}").trim_end().to_owned());
@@ -244,6 +249,21 @@ fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
     assert!(well.asked().is_empty(), "it was sent again");
     let silent = Stub::new(vec![("GET /v1/id", 0, String::new())]);
     assert_eq!(run(&silent, &["id", "--timeout", "2s"]).0, 5);
+}
+
+#[test]
+fn a_node_that_hangs_is_passed_by_every_command() {
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let well = Stub::new(vec![
+        ("POST /v1/sequences/a/next", 200, NEXT.to_owned()),
+        ("GET /v1/id", 200, ID.to_owned()),
+    ]);
+    let list = format!("{},{}", hung.local_addr().unwrap(), well.address);
+    let run = |line: &[&str]| texts(&seqd(&list, &[line, &["--timeout", "10s"]].concat(), ""));
+    let (code, stdout, stderr) = run(&["seq", "next", "a"]);
+    assert_eq!((code, stdout.as_str()), (0, "1\n2\n"), "{stderr}");
+    let (code, stdout, stderr) = run(&["id"]);
+    assert_eq!((code, stdout.as_str()), (0, "7\n"), "{stderr}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A snapshot is taken from the first endpoint that has one, and kept only when it is whole.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use seqd_client::Error;
 use seqd_client::api::{SnapshotQuery, exit};
 
-use super::{BUSY, answer, answers, client, nobody, stub};
+use super::{BUSY, answer, answers, client, hung, nobody, stub};
 
 const BODY: &[u8] = b"the bytes of a snapshot";
 const HEAD: &str = "seqd-cluster: 01J9\r\nseqd-snapshot-index: 42\r\nseqd-snapshot-term: 3\r\n\
@@ -19,7 +20,7 @@ fn sends(head: &str, body: &[u8]) -> SocketAddr {
 
 /// The bytes, the progress on the way, and the node; or the error.
 async fn download(addresses: &[SocketAddr]) -> Result<(Vec<u8>, Vec<u64>, String), Error> {
-    let client = client(addresses, None);
+    let client = client(addresses, Some(Duration::from_secs(20)));
     let download = client.snapshot(&SnapshotQuery::default()).await?;
     let head = download.head();
     assert_eq!((head.index, head.term, head.rows), (42, 3, 7));
@@ -36,7 +37,8 @@ async fn download(addresses: &[SocketAddr]) -> Result<(Vec<u8>, Vec<u64>, String
 async fn all_bytes_come_from_the_first_endpoint_that_has_them() {
     let whole = sends(HEAD, BODY);
     let busy = answers(503, BUSY);
-    let (bytes, progress, node) = download(&[nobody(), busy, whole]).await.unwrap();
+    let (silent, _listener) = hung();
+    let (bytes, progress, node) = download(&[nobody(), silent, busy, whole]).await.unwrap();
     assert_eq!(bytes, BODY);
     assert_eq!(progress.last(), Some(&(BODY.len() as u64)));
     assert_eq!(node, "n2");

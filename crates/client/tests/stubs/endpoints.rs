@@ -1,15 +1,18 @@
 //! Which endpoint is asked, and the error when none gives a good answer.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use seqd_client::Error;
 use seqd_client::api::{IdQuery, NextRequest, exit};
 
-use super::{BUSY, Stub, answers, client, nobody, stub};
+use super::{BUSY, Stub, answer, answers, client, counted, hung, nobody, stub};
 
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(2));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
+const NEXT: &str =
+    r#"{"ranges":[],"first":"1","last":"2","count":2,"increment":"1","mode":"strict"}"#;
 const MISSING: &str = r#"{"status":404,"code":"not-found","detail":"none","retryable":false}"#;
 
 async fn id(addresses: &[SocketAddr]) -> Result<String, Error> {
@@ -74,12 +77,38 @@ async fn a_change_without_an_answer_is_unknown_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn an_id_without_an_answer_may_be_asked_for_again() {
-    let error = id(&[stub(Stub::Close), answers(200, ID)])
-        .await
-        .unwrap_err();
+async fn an_id_without_an_answer_is_asked_for_at_the_next_endpoint() {
+    for silence in [Stub::Hang, Stub::Close] {
+        let silent = stub(silence);
+        assert_eq!(id(&[silent, answers(200, ID)]).await.unwrap(), "7");
+    }
+    let error = id(&[stub(Stub::Close), nobody()]).await.unwrap_err();
     assert!(matches!(error, Error::NoAnswer(_)), "{error}");
     assert_eq!(error.exit(), exit::UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_leaves_time_for_the_next_and_is_sent_nothing_that_changes() {
+    let (silent, _listener) = hung();
+    let client = |second| client(&[silent, second], Some(Duration::from_secs(10)));
+    let (id, request) = (IdQuery::default(), NextRequest::default());
+    assert_eq!(client(answers(200, ID)).id(&id).await.unwrap().id, "7");
+    let next = client(answers(200, NEXT)).next("a", &request).await;
+    assert_eq!(next.unwrap().count, 2);
+    let error = client(nobody()).next("a", &request).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("(/livez timed out)"), "{text}");
+}
+
+#[tokio::test]
+async fn the_endpoint_that_worked_is_asked_first() {
+    let (busy, asked) = counted(answer(503, "", BUSY.len(), BUSY.as_bytes()));
+    let client = client(&[busy, answers(200, NEXT)], TIMEOUT);
+    for _ in 0..3 {
+        client.next("a", &NextRequest::default()).await.unwrap();
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! The client against stubs, each of which does the same with every connection.
+//! The client against stubs, each of which answers `/livez` and does the same with every other
+//! request.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
@@ -8,6 +9,8 @@ mod routes;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -24,13 +27,26 @@ enum Stub {
 
 /// Serves in a thread that ends with the test process; gives back where.
 fn stub(what: Stub) -> SocketAddr {
+    counted(what).0
+}
+
+/// As [`stub`], with the number of requests but those for `/livez`.
+fn counted(what: Stub) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut bytes = [0_u8; 4096];
             let _ = stream.read(&mut bytes);
+            if bytes.starts_with(b"GET /livez ") {
+                let alive = b"HTTP/1.1 200 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+                stream.write_all(alive).unwrap();
+                continue;
+            }
+            count.fetch_add(1, Ordering::SeqCst);
             match &what {
                 Stub::Send(answer) => stream.write_all(answer).unwrap(),
                 Stub::Hang => thread::sleep(Duration::from_secs(60)),
@@ -38,7 +54,13 @@ fn stub(what: Stub) -> SocketAddr {
             }
         }
     });
-    address
+    (address, requests)
+}
+
+/// A node that hangs: the system accepts its connections, and nobody answers.
+fn hung() -> (SocketAddr, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    (listener.local_addr().unwrap(), listener)
 }
 
 /// An answer that announces so many bytes and has these.

@@ -1,0 +1,187 @@
+//! Endpoints in turn: which is asked next and for how long, and what is left when none gave a good
+//! answer.
+//!
+//! The endpoints of a client share the time of one request. The one that gave the last good answer
+//! is asked first.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seqd_api::Problem;
+use tokio::time::Instant;
+
+use crate::endpoint::Endpoint;
+use crate::error::{Attempt, Error};
+
+/// How long an answer counts as a sign of life: short beside what an operator needs to notice a
+/// node that hangs, long beside the pauses of a program that asks all the time.
+const LATELY: Duration = Duration::from_secs(10);
+
+/// The endpoints of a client, and when each answered.
+#[derive(Debug)]
+pub(crate) struct Endpoints {
+    list: Vec<Endpoint>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    /// When each endpoint answered last, whatever it answered.
+    answered: Vec<Option<Instant>>,
+    /// The endpoint of the last good answer.
+    good: Option<usize>,
+}
+
+impl Endpoints {
+    pub(crate) fn new(list: Vec<Endpoint>) -> Self {
+        let answered = vec![None; list.len()];
+        let good = None;
+        Self {
+            list,
+            seen: Mutex::new(Seen { answered, good }),
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        // A panic elsewhere leaves nothing half written: each field is set in one step.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn at(&self, at: usize) -> &Endpoint {
+        &self.list[at]
+    }
+
+    /// The order in which they are asked: the last good one, then the others as they were listed.
+    pub(crate) fn in_turn(&self) -> Vec<usize> {
+        let good = self.seen().good;
+        let others = (0..self.list.len()).filter(|at| Some(*at) != good);
+        good.into_iter().chain(others).collect()
+    }
+
+    pub(crate) fn answered_lately(&self, at: usize) -> bool {
+        self.seen().answered[at].is_some_and(|answered| answered.elapsed() < LATELY)
+    }
+
+    /// Records that an answer came; a good one is any that the node could give, a refusal too.
+    pub(crate) fn answered(&self, at: usize, is_good: bool) {
+        let mut seen = self.seen();
+        seen.answered[at] = Some(Instant::now());
+        if is_good {
+            seen.good = Some(at);
+        } else if seen.good == Some(at) {
+            seen.good = None;
+        }
+    }
+
+    pub(crate) fn was_silent(&self, at: usize) {
+        let mut seen = self.seen();
+        seen.answered[at] = None;
+        if seen.good == Some(at) {
+            seen.good = None;
+        }
+    }
+}
+
+/// The time that the endpoints of one request share.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    until: Instant,
+    rest: Duration,
+}
+
+impl Budget {
+    pub(crate) fn new(whole: Duration) -> Self {
+        Self {
+            until: Instant::now() + whole,
+            rest: whole,
+        }
+    }
+
+    /// What was left when it was looked at last.
+    pub(crate) const fn rest(&self) -> Duration {
+        self.rest
+    }
+
+    /// Looks at the clock.
+    pub(crate) fn look(&mut self) -> Duration {
+        self.rest = self.until.saturating_duration_since(Instant::now());
+        self.rest
+    }
+}
+
+/// How one endpoint ended. All but the last leave the next one to be tried.
+pub(crate) enum Tried {
+    /// Nothing of the request was sent.
+    NotSent(Attempt),
+    /// It was sent and not answered, and is harmless to repeat.
+    Silent(Attempt),
+    Retryable(Box<Problem>),
+    Final(Error),
+}
+
+/// What the endpoints that were tried so far answered.
+#[derive(Default)]
+pub(crate) struct Round {
+    attempts: Vec<Attempt>,
+    was_sent: bool,
+    problem: Option<Box<Problem>>,
+}
+
+impl Round {
+    /// The result of the round; `None` if the next endpoint is to be tried.
+    pub(crate) fn result<T>(&mut self, tried: Result<T, Tried>) -> Option<Result<T, Error>> {
+        match tried {
+            Ok(answer) => return Some(Ok(answer)),
+            Err(Tried::Final(error)) => return Some(Err(error)),
+            Err(Tried::NotSent(attempt)) => self.attempts.push(attempt),
+            Err(Tried::Silent(attempt)) => {
+                self.was_sent = true;
+                self.attempts.push(attempt);
+            }
+            Err(Tried::Retryable(problem)) => self.problem = Some(problem),
+        }
+        None
+    }
+
+    /// The error of a round without an answer. A node's problem explains more than the silence of
+    /// another.
+    pub(crate) fn error(self) -> Error {
+        match self.problem {
+            Some(problem) => Error::Problem(problem),
+            None if self.was_sent => Error::NoAnswer(self.attempts),
+            None => Error::Unreachable(self.attempts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoints() -> Endpoints {
+        Endpoints::new(crate::parse_endpoints("a,b,c").unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_good_endpoint_is_first_until_it_is_silent() {
+        let endpoints = endpoints();
+        assert_eq!(endpoints.in_turn(), [0, 1, 2]);
+        endpoints.answered(1, true);
+        assert_eq!(endpoints.in_turn(), [1, 0, 2]);
+        endpoints.answered(2, false);
+        assert_eq!(endpoints.in_turn(), [1, 0, 2]);
+        endpoints.was_silent(1);
+        assert_eq!(endpoints.in_turn(), [0, 1, 2]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_of_life_grows_old() {
+        let endpoints = endpoints();
+        assert!(!endpoints.answered_lately(0));
+        endpoints.answered(0, false);
+        tokio::time::advance(LATELY / 2).await;
+        assert!(endpoints.answered_lately(0) && !endpoints.answered_lately(1));
+        tokio::time::advance(LATELY / 2).await;
+        assert!(!endpoints.answered_lately(0));
+    }
+}
