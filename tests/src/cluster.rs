@@ -169,7 +169,7 @@ impl Cluster {
 
     /// `HOST:PORT` of a node's client side.
     pub fn address(&self, index: usize) -> String {
-        self.nodes[index].url().replace("http://", "")
+        self.nodes[index].http_address().to_owned()
     }
 
     pub fn addresses(&self) -> Vec<String> {

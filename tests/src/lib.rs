@@ -16,6 +16,7 @@
 )]
 
 pub mod binary;
+pub mod certificates;
 pub mod checkers;
 pub mod clock;
 pub mod cluster;

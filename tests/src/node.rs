@@ -48,6 +48,7 @@ pub struct Node {
     launcher: Vec<String>,
     binary: Option<PathBuf>,
     child: Option<Child>,
+    is_secure: bool,
 }
 
 impl Node {
@@ -89,6 +90,7 @@ impl Node {
             launcher: Vec::new(),
             binary: None,
             child: None,
+            is_secure: false,
         }
     }
 
@@ -96,9 +98,20 @@ impl Node {
         &self.name
     }
 
-    /// `http://HOST:PORT`.
+    /// `http://HOST:PORT`, or `https` once it serves clients over TLS.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addresses.http)
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.addresses.http)
+    }
+
+    /// `HOST:PORT` of its clients' side.
+    pub fn http_address(&self) -> &str {
+        &self.addresses.http
+    }
+
+    /// Notes that it serves clients over TLS.
+    pub fn set_secure(&mut self) {
+        self.is_secure = true;
     }
 
     /// `HOST:PORT` of its peers' side.

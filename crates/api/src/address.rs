@@ -1,10 +1,13 @@
 //! Addresses of the client interface as they are written: the scheme, and the ports that are taken
-//! where none is given. Another scheme is added here.
+//! where none is given.
 
 use std::fmt::Display;
 
-/// The scheme of every URL of the client interface.
+/// The scheme of a URL of the client interface.
 pub const SCHEME: &str = "http";
+
+/// The same with TLS.
+pub const TLS_SCHEME: &str = "https";
 
 /// The port for clients.
 pub const HTTP_PORT: u16 = 7400;
@@ -18,12 +21,18 @@ pub fn base_url(authority: impl Display) -> String {
     format!("{SCHEME}://{authority}")
 }
 
+/// As [`base_url`], of a node that serves clients over TLS.
+#[must_use]
+pub fn tls_url(authority: impl Display) -> String {
+    format!("{TLS_SCHEME}://{authority}")
+}
+
 /// What follows the scheme of a URL; `None` if it has none, or one that is not known. A node may
 /// advertise the `https` address of a proxy before it.
 #[must_use]
 pub fn authority(url: &str) -> Option<&str> {
     match url.split_once("://") {
-        Some((SCHEME | "https", authority)) => Some(authority),
+        Some((SCHEME | TLS_SCHEME, authority)) => Some(authority),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode, header};
 use seqd_api::{Problem, paths};
+use seqd_tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -32,13 +33,15 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 const JSON: &str = "application/json, application/problem+json";
 
 /// How a client is set up.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The nodes, in the order in which they are tried; the last one that answered well is first.
     pub endpoints: Vec<Endpoint>,
     /// The deadline of one request, which all endpoints share and which is sent to the server too;
     /// the server's own if none is set.
     pub timeout: Option<Duration>,
+    /// CAs and certificate for `https` endpoints.
+    pub tls: ClientFiles,
 }
 
 /// A client of one cluster. Cheap to clone.
@@ -121,7 +124,8 @@ impl Client {
             return Err(no_endpoint());
         }
         let whole = options.timeout.unwrap_or(DEFAULT_TIMEOUT) + GRACE;
-        let http = connector(whole)?;
+        let any_https = options.endpoints.iter().any(Endpoint::is_https);
+        let http = connector(whole, &options.tls, any_https)?;
         Ok(Self {
             http,
             endpoints: Arc::new(Endpoints::new(options.endpoints)),
@@ -215,7 +219,8 @@ impl Client {
         };
         let request = self.request(endpoint, call, limit).send();
         let response = request.await.map_err(|error| {
-            if error.is_connect() {
+            // A node that refuses this client's certificate acts on nothing that was sent.
+            if error.is_connect() || seqd_tls::is_certificate_refused(&error) {
                 self.endpoints.was_silent(at);
                 Tried::NotSent(attempt(&error))
             } else {
@@ -340,6 +345,9 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
             "timed out"
         }
         .to_owned();
+    }
+    if let Some(words) = seqd_tls::words_of(error) {
+        return words;
     }
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

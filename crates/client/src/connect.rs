@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::redirect;
+use seqd_tls::ClientFiles;
 
 use crate::error::Error;
 
@@ -12,8 +13,14 @@ const MAX_CONNECT: Duration = Duration::from_secs(2);
 
 /// A pool of connections; `whole` is the longest time of a request that sets no limit of its own. No proxy and no redirect: a request that
 /// changes something goes to the node that was named, once.
-pub(crate) fn connector(whole: Duration) -> Result<reqwest::Client, Error> {
+pub(crate) fn connector(
+    whole: Duration,
+    files: &ClientFiles,
+    any_https: bool,
+) -> Result<reqwest::Client, Error> {
+    let tls = seqd_tls::client(files, any_https);
     reqwest::Client::builder()
+        .tls_backend_preconfigured(tls.map_err(|error| Error::Tls(error.to_string()))?)
         .connect_timeout(MAX_CONNECT.min(whole / 2))
         .timeout(whole)
         .redirect(redirect::Policy::none())

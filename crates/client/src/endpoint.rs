@@ -3,7 +3,7 @@
 use std::fmt;
 
 use reqwest::Url;
-use seqd_api::address::{HTTP_PORT, SCHEME, base_url};
+use seqd_api::address::{HTTP_PORT, SCHEME, TLS_SCHEME};
 
 use crate::error::Error;
 
@@ -12,34 +12,42 @@ use crate::error::Error;
 pub struct Endpoint(Url);
 
 impl Endpoint {
-    /// Reads `host`, `host:port`, `[v6]:port` or `http://host:port`.
+    /// Reads `host`, `host:port`, `[v6]:port`, `http://host:port` or `https://host:port`.
     ///
     /// The scheme is `http` and the port [`HTTP_PORT`] where none is given.
     ///
     /// # Errors
     /// Another scheme, a path, a query, or no host.
     pub fn parse(text: &str) -> Result<Self, Error> {
+        Self::parse_with(text, false)
+    }
+
+    /// As [`Endpoint::parse`], with `https` where no scheme is given if `is_secure`.
+    fn parse_with(text: &str, is_secure: bool) -> Result<Self, Error> {
         let text = text.trim();
+        let default = if is_secure { TLS_SCHEME } else { SCHEME };
         let malformed =
             |reason: &str| Error::Endpoint(format!("{text:?} is not an endpoint: {reason}"));
-        let (scheme, rest) = text.split_once("://").unwrap_or((SCHEME, text));
-        if scheme == "https" {
-            return Err(malformed("TLS is not supported by this version; use http"));
-        }
-        if scheme != SCHEME {
-            return Err(malformed("the scheme is http"));
+        let (scheme, rest) = text.split_once("://").unwrap_or((default, text));
+        if scheme != SCHEME && scheme != TLS_SCHEME {
+            return Err(malformed("the scheme is http or https"));
         }
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#', '@']) {
             return Err(malformed("it is host:port alone"));
         }
-        let mut url =
-            Url::parse(&base_url(authority)).map_err(|error| malformed(&error.to_string()))?;
+        let url = format!("{scheme}://{authority}");
+        let mut url = Url::parse(&url).map_err(|error| malformed(&error.to_string()))?;
         if !has_port(authority) {
             url.set_port(Some(HTTP_PORT))
                 .map_err(|()| malformed("it has no host"))?;
         }
         Ok(Self(url))
+    }
+
+    /// Whether it is reached over TLS.
+    pub(crate) fn is_https(&self) -> bool {
+        self.0.scheme() == TLS_SCHEME
     }
 
     /// The address of a path on this node.
@@ -55,7 +63,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a port is written out; `Url` hides port 80, which it takes for granted.
+/// Whether a port is written out; `Url` hides port 80 of `http` and 443 of `https`.
 fn has_port(authority: &str) -> bool {
     let after_v6 = authority
         .rsplit_once(']')
@@ -74,16 +82,16 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Reads a comma list of endpoints.
+/// Reads a comma list of endpoints; with `https` where they have no scheme, if `is_secure`.
 ///
 /// # Errors
 /// The first that is not one, or that there is none.
-pub fn parse_endpoints(list: &str) -> Result<Vec<Endpoint>, Error> {
+pub fn parse_endpoints(list: &str, is_secure: bool) -> Result<Vec<Endpoint>, Error> {
     let endpoints: Vec<Endpoint> = list
         .split(',')
         .map(str::trim)
         .filter(|text| !text.is_empty())
-        .map(Endpoint::parse)
+        .map(|text| Endpoint::parse_with(text, is_secure))
         .collect::<Result<_, _>>()?;
     if endpoints.is_empty() {
         Err(no_endpoint())
@@ -107,6 +115,8 @@ mod tests {
         assert_eq!(shown("n1:80"), "n1:80");
         assert_eq!(shown("http://n1:7410/"), "n1:7410");
         assert_eq!(shown("http://n1"), "n1:7400");
+        assert_eq!(shown("https://n1"), "n1:7400");
+        assert_eq!(shown("https://n1:443"), "n1:443");
         assert_eq!(shown("[::1]"), "[::1]:7400");
         assert_eq!(shown("[::1]:7410"), "[::1]:7410");
         assert_eq!(shown(" 127.0.0.1:7420 "), "127.0.0.1:7420");
@@ -115,7 +125,7 @@ mod tests {
     #[test]
     fn what_is_no_endpoint_is_refused() {
         for text in [
-            "https://n1",
+            "https://",
             "ftp://n1",
             "n1/v1",
             "n1:99999",
@@ -126,9 +136,11 @@ mod tests {
         ] {
             assert!(Endpoint::parse(text).is_err(), "{text:?}");
         }
-        let none = parse_endpoints(" , ").unwrap_err();
+        let none = parse_endpoints(" , ", false).unwrap_err();
         assert_eq!(none.to_string(), "no endpoint is given");
-        assert_eq!(parse_endpoints("a, b:1 ,").unwrap().len(), 2);
+        let mixed = parse_endpoints("a, http://b:1 ,", true).unwrap();
+        let secure: Vec<bool> = mixed.iter().map(Endpoint::is_https).collect();
+        assert_eq!(secure, [true, false]);
     }
 
     #[test]

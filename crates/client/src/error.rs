@@ -28,6 +28,9 @@ pub enum Error {
     /// An endpoint does not parse, or there is none.
     #[error("{0}")]
     Endpoint(String),
+    /// The files for TLS cannot be used.
+    #[error("{0}")]
+    Tls(String),
     /// The client could not be set up.
     #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
@@ -70,7 +73,7 @@ impl Error {
     #[must_use]
     pub fn exit(&self) -> u8 {
         match self {
-            Self::Endpoint(_) => exit::USAGE,
+            Self::Endpoint(_) | Self::Tls(_) => exit::USAGE,
             Self::Setup(_) | Self::Write(_) => exit::FAILURE,
             Self::Unreachable(_) | Self::NoAnswer(_) => exit::UNAVAILABLE,
             Self::Problem(problem) => problem.exit(),

@@ -22,3 +22,4 @@ pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use operations::Created;
 pub use seqd_api as api;
+pub use seqd_tls::ClientFiles;

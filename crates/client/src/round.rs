@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn endpoints() -> Endpoints {
-        Endpoints::new(crate::parse_endpoints("a,b,c").unwrap())
+        Endpoints::new(crate::parse_endpoints("a,b,c", false).unwrap())
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,6 +20,7 @@ mod services;
 #[cfg(test)]
 mod test_replica;
 mod times;
+mod tls;
 
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
@@ -28,3 +29,4 @@ pub use minting::last_tick::last_minted_ms;
 pub use node::{Node, Step};
 pub use ports::Ports;
 pub use seqd_raft::{Stop, StopReason};
+pub use tls::Tls;

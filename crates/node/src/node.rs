@@ -26,6 +26,7 @@ use crate::replica::layout;
 use crate::report;
 use crate::sequences::SegmentBuffers;
 use crate::services::{Parts, Services};
+use crate::tls::Tls;
 
 /// How long a node that stops answers `draining` before its port closes: each client in touch with
 /// it asks within this time, learns to ask another node, and is not cut off in the middle.
@@ -79,6 +80,10 @@ impl Node {
                 peer_listener,
             } = ports;
 
+            let tls =
+                Tls::load(&config, &*clock).map_err(|error| start_failed(error.to_string()))?;
+            let wall = Arc::clone(&clock);
+
             // Consensus first: it locks the folder and finds out whether it is this node's own.
             let raft = Raft::start(options(&config, peer_listener, &clock, &disk)?).await?;
 
@@ -103,12 +108,13 @@ impl Node {
                 minters: Arc::clone(&minters),
                 segments: Arc::clone(&segments),
                 metrics,
+                tls: tls.clone(),
             };
             let services = Arc::new(Services::new(config, &parts));
             let closing = context.closing();
             let router = Router::new(context, &services);
             let answer = move |request| router.clone().answer(request);
-            let server = Server::start(http_listener, answer)
+            let server = Server::start(tls.at_clients_port(http_listener), answer)
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();
 
@@ -118,6 +124,7 @@ impl Node {
             let fresh = report::keep_fresh(raft.clone(), Arc::clone(&minters), Arc::clone(health));
             tasks.spawn(fresh);
             tasks.spawn(report::print_waiting(Arc::clone(health)));
+            tasks.spawn(tls.keep_fresh(wall));
 
             let ended = raft.phase();
             let running = Mutex::new(Running {

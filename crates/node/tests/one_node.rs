@@ -62,11 +62,12 @@ async fn start(folder: &Path, clock: &Arc<ShiftedClock>) -> Story {
     };
     let node = Node::start(resolved.config, ports).await.unwrap();
     let url = format!("http://{}", node.http_addr());
-    Story {
-        node,
-        url,
-        client: Client::new(),
-    }
+    let tls = seqd_tls::client(&seqd_tls::ClientFiles::default(), false).unwrap();
+    let client = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .build()
+        .unwrap();
+    Story { node, url, client }
 }
 
 async fn start_ready(folder: &Path) -> Story {

@@ -100,7 +100,7 @@ impl From<Error> for Failure {
                 }
                 failure
             }
-            Error::Endpoint(_) => Self::usage(detail),
+            Error::Endpoint(_) | Error::Tls(_) => Self::usage(detail),
             Error::Setup(_) | Error::Write(_) => Self::failed(detail),
             Error::Unreachable(_) => Self::of(exit, "unreachable", detail).with_hint(
                 "is a node running there? -e HOST:PORT,... or SEQD_ENDPOINTS sets where",

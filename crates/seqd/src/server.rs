@@ -15,7 +15,7 @@ use seqd_client::api::exit;
 use seqd_node::{Config, Descriptors, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::commands::config::ConfigSource;
+use crate::commands::config::{ConfigSource, check_tls};
 use crate::failure::Failure;
 use crate::logging;
 use crate::private;
@@ -40,6 +40,7 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
         die_with(parent)?;
     }
     let resolved = args.source.resolve()?;
+    check_tls(&resolved.config)?;
     logging::install(&resolved.config.log);
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");

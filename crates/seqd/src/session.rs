@@ -1,11 +1,12 @@
 //! What every client command has: the client, how to write, and whether to ask.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use seqd_client::{Client, Options, parse_endpoints};
+use seqd_client::{Client, ClientFiles, Options, parse_endpoints};
 
 use crate::failure::Failure;
 use crate::format::Format;
@@ -34,6 +35,15 @@ pub(crate) struct Global {
         default_value = "table"
     )]
     pub(crate) output: Format,
+    /// The CAs that nodes' certificates are signed by, a PEM file; without it the system's own
+    #[arg(long, global = true, env = "SEQD_CACERT", value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// This client's own certificate, a PEM file, where nodes require one
+    #[arg(long, global = true, env = "SEQD_CERT", value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert, a PEM file
+    #[arg(long, global = true, env = "SEQD_KEY", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
     /// Deadline of each request, such as 3s or 500ms
     #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
@@ -74,10 +84,16 @@ pub(crate) struct Session {
 impl Session {
     /// Reads the global options; connects to nothing.
     pub(crate) fn open(global: &Global) -> Result<Self, Failure> {
-        let endpoints = parse_endpoints(&global.endpoints)?;
+        let tls = ClientFiles {
+            cacert: global.cacert.clone(),
+            cert: global.cert.clone(),
+            key: global.key.clone(),
+        };
+        let endpoints = parse_endpoints(&global.endpoints, tls.is_given())?;
         let client = Client::new(Options {
             endpoints,
             timeout: global.timeout,
+            tls,
         })?;
         Ok(Self {
             client,

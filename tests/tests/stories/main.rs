@@ -34,4 +34,5 @@ mod segments;
 mod sequences;
 mod strict;
 mod takeover;
+mod tls;
 mod upgrade;

@@ -7,27 +7,30 @@ use seqd_tests::binary::workspace;
 use crate::sources::{assert_none, one};
 
 /// Crate and the crates that it may name directly. What those may name, it may name too.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("guards", &[]),
     ("idgen", &["guards"]),
     ("disk", &[]),
+    ("tls", &[]),
     ("wal", &["disk", "guards"]),
     ("state", &["idgen"]),
     ("api", &[]),
     ("store", &["wal", "disk", "state"]),
     ("offline", &["store", "wal", "disk", "state"]),
-    ("raft", &["store", "wal", "disk", "state"]),
-    ("client", &["api", "idgen"]),
+    ("raft", &["store", "wal", "disk", "state", "tls"]),
+    ("client", &["api", "idgen", "tls"]),
     ("node", &["raft", "disk", "api"]),
     ("seqd", &["node", "offline", "client"]),
 ];
 
 /// Dependency and the crates whose manifests may name it.
-const KEPT: [(&str, &[&str]); 4] = [
+const KEPT: [(&str, &[&str]); 6] = [
     ("openraft", &["raft"]),
     ("sled", &["store"]),
     ("axum", &["node"]),
     ("bincode", &["state"]),
+    ("rustls", &["tls"]),
+    ("rcgen", &["tls"]),
 ];
 
 /// What the pure crates have no business with: clocks, tasks, sockets, disks, chance.

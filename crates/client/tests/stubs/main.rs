@@ -83,6 +83,11 @@ fn nobody() -> SocketAddr {
 
 fn client(addresses: &[SocketAddr], timeout: Option<Duration>) -> Client {
     let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-    let endpoints = parse_endpoints(&list.join(",")).unwrap();
-    Client::new(Options { endpoints, timeout }).unwrap()
+    let endpoints = parse_endpoints(&list.join(","), false).unwrap();
+    let options = Options {
+        endpoints,
+        timeout,
+        ..Options::default()
+    };
+    Client::new(options).unwrap()
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use seqd_idgen::OnRollback;
 
 use super::rules::{
-    LogFormat, address, any, duration, durations, host_port, hosts, name, number, one_of, path,
-    peers, url,
+    LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
+    path, peers, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
 
@@ -192,6 +192,13 @@ table! {
             "a longer clock jump is not trusted at once";
         max_peer_skew: Duration, Text, Some("500ms"), |given| duration(given, 10..=MINUTE),
             "largest tolerated difference of two clocks";
+    }
+    tls: TlsSection {
+        cert: Option<PathBuf>, Text, None, file,
+            "this node's certificate for clients, a PEM file; with it clients are served over TLS alone";
+        key: Option<PathBuf>, Text, None, file, "its private key, a PEM file";
+        client_ca: Option<PathBuf>, Text, None, file,
+            "the CAs of clients' certificates, a PEM file; with it clients must show one";
     }
     segment: SegmentSection {
         target: Duration, Text, Some("1m"), |given| duration(given, 100..=24 * HOUR),

@@ -3,7 +3,8 @@
 
 use std::net::SocketAddr;
 
-use seqd_api::{address::base_url, nearest};
+use seqd_api::address::{TLS_SCHEME, base_url, tls_url};
+use seqd_api::nearest;
 
 use super::keys::{self, Config, KEYS, Key, Kind};
 use super::rules;
@@ -75,6 +76,12 @@ impl Layers {
         let mut config = Config::read(&self.0)?;
         self.check_pairs(&config)?;
         let mut warnings = Vec::new();
+        if config.tls.cert.is_some() && config.http.advertise.starts_with(&base_url("")) {
+            warnings.push(format!(
+                "http.advertise = {} is no {TLS_SCHEME} address, and this node serves clients over TLS",
+                config.http.advertise
+            ));
+        }
         match config.peer.peers.len() {
             0 => {
                 let own = (config.node.name.clone(), config.peer.advertise.clone());
@@ -124,7 +131,11 @@ impl Layers {
         let peer = self.0.read("peer.advertise", rules::host_port)?;
         let host = peer.rsplit_once(':').map_or(hostname, |(host, _)| host);
         let listen = self.0.read("http.listen", rules::address)?;
-        let url = base_url(reachable(listen, host));
+        let authority = reachable(listen, host);
+        let url = match self.0.read("tls.cert", rules::file)? {
+            Some(_) => tls_url(authority),
+            None => base_url(authority),
+        };
         self.0.set("http.advertise", Origin::Derived, url);
         Ok(())
     }
@@ -142,6 +153,26 @@ impl Layers {
             return Err(self
                 .0
                 .refusal("segment.min", "it has to be at most segment.max"));
+        }
+        self.check_tls(config)
+    }
+
+    /// A certificate goes with its key.
+    fn check_tls(&self, config: &Config) -> Result<(), ConfigError> {
+        let tls = &config.tls;
+        let sets = [&[("tls.cert", &tls.cert), ("tls.key", &tls.key)][..]];
+        for set in sets {
+            let given = set.iter().find(|(_, path)| path.is_some());
+            let missing = set.iter().find(|(_, path)| path.is_none());
+            if let (Some((given, _)), Some((missing, _))) = (given, missing) {
+                return Err(self
+                    .0
+                    .refusal(given, &format!("{missing} belongs to it, and is not set")));
+            }
+        }
+        if tls.client_ca.is_some() && tls.cert.is_none() {
+            let allowed = "it takes tls.cert and tls.key: only then are clients served over TLS";
+            return Err(self.0.refusal("tls.client_ca", allowed));
         }
         Ok(())
     }

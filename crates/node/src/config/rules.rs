@@ -34,6 +34,14 @@ pub(super) fn path(given: &Given) -> Checked<PathBuf> {
     text(given).map(PathBuf::from)
 }
 
+/// A file, if one is given.
+pub(super) fn file(given: &Given) -> Checked<Option<PathBuf>> {
+    match given.origin {
+        Origin::Default => Ok(None),
+        _ => path(given).map(Some),
+    }
+}
+
 pub(super) fn name(given: &Given) -> Checked<String> {
     match validate_name(&given.text) {
         Ok(()) => Ok(given.text.clone()),

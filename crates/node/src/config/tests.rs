@@ -216,6 +216,36 @@ fn the_contract_and_the_state_have_one_rule_for_names() {
 }
 
 #[test]
+fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
+    let resolve = |keys: &[(&str, &str)]| {
+        let mut text = String::from("[node]\nname = \"n1\"\n[tls]\n");
+        for (key, path) in keys {
+            text.push_str(&format!("{key} = {path:?}\n"));
+        }
+        let layers = Layers::default().file("seqd.toml", &text).unwrap();
+        layers.resolve("host").map_err(|error| error.to_string())
+    };
+    let (cert, key) = (("cert", "/tls/n1.crt"), ("key", "/tls/n1.key"));
+    let both = resolve(&[cert, key]).unwrap().config;
+    assert_eq!(both.http.advertise, "https://host:7400");
+    assert_eq!(
+        resolve(&[]).unwrap().config.http.advertise,
+        "http://host:7400"
+    );
+    assert_eq!(
+        resolve(&[key]).unwrap_err(),
+        "tls.key = /tls/n1.key (seqd.toml): tls.cert belongs to it, and is not set"
+    );
+    let alone = resolve(&[("client_ca", "/tls/ca.crt")]).unwrap_err();
+    assert!(alone.contains("it takes tls.cert and tls.key"), "{alone}");
+    assert!(
+        resolve(&[cert, ("key", "")])
+            .unwrap_err()
+            .contains("may not be empty")
+    );
+}
+
+#[test]
 fn every_key_is_documented() {
     let table = include_str!("../../../../docs/CONFIGURATION.md");
     let sample = include_str!("../../../../deploy/seqd.toml");

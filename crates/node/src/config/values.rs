@@ -85,7 +85,7 @@ impl Values {
 /// Why a configuration is refused, with what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ConfigError(pub(super) String);
+pub struct ConfigError(pub(crate) String);
 
 impl ConfigError {
     /// A value that cannot be used.

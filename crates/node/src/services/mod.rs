@@ -43,6 +43,7 @@ use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Minters};
 use crate::replica::Replica;
 use crate::sequences::SegmentBuffers;
+use crate::tls::Tls;
 
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
@@ -50,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) minters: Arc<Minters>,
     pub(crate) segments: Arc<SegmentBuffers>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tls: Tls,
 }
 
 pub(crate) struct Services {
@@ -116,6 +118,7 @@ impl Services {
                 raft: raft(),
                 minters: minters(),
                 clock: clock(),
+                tls: parts.tls.clone(),
             },
             health,
             config,

@@ -8,12 +8,14 @@ use seqd_state::LeaseView;
 
 use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
 use crate::minting::{ClockWatch, Minter, Minters};
+use crate::tls::Tls;
 
 pub(crate) struct MetricsService {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) raft: Raft,
     pub(crate) minters: Arc<Minters>,
     pub(crate) clock: Arc<ClockWatch>,
+    pub(crate) tls: Tls,
 }
 
 impl MetricsService {
@@ -40,6 +42,12 @@ fn read(node: &MetricsService) -> Scrape {
     sequences(node, &mut scrape);
     raft(node, &mut scrape);
     storage(node, &mut scrape);
+    let expiry = node.tls.expiry().into_iter();
+    scrape.by_label(
+        "tls_certificate_expiry_timestamp_seconds",
+        "When the certificate in force expires",
+        expiry.map(|(name, until)| (vec![("use", name.to_owned())], until as f64)),
+    );
     let version = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         (

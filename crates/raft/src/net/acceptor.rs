@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::listen::{Accepted, BoxStream, Listen};
+use super::listen::{Accepted, Listen};
 
 /// Pause after an accept that failed, for example for want of file descriptors.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
@@ -60,11 +60,10 @@ impl Acceptor {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
-                (Ok(permit), Ok(Accepted { stream, from })) => {
+                (Ok(permit), Ok(accepted)) => {
                     self.is_failing = false;
                     return Connection {
-                        stream,
-                        from,
+                        accepted,
                         _permit: permit,
                     };
                 }
@@ -92,14 +91,13 @@ impl std::fmt::Debug for Acceptor {
 
 /// A stream and its permit.
 pub struct Connection {
-    stream: BoxStream,
-    from: Option<IpAddr>,
+    accepted: Accepted,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connection {
     pub(crate) fn from(&self) -> Option<IpAddr> {
-        self.from
+        self.accepted.from
     }
 }
 
@@ -109,7 +107,7 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        Pin::new(&mut self.accepted.stream).poll_read(cx, buffer)
     }
 }
 
@@ -119,7 +117,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        Pin::new(&mut self.accepted.stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -127,19 +125,19 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        Pin::new(&mut self.accepted.stream).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.accepted.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut self.accepted.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(&mut self.accepted.stream).poll_shutdown(cx)
     }
 }
 
@@ -167,6 +165,7 @@ mod tests {
                     Some(Some(stream)) => Ok(Accepted {
                         stream: Box::new(stream),
                         from: None,
+                        certified: None,
                     }),
                     Some(None) => Err(io::Error::other("too many open files")),
                     None => std::future::pending().await,

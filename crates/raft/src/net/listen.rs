@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use rustix::net::sockopt;
+use seqd_tls::Certified;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -21,6 +22,8 @@ pub type BoxStream = Box<dyn Stream>;
 pub struct Accepted {
     pub stream: BoxStream,
     pub from: Option<IpAddr>,
+    /// Which node is at the other side, once that is known; `None` without TLS.
+    pub certified: Option<Certified>,
 }
 
 /// The next stream of a [`Listen`], to come.
@@ -97,6 +100,7 @@ impl Listen for TcpPort {
             Ok(Accepted {
                 stream: Box::new(stream),
                 from: Some(from.ip()),
+                certified: None,
             })
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! There is one way in for both: a [`Listen`] yields streams, and an [`Acceptor`] bounds how many are
 //! held at once. [`serve`] answers HTTP/1 on each of the clients'. Out to peers it is a [`Dial`]. TLS
-//! belongs into these two, and so does a simulated network.
+//! stands around these two ([`secure`]), and a simulated network in their place.
 
 mod acceptor;
 mod dial;
@@ -10,8 +10,10 @@ mod held;
 mod http;
 mod listen;
 mod paced;
+mod secure;
 
 pub use acceptor::{Acceptor, Connection};
 pub use dial::{Dial, Dialing, TcpDial};
 pub use http::{HttpLimits, OneTooMany, serve};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
+pub use secure::SecurePort;

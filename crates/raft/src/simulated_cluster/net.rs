@@ -256,6 +256,7 @@ impl Net {
         let accepted = Accepted {
             stream: Box::new(End::new(&there, &back)),
             from: Some(IpAddr::from([10, 0, 0, from as u8 + 1])),
+            certified: None,
         };
         // An end that is not taken is dropped here, which asks the network: its lock is free again.
         port.send(accepted).map_err(|_| refused())?;

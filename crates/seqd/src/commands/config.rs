@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use seqd_client::api::exit;
-use seqd_node::Descriptors;
 use seqd_node::config::{self, Config, ConfigError, Resolved};
+use seqd_node::{Descriptors, OsClock, Tls};
 use serde_json::json;
 
 use crate::config_flags::ConfigFlags;
@@ -65,6 +65,11 @@ impl ConfigSource {
     }
 }
 
+/// Reads the certificates and keys that the configuration names.
+pub(crate) fn check_tls(config: &Config) -> Result<(), Failure> {
+    Tls::load(config, &OsClock).map(|_| ()).map_err(refused)
+}
+
 fn refused(error: ConfigError) -> Failure {
     Failure::of(exit::USAGE, "invalid-config", error.to_string())
 }
@@ -83,6 +88,7 @@ pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure>
         }
         ConfigCommand::Check(source) => {
             let resolved = source.resolve()?;
+            check_tls(&resolved.config)?;
             let limits =
                 Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
             let checked = json!({

@@ -159,6 +159,7 @@ fn client(address: SocketAddr) -> Result<Client, Failure> {
     let options = Options {
         endpoints: vec![endpoint],
         timeout: Some(LOOK_PATIENCE),
+        ..Options::default()
     };
     Ok(Client::new(options)?)
 }

@@ -40,6 +40,7 @@ async fn open(arrivals: &mpsc::UnboundedSender<Accepted>, from: IpAddr, route: R
     let arrived = Accepted {
         stream: Box::new(near),
         from: Some(from),
+        certified: None,
     };
     arrivals
         .send(arrived)

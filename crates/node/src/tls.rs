@@ -1,0 +1,145 @@
+//! This node's certificates: read at the start, looked at again while it runs, and what is told of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::{ErrorCode, Problem};
+use seqd_idgen::WallClock;
+use seqd_raft::net::{Listen, SecurePort};
+use seqd_tls::{Files, Look, Rotating, ServerTls, Validity, client_port};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::config::{Config, ConfigError};
+
+/// How often the files are read again: what was renewed counts at once for whoever watches.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Looks in a day: how often a certificate that ends soon is told of.
+const LOOKS_A_DAY: u64 = 24 * 3600 / LOOK_EVERY.as_secs();
+
+/// The certificates in force; none where TLS is not configured.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    clients: Option<Arc<Rotating<ServerTls>>>,
+}
+
+impl Tls {
+    /// Reads and checks the files that `config` names.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn load(config: &Config, clock: &dyn WallClock) -> Result<Tls, ConfigError> {
+        let refused = |error| ConfigError(format!("[tls]: {error}"));
+        let tls = &config.tls;
+        let now = seconds(clock);
+        let clients = match (tls.cert.clone(), tls.key.clone()) {
+            (Some(cert), Some(key)) => {
+                let ca = tls.client_ca.clone();
+                let files = Files { cert, key, ca };
+                Some(Rotating::load(files, now, client_port).map_err(refused)?)
+            }
+            _ => None,
+        };
+        Ok(Tls {
+            clients: clients.map(Arc::new),
+        })
+    }
+
+    /// The clients' port, over TLS where that is configured.
+    pub(crate) fn at_clients_port(&self, port: Box<dyn Listen>) -> Box<dyn Listen> {
+        match &self.clients {
+            Some(tls) => {
+                let port = SecurePort::new(port, Arc::clone(tls), "clients' port");
+                Box::new(port.with_plain_answer(plain_answer()))
+            }
+            None => port,
+        }
+    }
+
+    /// Until when the certificates in force count, in seconds since 1970, by what they are for.
+    pub(crate) fn expiry(&self) -> Vec<(&'static str, i64)> {
+        let uses = self.uses().into_iter();
+        uses.map(|(name, one)| (name, one.validity().until))
+            .collect()
+    }
+
+    fn uses(&self) -> Vec<(&'static str, Arc<dyn Watched>)> {
+        let clients = self.clients.clone();
+        let clients = clients.map(|one| ("client", one as Arc<dyn Watched>));
+        clients.into_iter().collect()
+    }
+
+    /// Looks at the files again and again, takes what has changed, and warns of what ends soon.
+    pub(crate) async fn keep_fresh(self, clock: Arc<dyn WallClock>) {
+        let uses = self.uses();
+        if uses.is_empty() {
+            return;
+        }
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for look in 0_u64.. {
+            ticks.tick().await;
+            let now = seconds(&*clock);
+            for (name, one) in &uses {
+                let looking = Arc::clone(one);
+                let looked = tokio::task::spawn_blocking(move || looking.look(now));
+                match looked.await {
+                    Ok(Look::Taken(taken)) => {
+                        tracing::info!("tls: new {name} certificate in force: {taken}");
+                    }
+                    Ok(Look::Refused(error)) => tracing::warn!(
+                        "tls: the new {name} certificate is not used, the one before stays: {error}"
+                    ),
+                    Ok(Look::Same) | Err(_) => {}
+                }
+                if look % LOOKS_A_DAY == 0 {
+                    warn_of_end(name, one.validity(), now);
+                }
+            }
+        }
+    }
+}
+
+fn warn_of_end(name: &str, validity: Validity, now: i64) {
+    if validity.ends_soon(now) {
+        let days = validity.days_left(now);
+        tracing::warn!(
+            "tls: the {name} certificate expires in {days} days: renew it (`seqd tls renew`); \
+             files with the same names are taken without a restart"
+        );
+    }
+}
+
+/// What is looked at again, whatever it is for.
+trait Watched: Send + Sync {
+    fn look(&self, now: i64) -> Look;
+    fn validity(&self) -> Validity;
+}
+
+impl<T: Clone + Send + Sync> Watched for Rotating<T> {
+    fn look(&self, now: i64) -> Look {
+        Rotating::look(self, now)
+    }
+
+    fn validity(&self) -> Validity {
+        Rotating::validity(self)
+    }
+}
+
+fn seconds(clock: &dyn WallClock) -> i64 {
+    i64::try_from(clock.wall().0 / 1000).unwrap_or(i64::MAX)
+}
+
+/// The answer to a request without TLS, whole: it is written where no HTTP is spoken yet.
+fn plain_answer() -> Vec<u8> {
+    let detail = "this port speaks TLS, and the request came without";
+    let problem = Problem::new(ErrorCode::InvalidArgument, detail);
+    let problem = problem.with_hint("use https:// and, for a private CA, --cacert FILE");
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let length = body.len() + 1;
+    format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n\
+         content-length: {length}\r\nconnection: close\r\ncache-control: no-store\r\n\r\n{body}\n"
+    )
+    .into_bytes()
+}

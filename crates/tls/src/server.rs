@@ -1,0 +1,48 @@
+//! The clients' port: this node's certificate, and if clients must show theirs, by which CAs.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::SingleCertAndKey;
+
+use crate::error::TlsError;
+use crate::material::{Material, provider};
+
+/// The one protocol that is spoken inside.
+pub(crate) const HTTP: &[u8] = b"http/1.1";
+
+/// How connections of clients are accepted.
+#[derive(Clone, Debug)]
+pub struct ServerTls(pub(crate) Arc<ServerConfig>);
+
+/// TLS at the clients' port. With a CA each client must show a certificate.
+///
+/// TLS 1.2 is accepted too: Java 8 and older Windows speak nothing newer, and the HTTP library brings
+/// its code in any case.
+///
+/// # Errors
+/// The certificate is not made for a server.
+pub fn client_port(material: &Material) -> Result<ServerTls, TlsError> {
+    if !material.leaf.for_server {
+        let shown = material.files.cert.display();
+        return Err(TlsError(format!("{shown} is not made for a server")));
+    }
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| TlsError(error.to_string()))?;
+    let builder = match &material.roots {
+        None => builder.with_no_client_auth(),
+        Some(roots) => {
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider());
+            let verifier = verifier.build();
+            let verifier = verifier.map_err(|error| TlsError(error.to_string()))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let key = SingleCertAndKey::from(Arc::clone(&material.certified).as_ref().clone());
+    let mut config = builder.with_cert_resolver(Arc::new(key));
+    config.alpn_protocols = vec![HTTP.to_vec()];
+    Ok(ServerTls(Arc::new(config)))
+}

@@ -1,0 +1,224 @@
+//! A connection that shakes hands when it is first used, and whose errors are words.
+//!
+//! So a handshake runs where the connection is served, within the limits of the first bytes there,
+//! and never where connections are accepted.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use rustls::ServerConfig;
+use rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio_rustls::{LazyConfigAcceptor, TlsStream};
+
+use crate::peer::{PeerTls, node_of};
+use crate::server::ServerTls;
+use crate::words::io_words;
+
+/// The first byte of a TLS connection: a record of the handshake.
+const HANDSHAKE: u8 = 0x16;
+
+/// What is read of a request without TLS before its connection is closed: unread bytes would take the
+/// answer with them.
+const PLAIN_BYTES: usize = 64 << 10;
+
+/// The node that the certificate of the other side names; empty until the handshake is over.
+pub type Certified = Arc<OnceLock<String>>;
+
+type Shaking<S> = Pin<Box<dyn Future<Output = io::Result<TlsStream<S>>> + Send>>;
+
+/// Told why a handshake failed.
+type Failed = Box<dyn FnOnce(&io::Error) + Send>;
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a connection is open for nearly all of its time"
+)]
+enum State<S> {
+    Shaking(Shaking<S>, Option<Failed>),
+    Open(TlsStream<S>),
+    Over,
+}
+
+/// TLS over a stream.
+pub struct Secured<S> {
+    state: State<S>,
+    certified: Certified,
+}
+
+/// How a port accepts connections.
+pub trait Accept: Clone {
+    #[doc(hidden)]
+    fn config(&self) -> Arc<ServerConfig>;
+}
+
+impl Accept for ServerTls {
+    fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Accept for PeerTls {
+    fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.accept)
+    }
+}
+
+/// TLS on a connection that came in. Who begins a request without it gets `plain`, if that is given.
+/// `failed` is called when the handshake fails, except where the other side closed the connection.
+pub fn accept<S>(
+    tls: &impl Accept,
+    stream: S,
+    plain: Option<Arc<[u8]>>,
+    failed: impl FnOnce(&io::Error) + Send + 'static,
+) -> Secured<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let shaking = shake(tls.config(), stream, plain);
+    Secured {
+        state: State::Shaking(Box::pin(shaking), Some(Box::new(failed))),
+        certified: Certified::default(),
+    }
+}
+
+async fn shake<S>(
+    config: Arc<ServerConfig>,
+    mut stream: S,
+    plain: Option<Arc<[u8]>>,
+) -> io::Result<TlsStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let first = stream.read_u8().await?;
+    if first != HANDSHAKE {
+        if let Some(plain) = plain.filter(|_| first.is_ascii_uppercase()) {
+            stream.write_all(&plain).await?;
+            stream.shutdown().await?;
+            let mut rest = stream.take(PLAIN_BYTES as u64);
+            tokio::io::copy(&mut rest, &mut tokio::io::sink()).await?;
+        }
+        let why = "it does not speak TLS";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    let mut acceptor = Acceptor::default();
+    acceptor.read_tls(&mut [first].as_slice())?;
+    let begun = LazyConfigAcceptor::new(acceptor, stream).await;
+    let accepted = begun?.into_stream(config).await?;
+    Ok(TlsStream::Server(accepted))
+}
+
+impl<S> Secured<S> {
+    pub(crate) fn open(stream: TlsStream<S>) -> Self {
+        Self {
+            state: State::Open(stream),
+            certified: Certified::default(),
+        }
+    }
+
+    /// Where the name of the node at the other side will be.
+    #[must_use]
+    pub fn certified(&self) -> Certified {
+        Arc::clone(&self.certified)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut TlsStream<S>>> {
+        if let State::Shaking(shaking, failed) = &mut self.state {
+            match ready!(shaking.as_mut().poll(cx)) {
+                Ok(stream) => {
+                    if let Some(node) = node_of(stream.get_ref().1.peer_certificates()) {
+                        // Set here alone.
+                        let _ = self.certified.set(node);
+                    }
+                    self.state = State::Open(stream);
+                }
+                Err(error) => {
+                    let error = io_words(error);
+                    if let Some(failed) = failed.take()
+                        && !is_closed(&error)
+                    {
+                        failed(&error);
+                    }
+                    self.state = State::Over;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        match &mut self.state {
+            State::Open(stream) => Poll::Ready(Ok(stream)),
+            _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::TimedOut
+    )
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let stream = ready!(self.poll_open(cx))?;
+        match ready!(Pin::new(stream).poll_read(cx, buffer)) {
+            // A process that was killed closes without TLS's own word for it. Nothing is mistaken for
+            // whole by that: requests, answers and frames state their lengths.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
+            read => Poll::Ready(read.map_err(io_words)),
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secured<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let stream = ready!(self.poll_open(cx))?;
+        Pin::new(stream).poll_write(cx, bytes).map_err(io_words)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let stream = ready!(self.poll_open(cx))?;
+        let written = Pin::new(stream).poll_write_vectored(cx, slices);
+        written.map_err(io_words)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.state {
+            State::Open(stream) => Pin::new(stream).poll_flush(cx).map_err(io_words),
+            // Nothing was written.
+            State::Shaking(..) | State::Over => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.state {
+            State::Open(stream) => Pin::new(stream).poll_shutdown(cx).map_err(io_words),
+            State::Shaking(..) | State::Over => Poll::Ready(Ok(())),
+        }
+    }
+}
