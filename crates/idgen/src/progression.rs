@@ -154,6 +154,13 @@ impl Progression {
         capped(end)
     }
 
+    /// The most values that lie in one pass.
+    pub fn longest_pass(&self) -> u64 {
+        let first = self.first_pass();
+        let later = if self.cycle { self.later_pass() } else { 0 };
+        capped(first.max(later))
+    }
+
     /// How many values there are; `None` for a cycling sequence, which has no end.
     pub fn total(&self) -> Option<u64> {
         (!self.cycle).then(|| capped(self.first_pass()))

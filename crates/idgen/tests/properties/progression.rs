@@ -66,6 +66,10 @@ proptest! {
         let end = (index + 1..values.len()).find(|i| values[*i].1).unwrap_or(values.len());
         prop_assert!(end < 200 || !p.cycle(), "a pass has 41 values at most");
         prop_assert_eq!(p.pass_end(index as u64), end as u64);
+        let begin = (0..=index).rev().find(|i| *i == 0 || values[*i].1).unwrap_or(0);
+        prop_assert!((end - begin) as u64 <= p.longest_pass());
+        let later = if p.cycle() { p.pass_end(p.pass_end(0)) - p.pass_end(0) } else { 0 };
+        prop_assert_eq!(p.longest_pass(), p.pass_end(0).max(later));
     }
 
     #[test]

@@ -98,9 +98,9 @@ pub(super) fn mint(error: &MintError) -> Problem {
         MintError::Propose(error) => propose(error),
         MintError::Refused(refusal) => refused(refusal),
         MintError::NoLeaseYet { .. } => problem.with_retry_after_ms(500),
-        MintError::WindowBegins { ms } | MintError::TickFull { ms } => {
-            problem.with_retry_after_ms(millis(*ms))
-        }
+        MintError::WindowBegins { ms }
+        | MintError::TickFull { ms }
+        | MintError::Crowded { ms, .. } => problem.with_retry_after_ms(millis(*ms)),
         MintError::LayoutFull { .. } => {
             problem.with_hint("it decodes only; mint with another layout")
         }

@@ -44,6 +44,8 @@ pub(crate) enum MintError {
     WindowBegins { ms: u64 },
     #[error("the IDs of this tick are used up; the next tick begins in {ms} ms")]
     TickFull { ms: u64 },
+    #[error("others wait for {ids} IDs of this layout already, which takes about {ms} ms")]
+    Crowded { ids: u64, ms: u64 },
     #[error("the layout's time field is full since {}", rfc3339(*since))]
     LayoutFull { since: WallMs },
     #[error("the clock stands before the layout's epoch")]
@@ -64,10 +66,28 @@ impl MintError {
             MintError::Refused(refusal) => codes::of_refusal(refusal),
             MintError::NoLeaseYet { .. } | MintError::WindowBegins { .. } => ErrorCode::NoWorkerYet,
             MintError::WindowEnded { .. } => ErrorCode::NoQuorum,
-            MintError::TickFull { .. } => ErrorCode::Overloaded,
+            MintError::TickFull { .. } | MintError::Crowded { .. } => ErrorCode::Overloaded,
             MintError::LayoutFull { .. } => ErrorCode::LayoutExhausted,
             MintError::Stopping => ErrorCode::Draining,
         }
+    }
+}
+
+impl MintError {
+    /// Whether the cluster would refuse the same request again, as long as this process runs.
+    pub(super) fn is_for_good(&self) -> bool {
+        matches!(
+            self,
+            MintError::Refused(
+                Refusal::Workers(
+                    WorkerRefusal::UnknownLayout { .. }
+                        | WorkerRefusal::UnknownDatacenter { .. }
+                        | WorkerRefusal::LayoutExhausted { .. }
+                ) | Refusal::Cluster(
+                    ClusterRefusal::StaleStart { .. } | ClusterRefusal::NodeRemoved { .. }
+                )
+            )
+        )
     }
 }
 

@@ -30,6 +30,9 @@ const RETRY: Duration = Duration::from_millis(200);
 /// is given back before its lease ends.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
+/// The wait after a refusal that stays one. No request shortens it.
+const FOR_GOOD: Duration = Duration::from_secs(60);
+
 /// Requests that find the window ended wake the keeper, but not more often than this.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
@@ -61,7 +64,8 @@ impl Keeper {
             self.clock.judge(self.clock.wall());
             let is_due = self.is_due(&minter, extended, third);
             let left = next_attempt.saturating_duration_since(Instant::now());
-            if is_due && (woken || left.is_zero()) {
+            let is_refused = minter.error().is_some_and(|error| error.is_for_good());
+            if is_due && (left.is_zero() || (woken && !is_refused)) {
                 let result = self.attempt(&minter).await;
                 let wait = result.as_ref().err().map_or(BETWEEN_ATTEMPTS, retry_after);
                 next_attempt = Instant::now() + wait;
@@ -262,6 +266,7 @@ fn retry_after(error: &MintError) -> Duration {
             WorkerRefusal::WorkersExhausted { retry_after_ms, .. }
             | WorkerRefusal::WindowsBeginLater { retry_after_ms, .. },
         )) => Duration::from_millis(*retry_after_ms).clamp(RETRY, LONGEST_RETRY),
+        error if error.is_for_good() => FOR_GOOD,
         // Nobody was asked: the node is not a running member yet, which ends without notice.
         MintError::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,
         _ => RETRY,

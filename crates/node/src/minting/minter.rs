@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::line::{Line, Turn};
 use super::{ClockWatch, MintError};
 
 /// Looks at the clock while one millisecond passes: more than an idle runtime fits into one, so
@@ -83,6 +84,7 @@ pub(crate) struct Minter {
     /// Attempts of the keeper that found or made a window, since the start.
     successes: AtomicU64,
     pub(super) stopping: AtomicBool,
+    line: Line,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
 }
@@ -94,6 +96,7 @@ impl Minter {
             error: Some(no_lease_yet()),
         };
         Minter {
+            line: Line::of(&layout),
             layout,
             holder: RwLock::new(None),
             wake: Notify::new(),
@@ -109,8 +112,24 @@ impl Minter {
         &self.layout
     }
 
-    /// Mints `count` IDs of one worker, waiting for the clock or the keeper until `deadline`.
+    /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until `deadline`.
     pub(crate) async fn mint(
+        &self,
+        clock: &ClockWatch,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<Minted, MintError> {
+        let minted = self.mint_by(clock, count, deadline).await;
+        match &minted {
+            Ok(_) => {
+                self.minted.fetch_add(u64::from(count), Ordering::Relaxed);
+            }
+            Err(error) => self.count_refusal(error),
+        }
+        minted
+    }
+
+    async fn mint_by(
         &self,
         clock: &ClockWatch,
         count: u32,
@@ -118,39 +137,46 @@ impl Minter {
     ) -> Result<Minted, MintError> {
         let mut got: Option<Minted> = None;
         let mut left = count;
+        // Who needs IDs of more than one tick, or comes when others wait for a tick, waits in line.
+        let mut turn = None;
+        if self.line.is_waited_in() || u64::from(count) > self.line.per_tick() {
+            turn = Some(self.turn(count, deadline).await?);
+        }
         // A reading may be older than another thread's: the first wait is a second look.
         let mut looked_again = false;
         loop {
             let successes = self.successes.load(Ordering::Acquire);
             let now = clock.wall();
-            let error = match self.step(clock, now, left) {
-                Ok(Mint::Ready(run)) => {
+            match self.step(clock, now, left)? {
+                Mint::Ready(run) => {
                     left = gather(&mut got, run, left, count);
                     looked_again = false;
-                    match got.take_if(|_| left == 0) {
-                        Some(all) => {
-                            self.minted.fetch_add(u64::from(count), Ordering::Relaxed);
-                            return Ok(all);
-                        }
-                        None => continue,
+                    if let Some(all) = got.take_if(|_| left == 0) {
+                        return Ok(all);
                     }
                 }
-                Ok(Mint::Wait { .. }) if !looked_again => {
-                    looked_again = true;
-                    continue;
-                }
-                Ok(Mint::Wait { ms: ..=1 }) if next_tick(clock).await => None,
-                Ok(Mint::Wait { ms }) => {
+                Mint::Wait { .. } if !looked_again => looked_again = true,
+                Mint::Wait { ms } => {
                     let reason = self.reason_to_wait(clock, now, ms);
-                    self.pause(ms, reason, deadline).await.err()
+                    if turn.is_none() && matches!(reason, MintError::TickFull { .. }) {
+                        turn = Some(self.turn(left, deadline).await?);
+                    } else if Instant::now() >= deadline {
+                        return Err(reason);
+                    } else if ms > 1 || !next_tick(clock).await {
+                        self.pause(ms, reason, deadline).await?;
+                    }
                 }
-                Ok(Mint::Refused(refusal)) => self.after(refusal, successes, deadline).await.err(),
-                Err(error) => Some(error),
-            };
-            if let Some(error) = error {
-                self.count_refusal(&error);
-                return Err(error);
+                Mint::Refused(refusal) => self.after(refusal, successes, deadline).await?,
             }
+        }
+    }
+
+    /// Waits for its turn; a refusal at once where `deadline` comes before its IDs can.
+    async fn turn(&self, count: u32, deadline: Instant) -> Result<Turn<'_>, MintError> {
+        let place = self.line.join(count, deadline)?;
+        match timeout_at(deadline, place.turn()).await {
+            Ok(turn) => Ok(turn),
+            Err(_) => Err(self.error().unwrap_or_else(|| self.line.crowded())),
         }
     }
 
@@ -256,7 +282,7 @@ impl Minter {
         {
             let latest = attempts.borrow_and_update();
             if let Some(error) = &latest.error
-                && latest.at.elapsed() < FRESH
+                && (latest.at.elapsed() < FRESH || error.is_for_good())
                 && !matches!(error, MintError::NoLeaseYet { .. })
             {
                 return Err(error.clone());

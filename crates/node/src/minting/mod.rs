@@ -7,6 +7,7 @@
 mod error;
 mod keeper;
 pub(crate) mod last_tick;
+mod line;
 mod minter;
 mod minters;
 #[cfg(test)]

@@ -301,6 +301,81 @@ async fn a_wait_that_outlasts_the_deadline_is_answered_with_its_own_reason() {
     assert_eq!(full.code(), ErrorCode::Overloaded);
 }
 
+/// A second has 25,600 IDs of this layout: seven of the twelve can be served within three.
+#[tokio::test(start_paused = true)]
+async fn who_wants_many_ids_of_a_slow_layout_is_served_in_turn_or_refused_at_once() {
+    let story = Arc::new(Story::begin());
+    let slow = story.minters.of("sonyflake").unwrap();
+    let begin = Instant::now();
+    slow.mint(&story.watch, 1, begin + Duration::from_secs(3))
+        .await
+        .unwrap();
+    let (clock, began) = (Arc::clone(&story.clock), Instant::now());
+    let ticking = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            clock.step(1);
+        }
+    });
+    let deadline = began + Duration::from_secs(3);
+    let callers: Vec<_> = (0..12)
+        .map(|_| {
+            let (story, slow) = (Arc::clone(&story), Arc::clone(&slow));
+            tokio::spawn(async move {
+                let minted = slow.mint(&story.watch, 10_000, deadline).await;
+                (minted.map(|minted| minted.len()), began.elapsed())
+            })
+        })
+        .collect();
+    let (mut served, mut refused) = (Vec::new(), 0);
+    for caller in callers {
+        match caller.await.unwrap() {
+            (Ok(count), took) => {
+                assert_eq!(count, 10_000);
+                served.push(took);
+            }
+            (Err(error), took) => {
+                assert!(matches!(error, MintError::Crowded { .. }), "{error:?}");
+                assert_eq!(error.code(), ErrorCode::Overloaded);
+                assert!(took < Duration::from_millis(20), "{took:?}");
+                refused += 1;
+            }
+        }
+    }
+    ticking.abort();
+    assert_eq!((served.len(), refused), (7, 5));
+    assert!(
+        served.is_sorted() && served[0] < Duration::from_millis(500),
+        "{served:?}"
+    );
+    assert_eq!(slow.minted(), 70_001);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_callers_of_a_slow_layout_are_answered_by_their_deadlines() {
+    let story = Arc::new(Story::begin());
+    let slow = story.minters.of("sonyflake").unwrap();
+    let later = Instant::now() + Duration::from_secs(3);
+    slow.mint(&story.watch, 1, later).await.unwrap();
+    // The clock stands still.
+    let began = Instant::now();
+    let deadline = began + Duration::from_millis(500);
+    let callers: Vec<_> = (0..300)
+        .map(|_| {
+            let (story, slow) = (Arc::clone(&story), Arc::clone(&slow));
+            tokio::spawn(async move { slow.mint(&story.watch, 300, deadline).await.is_err() })
+        })
+        .collect();
+    for caller in callers {
+        assert!(caller.await.unwrap());
+    }
+    assert!(
+        began.elapsed() <= Duration::from_millis(520),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
     let clock = TestClock::at(NOON);
@@ -343,6 +418,34 @@ async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
         .apply(vec![seqd_state::Command::Workers(released)]);
     story.pass(300).await;
     story.mint(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_refused_for_good_is_seldom_proposed_and_requests_are_refused_at_once() {
+    let story = Story::begin();
+    let keeper = Keeper {
+        datacenter: 99,
+        ..story.replica.keeper(&story.watch, ClockPolicy::default())
+    };
+    let minters = Minters::start(keeper, Layout::preset("twitter").unwrap());
+    story.pass(1_000).await;
+    let proposals = || {
+        let proposals = &story.replica.proposals;
+        proposals.load(std::sync::atomic::Ordering::SeqCst)
+    };
+    let before = proposals();
+    let asked = Instant::now();
+    for _ in 0..100 {
+        let deadline = Instant::now() + Duration::from_secs(3);
+        let refused = minters.default().mint(&story.watch, 1, deadline).await;
+        assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidArgument);
+    }
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    story.pass(9_000).await;
+    assert!(
+        proposals() <= before + 1,
+        "the other layout's window is extended"
+    );
 }
 
 #[tokio::test(start_paused = true)]

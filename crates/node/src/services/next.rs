@@ -11,6 +11,9 @@ use super::error::count_within;
 use super::sequences::{SequenceError, SequenceService, mode_of, unexpected};
 use crate::sequences::NextError;
 
+/// The most segments that one request may use up: each is an entry of the log, and the caller waits for all.
+const MAX_RANGES: u64 = 256;
+
 /// Ranges, and the distance from one value to the next.
 type Values = (Vec<ValueRange>, i64);
 
@@ -37,9 +40,14 @@ impl SequenceService {
             None => self.current(name, deadline).await?,
         };
         let mode = record.definition.mode;
-        if contiguous && mode == SequenceMode::Segment {
-            // One range lies within one segment at worst.
-            count_within(Some(count), record.definition.segment.max)?;
+        // One range lies within one pass, and within one segment.
+        let mut range = record.definition.progression.longest_pass();
+        if mode == SequenceMode::Segment {
+            range = range.min(record.definition.segment.max);
+            count_within(Some(count), range.saturating_mul(MAX_RANGES))?;
+        }
+        if contiguous {
+            count_within(Some(count), range)?;
         }
         let (ranges, increment) = match mode {
             SequenceMode::Strict => self.next_strict(name, count, contiguous, deadline).await?,

@@ -3,6 +3,7 @@
 mod minted;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_api::{
@@ -55,6 +56,10 @@ impl Story {
 
     async fn create(&self, spec: SequenceSpec) -> Result<Created, SequenceError> {
         self.sequences.create(&name(), spec, soon()).await
+    }
+
+    fn proposals(&self) -> u64 {
+        self.replica.proposals.load(Ordering::SeqCst)
     }
 
     async fn next(
@@ -276,18 +281,49 @@ async fn values_in_one_range_come_from_one_segment_or_one_pass() {
         }))
     ));
 
-    let story = Story::begin();
-    let cycling = SequenceSpec {
+    let cycling = |spec| SequenceSpec {
         max: Some(10),
         cycle: Some(true),
-        ..strict()
+        ..spec
     };
-    story.create(cycling).await.unwrap();
+    for spec in [strict(), SequenceSpec::default()] {
+        let story = Story::begin();
+        story.create(cycling(spec)).await.unwrap();
+        let before = story.proposals();
+        let error = story.next(contiguous(11), false).await.unwrap_err();
+        let SequenceError::Request(RequestError::TooMany { limit, .. }) = error else {
+            panic!("{error}");
+        };
+        assert_eq!((limit, story.proposals() - before), (10, 0));
+        assert_eq!(story.next(contiguous(10), false).await.unwrap().count, 10);
+    }
+
+    let story = Story::begin();
+    story.create(cycling(strict())).await.unwrap();
     story.next(of(8), false).await.unwrap();
     let torn = story.next(contiguous(4), false).await;
     assert!(matches!(torn, Err(SequenceError::NotTogether)), "{torn:?}");
     let whole = story.next(contiguous(4), false).await.unwrap();
     assert_eq!((whole.first, whole.last), (Some(3), Some(6)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn values_that_would_need_too_many_segments_are_refused_and_none_is_granted() {
+    let story = Story::begin();
+    let short = SequenceSpec {
+        max: Some(3),
+        cycle: Some(true),
+        ..SequenceSpec::default()
+    };
+    story.create(short).await.unwrap();
+    let before = story.proposals();
+    let error = story.next(of(769), false).await.unwrap_err();
+    let SequenceError::Request(RequestError::TooMany { limit, .. }) = error else {
+        panic!("{error}");
+    };
+    assert_eq!((limit, story.proposals() - before), (768, 0));
+    let served = story.next(of(768), false).await.unwrap();
+    assert_eq!((served.count, served.ranges.len()), (768, 256));
 }
 
 #[tokio::test(start_paused = true)]
