@@ -17,6 +17,7 @@ pub mod paths;
 pub mod problem;
 pub mod request;
 pub mod routes;
+mod unique;
 pub mod wire;
 
 pub use code::ErrorCode;

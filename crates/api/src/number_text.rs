@@ -131,6 +131,30 @@ pub mod lenient {
     }
 }
 
+/// An object; serde would take a list of its fields' values for one.
+pub mod object {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde_json::{Map, Value};
+
+    /// Writes the object.
+    pub fn serialize<T: Serialize, S: Serializer>(
+        value: &Option<T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(to)
+    }
+
+    /// Reads an object, or null.
+    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        let fields = Option::<Map<String, Value>>::deserialize(from)?;
+        let object = fields.map(|fields| serde_json::from_value(Value::Object(fields)));
+        object.transpose().map_err(D::Error::custom)
+    }
+}
+
 /// Booleans: `true` and `false` out; those, and `"true"`, `"1"`, `""`, `"false"`, `"0"` in.
 pub mod flag {
     use super::{Deserialize, Deserializer, Serialize, Serializer};

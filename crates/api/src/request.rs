@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::code::ErrorCode;
 use crate::nearest::nearest;
 use crate::problem::Problem;
+use crate::unique::Unique;
 
 /// The largest body, in bytes: the widest request is a definition of a few hundred bytes.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -74,8 +75,8 @@ fn body_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
-    match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Object(fields)) => Ok(fields),
+    match serde_json::from_slice(body) {
+        Ok(Unique(Value::Object(fields))) => Ok(fields),
         Ok(_) => Err(invalid("the body is not a JSON object".to_owned())),
         Err(error) => Err(invalid(format!("the body is not JSON: {error}"))),
     }
@@ -110,6 +111,27 @@ mod tests {
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn a_key_that_is_given_twice_is_refused_at_any_depth() {
+        for body in [
+            r#"{"mode":"strict","mode":"segment"}"#,
+            r#"{"segment":{"min":"1","min":"2"}}"#,
+        ] {
+            let problem = decode::<SequenceSpec>(&[], body.as_bytes()).unwrap_err();
+            assert_eq!(&*problem.code, "invalid-argument");
+            assert!(problem.detail.contains("is given twice"), "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        for (body, word) in [("[]", "object"), (r#"{"segment":[]}"#, "segment: ")] {
+            let problem = decode::<SequenceSpec>(&[], body.as_bytes()).unwrap_err();
+            assert_eq!(&*problem.code, "invalid-argument", "{body}");
+            assert!(problem.detail.contains(word), "{problem:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,9 @@ mod test_replica;
 mod times;
 mod tls;
 
+/// The revision that this program was built from, where it is known.
+pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");
+
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
 pub use descriptors::Descriptors;

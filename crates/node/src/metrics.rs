@@ -24,6 +24,9 @@ const PREFIX: &str = "seqd";
 /// every scraper keeps for weeks.
 pub(crate) const MAX_SEQUENCE_LABELS: usize = 1000;
 
+/// How refills end.
+const REFILL_RESULTS: [&str; 2] = ["granted", "failed"];
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct HttpLabels {
     pub(crate) route: &'static str,
@@ -89,7 +92,18 @@ impl Metrics {
         metrics.registered()
     }
 
+    /// A sequence's counter is there before its first value is given.
+    pub(crate) fn known(&self, sequences: impl IntoIterator<Item = String>) {
+        for sequence in sequences {
+            self.allocated(&sequence, 0);
+        }
+    }
+
     fn registered(mut self) -> Metrics {
+        // A counter that first appears with a value shows no increase.
+        for result in REFILL_RESULTS {
+            drop(self.refills.get_or_create(&ResultLabel { result }));
+        }
         let registry = &mut self.registry;
         // The client appends `_total` to counters.
         registry.register("http_requests", "HTTP requests", self.http.requests.clone());
@@ -143,7 +157,7 @@ impl Metrics {
     }
 
     pub(crate) fn refilled(&self, is_granted: bool, took: Duration) {
-        let result = if is_granted { "granted" } else { "failed" };
+        let result = REFILL_RESULTS[usize::from(!is_granted)];
         self.refills.get_or_create(&ResultLabel { result }).inc();
         self.refill_duration.observe(took.as_secs_f64());
     }
@@ -156,6 +170,7 @@ impl Metrics {
         let mut text = String::with_capacity(16 * 1024);
         encode_registry(&mut text, &self.registry)?;
         encode_registry(&mut text, &scrape.registry)?;
+        encode_registry(&mut text, &scrape.process)?;
         encode_eof(&mut text)?;
         Ok(text)
     }
@@ -196,13 +211,30 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 #[derive(Debug)]
 pub(crate) struct Scrape {
     registry: Registry,
+    /// Of the process: without this program's prefix.
+    process: Registry,
 }
 
 impl Scrape {
     pub(crate) fn new() -> Scrape {
         Scrape {
             registry: Registry::with_prefix(PREFIX),
+            process: Registry::default(),
         }
+    }
+
+    /// A value of the process that may fall.
+    pub(crate) fn process(&mut self, name: &'static str, help: &'static str, value: f64) {
+        let gauge = Gauge::<f64, AtomicU64>::default();
+        gauge.set(value);
+        self.process.register(name, help, gauge);
+    }
+
+    /// A value of the process that only rises; `_total` is appended.
+    pub(crate) fn process_count(&mut self, name: &'static str, help: &'static str, value: f64) {
+        let counter = Counter::<f64, AtomicU64>::default();
+        counter.inc_by(value);
+        self.process.register(name, help, counter);
     }
 
     /// A value that may fall.

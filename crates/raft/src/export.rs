@@ -9,6 +9,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -111,33 +112,64 @@ impl Export {
     /// Reads it piece by piece for as long as the pieces are taken; they end early after an error, or
     /// where none was taken for a minute.
     #[must_use]
-    pub fn stream(self) -> mpsc::Receiver<io::Result<Bytes>> {
+    pub fn stream(self) -> Pieces {
         let (pieces, reader) = mpsc::channel(PIECES_AHEAD);
-        platform::spawn(self.send(pieces));
-        reader
+        platform::spawn(send(self.file, self.len, pieces));
+        Pieces {
+            reader,
+            left: self.len,
+            _place: self.place,
+        }
+    }
+}
+
+/// A snapshot piece by piece. It keeps its place until it is dropped, also while nobody reads.
+pub struct Pieces {
+    reader: mpsc::Receiver<io::Result<Bytes>>,
+    left: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Pieces {
+    /// Bytes that are still to come.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
     }
 
-    async fn send(self, pieces: mpsc::Sender<io::Result<Bytes>>) {
-        let mut at = 0;
-        while at < self.len {
-            let take = PIECE_BYTES.min(self.len - at);
-            let file = Arc::clone(&self.file);
-            let piece = blocking::run(move || {
-                let mut piece = vec![0; usize::try_from(take).unwrap_or_default()];
-                file.read_at(&mut piece, at)?;
-                Ok(Bytes::from(piece))
-            })
-            .await;
-            let failed = piece.is_err();
-            match timeout(STALLED, pieces.send(piece)).await {
-                Ok(Ok(())) if !failed => at += take,
-                Ok(_) => return,
-                Err(_) => {
-                    tracing::warn!(at, of = self.len, "nobody reads a snapshot any more");
-                    return;
-                }
+    /// The next piece; `None` at the end. Fewer bytes than were announced are an error.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        let piece = ready!(self.reader.poll_recv(cx));
+        let piece = piece.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+        if let Ok(bytes) = &piece {
+            self.left = self.left.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(Some(piece))
+    }
+}
+
+async fn send(file: Arc<dyn DiskFile>, len: u64, pieces: mpsc::Sender<io::Result<Bytes>>) {
+    let mut at = 0;
+    while at < len {
+        let take = PIECE_BYTES.min(len - at);
+        let file = Arc::clone(&file);
+        let piece = blocking::run(move || {
+            let mut piece = vec![0; usize::try_from(take).unwrap_or_default()];
+            file.read_at(&mut piece, at)?;
+            Ok(Bytes::from(piece))
+        })
+        .await;
+        let failed = piece.is_err();
+        match timeout(STALLED, pieces.send(piece)).await {
+            Ok(Ok(())) if !failed => at += take,
+            Ok(_) => return,
+            Err(_) => {
+                tracing::warn!(at, of = len, "nobody reads a snapshot any more");
+                return;
             }
         }
-        drop(self.place);
     }
 }

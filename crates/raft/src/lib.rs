@@ -5,7 +5,7 @@
 pub use seqd_state as state;
 pub use seqd_store::stop::{Stop, StopReason};
 
-pub use crate::export::{Export, SnapshotError};
+pub use crate::export::{Export, Pieces, SnapshotError};
 pub use crate::handle::{
     MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role,
     Settings, Status, StorageStats,

@@ -214,6 +214,18 @@ fn a_sequence_is_created_once_listed_and_deleted_with_its_mark_kept() {
     );
 
     let url = cluster.url(0, "/v1/sequences/fives");
+    let moved = get(&url).reply().ok();
+    let now = moved.header("etag").expect("another tag").to_owned();
+    assert_ne!(now, tag, "its next value is another");
+    let unchanged = |tag: &str| get(&url).header("if-none-match", tag).reply();
+    let known = unchanged(&now);
+    assert_eq!((known.status, known.body.as_str()), (304, ""));
+    assert_eq!(unchanged(&tag).status, 200);
+    let again = request("PUT", &url).header("if-none-match", "*");
+    again
+        .json(&definition)
+        .reply()
+        .refused(412, "precondition-failed");
     for stale in ["\"no-such-revision\"", "\"999\""] {
         let stale = request("DELETE", &url).header("if-match", stale).reply();
         stale.refused(412, "precondition-failed");
@@ -282,4 +294,32 @@ fn uuids_are_of_the_asked_version_and_version_7_increases() {
         .collect();
     assert_eq!(four.len(), 100);
     assert!(four.iter().all(|uuid| &uuid[14..15] == "4"));
+}
+
+/// A counter that appears with its first value shows no increase to whoever watches it.
+#[test]
+fn counters_are_there_before_they_count() {
+    let cluster = Cluster::started(1);
+    put(&cluster, "order", &json!({"mode": "strict"})).ok();
+    let metrics = cluster.get(0, "/metrics").ok().body;
+    for line in [
+        "seqd_ids_refused_total{layout=\"default\",code=\"overloaded\"} 0",
+        "seqd_sequence_allocated_total{sequence=\"order\"} 0",
+        "seqd_segment_refills_total{result=\"failed\"} 0",
+        "seqd_http_requests_total{route=\"/v1/uuid\",method=\"POST\",status=\"200\"} 0",
+        "seqd_sequences_without_series 0",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    for name in [
+        "cpu_seconds_total",
+        "open_fds",
+        "resident_memory_bytes",
+        "start_time_seconds",
+    ] {
+        let name = format!("process_{name}");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        let value: f64 = value.expect(&name).trim().parse().unwrap();
+        assert!(value > 0.0, "{name} {value}");
+    }
 }

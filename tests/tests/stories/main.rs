@@ -36,3 +36,4 @@ mod strict;
 mod takeover;
 mod tls;
 mod upgrade;
+mod vocabulary;

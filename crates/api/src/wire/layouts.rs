@@ -27,6 +27,6 @@ pub struct Layout {
     pub exhausted_at: String,
     /// Workers in all.
     pub workers: u32,
-    /// The most IDs that one worker can give in a second, decimal.
-    pub ids_per_second: String,
+    /// The most IDs that one worker can give in a second.
+    pub ids_per_second: u64,
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, flag, lenient};
+use crate::number_text::{self, flag, lenient, object};
 use crate::request::Request;
 
 /// How the values of a sequence are given out.
@@ -55,7 +55,7 @@ requests! {
         /// Whether it begins again at its end.
         cycle: bool as "flag",
         /// How large the ranges of a segment sequence are.
-        segment: SegmentSpec,
+        segment: SegmentSpec as "object",
         /// A word for people.
         description: String,
     }

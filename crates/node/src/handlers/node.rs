@@ -8,6 +8,7 @@ use seqd_api::{
 };
 
 use super::problems::{internal, invalid, not_ready};
+use crate::REVISION;
 use crate::config;
 use crate::http::{Media, Request, Response};
 use crate::metrics::plain;
@@ -73,7 +74,7 @@ pub(super) async fn metrics(node: Arc<Services>, request: Request) -> Result<Res
 pub(super) async fn version(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let revision = option_env!("SEQD_REVISION").map(ToOwned::to_owned);
+    let revision = REVISION.map(ToOwned::to_owned);
     match request.media {
         Media::Text => Ok(Response::text(format!("seqd {version}\n"))),
         _ => Response::json(&Version { version, revision }),

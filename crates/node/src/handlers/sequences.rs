@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::http::header::IF_MATCH;
-use seqd_api::{ErrorCode, GetSequenceQuery, NextRequest, NoFields, Problem};
+use seqd_api::{ErrorCode, GetSequenceQuery, NextRequest, NoFields, Problem, Sequence};
 
-use crate::http::{Media, Request, Response};
+use crate::http::{ETag, Media, Request, Response, etag};
 use crate::services::{Services, sequence_name};
 
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
@@ -19,13 +18,33 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
     let name = sequence_name(request.name())?;
     let sequence = node.sequences.get(&name, stale, request.deadline);
     let sequence = sequence.await?;
-    Ok(Response::json(&sequence)?.with_etag(sequence.revision))
+    let tag = tag(&sequence);
+    let response = Response::json(&sequence)?.with_etag(tag);
+    if tag.is_known(&request.headers) {
+        return Ok(response.not_modified());
+    }
+    Ok(response)
+}
+
+fn tag(sequence: &Sequence) -> ETag {
+    ETag {
+        revision: sequence.revision,
+        state: sequence.allocated.unwrap_or_default(),
+    }
 }
 
 pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let spec = request.decode()?;
     let name = sequence_name(request.name())?;
+    let only_new = etag::only_new(&request.headers)?;
     let created = node.sequences.create(&name, spec, request.deadline).await?;
+    if only_new && !created.is_new {
+        let detail = format!(
+            "the sequence {} exists, as it is defined here",
+            name.as_str()
+        );
+        return Err(Problem::new(ErrorCode::PreconditionFailed, detail));
+    }
     let status = if created.is_new {
         StatusCode::CREATED
     } else {
@@ -33,35 +52,15 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     };
     Ok(Response::json(&created.sequence)?
         .with_status(status)
-        .with_etag(created.revision))
+        .with_etag(tag(&created.sequence)))
 }
 
 pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     let name = sequence_name(request.name())?;
-    let if_revision = if_match(&request)?;
+    let if_revision = etag::if_match(&request.headers)?;
     let deleted = node.sequences.delete(&name, if_revision, request.deadline);
     Response::json(&deleted.await?)
-}
-
-/// The revision that the caller's `If-Match` names; `*` and none name none.
-fn if_match(request: &Request) -> Result<Option<u64>, Problem> {
-    let Some(value) = request.headers.get(IF_MATCH) else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default().trim();
-    if text == "*" {
-        return Ok(None);
-    }
-    let bare = text
-        .strip_prefix('"')
-        .and_then(|text| text.strip_suffix('"'))
-        .unwrap_or(text);
-    bare.parse().map(Some).map_err(|_| {
-        let detail = format!("{text} is no revision of this sequence");
-        Problem::new(ErrorCode::PreconditionFailed, detail)
-            .with_hint("If-Match takes the ETag of a GET")
-    })
 }
 
 pub(super) async fn advance(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

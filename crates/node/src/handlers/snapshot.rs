@@ -9,8 +9,7 @@ use axum::http::header::CONTENT_DISPOSITION;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use seqd_api::{Problem, SnapshotQuery};
-use seqd_raft::Export;
-use tokio::sync::mpsc;
+use seqd_raft::Pieces;
 
 use super::problems;
 use crate::http::{Request, Response};
@@ -26,7 +25,7 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
         bytes = head.bytes,
         "a snapshot is downloaded"
     );
-    let mut response = Response::stream(Body::new(Chunks::of(export)));
+    let mut response = Response::stream(Body::new(Chunks(export.stream())));
     for (name, value) in head.headers() {
         response = response.with_header(name, &value);
     }
@@ -34,19 +33,8 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(response.with_header(CONTENT_DISPOSITION.as_str(), &disposition))
 }
 
-/// The pieces of a snapshot as a body of known length.
-struct Chunks {
-    pieces: mpsc::Receiver<std::io::Result<Bytes>>,
-    left: u64,
-}
-
-impl Chunks {
-    fn of(export: Export) -> Chunks {
-        let left = export.len;
-        let pieces = export.stream();
-        Chunks { pieces, left }
-    }
-}
+/// The pieces of a snapshot as a body of known length. Where they end early the connection breaks.
+struct Chunks(Pieces);
 
 impl hyper::body::Body for Chunks {
     type Data = Bytes;
@@ -56,25 +44,15 @@ impl hyper::body::Body for Chunks {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        self.pieces.poll_recv(context).map(|piece| match piece {
-            Some(Ok(bytes)) => {
-                self.left = self.left.saturating_sub(bytes.len() as u64);
-                Some(Ok(Frame::data(bytes)))
-            }
-            Some(Err(error)) => Some(Err(error)),
-            // Less than was announced: the connection has to break, not to end.
-            None => Some(Err(std::io::ErrorKind::UnexpectedEof.into())),
-        })
+        let piece = self.0.poll_next(context);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.0.left())
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.0.left() == 0
     }
 }

@@ -10,33 +10,33 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::metrics::{HttpLabels, HttpMetrics, RouteLabel};
 
-/// Counts the answers of one path and method. A series begins with its first answer.
+/// Counts the answers of one path and method. Its count of successes is there from the start; any other
+/// series begins with its first answer.
 #[derive(Debug)]
 pub(super) struct Meter {
     route: &'static str,
     method: &'static str,
     all: HttpMetrics,
-    ok: OnceLock<Counter<u64, AtomicU64>>,
+    ok: Counter<u64, AtomicU64>,
     duration: OnceLock<Histogram>,
 }
 
 impl Meter {
     pub(super) fn new(all: &HttpMetrics, route: &'static str, method: &'static str) -> Meter {
-        let (ok, duration) = (OnceLock::new(), OnceLock::new());
         Meter {
             route,
             method,
             all: all.clone(),
-            ok,
-            duration,
+            ok: counter(all, route, method, StatusCode::OK),
+            duration: OnceLock::new(),
         }
     }
 
     pub(super) fn answered(&self, status: StatusCode, took: Duration) {
         if status == StatusCode::OK {
-            self.ok.get_or_init(|| self.counter(status)).inc();
+            self.ok.inc();
         } else {
-            self.counter(status).inc();
+            counter(&self.all, self.route, self.method, status).inc();
         }
         let route = self.route;
         let histogram = || {
@@ -48,13 +48,17 @@ impl Meter {
             .get_or_init(histogram)
             .observe(took.as_secs_f64());
     }
+}
 
-    fn counter(&self, status: StatusCode) -> Counter<u64, AtomicU64> {
-        let (route, method, status) = (self.route, self.method, status.as_u16());
-        self.all.requests.get_or_create_owned(&HttpLabels {
-            route,
-            method,
-            status,
-        })
-    }
+fn counter(
+    all: &HttpMetrics,
+    route: &'static str,
+    method: &'static str,
+    status: StatusCode,
+) -> Counter<u64, AtomicU64> {
+    all.requests.get_or_create_owned(&HttpLabels {
+        route,
+        method,
+        status: status.as_u16(),
+    })
 }

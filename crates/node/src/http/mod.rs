@@ -3,6 +3,7 @@
 //! A request passes the [`gate`], is read once into a [`Request`], answered by the handler that the
 //! [`router`] finds, and counted by the [`meter`]. Nothing here depends on a service.
 
+pub(crate) mod etag;
 mod gate;
 mod hosts;
 mod meter;
@@ -12,6 +13,7 @@ mod response;
 mod router;
 mod server;
 
+pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
 pub(crate) use negotiate::Media;

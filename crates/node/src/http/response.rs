@@ -9,6 +9,8 @@ use seqd_api::problem::PROBLEM_JSON;
 use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
 use serde::Serialize;
 
+use super::etag::ETag;
+
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
@@ -95,8 +97,17 @@ impl Response {
         self
     }
 
-    pub(crate) fn with_etag(self, revision: u64) -> Response {
-        self.with_header("etag", &format!("\"{revision}\""))
+    pub(crate) fn with_etag(self, tag: ETag) -> Response {
+        self.with_header("etag", &tag.to_string())
+    }
+
+    /// What the caller has already: nothing but the headers.
+    pub(crate) fn not_modified(self) -> Response {
+        Response {
+            status: StatusCode::NOT_MODIFIED,
+            body: Body::empty(),
+            ..self
+        }
     }
 
     /// The same with another header; one that cannot be a header's value is left out.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use seqd_api::ErrorCode;
 use seqd_idgen::{ClockVerdict, Generator, IdRun, Layout, Mint, Refusal, Tick, WallMs, WorkerId};
 use seqd_state::LeaseId;
 use tokio::sync::{Notify, watch};
@@ -22,6 +23,17 @@ const SHORT_WAIT: Duration = Duration::from_secs(2);
 
 /// An error that was found within this is returned at once instead of being looked into again.
 pub(super) const FRESH: Duration = Duration::from_millis(250);
+
+/// The codes of refusals that can come at any time.
+const REFUSALS: [ErrorCode; 7] = [
+    ErrorCode::ClockBehind,
+    ErrorCode::ClockSkewed,
+    ErrorCode::Draining,
+    ErrorCode::NoQuorum,
+    ErrorCode::NoWorkerYet,
+    ErrorCode::Overloaded,
+    ErrorCode::WorkersExhausted,
+];
 
 /// IDs of one worker, in order: one run per tick.
 #[derive(Debug)]
@@ -104,7 +116,8 @@ impl Minter {
             successes: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             minted: AtomicU64::new(0),
-            refused: Mutex::default(),
+            // A counter that first appears with a refusal shows no increase.
+            refused: Mutex::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
         }
     }
 

@@ -60,6 +60,6 @@ fn to_api(layout: &Layout) -> seqd_api::Layout {
         order: order.to_owned(),
         exhausted_at: rfc3339(layout.exhausted_at()),
         workers: layout.workers(),
-        ids_per_second: layout.ids_per_second().to_string(),
+        ids_per_second: layout.ids_per_second(),
     }
 }

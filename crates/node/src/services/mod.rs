@@ -11,6 +11,8 @@ mod ids;
 mod layouts;
 mod next;
 mod page;
+#[cfg(target_os = "linux")]
+mod process;
 mod scrape;
 mod segments;
 mod sequences;

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use seqd_raft::{Raft, Status};
-use seqd_state::LeaseView;
+use seqd_state::{LeaseView, SequenceRecord};
 
+#[cfg(target_os = "linux")]
+use super::process;
+use crate::REVISION;
 use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
 use crate::minting::{ClockWatch, Minter, Minters};
 use crate::tls::Tls;
@@ -50,12 +53,11 @@ fn read(node: &MetricsService) -> Scrape {
     );
     let version = vec![
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        (
-            "revision",
-            option_env!("SEQD_REVISION").unwrap_or("unknown").to_owned(),
-        ),
+        ("revision", REVISION.unwrap_or("unknown").to_owned()),
     ];
     scrape.by_label("build_info", "The running binary", [(version, 1.0)]);
+    #[cfg(target_os = "linux")]
+    process::read(&mut scrape);
     scrape
 }
 
@@ -108,21 +110,50 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     );
 }
 
+/// Sequences beyond those that have series of their own share one, with the least of their values.
 fn sequences(node: &MetricsService, scrape: &mut Scrape) {
-    let ratios: Vec<_> = node.raft.state(|state| {
-        let found = state.sequences("", None, MAX_SEQUENCE_LABELS).into_iter();
-        found
-            .filter_map(|(name, record)| {
-                let total = record.definition.progression.total()?;
-                let left = record.remaining()? as f64 / total as f64;
-                Some((vec![("sequence", name.as_str().to_owned())], left))
-            })
-            .collect()
-    });
+    let ratio = |record: &SequenceRecord| {
+        let total = record.definition.progression.total()?;
+        Some(record.remaining()? as f64 / total as f64)
+    };
+    let mut named = Vec::new();
+    let (mut others, mut least) = (0, None::<f64>);
+    let mut after = None;
+    loop {
+        let page: Vec<_> = node.raft.state(|state| {
+            let page = state.sequences("", after.as_ref(), MAX_SEQUENCE_LABELS);
+            let rows = page.into_iter();
+            rows.map(|(name, record)| (name.clone(), ratio(record)))
+                .collect()
+        });
+        let is_last = page.len() < MAX_SEQUENCE_LABELS;
+        after = page.last().map(|(name, _)| name.clone());
+        if named.is_empty() {
+            named = page;
+        } else {
+            others += page.len();
+            let left = page.iter().filter_map(|(_, ratio)| *ratio);
+            least = left.chain(least).reduce(f64::min);
+        }
+        if is_last {
+            break;
+        }
+    }
+    let names = named.iter().map(|(name, _)| name.as_str().to_owned());
+    node.metrics.known(names);
+    let label = |name: &str| vec![("sequence", name.to_owned())];
+    let ratios = named
+        .iter()
+        .filter_map(|(name, ratio)| Some((label(name.as_str()), (*ratio)?)));
     scrape.by_label(
         "sequence_remaining_ratio",
-        "The part of a sequence that is left",
-        ratios,
+        "The part of a sequence that is left; of `other` the least",
+        ratios.chain(least.map(|least| (label("other"), least))),
+    );
+    scrape.one(
+        "sequences_without_series",
+        "Sequences whose metrics are in the series `other`",
+        others as f64,
     );
 }
 

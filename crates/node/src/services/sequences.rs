@@ -74,8 +74,6 @@ pub(crate) enum SequenceError {
 #[derive(Debug)]
 pub(crate) struct Created {
     pub(crate) is_new: bool,
-    /// The revision of the definition that was asked for.
-    pub(crate) revision: u64,
     pub(crate) sequence: Sequence,
 }
 
@@ -158,7 +156,6 @@ impl SequenceService {
         };
         Ok(Created {
             is_new,
-            revision: revision.0,
             sequence: to_api(name, &record),
         })
     }

@@ -1,5 +1,6 @@
 //! Snapshots that leave the cluster: fresh, whole, bounded in number, and without a trace.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +16,7 @@ async fn bytes_of(export: Export) -> Vec<u8> {
     let len = export.len;
     let mut pieces = export.stream();
     let mut bytes = Vec::new();
-    while let Some(piece) = pieces.recv().await {
+    while let Some(piece) = poll_fn(|cx| pieces.poll_next(cx)).await {
         bytes.extend_from_slice(&piece.unwrap());
     }
     assert_eq!(bytes.len() as u64, len);
@@ -57,7 +58,12 @@ async fn two_exports_at_once_are_the_most() {
     let second = raft.snapshot(true, deadline()).await.unwrap();
     let third = raft.snapshot(true, deadline()).await;
     assert!(matches!(third, Err(SnapshotError::Busy { limit: 2 })));
-    drop(first);
+    // All of it was read from the disk, but its reader has not left.
+    let mut reader = first.stream();
+    while poll_fn(|cx| reader.poll_next(cx)).await.is_some() {}
+    let third = raft.snapshot(true, deadline()).await;
+    assert!(matches!(third, Err(SnapshotError::Busy { limit: 2 })));
+    drop(reader);
     bytes_of(second).await;
     bytes_of(raft.snapshot(true, deadline()).await.unwrap()).await;
     cluster.stop_all().await;

@@ -9,7 +9,7 @@ use crate::output::Report;
 pub(crate) fn run(format: Format) -> Result<u8, Failure> {
     let version = Version {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        revision: option_env!("SEQD_REVISION").map(str::to_owned),
+        revision: seqd_node::REVISION.map(str::to_owned),
     };
     let revision = version.revision.clone().unwrap_or_default();
     let people = format!("seqd {} {revision}", version.version);

@@ -119,7 +119,7 @@ async fn a_sequence_that_is_made_again_is_the_same_and_another_definition_is_ref
     let first = story.create(strict()).await.unwrap();
     let again = story.create(strict()).await.unwrap();
     assert!(first.is_new && !again.is_new);
-    assert_eq!(first.revision, again.revision);
+    assert_eq!(first.sequence.revision, again.sequence.revision);
     let other = story.create(SequenceSpec::default()).await.unwrap_err();
     assert_eq!(refusal(&other), Some(ErrorCode::AlreadyExists));
 }
