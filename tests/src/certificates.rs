@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use seqd_tls::Validity;
 use seqd_tls::issue::{Authority, Subject};
 
+use crate::cluster::Cluster;
 use crate::node::Node;
 
 /// Seconds of a day.
@@ -18,6 +19,15 @@ pub struct Certificates {
     folder: PathBuf,
     ca: Authority,
     cert: String,
+}
+
+/// A certificate that counts for so many seconds from now on, and since yesterday.
+pub fn for_seconds(seconds: i64) -> Validity {
+    let yesterday = days(1);
+    Validity {
+        until: yesterday.until + seconds,
+        ..yesterday
+    }
 }
 
 /// A certificate that counts for so many days from yesterday on.
@@ -83,6 +93,24 @@ impl Certificates {
         node.set_secure();
         self.set(node, "cert", &format!("{file}.crt"));
         self.set(node, "key", &format!("{file}.key"));
+    }
+
+    /// Meets the other nodes over TLS from the node's next start on.
+    pub fn meet_peers(&self, node: &mut Node, file: &str) {
+        self.set(node, "peer_cert", &format!("{file}.crt"));
+        self.set(node, "peer_key", &format!("{file}.key"));
+        self.set(node, "peer_ca", "ca.crt");
+    }
+
+    /// Gives every node of a cluster its certificate, for clients and for the other nodes.
+    pub fn secure(&self, cluster: &mut Cluster, validity: Validity) {
+        for index in 0..cluster.size() {
+            let node = cluster.node_mut(index);
+            let name = node.name().to_owned();
+            self.issue_node(&name, validity);
+            self.serve_clients(node, &name);
+            self.meet_peers(node, &name);
+        }
     }
 
     /// Sets a key of `[tls]` to one of these files.

@@ -153,6 +153,13 @@ impl Node {
         keys.insert(key.to_owned(), value.to_owned());
     }
 
+    /// Leaves a key at its default.
+    pub fn unset(&mut self, section: &str, key: &str) {
+        if let Some(keys) = self.settings.get_mut(section) {
+            keys.remove(key);
+        }
+    }
+
     pub fn set_environment(&mut self, key: &str, value: &str) {
         self.environment.insert(key.to_owned(), value.to_owned());
     }

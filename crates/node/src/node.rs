@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, Layout, StoredMark};
 use seqd_raft::net::Listen;
-use seqd_raft::{
-    LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason, peer_transport,
-};
+use seqd_raft::{LevelRange, Options, Peer, Phase, Raft, Settings, Stop, StopReason};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -85,7 +83,7 @@ impl Node {
             let wall = Arc::clone(&clock);
 
             // Consensus first: it locks the folder and finds out whether it is this node's own.
-            let raft = Raft::start(options(&config, peer_listener, &clock, &disk)?).await?;
+            let raft = Raft::start(options(&config, &tls, peer_listener, &clock, &disk)?).await?;
 
             // Minting: the mark that the last start left, the guard, the default layout's lease.
             let before = last_tick::read(&*disk, &config.node.data_dir)?;
@@ -212,6 +210,7 @@ impl std::fmt::Debug for Node {
 
 fn options(
     config: &Config,
+    tls: &Tls,
     listener: Box<dyn Listen>,
     clock: &Arc<dyn seqd_idgen::WallClock>,
     disk: &Arc<dyn seqd_disk::Disk>,
@@ -240,8 +239,8 @@ fn options(
     Ok(Options {
         data_dir: config.node.data_dir.clone(),
         disk: Arc::clone(disk),
-        listener,
-        transport: peer_transport(),
+        listener: tls.at_peers_port(listener),
+        transport: tls.transport(),
         settings,
     })
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use seqd_api::{ErrorCode, Problem};
 use seqd_idgen::WallClock;
 use seqd_raft::net::{Listen, SecurePort};
-use seqd_tls::{Files, Look, Rotating, ServerTls, Validity, client_port};
+use seqd_raft::{Transport, answer_without_tls, peer_transport, secure_peer_transport};
+use seqd_tls::{Files, Look, Material, PeerTls, Rotating, ServerTls, Validity, client_port};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Config, ConfigError};
@@ -21,6 +22,7 @@ const LOOKS_A_DAY: u64 = 24 * 3600 / LOOK_EVERY.as_secs();
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     clients: Option<Arc<Rotating<ServerTls>>>,
+    peers: Option<Arc<Rotating<PeerTls>>>,
 }
 
 impl Tls {
@@ -40,8 +42,18 @@ impl Tls {
             }
             _ => None,
         };
+        let peers = match (tls.peer_cert.clone(), tls.peer_key.clone()) {
+            (Some(cert), Some(key)) => {
+                let ca = tls.peer_ca.clone();
+                let (files, name) = (Files { cert, key, ca }, config.node.name.clone());
+                let build = move |material: &Material| PeerTls::new(material, &name);
+                Some(Rotating::load(files, now, build).map_err(refused)?)
+            }
+            _ => None,
+        };
         Ok(Tls {
             clients: clients.map(Arc::new),
+            peers: peers.map(Arc::new),
         })
     }
 
@@ -56,6 +68,25 @@ impl Tls {
         }
     }
 
+    /// The peers' port, in the same way.
+    pub(crate) fn at_peers_port(&self, port: Box<dyn Listen>) -> Box<dyn Listen> {
+        match &self.peers {
+            Some(tls) => {
+                let port = SecurePort::new(port, Arc::clone(tls), "peers' port");
+                Box::new(port.with_plain_answer(answer_without_tls()))
+            }
+            None => port,
+        }
+    }
+
+    /// What carries messages to peers.
+    pub(crate) fn transport(&self) -> Arc<dyn Transport> {
+        match &self.peers {
+            Some(tls) => secure_peer_transport(Arc::clone(tls)),
+            None => peer_transport(),
+        }
+    }
+
     /// Until when the certificates in force count, in seconds since 1970, by what they are for.
     pub(crate) fn expiry(&self) -> Vec<(&'static str, i64)> {
         let uses = self.uses().into_iter();
@@ -66,7 +97,9 @@ impl Tls {
     fn uses(&self) -> Vec<(&'static str, Arc<dyn Watched>)> {
         let clients = self.clients.clone();
         let clients = clients.map(|one| ("client", one as Arc<dyn Watched>));
-        clients.into_iter().collect()
+        let peers = self.peers.clone();
+        let peers = peers.map(|one| ("peer", one as Arc<dyn Watched>));
+        clients.into_iter().chain(peers).collect()
     }
 
     /// Looks at the files again and again, takes what has changed, and warns of what ends soon.

@@ -27,6 +27,9 @@ use seqd_store::folder::{Folder, Identity};
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
 
+/// Names of nodes that are no members: nodes that wait to be added, and what was removed.
+const NAMES: usize = 64;
+
 /// What the modules below the replica need of it, once it runs.
 pub(crate) trait ClusterView: Send + Sync {
     /// Whether a vote or an entry is stored.
@@ -91,6 +94,8 @@ pub(crate) struct NodeContext {
     view: OnceLock<Arc<dyn ClusterView>>,
     known: Mutex<BTreeMap<u64, Known>>,
     phase: watch::Sender<Phase>,
+    /// The names of nodes that are no members yet, by their certificates.
+    names: Mutex<BTreeMap<u64, String>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -152,6 +157,7 @@ impl NodeContext {
             view: OnceLock::new(),
             known: Mutex::default(),
             phase,
+            names: Mutex::default(),
         }
     }
 
@@ -262,6 +268,49 @@ impl NodeContext {
     /// Whether a node was removed from the cluster, as far as is applied here.
     pub(crate) fn is_removed(&self, node: u64) -> bool {
         self.view().is_some_and(|view| view.is_removed(node))
+    }
+
+    /// The members, as far as this node knows: those applied, or those of its folder while it starts.
+    fn members(&self) -> BTreeMap<u64, Member> {
+        let applied = self.view().map(|view| view.members()).unwrap_or_default();
+        if !applied.is_empty() {
+            return applied;
+        }
+        let given = self.with_identity(|own| own.members.iter().cloned().collect());
+        let mut members: BTreeMap<u64, Member> = given.unwrap_or_default();
+        if let Some(began) = self.began.get() {
+            members.extend(began.members.clone());
+        }
+        members
+    }
+
+    /// The name of a node: as a member, or as its certificate had it when it introduced itself.
+    pub(crate) fn name_of(&self, node: u64) -> Option<String> {
+        if let Some(member) = self.members().remove(&node) {
+            return Some(member.name);
+        }
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(&node).cloned()
+    }
+
+    /// Notes the name of a node that has introduced itself with a certificate.
+    pub(crate) fn learn_name(&self, node: u64, name: &str) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= NAMES && !names.contains_key(&node) {
+            names.pop_first();
+        }
+        names.insert(node, name.to_owned());
+    }
+
+    /// The name of the node at a peer's address, by the members or the configuration.
+    pub(crate) fn name_at(&self, addr: &str) -> Option<String> {
+        let mut members = self.members().into_values();
+        if let Some(member) = members.find(|member| member.peer == addr) {
+            return Some(member.name);
+        }
+        let mut listed = self.settings.peers.iter();
+        let peer = listed.find(|peer| peer.addr == addr);
+        peer.map(|peer| peer.name.clone())
     }
 
     /// The level that this node has applied, the first before its log is open: the cluster's level, or

@@ -12,8 +12,9 @@ pub use crate::handle::{
 };
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
-pub use crate::wire::dialer::peer_transport;
+pub use crate::wire::dialer::{peer_transport, secure_peer_transport};
 pub use crate::wire::route::Route;
+pub use crate::wire::server::answer_without_tls;
 pub use crate::wire::transport::{
     Answering, CallError, Limit, Link, Payload, Rejection, RejectionCode, Transport,
 };

@@ -196,7 +196,12 @@ impl FolderOpen {
             ..
         } = options;
         let context = NodeContext::new(settings, folder, identity, start, transport, peers);
-        let node = Arc::new(Node::new(Arc::new(context)));
+        let context = Arc::new(context);
+        let who = Arc::downgrade(&context);
+        context
+            .transport
+            .know(Arc::new(move |addr| who.upgrade()?.name_at(addr)));
+        let node = Arc::new(Node::new(context));
         Ok((Self { node }, listener))
     }
 

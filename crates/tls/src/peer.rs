@@ -95,11 +95,17 @@ impl PeerTls {
 }
 
 /// TLS on a connection to a peer: to `node`, or to whichever node of the cluster where it is not known
-/// who is at that address.
+/// who is at that address. `failed` is called if one of the two sides refuses the other, also when the
+/// peer does so once this side's part of the handshake is over.
 ///
 /// # Errors
 /// In words: the connection broke, or one side refused the other's certificate.
-pub async fn dial<S>(tls: &PeerTls, node: Option<String>, stream: S) -> io::Result<Secured<S>>
+pub async fn dial<S>(
+    tls: &PeerTls,
+    node: Option<String>,
+    stream: S,
+    failed: impl Fn(&io::Error) + Send + 'static,
+) -> io::Result<Secured<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -115,14 +121,20 @@ where
     let connected = TlsConnector::from(Arc::new(config))
         .connect(name, stream)
         .await;
-    let stream = connected.map_err(|error| {
+    let connected = connected.map_err(|error| {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             let why = "it closed the connection in the TLS handshake: has it the same [tls]?";
             return io::Error::new(error.kind(), why);
         }
         io_words(error)
-    })?;
-    Ok(Secured::open(TlsStream::Client(stream)))
+    });
+    match connected {
+        Ok(stream) => Ok(Secured::open(TlsStream::Client(stream), Box::new(failed))),
+        Err(error) => {
+            failed(&error);
+            Err(error)
+        }
+    }
 }
 
 /// The node that the other side's certificate names.

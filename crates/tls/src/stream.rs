@@ -16,7 +16,7 @@ use tokio_rustls::{LazyConfigAcceptor, TlsStream};
 
 use crate::peer::{PeerTls, node_of};
 use crate::server::ServerTls;
-use crate::words::io_words;
+use crate::words::{io_words, is_certificate_refused};
 
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE: u8 = 0x16;
@@ -31,14 +31,14 @@ pub type Certified = Arc<OnceLock<String>>;
 type Shaking<S> = Pin<Box<dyn Future<Output = io::Result<TlsStream<S>>> + Send>>;
 
 /// Told why a handshake failed.
-type Failed = Box<dyn FnOnce(&io::Error) + Send>;
+pub(crate) type Failed = Box<dyn FnOnce(&io::Error) + Send>;
 
 #[expect(
     clippy::large_enum_variant,
     reason = "a connection is open for nearly all of its time"
 )]
 enum State<S> {
-    Shaking(Shaking<S>, Option<Failed>),
+    Shaking(Shaking<S>),
     Open(TlsStream<S>),
     Over,
 }
@@ -47,6 +47,7 @@ enum State<S> {
 pub struct Secured<S> {
     state: State<S>,
     certified: Certified,
+    failed: Option<Failed>,
 }
 
 /// How a port accepts connections.
@@ -67,7 +68,7 @@ impl Accept for PeerTls {
     }
 }
 
-/// TLS on a connection that came in. Who begins a request without it gets `plain`, if that is given.
+/// TLS on a connection that came in. What begins without it is answered `plain`, if that is given.
 /// `failed` is called when the handshake fails, except where the other side closed the connection.
 pub fn accept<S>(
     tls: &impl Accept,
@@ -80,8 +81,9 @@ where
 {
     let shaking = shake(tls.config(), stream, plain);
     Secured {
-        state: State::Shaking(Box::pin(shaking), Some(Box::new(failed))),
+        state: State::Shaking(Box::pin(shaking)),
         certified: Certified::default(),
+        failed: Some(Box::new(failed)),
     }
 }
 
@@ -95,7 +97,7 @@ where
 {
     let first = stream.read_u8().await?;
     if first != HANDSHAKE {
-        if let Some(plain) = plain.filter(|_| first.is_ascii_uppercase()) {
+        if let Some(plain) = plain {
             stream.write_all(&plain).await?;
             stream.shutdown().await?;
             let mut rest = stream.take(PLAIN_BYTES as u64);
@@ -112,10 +114,13 @@ where
 }
 
 impl<S> Secured<S> {
-    pub(crate) fn open(stream: TlsStream<S>) -> Self {
+    /// A connection whose handshake is over at this side. `failed` is called if the other side refuses
+    /// the certificate after that.
+    pub(crate) fn open(stream: TlsStream<S>, failed: Failed) -> Self {
         Self {
             state: State::Open(stream),
             certified: Certified::default(),
+            failed: Some(failed),
         }
     }
 
@@ -128,7 +133,7 @@ impl<S> Secured<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut TlsStream<S>>> {
-        if let State::Shaking(shaking, failed) = &mut self.state {
+        if let State::Shaking(shaking) = &mut self.state {
             match ready!(shaking.as_mut().poll(cx)) {
                 Ok(stream) => {
                     if let Some(node) = node_of(stream.get_ref().1.peer_certificates()) {
@@ -139,12 +144,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Secured<S> {
                 }
                 Err(error) => {
                     let error = io_words(error);
-                    if let Some(failed) = failed.take()
+                    self.state = State::Over;
+                    if let Some(failed) = self.failed.take()
                         && !is_closed(&error)
                     {
                         failed(&error);
                     }
-                    self.state = State::Over;
                     return Poll::Ready(Err(error));
                 }
             }
@@ -178,7 +183,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secured<S> {
             // A process that was killed closes without TLS's own word for it. Nothing is mistaken for
             // whole by that: requests, answers and frames state their lengths.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
-            read => Poll::Ready(read.map_err(io_words)),
+            Err(error) => {
+                let is_refused = is_certificate_refused(&error);
+                let error = io_words(error);
+                if let Some(failed) = self.failed.take_if(|_| is_refused) {
+                    failed(&error);
+                }
+                Poll::Ready(Err(error))
+            }
+            Ok(()) => Poll::Ready(Ok(())),
         }
     }
 }
@@ -211,14 +224,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secured<S> {
         match &mut self.state {
             State::Open(stream) => Pin::new(stream).poll_flush(cx).map_err(io_words),
             // Nothing was written.
-            State::Shaking(..) | State::Over => Poll::Ready(Ok(())),
+            State::Shaking(_) | State::Over => Poll::Ready(Ok(())),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.state {
             State::Open(stream) => Pin::new(stream).poll_shutdown(cx).map_err(io_words),
-            State::Shaking(..) | State::Over => Poll::Ready(Ok(())),
+            State::Shaking(_) | State::Over => Poll::Ready(Ok(())),
         }
     }
 }

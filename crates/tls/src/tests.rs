@@ -116,7 +116,7 @@ async fn meet(dialling: &PeerTls, expected: &str, accepting: &PeerTls) -> (Strin
         certified.get().cloned().unwrap_or(why)
     };
     let client = async {
-        let mut stream = match dial(dialling, Some(expected.to_owned()), near).await {
+        let mut stream = match dial(dialling, Some(expected.to_owned()), near, |_| {}).await {
             Ok(stream) => stream,
             Err(error) => return error.to_string(),
         };

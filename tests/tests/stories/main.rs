@@ -35,5 +35,6 @@ mod sequences;
 mod strict;
 mod takeover;
 mod tls;
+mod tls_peers;
 mod upgrade;
 mod vocabulary;

@@ -199,6 +199,11 @@ table! {
         key: Option<PathBuf>, Text, None, file, "its private key, a PEM file";
         client_ca: Option<PathBuf>, Text, None, file,
             "the CAs of clients' certificates, a PEM file; with it clients must show one";
+        peer_cert: Option<PathBuf>, Text, None, file,
+            "this node's certificate for the other nodes, a PEM file";
+        peer_key: Option<PathBuf>, Text, None, file, "its private key, a PEM file";
+        peer_ca: Option<PathBuf>, Text, None, file,
+            "the CAs of this cluster's nodes, a PEM file; with these three nodes meet over TLS alone";
     }
     segment: SegmentSection {
         target: Duration, Text, Some("1m"), |given| duration(given, 100..=24 * HOUR),

@@ -157,10 +157,17 @@ impl Layers {
         self.check_tls(config)
     }
 
-    /// A certificate goes with its key.
+    /// A certificate goes with its key, and nodes need the CAs of each other as well.
     fn check_tls(&self, config: &Config) -> Result<(), ConfigError> {
         let tls = &config.tls;
-        let sets = [&[("tls.cert", &tls.cert), ("tls.key", &tls.key)][..]];
+        let sets = [
+            &[("tls.cert", &tls.cert), ("tls.key", &tls.key)][..],
+            &[
+                ("tls.peer_cert", &tls.peer_cert),
+                ("tls.peer_key", &tls.peer_key),
+                ("tls.peer_ca", &tls.peer_ca),
+            ],
+        ];
         for set in sets {
             let given = set.iter().find(|(_, path)| path.is_some());
             let missing = set.iter().find(|(_, path)| path.is_none());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use seqd_tls::Certified;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -98,6 +99,10 @@ pub struct Connection {
 impl Connection {
     pub(crate) fn from(&self) -> Option<IpAddr> {
         self.accepted.from
+    }
+
+    pub(crate) fn certified(&self) -> Option<Certified> {
+        self.accepted.certified.clone()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
@@ -11,10 +12,16 @@ use super::listen::{BoxStream, set_options};
 /// A stream to an address, to come.
 pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send + 'a>>;
 
+/// The name of the node at a peer's address; `None` where it is not known.
+pub type WhoIsAt = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Connects to the address of a peer, `HOST:PORT`.
 pub trait Dial: Send + Sync {
     /// A port without a process behind it is [`io::ErrorKind::ConnectionRefused`].
     fn dial<'a>(&'a self, addr: &'a str) -> Dialing<'a>;
+
+    /// Says once who is where, before the first connection: certificates are compared with it.
+    fn know(&self, _who: WhoIsAt) {}
 }
 
 /// TCP connections.

@@ -13,7 +13,7 @@ mod paced;
 mod secure;
 
 pub use acceptor::{Acceptor, Connection};
-pub use dial::{Dial, Dialing, TcpDial};
+pub use dial::{Dial, Dialing, TcpDial, WhoIsAt};
 pub use http::{HttpLimits, OneTooMany, serve};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
-pub use secure::SecurePort;
+pub use secure::{SecureDial, SecurePort};

@@ -1,15 +1,16 @@
-//! TLS at a port and to peers: around whatever listens and dials.
+//! TLS at a port and to peers: around whatever listens, and around the connections of TCP.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use seqd_tls::{Accept, Rotating, accept};
+use seqd_tls::{Accept, PeerTls, Rotating, accept, dial};
 use tokio::time::Instant;
 
-use super::listen::{Accepted, Accepting, Listen};
+use super::dial::{Dial, Dialing, TcpDial, WhoIsAt};
+use super::listen::{Accepted, Accepting, BoxStream, Listen};
 
 /// One line about an address in this time: whatever dials with a wrong certificate dials again.
 const TOLD_FOR: Duration = Duration::from_secs(30);
@@ -21,7 +22,7 @@ const TOLD: usize = 16;
 pub struct SecurePort<T> {
     inner: Box<dyn Listen>,
     tls: Arc<Rotating<T>>,
-    /// What a request without TLS is answered.
+    /// What comes without TLS is answered.
     plain: Option<Arc<[u8]>>,
     told: Arc<Told>,
 }
@@ -30,19 +31,15 @@ impl<T: Accept> SecurePort<T> {
     /// TLS on the connections of `inner`, which is the port for `whom`.
     #[must_use]
     pub fn new(inner: Box<dyn Listen>, tls: Arc<Rotating<T>>, whom: &'static str) -> Self {
-        let told = Arc::new(Told {
-            whom,
-            lately: Mutex::default(),
-        });
         Self {
             inner,
             tls,
             plain: None,
-            told,
+            told: Told::of(whom),
         }
     }
 
-    /// The same; a request without TLS gets this answer.
+    /// The same; what comes without TLS gets this answer.
     #[must_use]
     pub fn with_plain_answer(self, answer: Vec<u8>) -> Self {
         let plain = Some(answer.into());
@@ -63,7 +60,10 @@ impl<T: Accept + Send + Sync + 'static> Listen for SecurePort<T> {
         Box::pin(async move {
             let Accepted { stream, from, .. } = self.inner.accept().await?;
             let told = Arc::clone(&self.told);
-            let failed = move |error: &io::Error| told.refused(from, error);
+            let failed = move |error: &io::Error| {
+                let from = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
+                told.refused(&from, error);
+            };
             let secured = accept(&self.tls.get(), stream, self.plain.clone(), failed);
             Ok(Accepted {
                 certified: Some(secured.certified()),
@@ -74,26 +74,66 @@ impl<T: Accept + Send + Sync + 'static> Listen for SecurePort<T> {
     }
 }
 
+/// TLS on TCP connections to peers, each with what is in force when it is made.
+pub struct SecureDial {
+    tls: Arc<Rotating<PeerTls>>,
+    who: OnceLock<WhoIsAt>,
+    told: Arc<Told>,
+}
+
+impl SecureDial {
+    #[must_use]
+    pub fn new(tls: Arc<Rotating<PeerTls>>) -> Self {
+        Self {
+            tls,
+            who: OnceLock::new(),
+            told: Told::of("peers"),
+        }
+    }
+}
+
+impl Dial for SecureDial {
+    fn dial<'a>(&'a self, addr: &'a str) -> Dialing<'a> {
+        Box::pin(async move {
+            let stream = TcpDial.dial(addr).await?;
+            let expected = self.who.get().and_then(|who| who(addr));
+            let (told, at) = (Arc::clone(&self.told), addr.to_owned());
+            let failed = move |error: &io::Error| told.refused(&at, error);
+            let secured = dial(&self.tls.get(), expected, stream, failed).await?;
+            Ok(Box::new(secured) as BoxStream)
+        })
+    }
+
+    fn know(&self, who: WhoIsAt) {
+        // Set once: a transport is of one node.
+        let _ = self.who.set(who);
+    }
+}
+
 /// The addresses that were told of lately.
 struct Told {
     whom: &'static str,
-    lately: Mutex<VecDeque<(Option<IpAddr>, Instant)>>,
+    lately: Mutex<VecDeque<(String, Instant)>>,
 }
 
 impl Told {
-    fn refused(&self, from: Option<IpAddr>, error: &io::Error) {
-        if self.is_due(from, Instant::now()) {
-            let from = from.map_or_else(|| "a client".to_owned(), |from| from.to_string());
-            tracing::warn!("{}: no TLS with {from}: {error}", self.whom);
+    fn of(whom: &'static str) -> Arc<Self> {
+        let lately = Mutex::default();
+        Arc::new(Self { whom, lately })
+    }
+
+    fn refused(&self, address: &str, error: &io::Error) {
+        if self.is_due(address, Instant::now()) {
+            tracing::warn!("{}: no TLS with {address}: {error}", self.whom);
         }
     }
 
-    fn is_due(&self, from: Option<IpAddr>, now: Instant) -> bool {
+    fn is_due(&self, address: &str, now: Instant) -> bool {
         let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
         lately.retain(|(_, at)| now.duration_since(*at) < TOLD_FOR);
-        let is_due = lately.len() < TOLD && lately.iter().all(|(one, _)| *one != from);
+        let is_due = lately.len() < TOLD && lately.iter().all(|(one, _)| *one != address);
         if is_due {
-            lately.push_back((from, now));
+            lately.push_back((address.to_owned(), now));
         }
         is_due
     }
@@ -105,15 +145,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_address_is_told_of_once_in_a_while_and_few_are() {
-        let told = Told {
-            whom: "clients' port",
-            lately: Mutex::default(),
-        };
-        let from = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
+        let told = Told::of("clients' port");
+        let from = |last: u8| format!("10.0.0.{last}");
         let now = Instant::now();
-        assert!(told.is_due(from(1), now) && !told.is_due(from(1), now));
-        let others = (2..=200).filter(|last| told.is_due(from(*last), now));
+        assert!(told.is_due(&from(1), now) && !told.is_due(&from(1), now));
+        let others = (2..=200).filter(|last| told.is_due(&from(*last), now));
         assert_eq!(others.count(), TOLD - 1);
-        assert!(told.is_due(from(1), now + TOLD_FOR));
+        assert!(told.is_due(&from(1), now + TOLD_FOR));
     }
 }

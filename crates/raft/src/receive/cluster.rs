@@ -7,15 +7,19 @@ use bytes::Bytes;
 use seqd_guards::is_out;
 use tokio::time::{Instant, timeout_at};
 
-use super::service::{Opened, Service, answer_open, not_running, open, sealed};
+use super::service::{
+    Opened, Service, answer_open, not_running, open, sealed, warn_of_certificate,
+};
 use crate::bootstrap::take;
+use crate::context::NodeContext;
 use crate::handle::Phase;
 use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
 use crate::tasks::ping as pings;
+use crate::wire::incoming::Sender;
 use crate::wire::messages::{
-    ChangeRequest, Forward, Hello, Ping, ReadIndex, ReadIndexReply, Standing, Watch,
+    ChangeRequest, Forward, Hello, Ping, ReadIndex, ReadIndexReply, Standing, Verdict, Watch,
 };
 use crate::wire::transport::Rejection;
 
@@ -72,18 +76,38 @@ pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Reje
     .await
 }
 
-pub(super) async fn hello(service: &Service, body: &[u8]) -> Result<Bytes, Rejection> {
+pub(super) async fn hello(
+    service: &Service,
+    sender: &Sender,
+    body: &[u8],
+) -> Result<Bytes, Rejection> {
     let hello: Hello = open(body)?;
     let context = &service.node.context;
+    check_sender(context, sender, &hello).inspect_err(warn_of_certificate)?;
     let confirmed = confirm_members(service, &hello).await;
     let reply = introduce::answer_hello(context, &hello);
     let mut reply = reply.ok_or_else(|| not_running("this node opens its log"))?;
+    if let (Some(theirs), Verdict::Welcome, true) =
+        (&hello.identity, &reply.verdict, sender.is_certified())
+    {
+        context.learn_name(theirs.node, &hello.name);
+    }
     if let Standing::Member { leader, .. } = &mut reply.standing
         && !confirmed
     {
         *leader = None;
     }
     answer_open(reply)
+}
+
+/// Refuses a hello in the name of another node than the certificate's, or with another one's ID.
+fn check_sender(context: &NodeContext, sender: &Sender, hello: &Hello) -> Result<(), Rejection> {
+    sender.check_name(&hello.name)?;
+    let node = hello.identity.as_ref().map(|theirs| theirs.node);
+    let Some(named) = node.and_then(|node| context.name_of(node)) else {
+        return Ok(());
+    };
+    sender.check_name(&named)
 }
 
 /// An empty node under the name of a member is refused for good: before it is, this node catches up

@@ -42,7 +42,10 @@ impl Handler for Service {
                 }
                 Route::Ping => cluster::ping(service, opened(service, body).await?).await,
                 Route::Watch => cluster::watch(service, opened(service, body).await?).await,
-                Route::Hello => cluster::hello(service, &open(body).await?.bytes).await,
+                Route::Hello => {
+                    let sender = body.sender();
+                    cluster::hello(service, &sender, &open(body).await?.bytes).await
+                }
                 Route::Prepare => cluster::prepare(service, &open(body).await?.bytes).await,
                 Route::Adopt => cluster::adopt(service, &open(body).await?.bytes).await,
             }

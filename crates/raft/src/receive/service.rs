@@ -85,9 +85,20 @@ pub(super) async fn admitted(
     let sealed = first.get(at..).unwrap_or_default();
     let (envelope, message) = sealed::unseal(sealed).map_err(|e| unreadable(&e))?;
     let start = first.len() - message.len();
-    conversation::accept(&service.node.context, &envelope)?;
+    let context = &service.node.context;
+    conversation::accept(context, &envelope)?;
+    let from = envelope.from;
+    let checked = body.sender().check_id(from, || context.name_of(from));
+    checked.inspect_err(warn_of_certificate)?;
     body.admit_sender()?;
     Ok((envelope, start))
+}
+
+/// Logs a certificate that does not fit: nobody but an operator can do something about it.
+pub(super) fn warn_of_certificate(rejection: &Rejection) {
+    if rejection.code == RejectionCode::WrongCertificate {
+        tracing::warn!("a peer is refused: {}", rejection.detail);
+    }
 }
 
 /// Takes a message, behind its envelope.

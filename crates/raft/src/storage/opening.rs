@@ -4,7 +4,7 @@
 //! rebuilt from them; a log that ends before the checkpoint, or begins after all that is held, is
 //! corruption, and refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::peers::table::SyncedPosition;
 use crate::records;
 use crate::storage::driver;
 use crate::storage::log_store::LogStore;
-use crate::types::{self, LogId, StoredMembership, farther, reach};
+use crate::types::{self, LogId, Member, StoredMembership, farther, reach};
 use seqd_store::checkpoint::{self, Opened, Place, StateStore, Stores};
 use seqd_store::folder::{Folder, Identity};
 use seqd_store::snapshot_file::{self, InstalledMark, Recovered as Kept};
@@ -53,6 +53,8 @@ pub(crate) struct Began {
     pub(crate) synced: SyncedPosition,
     /// The voters, as far as its checkpoint knows.
     pub(crate) voters: BTreeSet<u64>,
+    /// The members, as far as its checkpoint knows.
+    pub(crate) members: BTreeMap<u64, Member>,
     /// The cluster's level, as far as its checkpoint knows.
     pub(crate) level: Level,
 }
@@ -88,6 +90,9 @@ impl Storage {
         Began {
             synced: records::synced_position(self.log.vote().as_ref(), last.as_ref()),
             voters: self.loaded.membership.voter_ids().collect(),
+            members: (self.loaded.membership.nodes())
+                .map(|(node, member)| (*node, member.clone()))
+                .collect(),
             level: self.loaded.state.level(),
         }
     }

@@ -1,6 +1,6 @@
 //! Founders that are not equally fast.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use seqd_disk::OsDisk;
@@ -30,6 +30,7 @@ async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     let nothing = Began {
         synced: SyncedPosition::default(),
         voters: BTreeSet::new(),
+        members: BTreeMap::new(),
         level: Level::FIRST,
     };
     context.set_history(false, nothing);

@@ -4,17 +4,24 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use seqd_tls::{PeerTls, Rotating};
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::route::Route;
 use super::transport::{Answering, CallError, Limit, Link, Payload, Transport};
-use crate::net::{Dial, TcpDial};
+use crate::net::{Dial, SecureDial, TcpDial, WhoIsAt};
 
 /// The transport of a node that is not simulated.
 #[must_use]
 pub fn peer_transport() -> Arc<dyn Transport> {
     Arc::new(Dialer::new(Arc::new(TcpDial)))
+}
+
+/// The same over TLS.
+#[must_use]
+pub fn secure_peer_transport(tls: Arc<Rotating<PeerTls>>) -> Arc<dyn Transport> {
+    Arc::new(Dialer::new(Arc::new(SecureDial::new(tls))))
 }
 
 pub(crate) struct Dialer {
@@ -48,6 +55,10 @@ impl Dialer {
 }
 
 impl Transport for Dialer {
+    fn know(&self, who: WhoIsAt) {
+        self.dial.know(who);
+    }
+
     fn post<'a>(
         &'a self,
         link: Link,

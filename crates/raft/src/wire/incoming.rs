@@ -260,6 +260,45 @@ pub(crate) struct Body {
     place: Arc<Place>,
 }
 
+/// The other side of a connection, by its certificate; without TLS it may be anybody.
+pub(crate) struct Sender(pub(super) Arc<Place>);
+
+impl Sender {
+    /// Refuses a message of node `id` on a connection with another node's certificate. `name_of`
+    /// finds the name of a node ID; it is asked at the first message of a connection.
+    pub(crate) fn check_id(
+        &self,
+        id: u64,
+        name_of: impl FnOnce() -> Option<String>,
+    ) -> Result<(), Rejection> {
+        if self.0.certified().is_none() || self.0.is_known(id) {
+            return Ok(());
+        }
+        let Some(name) = name_of() else {
+            let why = format!("the name of node {id} is not known here: say hello first");
+            return Err(Rejection::new(RejectionCode::Unintroduced, why));
+        };
+        self.check_name(&name)?;
+        self.0.know(id);
+        Ok(())
+    }
+
+    /// Refuses what comes in the name of a node on a connection with another one's certificate.
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), Rejection> {
+        match self.0.certified() {
+            Some(certified) if certified != name => {
+                let why = format!("the certificate is that of {certified}, the message of {name}");
+                Err(Rejection::new(RejectionCode::WrongCertificate, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_certified(&self) -> bool {
+        self.0.certified().is_some()
+    }
+}
+
 /// A whole body. Its bytes count among those that are held for peers until it is dropped.
 pub(crate) struct Collected {
     pub(crate) bytes: Bytes,
@@ -328,6 +367,11 @@ impl Body {
             bytes,
             _rooms: rooms,
         })
+    }
+
+    /// Who is at the other side of the connection.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender(Arc::clone(&self.place))
     }
 
     /// Notes that the message is a member's: its connection moves from the strangers' places to the

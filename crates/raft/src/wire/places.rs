@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use seqd_guards::is_out;
+use seqd_tls::Certified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::frame::MOST_COST;
@@ -99,6 +100,10 @@ pub(super) struct Place {
     places: Arc<Places>,
     number: u64,
     member: OnceLock<OwnedSemaphorePermit>,
+    /// The node that its certificate names, if it has TLS.
+    certified: Option<Certified>,
+    /// The node ID that was found to be that node's.
+    known: OnceLock<u64>,
     /// What is held of it while it is a stranger.
     own: Arc<Semaphore>,
     /// The connection may read on.
@@ -144,6 +149,7 @@ impl Places {
     pub(super) fn enter(
         self: &Arc<Self>,
         from: Option<IpAddr>,
+        certified: Option<Certified>,
     ) -> (Arc<Place>, oneshot::Receiver<()>) {
         let (evict, evicted) = oneshot::channel();
         let mut strangers = self.strangers();
@@ -163,6 +169,8 @@ impl Places {
             places: Arc::clone(self),
             number,
             member: OnceLock::new(),
+            certified,
+            known: OnceLock::new(),
             own: Arc::new(Semaphore::new(STRANGER_ROOM)),
             readable: Notify::new(),
         };
@@ -187,6 +195,23 @@ impl Places {
 impl Place {
     pub(super) fn is_member(&self) -> bool {
         self.member.get().is_some()
+    }
+
+    /// The name that the certificate at the other side has; `None` without TLS. Once something has
+    /// come it is known.
+    pub(super) fn certified(&self) -> Option<&str> {
+        let certified = self.certified.as_ref()?;
+        Some(certified.get().map_or("", String::as_str))
+    }
+
+    /// Whether node `id` is known to be the one of the certificate.
+    pub(super) fn is_known(&self, id: u64) -> bool {
+        self.known.get() == Some(&id)
+    }
+
+    /// Notes that node `id` is the one of the certificate. A node has one name for ever.
+    pub(super) fn know(&self, id: u64) {
+        let _ = self.known.set(id);
     }
 
     /// Makes it a member's; `false` if there is no such place left.
@@ -257,14 +282,14 @@ mod tests {
     #[test]
     fn one_stranger_too_many_takes_the_place_of_the_first_of_its_address() {
         let places = Places::new();
-        let (_other, mut other) = places.enter(from(2));
+        let (_other, mut other) = places.enter(from(2), None);
         let mut held: Vec<_> = (0..STRANGERS_OF_ONE)
-            .map(|_| places.enter(from(1)))
+            .map(|_| places.enter(from(1), None))
             .collect();
         for (_, evicted) in &mut held {
             assert!(evicted.try_recv().is_err());
         }
-        let _more = places.enter(from(1));
+        let _more = places.enter(from(1), None);
         assert!(held[0].1.try_recv().is_ok());
         assert!(held[1].1.try_recv().is_err());
         assert!(other.try_recv().is_err());
@@ -273,15 +298,15 @@ mod tests {
     #[test]
     fn the_network_that_has_most_places_loses_one() {
         let places = Places::new();
-        let (_member, mut member) = places.enter(from(9));
+        let (_member, mut member) = places.enter(from(9), None);
         let mut held = Vec::new();
         for host in 1..=4 {
-            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host))));
+            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host), None)));
         }
         let first_of_most = held[0].1.try_recv();
         assert!(first_of_most.is_ok());
         let of_a_host = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, last]));
-        held.extend((0..200).map(|last| places.enter(of_a_host(last))));
+        held.extend((0..200).map(|last| places.enter(of_a_host(last), None)));
         let waiting = places.strangers().waiting.len();
         assert_eq!(waiting, STRANGERS);
         assert!(member.try_recv().is_err());
@@ -290,8 +315,8 @@ mod tests {
     #[tokio::test]
     async fn members_have_room_whatever_strangers_send() {
         let places = Places::with(2, 100);
-        let (stranger, _stays) = places.enter(from(1));
-        let (member, _stays) = places.enter(from(2));
+        let (stranger, _stays) = places.enter(from(1), None);
+        let (member, _stays) = places.enter(from(2), None);
         let first = member.room(60).unwrap();
         assert!(member.admit());
         let part = || stranger.room(16 << 10);
@@ -318,11 +343,11 @@ mod tests {
     #[test]
     fn members_are_not_evicted_however_many_strangers_come() {
         let places = Places::with(1, 0);
-        let (member, mut evicted) = places.enter(from(0));
+        let (member, mut evicted) = places.enter(from(0), None);
         assert!(member.admit());
         let mut held = Vec::new();
         for host in 1..=8 {
-            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host))));
+            held.extend((0..STRANGERS_OF_ONE).map(|_| places.enter(from(host), None)));
         }
         assert!(evicted.try_recv().is_err());
         let all = held.len();

@@ -6,17 +6,32 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::codec::Encoder;
 
+use super::frame::{Frame, FrameCodec};
 use super::incoming::Handler;
 use super::places::{CONNECTIONS, Places};
 use super::serving;
+use super::transport::{Rejection, RejectionCode};
 use crate::net::{Acceptor, Listen};
 use crate::platform;
 
 /// How long answers that are under way may take once the node has ended.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// What a peer that speaks no TLS is answered at a port that does: a rejection of its connection.
+#[must_use]
+pub fn answer_without_tls() -> Vec<u8> {
+    let why = "this node speaks TLS with its peers, and you do not: set tls.peer_cert there too";
+    let text = Rejection::new(RejectionCode::WrongCertificate, why).to_string();
+    let mut bytes = BytesMut::new();
+    let encoded = FrameCodec::new().encode(&Frame::Rejection { call: 0, text }, &mut bytes);
+    // A frame that does not fit is none, and then the connection is just closed.
+    encoded.map(|()| bytes.to_vec()).unwrap_or_default()
+}
 
 /// Serves the peers' port until `until` is over.
 pub(crate) fn serve(
@@ -48,7 +63,7 @@ async fn run(
             stream = acceptor.accept() => stream,
         };
         while connections.try_join_next().is_some() {}
-        let place = places.enter(stream.from());
+        let place = places.enter(stream.from(), stream.certified());
         let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
         let serving = serving::serve(stream, place, handler, stopping);
         connections.spawn(platform::owned(serving));

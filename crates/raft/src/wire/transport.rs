@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::route::Route;
+use crate::net::WhoIsAt;
 
 /// The largest message between peers, bytes: a replication message is at most 1 MiB and one
 /// entry, and an entry at most 8 MiB.
@@ -71,11 +72,13 @@ pub enum RejectionCode {
     /// The sender's cluster was restored into this one, whose ID is the detail.
     Superseded,
     Removed,
+    /// The certificate of the connection is that of another node than the sender.
+    WrongCertificate,
     /// The receiver's Raft does not run yet, or no more, or it has no room for the message.
     NotRunning,
 }
 
-const CODES: [(RejectionCode, &str); 9] = [
+const CODES: [(RejectionCode, &str); 10] = [
     (RejectionCode::Malformed, "malformed"),
     (RejectionCode::NewerFormat, "newer-format"),
     (RejectionCode::WrongCluster, "wrong-cluster"),
@@ -84,6 +87,7 @@ const CODES: [(RejectionCode, &str); 9] = [
     (RejectionCode::Unintroduced, "unintroduced"),
     (RejectionCode::Superseded, "superseded"),
     (RejectionCode::Removed, "removed"),
+    (RejectionCode::WrongCertificate, "wrong-certificate"),
     (RejectionCode::NotRunning, "not-running"),
 ];
 
@@ -217,6 +221,9 @@ pub trait Transport: Send + Sync {
         payload: Payload,
         limit: Limit,
     ) -> Answering<'a>;
+
+    /// Says once who is where, before the first call, for a transport that verifies it.
+    fn know(&self, _who: WhoIsAt) {}
 }
 
 #[cfg(test)]

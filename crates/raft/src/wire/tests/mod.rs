@@ -1,5 +1,6 @@
 //! Frames, connections and the port, over streams in memory and paused time where that is possible.
 
+mod certified;
 mod connections;
 mod frames;
 mod full;

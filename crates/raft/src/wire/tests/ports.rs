@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn far_of(handler: &Arc<TestHandler>, places: &Arc<Places>) -> (Far, watch::Sender<bool>) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (stop, stopping) = watch::channel(false);
-    let served = serving::serve(near, places.enter(None), handler.clone(), stopping);
+    let served = serving::serve(near, places.enter(None, None), handler.clone(), stopping);
     tokio::spawn(served);
     let far = tokio_util::codec::Decoder::framed(FrameCodec::new(), far);
     (Far(far), stop)

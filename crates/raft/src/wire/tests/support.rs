@@ -95,7 +95,7 @@ impl Network {
         tokio::spawn(async move {
             let places = Places::new();
             while let Some(stream) = far.recv().await {
-                let place = places.enter(None);
+                let place = places.enter(None, None);
                 let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
                 let served = serving::serve(stream, place, handler, stopping);
                 accepted.lock().unwrap().spawn(served);

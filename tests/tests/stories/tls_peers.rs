@@ -1,0 +1,213 @@
+//! TLS between nodes: a certificate opens the port of its own cluster, for its own node, as long as it
+//! counts; and all certificates and their CA are replaced while clients are served.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use seqd_tests::certificates::{Certificates, days, for_seconds};
+use seqd_tests::cluster::Cluster;
+use seqd_tests::{http, wait};
+use serde_json::json;
+
+/// Enough for what takes seconds on an idle machine: several looks at the files, or a start.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Three nodes with certificates for clients and for each other; none is started.
+fn secured() -> (Cluster, Certificates) {
+    let mut cluster = Cluster::planned(3).patient();
+    let certificates = Certificates::new(cluster.folder(), "certificates");
+    certificates.secure(&mut cluster, days(365));
+    (cluster, certificates)
+}
+
+/// Waits until all of these stand in what a node has written.
+#[track_caller]
+fn wait_for_words(cluster: &Cluster, index: usize, words: &[&str]) {
+    let node = cluster.node(index);
+    let found = wait::within(PATIENCE, || {
+        let text = node.stderr();
+        let has_all = words.iter().all(|word| text.contains(word));
+        has_all.then_some(())
+    });
+    assert!(found.is_some(), "{words:?} in:\n{}", node.tail());
+}
+
+#[test]
+fn three_nodes_found_a_cluster_over_tls_and_go_on_after_a_kill() {
+    let (cluster, _certificates) = secured();
+    let mut cluster = cluster.ready();
+    let create = http::request("PUT", &format!("{}/v1/sequences/a", cluster.node(0).url()));
+    create.json(&json!({ "mode": "strict" })).reply().ok();
+    let next = |cluster: &Cluster, index: usize| {
+        let url = format!("{}/v1/sequences/a/next", cluster.node(index).url());
+        http::post(&url).reply().ok().json()["first"].clone()
+    };
+    let values: Vec<_> = (0..3).map(|index| next(&cluster, index)).collect();
+    assert_eq!(values, ["1", "2", "3"]);
+    cluster.node_mut(2).kill();
+    cluster.node_mut(2).start();
+    cluster.wait_ready();
+    assert_eq!(next(&cluster, 2), "4");
+}
+
+#[test]
+fn a_node_with_another_cluster_s_certificate_is_refused_and_both_sides_say_so() {
+    let (mut cluster, _certificates) = secured();
+    let foreign = Certificates::new(cluster.folder(), "foreign");
+    foreign.issue_node("n3", days(365));
+    foreign.meet_peers(cluster.node_mut(2), "n3");
+    cluster.start_all();
+    let unknown = "its certificate is not signed by a CA that is trusted here";
+    wait_for_words(
+        &cluster,
+        0,
+        &[
+            "peers: no TLS with",
+            unknown,
+            "waiting for quorum: seen 2/3 (",
+        ],
+    );
+    wait_for_words(
+        &cluster,
+        2,
+        &[
+            "it does not trust the CA of this side's certificate",
+            unknown,
+            "seen 1/3",
+        ],
+    );
+}
+
+#[test]
+fn the_right_certificate_of_another_node_is_refused_and_both_sides_say_so() {
+    let (mut cluster, certificates) = secured();
+    // A node of the same cluster, n9, at the address where n1 and n2 look for n3.
+    certificates.issue_node("n9", days(365));
+    let other = cluster.node_mut(2);
+    other.set("node", "name", "\"n9\"");
+    certificates.meet_peers(other, "n9");
+    cluster.start_all();
+    let named = "its certificate is that of n9, and n3 is expected there";
+    wait_for_words(&cluster, 0, &["peers: no TLS with", named, "seen 2/3 ("]);
+    let told = "it refuses this side's certificate: it is not that of the node which it looked for";
+    wait_for_words(&cluster, 2, &["peers' port: no TLS with", told]);
+}
+
+#[test]
+fn an_expired_certificate_is_refused_and_both_sides_say_so() {
+    let (mut cluster, certificates) = secured();
+    // It counts while its own node starts, and no more when the others meet it.
+    let seconds = 20;
+    certificates.issue_node("n3", for_seconds(seconds));
+    let expires = Instant::now() + Duration::from_secs(seconds.unsigned_abs() + 2);
+    cluster.node_mut(2).start();
+    wait::until("the certificate's end", PATIENCE, || {
+        (Instant::now() > expires).then_some(())
+    });
+    cluster.node_mut(0).start();
+    cluster.node_mut(1).start();
+    wait_for_words(
+        &cluster,
+        0,
+        &[
+            "peers: no TLS with",
+            "its certificate expired on 2",
+            "seen 2/3 (",
+        ],
+    );
+    let told = "it finds this side's certificate expired";
+    wait_for_words(&cluster, 2, &[told, "certificate expires in 0 days"]);
+    // Of a node that is started with it, nobody needs to be told.
+    cluster.node_mut(2).kill();
+    cluster.node_mut(2).start();
+    let ended = cluster.node_mut(2).exit_within(PATIENCE);
+    assert_eq!(ended.code(), Some(2));
+    wait_for_words(&cluster, 2, &["n3.crt: the certificate expired on 2"]);
+}
+
+#[test]
+fn a_node_without_tls_is_told_what_the_others_have() {
+    let (mut cluster, _certificates) = secured();
+    for key in ["peer_cert", "peer_key", "peer_ca"] {
+        cluster.node_mut(2).unset("tls", key);
+    }
+    cluster.start_all();
+    let told = "this node speaks TLS with its peers, and you do not";
+    wait_for_words(&cluster, 2, &["waiting for quorum", told]);
+    let closed = "it closed the connection in the TLS handshake: has it the same [tls]?";
+    wait_for_words(&cluster, 0, &[closed, "it does not speak TLS"]);
+}
+
+#[test]
+fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() {
+    let (cluster, old) = secured();
+    let cluster = cluster.ready();
+    let create = http::request("PUT", &format!("{}/v1/sequences/a", cluster.node(0).url()));
+    create.json(&json!({ "mode": "strict" })).reply().ok();
+    let new = Certificates::new(cluster.folder(), "new");
+    let both = format!("{}{}", new.cert(), old.cert());
+    let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // Every other connection is a new one, so that each certificate in force is met.
+    let ask = |path: &str, index: usize| {
+        while !stop.load(Ordering::Relaxed) {
+            let count = served.fetch_add(1, Ordering::Relaxed);
+            let request = http::post(&format!("{}{path}", cluster.node(index).url()));
+            let request = match count % 2 {
+                0 => request.header("connection", "close"),
+                _ => request,
+            };
+            request.reply().ok();
+        }
+    };
+    let times = |words: &str, index: usize| cluster.node(index).stderr().matches(words).count();
+    let taken = |count: usize| {
+        for index in 0..3 {
+            wait::until("new files in force", PATIENCE, || {
+                let peer = times("tls: new peer certificate in force", index);
+                (peer >= count).then_some(())
+            });
+        }
+    };
+    std::thread::scope(|scope| {
+        let ask = &ask;
+        for index in 0..3 {
+            scope.spawn(move || ask("/v1/id", index));
+            scope.spawn(move || ask("/v1/sequences/a/next", index));
+        }
+        // Also when a step below fails.
+        let _stops = Stops(&stop);
+        // Both CAs are trusted; then all certificates are new; then the old CA goes.
+        old.write("ca.crt", &both);
+        taken(1);
+        for name in ["n1", "n2", "n3"] {
+            new.issue_node(name, days(300));
+            for kind in ["crt", "key"] {
+                let file = format!("{name}.{kind}");
+                let text = std::fs::read_to_string(new.path(&file)).unwrap();
+                old.write(&file, &text);
+            }
+        }
+        taken(2);
+        old.write("ca.crt", new.cert());
+        taken(3);
+        let before = served.load(Ordering::Relaxed);
+        wait::until("requests after that", PATIENCE, || {
+            (served.load(Ordering::Relaxed) > before + 30).then_some(())
+        });
+    });
+    // A start meets the others with the new files alone.
+    let mut cluster = cluster;
+    cluster.node_mut(1).stop();
+    cluster.node_mut(1).start();
+    cluster.wait_ready();
+    assert!(served.into_inner() > 100);
+}
+
+/// Ends the load when it is dropped.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
