@@ -2,6 +2,7 @@
 //! where none is given.
 
 use std::fmt::Display;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// The scheme of a URL of the client interface.
 pub const SCHEME: &str = "http";
@@ -37,14 +38,111 @@ pub fn authority(url: &str) -> Option<&str> {
     }
 }
 
-/// Whether the text is `HOST:PORT` with a port above 0; a host has no characters that end one in a
-/// URL or in a list.
+/// What an address is, for messages.
+pub const HOST_PORT_RULE: &str = "HOST:PORT, such as n1.example:7401 or [2001:db8::1]:7401; \
+     0.0.0.0 and [::] are where to listen, and nobody can be reached there";
+
+/// The longest name of a host, as DNS has it.
+const MAX_HOST_LEN: usize = 253;
+
+/// Whether the text is a host that others can reach: a name, an IPv4 address, or an IPv6 address in
+/// brackets.
+#[must_use]
+pub fn is_host(text: &str) -> bool {
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    if let Some(inner) = inner {
+        // What follows the percent sign is the interface of a link-local address.
+        let (address, zone) = inner.split_once('%').unwrap_or((inner, "0"));
+        let address = address.parse::<Ipv6Addr>();
+        return is_plain(zone) && address.is_ok_and(|address| !address.is_unspecified());
+    }
+    let is_nobody = text
+        .parse::<IpAddr>()
+        .is_ok_and(|address| address.is_unspecified());
+    text.len() <= MAX_HOST_LEN && is_plain(text) && !is_nobody
+}
+
+fn is_plain(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    !text.is_empty() && text.bytes().all(plain)
+}
+
+/// Whether the text is `HOST:PORT` with a port above 0.
 #[must_use]
 pub fn is_host_port(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| {
-        let plain = |byte: u8| byte.is_ascii_graphic() && !b"/?#@=,".contains(&byte);
-        !host.is_empty()
-            && host.bytes().all(plain)
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        is_host(host) && digits && port.parse::<u16>().is_ok_and(|port| port > 0)
     })
+}
+
+/// Whether the text is the URL of a node: a scheme that is known, a host, perhaps a port.
+#[must_use]
+pub fn is_node_url(text: &str) -> bool {
+    authority(text).is_some_and(|authority| is_host(authority) || is_host_port(authority))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_that_can_be_reached_and_a_port() {
+        for right in [
+            "n1:1",
+            "n1.example:7401",
+            "10.0.0.1:7401",
+            "[::1]:7401",
+            "[fe80::1%eth0]:1",
+        ] {
+            assert!(is_host_port(right), "{right}");
+        }
+        let wrong = [
+            "n1",
+            ":7401",
+            "n1:",
+            "n1:0",
+            "n1:+1",
+            "n1:65536",
+            "::1",
+            "::1:7401",
+            "[::1]",
+            "[n1]:1",
+            "0.0.0.0:1",
+            "[::]:1",
+            "a b:1",
+            "a\"b:1",
+            "a=b:1",
+            "a,b:1",
+            "a/b:1",
+            "a@b:1",
+            "ü:1",
+        ];
+        for wrong in wrong {
+            assert!(!is_host_port(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_url_of_a_node_has_no_path() {
+        for right in ["n1", "n1:7400", "[::1]:7400", "[2001:db8::1]"] {
+            assert!(is_node_url(&base_url(right)), "{right}");
+        }
+        for wrong in [
+            "",
+            "banana split",
+            "n1/",
+            "n1:7400/v1",
+            "::1",
+            ":7400",
+            "0.0.0.0:7400",
+        ] {
+            assert!(!is_node_url(&base_url(wrong)), "{wrong}");
+        }
+        assert!(
+            !is_node_url("banana split") && !is_node_url("ftp://n1") && !is_node_url("n1:7400")
+        );
+    }
 }

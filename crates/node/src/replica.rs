@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use seqd_idgen::Layout;
-use seqd_raft::{ProposeError, Raft};
+use seqd_raft::{ProposeError, Raft, Role};
 use seqd_state::{Command, NodeId, Outcome, State};
 use tokio::time::Instant;
 
@@ -85,13 +85,41 @@ pub(crate) async fn propose_one(
         })
 }
 
+/// Adds to a lack of a quorum which voters this node does not reach.
+pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
+    let ProposeError::NoQuorum { detail } = error else {
+        return error;
+    };
+    let status = raft.status();
+    let missing: Vec<&str> = status
+        .members
+        .iter()
+        .filter(|member| !member.reachable && member.role != Role::Learner)
+        .map(|member| member.name.as_str())
+        .collect();
+    if missing.is_empty() {
+        return ProposeError::NoQuorum { detail };
+    }
+    let (name, missing) = (&status.name, missing.join(", "));
+    let (reachable, voters) = (status.reachable, status.voters);
+    ProposeError::NoQuorum {
+        detail: format!("{detail}; {name} reaches {reachable} of {voters} voters, not {missing}"),
+    }
+}
+
 impl Replica for Raft {
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>> {
-        Box::pin(Raft::propose(self, commands, deadline))
+        Box::pin(async move {
+            let outcomes = Raft::propose(self, commands, deadline).await;
+            outcomes.map_err(|error| name_missing(error, self))
+        })
     }
 
     fn read(&self, deadline: Instant) -> Answer<'_, ()> {
-        Box::pin(Raft::read(self, deadline))
+        Box::pin(async move {
+            let read = Raft::read(self, deadline).await;
+            read.map_err(|error| name_missing(error, self))
+        })
     }
 
     fn progress(&self) -> Progress {

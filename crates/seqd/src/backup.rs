@@ -4,7 +4,7 @@
 //! whatever breaks off: the connection, the disk, the command itself.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use seqd_client::api::{SnapshotHead, SnapshotQuery};
@@ -55,11 +55,7 @@ pub(crate) async fn save(
     session: &Session,
 ) -> Result<Saved, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
-    let mut signals = Signals::new()?;
-    let (fresh, saved) = tokio::select! {
-        done = download(file, query, session) => done?,
-        _ = signals.next() => return Err(Failure::failed("stopped; nothing was saved")),
-    };
+    let (fresh, saved) = download_unless_stopped(file, query, session).await?;
     let named = if replace {
         fresh.persist(file)
     } else {
@@ -72,13 +68,48 @@ pub(crate) async fn save(
     Ok(saved)
 }
 
+/// Downloads into the system's temporary folder, verifies, and only then copies to stdout: a reader
+/// that gets anything gets what was checked, and a short read shows in the exit code.
+pub(crate) async fn save_to_stdout(
+    query: &SnapshotQuery,
+    session: &Session,
+) -> Result<Saved, Failure> {
+    if io::stdout().is_terminal() {
+        let detail = "a snapshot is not written to a terminal: redirect stdout, or give a file";
+        return Err(Failure::usage(detail));
+    }
+    let beside = std::env::temp_dir().join("snapshot");
+    let (fresh, saved) = download_unless_stopped(&beside, query, session).await?;
+    let copied = File::open(&fresh).and_then(|mut bytes| {
+        let mut stdout = io::stdout().lock();
+        io::copy(&mut bytes, &mut stdout)?;
+        stdout.flush()
+    });
+    copied.map_err(|error| Failure::failed(format!("cannot write to stdout: {error}")))?;
+    Ok(saved)
+}
+
+async fn download_unless_stopped(
+    file: &Path,
+    query: &SnapshotQuery,
+    session: &Session,
+) -> Result<(TempPath, Saved), Failure> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = download(file, query, session) => done,
+        _ = signals.next() => Err(Failure::failed("stopped; nothing was saved")),
+    }
+}
+
 async fn download(
     file: &Path,
     query: &SnapshotQuery,
     session: &Session,
 ) -> Result<(TempPath, Saved), Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
-    let download = session.client.snapshot(query).await?;
+    let begun = session.client.snapshot(query);
+    let download = session.waiting("waiting for a node to write the snapshot", begun);
+    let download = download.await?;
     let (head, node) = (download.head().clone(), download.node().to_owned());
     session.verbose_note(&format!("{node} sends {} bytes", head.bytes));
     let name = file.file_name().unwrap_or_default().to_string_lossy();

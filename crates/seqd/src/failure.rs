@@ -1,7 +1,6 @@
 //! How a command fails: one message on stderr and an exit code.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use seqd_client::Error;
@@ -10,6 +9,7 @@ use seqd_offline::OfflineError;
 use serde_json::{Map, Value, json};
 
 use crate::format::Format;
+use crate::output::write_stderr;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
@@ -50,7 +50,7 @@ impl Failure {
     }
 
     /// The message in the form that the user asked for.
-    fn text(&self, format: Format) -> String {
+    pub(crate) fn text(&self, format: Format) -> String {
         if format.is_json() {
             let mut fields = self.problem.clone();
             fields.insert("code".to_owned(), json!(self.code));
@@ -70,8 +70,7 @@ impl Failure {
 
     /// Writes the message to stderr without ending the program.
     pub(crate) fn print(&self, format: Format) {
-        // An error is ignored: stderr is closed, and there is no other place to write to.
-        let _ = io::stderr().write_all(self.text(format).as_bytes());
+        write_stderr(&self.text(format));
     }
 
     /// Writes the message to stderr and returns the program's exit code.

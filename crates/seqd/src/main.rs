@@ -4,6 +4,7 @@
 //! commands use the client crate alone, as any other program would; only `server`, `config` and
 //! the commands over files (`snapshot`, `data`) touch the node crate.
 
+mod arguments;
 mod backup;
 mod cli;
 mod commands;
@@ -20,6 +21,7 @@ mod runtime;
 mod server;
 mod session;
 mod signals;
+mod variables;
 
 use std::process::ExitCode;
 
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
 
 /// Runs the command; what it answers is the exit code.
 fn run(cli: Cli) -> Result<u8, Failure> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    variables::check(&Cli::command(), names)?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
         let detail = "this command has no dry run, and was not carried out";
         return Err(Failure::usage(detail).with_hint("leave --dry-run, or SEQD_DRY_RUN, out"));

@@ -1,8 +1,10 @@
 //! Data on stdout in the form that was asked for: table, JSON, JSON lines, CSV or plain.
 
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 
 use comfy_table::{ContentArrangement, Table};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -102,13 +104,17 @@ impl Report {
             Format::Plain => self
                 .rows
                 .iter()
-                .map(|row| format!("{}\n", row.join("\t")))
+                .map(|row| {
+                    let cells: Vec<String> = row.iter().map(|cell| one_line(cell)).collect();
+                    format!("{}\n", cells.join("\t"))
+                })
                 .collect(),
         }
     }
 
+    /// Writes it to stdout. A reader that has gone has seen enough: that is no failure.
     pub(crate) fn print(&self, format: Format) -> Result<(), Failure> {
-        write_stdout(&self.text(format))
+        write_stdout(&self.text(format)).map(|_| ())
     }
 }
 
@@ -121,7 +127,7 @@ pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.add_rows(rows);
+    table.add_rows(rows.map(|row| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>()));
     for at in 0..table.column_count() {
         if let Some(column) = table.column_mut(at) {
             column.set_padding((0, 2));
@@ -149,18 +155,85 @@ fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     format!("{}\n", cells.join(","))
 }
 
-/// Writes to stdout. A reader that has gone has seen enough: that is no failure.
-pub(crate) fn write_stdout(text: &str) -> Result<(), Failure> {
+/// Whether anybody still reads what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    There,
+    Gone,
+}
+
+/// Writes to stdout what a terminal may be shown.
+pub(crate) fn write_stdout(text: &str) -> Result<Reader, Failure> {
+    write_raw(&printable(text))
+}
+
+/// Whether the reader of stdout is seen to have gone, without writing anything.
+pub(crate) fn reader_of_stdout() -> Reader {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    // Where it cannot be asked the next write shows it.
+    let seen = poll(&mut polled, Some(&Timespec::default()));
+    if seen.is_ok() && polled[0].revents().contains(PollFlags::ERR) {
+        Reader::Gone
+    } else {
+        Reader::There
+    }
+}
+
+/// Empties the terminal and goes to its upper left corner.
+pub(crate) fn clear_screen() -> Result<Reader, Failure> {
+    write_raw("\x1b[H\x1b[2J")
+}
+
+fn write_raw(text: &str) -> Result<Reader, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::failed(format!("cannot write to stdout: {error}"))),
     }
+}
+
+/// Writes to stderr what a terminal may be shown. An error is ignored: stderr is closed, and there
+/// is no other place to write to.
+pub(crate) fn write_stderr(text: &str) {
+    let _ = io::stderr().write_all(printable(text).as_bytes());
+}
+
+/// The text without what a terminal obeys: names and descriptions come from anybody. The escapes are
+/// JSON's, so that JSON stays the same document.
+fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| character != '\n' && character != '\t')
+}
+
+/// A cell that can begin no line and no column of its own.
+fn one_line(cell: &str) -> String {
+    escaped(cell, |_| true).into_owned()
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let acts = |character: char| obeyed(character) && is_escaped(character);
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if acts(character) {
+            safe.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            safe.push(character);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Control characters, and those that change the direction in which text is shown.
+fn obeyed(character: char) -> bool {
+    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || turns
 }
 
 #[cfg(test)]
@@ -203,6 +276,28 @@ mod tests {
         let report = sample().with_people("all is well\n".to_owned());
         assert_eq!(report.text(Format::Table), "all is well\n");
         assert_eq!(report.text(Format::Plain), sample().text(Format::Plain));
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped_and_json_stays_json() {
+        let evil = "a\x1b[2Jb\u{9b}c\u{202e}d\re\nf\tg\u{7f}";
+        let mut report = Report::new(&json!({ "description": evil }))
+            .unwrap()
+            .with_columns(&["description"]);
+        report.row(vec![evil.to_owned()]);
+        for format in [Format::Table, Format::Plain, Format::Csv, Format::Json] {
+            let text = report.text(format);
+            let text = printable(&text);
+            let acts = |c: char| obeyed(c) && c != '\n' && c != '\t';
+            assert!(!text.contains(acts), "{format:?}: {text:?}");
+            if format == Format::Json {
+                let read: Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(read["description"], evil);
+            }
+        }
+        let plain = report.text(Format::Plain);
+        assert!(plain.contains("e\\u000af\\u0009g"), "{plain:?}");
+        assert_eq!(report.text(Format::Table).lines().count(), 2);
     }
 
     #[test]

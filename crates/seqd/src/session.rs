@@ -1,15 +1,21 @@
 //! What every client command has: the client, how to write, and whether to ask.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use seqd_client::{Client, ClientFiles, Options, parse_endpoints};
+use tokio::time::{Instant, timeout};
 
+use crate::arguments;
 use crate::failure::Failure;
 use crate::format::Format;
+use crate::output::write_stderr;
+
+/// How long a command is silent: a person begins to wonder.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Options that stand before or after the subcommand.
 #[derive(Debug, Clone, Args)]
@@ -45,7 +51,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "SEQD_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Deadline of each request, such as 3s or 500ms
-    #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = duration)]
+    #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = arguments::duration)]
     pub(crate) timeout: Option<Duration>,
     /// Say nothing but data and errors
     #[arg(short, long, global = true, env = "SEQD_QUIET", value_parser = FalseyValueParser::new())]
@@ -60,14 +66,6 @@ pub(crate) struct Global {
     /// Say what a destructive command would do, and do nothing; others refuse this option
     #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub(crate) dry_run: bool,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("it is more than zero".to_owned()),
-        Ok(duration) => Ok(duration),
-        Err(error) => Err(format!("{error}, such as 3s or 500ms")),
-    }
 }
 
 /// What every client command is run with.
@@ -108,8 +106,7 @@ impl Session {
     /// A line for people on stderr, not with `--quiet`.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            // An error is ignored: stderr is closed.
-            let _ = writeln!(io::stderr(), "{text}");
+            write_stderr(&format!("{text}\n"));
         }
     }
 
@@ -124,13 +121,24 @@ impl Session {
         }
     }
 
+    /// Waits for `done`, and prints every few seconds what is awaited.
+    pub(crate) async fn waiting<T>(&self, what: &str, done: impl Future<Output = T>) -> T {
+        let mut done = std::pin::pin!(done);
+        let begun = Instant::now();
+        loop {
+            match timeout(PATIENCE, &mut done).await {
+                Ok(value) => return value,
+                Err(_) => self.note(&format!("{what} ({} s)", begun.elapsed().as_secs())),
+            }
+        }
+    }
+
     /// Writes the effect of a destructive command and asks whether to go on.
     ///
     /// Without a terminal there is no question: it takes `--yes`, or it is a usage error.
     pub(crate) fn may_go_on(&self, effect: &str) -> Result<bool, Failure> {
-        let mut stderr = io::stderr();
         // With --quiet too: it is what the user agrees to.
-        let _ = writeln!(stderr, "{effect}");
+        write_stderr(&format!("{effect}\n"));
         if self.dry_run {
             self.note("dry run: nothing was changed");
             return Ok(false);
@@ -138,12 +146,12 @@ impl Session {
         if self.yes {
             return Ok(true);
         }
-        if !(io::stdin().is_terminal() && stderr.is_terminal()) {
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(Failure::usage(
                 "this command needs --yes where nobody can be asked",
             ));
         }
-        let _ = write!(stderr, "go on? [y/N] ");
+        write_stderr("go on? [y/N] ");
         let mut answer = String::new();
         io::stdin()
             .lock()

@@ -63,7 +63,9 @@ pub use sequences::commands::{
     NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome, SequenceRefusal,
     ValueRange,
 };
-pub use sequences::definition::{DefinitionError, SegmentSizes, SequenceDefinition, SequenceMode};
+pub use sequences::definition::{
+    DefinitionError, MAX_GRANT_SIZE, SegmentSizes, SequenceDefinition, SequenceMode,
+};
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::State;

@@ -115,10 +115,17 @@ fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> St
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        let mut server = TcpStream::connect(to).unwrap();
         let mut request = [0; 4096];
-        let len = client.read(&mut request).unwrap();
+        let (mut client, len) = loop {
+            let (mut client, _) = listener.accept().unwrap();
+            let len = client.read(&mut request).unwrap();
+            if !request.starts_with(b"GET /livez ") {
+                break (client, len);
+            }
+            let alive = "HTTP/1.1 200 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+            client.write_all(alive.as_bytes()).unwrap();
+        };
+        let mut server = TcpStream::connect(to).unwrap();
         server.write_all(&request[..len]).unwrap();
         let mut answer = Vec::new();
         let mut piece = [0; 512];

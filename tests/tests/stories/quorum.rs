@@ -68,6 +68,11 @@ fn the_survivor_mints_until_its_window_ends_and_says_no_quorum_at_once() {
         );
         (reply.status != 200).then(|| reply.refused(503, "no-quorum"))
     });
+    // Who is missing is named, and what to do.
+    let refused = http::post(&order).reply().refused(503, "no-quorum").json();
+    let (detail, hint) = (refused["detail"].to_string(), refused["hint"].to_string());
+    assert!(detail.contains("reaches 1 of 3 voters, not n"), "{refused}");
+    assert!(hint.contains("seqd status"), "{refused}");
 
     cluster.node_mut(victims[0]).start();
     cluster.wait_ready_of(&[survivor, victims[0]], READY);

@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seqd_idgen::OnRollback;
+use seqd_state::MAX_GRANT_SIZE;
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
     path, peers, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
+use super::write::quoted;
 
 /// How a key's value is written in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +80,6 @@ fn entries(values: &Values) -> Vec<Entry> {
 }
 
 fn as_toml(kind: Kind, given: &Given) -> String {
-    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     match kind {
         Kind::Text => quoted(&given.text),
         Kind::Number => given.text.clone(),
@@ -136,6 +137,9 @@ const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
+/// The highest datacenter that a layout has room for: `twitter`'s five bits are the most.
+pub(super) const MAX_DATACENTER: u64 = 31;
+
 // Limits of durations are in milliseconds.
 table! {
     node: NodeSection {
@@ -144,7 +148,7 @@ table! {
         name_from: String, Text, None, any,
             "\"hostname\": the name is the host name's first label";
         data_dir: PathBuf, Text, Some("/var/lib/seqd"), path, "the folder that this node owns";
-        datacenter: u32, Number, Some("0"), |given| number(given, 0..=1023),
+        datacenter: u32, Number, Some("0"), |given| number(given, 0..=MAX_DATACENTER),
             "datacenter number, for layouts that have one";
         threads: usize, Number, Some("0"), |given| number(given, 0..=1024),
             "worker threads, 0 = one per core";
@@ -208,8 +212,10 @@ table! {
     segment: SegmentSection {
         target: Duration, Text, Some("1m"), |given| duration(given, 100..=24 * HOUR),
             "how long a segment of a sequence should last";
-        min: u64, Number, Some("1000"), |given| number(given, 1..=1 << 40), "smallest segment";
-        max: u64, Number, Some("1000000"), |given| number(given, 1..=1 << 40), "largest segment";
+        min: u64, Number, Some("1000"), |given| number(given, 1..=MAX_GRANT_SIZE),
+            "smallest segment";
+        max: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_GRANT_SIZE),
+            "largest segment";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

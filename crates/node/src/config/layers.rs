@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use seqd_api::address::{TLS_SCHEME, base_url, tls_url};
+use seqd_api::address::{TLS_SCHEME, authority, base_url, tls_url};
 use seqd_api::nearest;
 
 use super::keys::{self, Config, KEYS, Key, Kind};
@@ -100,7 +100,14 @@ impl Layers {
     /// name overrides a file's `name_from`.
     fn derive_name(&mut self, hostname: &str) -> Result<(), ConfigError> {
         let name = self.0.get("node.name");
-        match self.0.get("node.name_from") {
+        let from = self.0.get("node.name_from");
+        if let (Some(name), Some(from)) = (name, from)
+            && name.origin.is_beside(&from.origin)
+        {
+            let allowed = "node.name_from is given beside it, and only one of them can be";
+            return Err(self.0.refusal("node.name", allowed));
+        }
+        match from {
             Some(from) if name.is_none_or(|name| name.origin < from.origin) => {
                 if from.text != "hostname" {
                     return Err(self
@@ -154,7 +161,26 @@ impl Layers {
                 .0
                 .refusal("segment.min", "it has to be at most segment.max"));
         }
+        self.check_ports(config)?;
         self.check_tls(config)
+    }
+
+    /// Clients and peers have a port each.
+    fn check_ports(&self, config: &Config) -> Result<(), ConfigError> {
+        let (http, peer) = (config.http.listen, config.peer.listen);
+        let shares_interface =
+            http.ip() == peer.ip() || http.ip().is_unspecified() || peer.ip().is_unspecified();
+        // The system chooses a port of its own for each 0.
+        if http.port() != 0 && http.port() == peer.port() && shares_interface {
+            let allowed = format!("clients are served there ({http}): give another port");
+            return Err(self.0.refusal("peer.listen", &allowed));
+        }
+        let advertised = authority(&config.http.advertise);
+        if http.port() != 0 && advertised == Some(&config.peer.advertise) {
+            let allowed = "peers are to reach this node there: give the port for clients";
+            return Err(self.0.refusal("http.advertise", allowed));
+        }
+        Ok(())
     }
 
     /// A certificate goes with its key, and nodes need the CAs of each other as well.

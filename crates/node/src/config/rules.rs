@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use seqd_api::address::{authority, base_url, is_host_port};
+use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
 use seqd_api::{name::NAME_RULE, validate_name};
 
 use super::values::{Checked, Given, Origin};
@@ -98,6 +98,12 @@ pub(super) fn duration(given: &Given, range: RangeInclusive<u64>) -> Checked<Dur
         })
 }
 
+/// Four of the shortest heartbeats.
+const SHORTEST_ELECTION: Duration = Duration::from_millis(40);
+
+/// Ten times the longest heartbeat: a cluster that is without a leader for longer is not led.
+const LONGEST_ELECTION: Duration = Duration::from_secs(600);
+
 pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
     let items: Vec<&str> = given.items().collect();
     let [min, max] = items.as_slice() else {
@@ -106,6 +112,11 @@ pub(super) fn durations(given: &Given) -> Checked<(Duration, Duration)> {
     let parse =
         |text: &str| humantime::parse_duration(text).map_err(|error| format!("{text}: {error}"));
     let (min, max) = (parse(min)?, parse(max)?);
+    if min < SHORTEST_ELECTION || max > LONGEST_ELECTION {
+        let shortest = humantime::format_duration(SHORTEST_ELECTION);
+        let longest = humantime::format_duration(LONGEST_ELECTION);
+        return Err(format!("both are from {shortest} to {longest}"));
+    }
     if min >= max {
         return Err("the shortest has to be less than the longest".to_owned());
     }
@@ -129,20 +140,17 @@ pub(super) fn host_port(given: &Given) -> Checked<String> {
     if given.origin == Origin::Derived || is_host_port(text) {
         Ok(text.to_owned())
     } else {
-        Err("HOST:PORT".to_owned())
+        Err(HOST_PORT_RULE.to_owned())
     }
 }
 
 pub(super) fn url(given: &Given) -> Checked<String> {
     let url = text(given)?.trim_end_matches('/');
-    match authority(url) {
-        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', ' ']) => {
-            Ok(url.to_owned())
-        }
-        _ => {
-            let sample = base_url("n1.example:7400");
-            Err(format!("a URL without a path, such as {sample}"))
-        }
+    if given.origin == Origin::Derived || is_node_url(url) {
+        Ok(url.to_owned())
+    } else {
+        let sample = base_url("n1.example:7400");
+        Err(format!("a URL without a path, such as {sample}"))
     }
 }
 

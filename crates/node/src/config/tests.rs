@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use seqd_idgen::Layout;
+
 use super::*;
 
 fn file(text: &str) -> Result<Resolved, ConfigError> {
@@ -122,6 +124,72 @@ fn values_that_cannot_work_are_refused_with_what_is_allowed() {
 }
 
 #[test]
+fn keys_that_cannot_be_together_are_refused() {
+    let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
+    let ports = |http: &str, peer: &str| {
+        with(&format!(
+            "[http]\nlisten = \"{http}\"\n[peer]\nlisten = \"{peer}\""
+        ))
+    };
+    let taken = "clients are served there";
+    assert!(ports("0.0.0.0:7400", "0.0.0.0:7400").contains(taken));
+    assert!(ports("[::]:7400", "127.0.0.1:7400").contains(taken));
+    assert_eq!(ports("127.0.0.1:7400", "127.0.0.2:7400"), "");
+    assert_eq!(ports("127.0.0.1:0", "127.0.0.1:0"), "");
+    let advertised = "[http]\nadvertise = \"http://a:7401\"\n[peer]\nadvertise = \"a:7401\"";
+    assert!(with(advertised).contains("give the port for clients"));
+    let both = refusal("[node]\nname = \"n1\"\nname_from = \"hostname\"");
+    assert!(both.contains("only one of them"), "{both}");
+}
+
+#[test]
+fn limits_are_those_of_what_the_values_are_for() {
+    let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
+    assert!(with("[segment]\nmax = 1000000001").contains("from 1 to 1000000000"));
+    assert_eq!(with("[segment]\nmax = 1000000000"), "");
+    let election = |text: &str| with(&format!("[raft]\nheartbeat = \"10ms\"\nelection = {text}"));
+    assert!(election("[\"1s\", \"1000000000y\"]").contains("from 40ms to 10m"));
+    assert!(election("[\"30ms\", \"80ms\"]").contains("from 40ms to 10m"));
+    assert_eq!(election("[\"40ms\", \"10m\"]"), "");
+    assert!(with("datacenter = 32").contains("from 0 to 31"));
+    for preset in [
+        "default",
+        "twitter",
+        "leaf",
+        "sonyflake",
+        "js53",
+        "uid-generator",
+    ] {
+        let bits = Layout::preset(preset).unwrap().spec().datacenter_bits;
+        assert!((1 << bits) - 1 <= keys::MAX_DATACENTER, "{preset}");
+    }
+}
+
+#[test]
+fn an_address_that_nobody_can_reach_is_refused() {
+    let with = |text: &str| refusal(&format!("[node]\nname = \"n1\"\n{text}"));
+    for wrong in [
+        "banana split",
+        "http://banana split",
+        "http://::1:7400",
+        "n1:7400",
+        "http://0.0.0.0:1",
+    ] {
+        let why = with(&format!("[http]\nadvertise = {wrong:?}"));
+        assert!(why.contains("a URL without a path"), "{wrong}: {why}");
+    }
+    for wrong in ["banana split:1", "0.0.0.0:7401", "::1:7401", "a\"b:1", "n1"] {
+        let why = with(&format!("[peer]\nadvertise = {wrong:?}"));
+        assert!(
+            why.contains("is not") || why.contains("HOST:PORT"),
+            "{wrong}: {why}"
+        );
+        let why = with(&format!("[peer]\npeers = [{:?}]", format!("n1={wrong}")));
+        assert!(why.contains("is not NAME=HOST:PORT"), "{wrong}: {why}");
+    }
+}
+
+#[test]
 fn an_even_number_of_voters_passes_with_a_warning() {
     let resolved = file("[node]\nname = \"n1\"\n[peer]\npeers = [\"n1=a:1\", \"n2=b:1\"]").unwrap();
     assert_eq!(resolved.warnings.len(), 1);
@@ -166,6 +234,39 @@ fn a_bootstrap_file_differs_only_in_the_name() {
         9000
     );
     assert!(bootstrap_file("n9", &hosts).is_err());
+}
+
+#[test]
+fn a_bootstrap_file_can_be_read_whatever_the_hosts_are() {
+    let of = |hosts: &[&str]| {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        bootstrap_file("n1", &hosts)
+    };
+    let config = file(&of(&["n1=::1", "n2=[::2]", "n3=[::3]:9000"]).unwrap());
+    let config = config.unwrap().config;
+    assert_eq!(config.http.advertise, "http://[::1]:7400");
+    assert_eq!(config.http.listen.to_string(), "[::]:7400");
+    assert_eq!(config.peer.listen.to_string(), "[::]:7401");
+    let addresses: Vec<&str> = config
+        .peer
+        .peers
+        .iter()
+        .map(|(_, at)| at.as_str())
+        .collect();
+    assert_eq!(addresses, ["[::1]:7401", "[::2]:7401", "[::3]:9000"]);
+    for wrong in [
+        "n1=a\"b",
+        "n1=a b",
+        "n1=",
+        "n1=::",
+        "n1=0.0.0.0",
+        "n1=a:x",
+        "n1=a\nb",
+        "::1",
+    ] {
+        let why = of(&[wrong]).unwrap_err().to_string();
+        assert!(why.contains("give HOST or NAME=HOST"), "{wrong}: {why}");
+    }
 }
 
 #[test]

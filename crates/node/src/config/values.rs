@@ -14,6 +14,13 @@ pub enum Origin {
     Flag(String),
 }
 
+impl Origin {
+    /// Whether both are of one layer: neither overrides the other.
+    pub(super) fn is_beside(&self, other: &Origin) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
 impl std::fmt::Display for Origin {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,6 +1,8 @@
 //! Writing configuration: the file of a node of a new cluster, and what is in force.
 
-use seqd_api::address::{HTTP_PORT, PEER_PORT, base_url};
+use std::net::Ipv6Addr;
+
+use seqd_api::address::{HTTP_PORT, PEER_PORT, base_url, is_host, is_host_port};
 use seqd_api::validate_name;
 
 use super::keys::Entry;
@@ -23,20 +25,19 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
             Some(named) => named,
             None => (first_label(item), item.as_str()),
         };
-        if validate_name(label).is_err() || host.is_empty() {
-            let allowed = format!("give HOST or NAME=HOST, with :PORT if it is not {PEER_PORT}");
+        let address = with_port(host);
+        if validate_name(label).is_err() || !is_host_port(&address) {
+            let allowed = format!(
+                "give HOST or NAME=HOST, with :PORT if it is not {PEER_PORT}, such as n1.example \
+                 or n1=10.0.0.1:9000; an IPv6 address with a port stands in brackets"
+            );
             return refuse(item, &allowed);
         }
         if peers.iter().any(|(known, _)| *known == label) {
             let allowed = format!("{label} is there twice: give the names as NAME=HOST");
             return refuse(item, &allowed);
         }
-        let port = if host.contains(':') {
-            String::new()
-        } else {
-            format!(":{PEER_PORT}")
-        };
-        peers.push((label, format!("{host}{port}")));
+        peers.push((label, address));
     }
     let Some((_, own)) = peers.iter().find(|(label, _)| *label == name) else {
         let names: Vec<&str> = peers.iter().map(|(label, _)| *label).collect();
@@ -45,17 +46,40 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
         return refuse(&hosts.join(","), &allowed);
     };
     let (host, port) = own.rsplit_once(':').unwrap_or((own, ""));
-    let list: Vec<String> = peers
+    // Where IPv6 is used, this is both families.
+    let all = if host.starts_with('[') {
+        "[::]"
+    } else {
+        "0.0.0.0"
+    };
+    let list = peers
         .iter()
-        .map(|(label, address)| format!("\"{label}={address}\""))
-        .collect();
+        .map(|(label, address)| toml::Value::String(format!("{label}={address}")));
     Ok(format!(
-        "[node]\nname = \"{name}\"\ndata_dir = \"/var/lib/seqd\"\n\n\
-         [http]\nlisten = \"0.0.0.0:{HTTP_PORT}\"\nadvertise = \"{url}\"\n\n\
-         [peer]\nlisten = \"0.0.0.0:{port}\"\npeers = [{list}]\n",
-        url = base_url(format_args!("{host}:{HTTP_PORT}")),
-        list = list.join(", "),
+        "[node]\nname = {name}\ndata_dir = \"/var/lib/seqd\"\n\n\
+         [http]\nlisten = \"{all}:{HTTP_PORT}\"\nadvertise = {url}\n\n\
+         [peer]\nlisten = \"{all}:{port}\"\npeers = {list}\n",
+        name = quoted(name),
+        url = quoted(&base_url(format_args!("{host}:{HTTP_PORT}"))),
+        list = toml::Value::Array(list.collect()),
     ))
+}
+
+/// The text as a TOML string.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+/// The address of a host that is written with or without its port. A bare IPv6 address has colons of
+/// its own.
+fn with_port(host: &str) -> String {
+    if host.parse::<Ipv6Addr>().is_ok() {
+        format!("[{host}]:{PEER_PORT}")
+    } else if is_host(host) {
+        format!("{host}:{PEER_PORT}")
+    } else {
+        host.to_owned()
+    }
 }
 
 /// What is in force, as a TOML file; with `origin`, each line ends with where its value comes from.

@@ -21,6 +21,10 @@ pub(super) fn internal(error: &impl ToString) -> Problem {
     Problem::new(ErrorCode::Internal, error.to_string())
 }
 
+/// What to do where a quorum is missing.
+const NO_QUORUM: &str = "start the members that are down, or mend the network to them: `seqd status` \
+     shows which; IDs go on meanwhile as long as /readyz?for=ids answers 200";
+
 fn millis(ms: u64) -> u32 {
     u32::try_from(ms.max(1)).unwrap_or(u32::MAX)
 }
@@ -28,7 +32,7 @@ fn millis(ms: u64) -> u32 {
 fn propose(error: &ProposeError) -> Problem {
     let problem = Problem::new(codes::of_propose(error), error.to_string());
     match error {
-        ProposeError::NoQuorum { .. } => problem,
+        ProposeError::NoQuorum { .. } => problem.with_hint(NO_QUORUM),
         ProposeError::OutcomeUnknown { .. } => {
             problem.with_hint("it may or may not have happened: look before you repeat it")
         }
@@ -46,7 +50,9 @@ fn propose(error: &ProposeError) -> Problem {
 /// A read has no outcome that could be unknown.
 fn unread(error: &ProposeError) -> Problem {
     match error {
-        ProposeError::OutcomeUnknown { .. } => Problem::new(ErrorCode::NoQuorum, error.to_string()),
+        ProposeError::OutcomeUnknown { .. } => {
+            Problem::new(ErrorCode::NoQuorum, error.to_string()).with_hint(NO_QUORUM)
+        }
         error => propose(error),
     }
 }
@@ -67,9 +73,6 @@ fn refused(refusal: &Refusal) -> Problem {
         }) => problem
             .with_retry_after_ms(millis(*retry_after_ms))
             .with_extra("until", rfc3339(*until)),
-        Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {
-            problem.with_hint(format!("seqd seq create {name}"))
-        }
         Refusal::Sequences(SequenceRefusal::SequenceExists { name, .. }) => {
             problem.with_hint(format!("seqd seq get {name} shows the one that there is"))
         }
@@ -195,8 +198,20 @@ fn sequence(error: &SequenceError) -> Problem {
     let detail = error.to_string();
     match error {
         SequenceError::Request(error) => request(error),
-        SequenceError::NotFound { name } => {
-            Problem::new(ErrorCode::NotFound, detail).with_hint(format!("seqd seq create {name}"))
+        SequenceError::NotFound {
+            name,
+            near,
+            for_use,
+        } => {
+            let hint = match (near, for_use) {
+                (Some(near), true) => {
+                    format!("did you mean {near}? if not: seqd seq create {name}")
+                }
+                (Some(near), false) => format!("did you mean {near}?"),
+                (None, true) => format!("seqd seq create {name}"),
+                (None, false) => "seqd seq list shows all".to_owned(),
+            };
+            Problem::new(ErrorCode::NotFound, detail).with_hint(hint)
         }
         SequenceError::StartMissing { .. } => invalid(detail).with_hint(
             "give the first value that was never handed out, or min (descending: max) if the name \
@@ -208,7 +223,9 @@ fn sequence(error: &SequenceError) -> Problem {
         SequenceError::CreatedUnread(_) => Problem::new(ErrorCode::OutcomeUnknown, detail),
         SequenceError::NotTogether => Problem::new(ErrorCode::SequenceExhausted, detail)
             .with_hint("repeat the request: it is served from the new pass"),
-        SequenceError::NoRefill { .. } => Problem::new(ErrorCode::NoQuorum, detail),
+        SequenceError::NoRefill { .. } => {
+            Problem::new(ErrorCode::NoQuorum, detail).with_hint(NO_QUORUM)
+        }
         SequenceError::Crowded { .. } => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
         }

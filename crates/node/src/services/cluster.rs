@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqd_api::address::{authority, is_host_port};
+use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
 use seqd_api::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
     MemberState, Page, Quorum, Role, validate_name,
@@ -15,6 +15,7 @@ use super::health::HealthService;
 use super::page::PageRequest;
 use crate::codes::Change;
 use crate::minting::{Minter, Minters};
+use crate::replica::name_missing;
 use crate::times::rfc3339;
 
 #[derive(Debug, thiserror::Error)]
@@ -73,13 +74,14 @@ impl ClusterService {
             return invalid(format!("name: {error}"));
         }
         if !is_host_port(&peer) {
-            return invalid(format!("peer: {peer:?} is not HOST:PORT"));
+            return invalid(format!("peer: {peer:?} is not {HOST_PORT_RULE}"));
         }
-        if let Some(http) = http.as_ref().filter(|http| authority(http).is_none()) {
-            return invalid(format!("http: {http:?} is not a URL"));
+        if let Some(http) = http.as_ref().filter(|http| !is_node_url(http)) {
+            let sample = base_url("n4.example:7400");
+            return invalid(format!("http: {http:?} is not a URL such as {sample}"));
         }
         let member = self.raft.member_add(name, peer, http, deadline).await;
-        Ok(self.changed(member.map_err(of(Change::Add))?))
+        Ok(self.changed(member.map_err(self.of(Change::Add))?))
     }
 
     pub(crate) async fn promote(
@@ -88,7 +90,7 @@ impl ClusterService {
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
-        Ok(self.changed(member.map_err(of(Change::Promote))?))
+        Ok(self.changed(member.map_err(self.of(Change::Promote))?))
     }
 
     pub(crate) async fn remove(
@@ -97,7 +99,7 @@ impl ClusterService {
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
         let member = self.raft.member_remove(name.to_owned(), deadline).await;
-        let member = member.map_err(of(Change::Remove))?;
+        let member = member.map_err(self.of(Change::Remove))?;
         Ok(MemberChange {
             role: None,
             ..self.changed(member)
@@ -111,9 +113,19 @@ impl ClusterService {
     ) -> Result<LeaderMoved, ClusterError> {
         let leader = self.raft.leader_move(request.node, deadline).await;
         Ok(LeaderMoved {
-            leader: leader.map_err(of(Change::MoveLeader))?,
+            leader: leader.map_err(self.of(Change::MoveLeader))?,
             term: self.raft.status().term,
         })
+    }
+
+    fn of(&self, change: Change) -> impl Fn(MemberError) -> ClusterError {
+        move |error| {
+            let error = match error {
+                MemberError::Propose(error) => name_missing(error, &self.raft).into(),
+                error => error,
+            };
+            ClusterError::Member { change, error }
+        }
     }
 
     fn changed(&self, member: MemberStatus) -> MemberChange {
@@ -194,10 +206,6 @@ impl ClusterService {
         };
         self.minters.all().iter().map(life).collect()
     }
-}
-
-fn of(change: Change) -> impl Fn(MemberError) -> ClusterError {
-    move |error| ClusterError::Member { change, error }
 }
 
 fn role(role: seqd_raft::Role) -> Role {

@@ -9,6 +9,7 @@ mod error;
 mod health;
 mod ids;
 mod layouts;
+mod missing;
 mod next;
 mod page;
 #[cfg(target_os = "linux")]

@@ -95,18 +95,18 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<Values, SequenceError> {
         let served = self.segments.next(name, count, contiguous, deadline).await;
-        let served = served.map_err(|error| of_buffer(name, error))?;
+        let served = served.map_err(|error| self.of_buffer(name, error))?;
         Ok((served.ranges, served.increment))
     }
-}
 
-fn of_buffer(name: &SequenceName, error: NextError) -> SequenceError {
-    let name = name.clone();
-    match error {
-        NextError::NotFound => SequenceError::NotFound { name },
-        NextError::NoRefill(detail) => SequenceError::NoRefill { name, detail },
-        NextError::Overloaded => SequenceError::Crowded { name },
-        NextError::Refused(refusal) => SequenceError::Refused(refusal),
-        NextError::Stopping => SequenceError::Propose(ProposeError::Stopping),
+    fn of_buffer(&self, name: &SequenceName, error: NextError) -> SequenceError {
+        let name = name.clone();
+        match error {
+            NextError::NotFound => self.missing(&name, true),
+            NextError::NoRefill(detail) => SequenceError::NoRefill { name, detail },
+            NextError::Overloaded => SequenceError::Crowded { name },
+            NextError::Refused(refusal) => self.refused(refusal),
+            NextError::Stopping => SequenceError::Propose(ProposeError::Stopping),
+        }
     }
 }

@@ -10,7 +10,7 @@ use seqd_idgen::Progression;
 use seqd_raft::ProposeError;
 use seqd_state::{
     Command, Outcome, Refusal, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
-    SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, State,
+    SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State,
 };
 use tokio::time::{Instant, sleep};
 
@@ -42,7 +42,13 @@ pub(crate) enum SequenceError {
     Request(#[from] RequestError),
     /// Sequences are never created by use.
     #[error("there is no sequence {name}")]
-    NotFound { name: SequenceName },
+    NotFound {
+        name: SequenceName,
+        /// The nearest name that there is.
+        near: Option<String>,
+        /// Whether values of it were asked for: then it may be one that is still to be made.
+        for_use: bool,
+    },
     #[error(
         "start: this cluster was restored and its backup has no sequence {name}: one that was made \
          after the backup would begin again at its first value"
@@ -116,11 +122,13 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<Sequence, SequenceError> {
         let record = if stale {
-            let local = self.local(name);
-            local.ok_or_else(|| SequenceError::NotFound { name: name.clone() })?
+            self.local(name)
         } else {
-            self.current(name, deadline).await?
+            let read = self.replica.read(deadline).await;
+            read.map_err(SequenceError::Unread)?;
+            self.local(name)
         };
+        let record = record.ok_or_else(|| self.missing(name, false))?;
         Ok(to_api(name, &record))
     }
 
@@ -251,7 +259,13 @@ impl SequenceService {
             name: name.clone(),
             if_revision: if_revision.map(Revision),
         });
-        let epoch = match self.propose(command, deadline).await? {
+        let done = self.propose(command, deadline).await;
+        // Nobody means to make what is to be deleted.
+        let done = done.map_err(|error| match error {
+            SequenceError::NotFound { name, .. } => self.missing(&name, false),
+            error => error,
+        });
+        let epoch = match done? {
             Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
             other => return Err(unexpected(&other)),
         };
@@ -319,8 +333,17 @@ impl SequenceService {
     ) -> Result<Outcome, SequenceError> {
         let outcome = propose_one(&*self.replica, command, deadline).await;
         match outcome.map_err(SequenceError::Propose)? {
-            Outcome::Refused(refusal) => Err(SequenceError::Refused(refusal)),
+            Outcome::Refused(refusal) => Err(self.refused(refusal)),
             outcome => Ok(outcome),
+        }
+    }
+
+    pub(super) fn refused(&self, refusal: Refusal) -> SequenceError {
+        match refusal {
+            Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {
+                self.missing(&name, true)
+            }
+            refusal => SequenceError::Refused(refusal),
         }
     }
 
@@ -337,8 +360,7 @@ impl SequenceService {
     ) -> Result<SequenceRecord, SequenceError> {
         let read = self.replica.read(deadline).await;
         read.map_err(SequenceError::Unread)?;
-        self.local(name)
-            .ok_or_else(|| SequenceError::NotFound { name: name.clone() })
+        self.local(name).ok_or_else(|| self.missing(name, true))
     }
 }
 

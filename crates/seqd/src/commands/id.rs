@@ -4,6 +4,7 @@ use clap::Args;
 use seqd_client::api::{Id, IdFormat, IdQuery, exit};
 use serde_json::json;
 
+use crate::arguments;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -12,13 +13,13 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
     /// How many
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
     count: Option<u64>,
     /// Text form: dec, hex, b62 or crockford
     #[arg(long, value_parser = |text: &str| text.parse::<IdFormat>())]
     format: Option<IdFormat>,
     /// Zeroes are put before each ID up to this width
-    #[arg(long)]
+    #[arg(long, value_parser = arguments::number)]
     pad: Option<u64>,
     /// The layout
     #[arg(long)]

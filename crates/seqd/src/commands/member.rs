@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::output::Report;
-use crate::session::Session;
+use crate::session::{PATIENCE, Session};
 
 /// How long `--wait` waits: a learner of a large cluster gets a snapshot and its log in far less.
 const WAIT: Duration = Duration::from_secs(120);
@@ -227,7 +227,9 @@ async fn finish(
 /// Looks at the cluster until the goal is reached; a look that fails is repeated, since a change of
 /// leader may be under way.
 async fn until(name: &str, goal: Goal, session: &Session) -> Result<Option<Cluster>, Failure> {
-    let deadline = Instant::now() + WAIT;
+    let begun = Instant::now();
+    let deadline = begun + WAIT;
+    let mut next_note = begun + PATIENCE;
     loop {
         let seen = session.client.cluster().await;
         if goal.is_reached(&seen, name) {
@@ -241,7 +243,31 @@ async fn until(name: &str, goal: Goal, session: &Session) -> Result<Option<Clust
             );
             return Err(Failure::of(exit::UNHEALTHY, "not-yet", detail));
         }
+        if Instant::now() >= next_note {
+            let (why, goal) = (standing(&seen, name), goal.as_str());
+            let (waited, all) = (begun.elapsed().as_secs(), WAIT.as_secs());
+            session.note(&format!(
+                "{name} has not {goal} yet: {why} ({waited} s of {all} s)"
+            ));
+            next_note = Instant::now() + PATIENCE;
+        }
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// How the member stands, for people who wait for it.
+fn standing(seen: &Result<Cluster, Error>, name: &str) -> String {
+    let cluster = match seen {
+        Ok(cluster) => cluster,
+        Err(error) => return error.to_string(),
+    };
+    let Some(member) = cluster.members.iter().find(|member| member.name == name) else {
+        return "it is not a member".to_owned();
+    };
+    let (role, state) = (member.role.as_str(), member.state.as_str());
+    match member.lag_entries {
+        Some(lag) if lag > 0 => format!("it is a {role}, {state}, {lag} entries behind"),
+        _ => format!("it is a {role}, {state}"),
     }
 }
 
@@ -282,6 +308,19 @@ mod tests {
              quorum 3/3 -> 2/2, can lose 0 nodes"
         );
         assert_eq!(removal(&well, "n9").unwrap_err().exit, exit::NOT_FOUND);
+    }
+
+    #[test]
+    fn who_waits_is_told_how_the_member_stands() {
+        let mut seen = cluster(["ready", "waiting", "ready"]);
+        seen.members[1].lag_entries = Some(12);
+        let seen = Ok(seen);
+        assert_eq!(
+            standing(&seen, "n2"),
+            "it is a follower, waiting, 12 entries behind"
+        );
+        assert_eq!(standing(&seen, "n3"), "it is a follower, ready");
+        assert_eq!(standing(&seen, "n9"), "it is not a member");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use seqd_client::api::{
 };
 use serde_json::json;
 
+use crate::arguments;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Report, table};
@@ -32,7 +33,7 @@ pub(crate) enum SeqCommand {
         /// The sequence
         name: String,
         /// How many
-        #[arg(short = 'n', long)]
+        #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
         count: Option<u64>,
         /// All in one range, or none
         #[arg(long)]
@@ -43,7 +44,7 @@ pub(crate) enum SeqCommand {
         /// The sequence
         name: String,
         /// The value
-        #[arg(allow_negative_numbers = true)]
+        #[arg(allow_negative_numbers = true, value_parser = arguments::value)]
         to: i64,
     },
     /// Delete a sequence; its definition and mark are kept
@@ -62,16 +63,16 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
     /// First value
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     start: Option<i64>,
     /// Step; below zero for a descending sequence
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     increment: Option<i64>,
     /// Smallest value
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     min: Option<i64>,
     /// Largest value
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
     max: Option<i64>,
     /// Begin again at its end
     #[arg(long)]
@@ -80,10 +81,10 @@ pub(crate) struct CreateArgs {
     #[arg(long)]
     segment_target: Option<String>,
     /// Smallest range of a node
-    #[arg(long)]
+    #[arg(long, value_parser = arguments::number)]
     segment_min: Option<u64>,
     /// Largest range of a node
-    #[arg(long)]
+    #[arg(long, value_parser = arguments::number)]
     segment_max: Option<u64>,
     /// A word for people
     #[arg(long)]

@@ -25,7 +25,7 @@ pub(crate) enum SnapshotCommand {
     /// file beside FILE, which gets its name once it is complete, verified and on the disk. The
     /// sha256 of the last line is that of `sha256sum FILE`.
     Save {
-        /// Where to; a file that is there is replaced only with --yes
+        /// Where to, - for stdout; a file that is there is replaced only with --yes
         file: PathBuf,
         /// What the answering node has, also without a quorum; the latest writes may be missing
         #[arg(long)]
@@ -60,6 +60,19 @@ pub(crate) async fn run(command: SnapshotCommand, session: &Session) -> Result<u
 }
 
 async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure> {
+    let query = SnapshotQuery {
+        stale: stale.then_some(true),
+    };
+    if file == Path::new("-") {
+        let saved = backup::save_to_stdout(&query, session).await?;
+        // What it is goes to stderr: stdout has the snapshot itself.
+        session.note(
+            report_of_saved(file, stale, saved)?
+                .text(session.format)
+                .trim_end(),
+        );
+        return Ok(exit::OK);
+    }
     let replaces = backup::check_target(file)?;
     if let Some(bytes) = replaces {
         let effect = format!("replaces {} ({bytes} bytes)", file.display());
@@ -67,18 +80,20 @@ async fn save(file: &Path, stale: bool, session: &Session) -> Result<u8, Failure
             return Ok(exit::OK);
         }
     }
-    let query = SnapshotQuery {
-        stale: stale.then_some(true),
-    };
+    let saved = backup::save(file, replaces.is_some(), &query, session).await?;
+    report_of_saved(file, stale, saved)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+fn report_of_saved(file: &Path, stale: bool, saved: Saved) -> Result<Report, Failure> {
     let Saved {
         report,
         node,
         sha256,
-    } = backup::save(file, replaces.is_some(), &query, session).await?;
+    } = saved;
     let summary = format!("saved {} from {node}", file.display());
     let more = json!({"node": node, "time": display::time(report.wall_ms), "stale": stale});
-    report_of(&summary, file, ("node", node), more, &report, sha256)?.print(session.format)?;
-    Ok(exit::OK)
+    report_of(&summary, file, ("node", node), more, &report, sha256)
 }
 
 /// One snapshot file in one row. A cell of its own and more fields for programs come from the

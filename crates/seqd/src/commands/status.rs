@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use seqd_client::api::{Cluster, LayoutLife, Member, Role, exit};
-use seqd_client::{Client, Endpoint};
+use seqd_client::api::{Cluster, LayoutLife, Member, MemberState, Role, exit};
+use seqd_client::{Client, Endpoint, Error};
 
 use crate::failure::Failure;
 use crate::format::Format;
-use crate::output::{Report, write_stdout};
+use crate::output::{Reader, Report, clear_screen, reader_of_stdout, write_stdout};
 use crate::session::Session;
 
 /// How long a member is waited for: a status that hangs on a dead host is of no use.
@@ -42,11 +42,17 @@ pub(crate) async fn run(args: StatusArgs, session: &Session) -> Result<u8, Failu
     loop {
         let seen = look(session).await;
         if clear {
-            write_stdout("\x1b[H\x1b[2J")?;
+            clear_screen()?;
         }
-        match seen {
-            Ok((report, _)) => report.print(session.format)?,
-            Err(failure) => failure.print(session.format),
+        let reader = match seen {
+            Ok((report, _)) => write_stdout(&report.text(session.format))?,
+            Err(failure) => {
+                failure.print(session.format);
+                reader_of_stdout()
+            }
+        };
+        if reader == Reader::Gone {
+            return Ok(exit::OK);
         }
         tokio::time::sleep(WATCH_EVERY).await;
     }
@@ -55,7 +61,10 @@ pub(crate) async fn run(args: StatusArgs, session: &Session) -> Result<u8, Failu
 async fn look(session: &Session) -> Result<(Report, u8), Failure> {
     let mut cluster = session.client.cluster().await?;
     own_rows(&mut cluster, &session.client).await;
-    let report = report(&cluster, Timestamp::now())?;
+    let mut report = report(&cluster, Timestamp::now())?;
+    if cluster.members.is_empty() {
+        report = report.with_people(not_yet(&cluster.node, &session.client).await);
+    }
     Ok((
         report,
         if healthy(&cluster) {
@@ -64,6 +73,16 @@ async fn look(session: &Session) -> Result<(Report, u8), Failure> {
             exit::UNHEALTHY
         },
     ))
+}
+
+/// A node that is no member yet: what it waits for.
+async fn not_yet(node: &str, client: &Client) -> String {
+    let why = match client.ready().await {
+        Ok(_) => "it has just begun to serve".to_owned(),
+        Err(Error::Problem(problem)) => problem.detail.into_string(),
+        Err(error) => error.to_string(),
+    };
+    format!("{node} is not a member of a cluster yet: {why}\n")
 }
 
 fn healthy(cluster: &Cluster) -> bool {
@@ -201,10 +220,14 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
     } else {
         "nodes"
     };
-    let mut text = format!(
-        "quorum {}/{}, can lose {} {nodes}.",
-        quorum.reachable, quorum.voters, quorum.can_lose
-    );
+    let mut text = if quorum.reachable > quorum.voters / 2 {
+        format!(
+            "quorum {}/{}, can lose {} {nodes}.",
+            quorum.reachable, quorum.voters, quorum.can_lose
+        )
+    } else {
+        lost(cluster)
+    };
     if cluster.leader.is_none() {
         text.push_str("  no leader.");
     }
@@ -215,6 +238,25 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
         text.push_str(&format!("  {}.", life(layout, now)));
     }
     text
+}
+
+/// Who is missing to a quorum, as the node that answered sees it.
+fn lost(cluster: &Cluster) -> String {
+    let quorum = cluster.quorum;
+    let missing: Vec<&str> = cluster
+        .members
+        .iter()
+        .filter(|member| member.role != Role::Learner)
+        .filter(|member| member.state == MemberState::Unreachable)
+        .map(|member| member.name.as_str())
+        .collect();
+    format!(
+        "quorum LOST {}/{}: {} does not reach {}.",
+        quorum.reachable,
+        quorum.voters,
+        cluster.node,
+        missing.join(", ")
+    )
 }
 
 fn life(layout: &LayoutLife, now: Timestamp) -> String {
@@ -243,6 +285,8 @@ const SECONDS_PER_YEAR: i64 = 31_557_600;
 
 #[cfg(test)]
 mod tests {
+    use seqd_client::api::Quorum;
+
     use super::*;
 
     fn cluster() -> Cluster {
@@ -290,6 +334,17 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         let mut alone = well;
         alone.quorum.reachable = 1;
         assert!(!healthy(&alone));
+    }
+
+    #[test]
+    fn a_lost_quorum_is_called_so_with_who_is_missing() {
+        let mut lost = cluster();
+        (lost.leader, lost.quorum) = (None, Quorum::of(3, 1));
+        lost.members[1].state = MemberState::Unreachable;
+        let text = report(&lost, Timestamp::MIN).unwrap();
+        let text = text.text(Format::Table);
+        let expected = "quorum LOST 1/3: n1 does not reach n2, n3.  no leader.  layout";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use seqd_client::api::address::{HTTP_PORT, base_url, is_host_port};
+use seqd_client::api::address::{HOST_PORT_RULE, HTTP_PORT, base_url, is_host_port, is_node_url};
 use seqd_client::api::{exit, validate_name};
 use seqd_offline::{
     Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
     TakeoverOptions,
 };
 
+use crate::arguments;
 use crate::display;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -67,7 +68,7 @@ struct TakeoverArgs {
     floors: Vec<(String, i64)>,
     /// Values to pass over of every sequence without a floor; not a guarantee. 0: nothing was
     /// granted since
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = arguments::number)]
     margin: Option<u64>,
     /// A rehearsal: nodes of the old cluster are not stopped
     #[arg(long)]
@@ -103,7 +104,7 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         http,
         takeover,
     } = args;
-    let host = check(Some(&name), Some(&peer))?;
+    let host = check(Some(&name), Some(&peer), http.as_deref())?;
     let http = http.unwrap_or_else(|| base_url(format_args!("{host}:{HTTP_PORT}")));
     let restore = Restore::plan(RestoreOptions {
         file: file.clone(),
@@ -137,7 +138,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         http,
         takeover,
     } = args;
-    check(name.as_deref(), peer.as_deref())?;
+    check(name.as_deref(), peer.as_deref(), http.as_deref())?;
     let says_how_far = !takeover.floors.is_empty() || takeover.margin.is_some();
     let recovery = Recovery::plan(RecoveryOptions {
         data_dir: data_dir.clone(),
@@ -189,17 +190,24 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
     Ok(exit::OK)
 }
 
-/// Checks the name and the address; returns the address's host.
-fn check(name: Option<&str>, peer: Option<&str>) -> Result<String, Failure> {
+/// Checks the name and the addresses; returns the host of the peers' address.
+fn check(name: Option<&str>, peer: Option<&str>, http: Option<&str>) -> Result<String, Failure> {
     if let Some(name) = name {
         validate_name(name).map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    if let Some(http) = http.filter(|http| !is_node_url(http)) {
+        let sample = base_url(format_args!("n1.example:{HTTP_PORT}"));
+        let detail = format!("--http {http:?}: it is a URL without a path, such as {sample}");
+        return Err(Failure::usage(detail));
     }
     let Some(peer) = peer else {
         return Ok(String::new());
     };
     match peer.rsplit_once(':') {
         Some((host, _)) if is_host_port(peer) => Ok(host.to_owned()),
-        _ => Err(Failure::usage(format!("--peer {peer}: it is HOST:PORT"))),
+        _ => Err(Failure::usage(format!(
+            "--peer {peer:?}: it is {HOST_PORT_RULE}"
+        ))),
     }
 }
 
@@ -399,9 +407,15 @@ mod tests {
 
     #[test]
     fn an_address_has_a_host_and_a_port() {
-        assert_eq!(check(Some("n1"), Some("[::1]:7401")).unwrap(), "[::1]");
-        for peer in ["n1", ":7401", "n1:port"] {
-            assert_eq!(check(None, Some(peer)).unwrap_err().exit, 2, "{peer}");
+        assert_eq!(
+            check(Some("n1"), Some("[::1]:7401"), None).unwrap(),
+            "[::1]"
+        );
+        for peer in ["n1", ":7401", "n1:port", "banana split:1"] {
+            assert_eq!(check(None, Some(peer), None).unwrap_err().exit, 2, "{peer}");
+        }
+        for http in ["banana split", "n1:7400", "http://n1:7400/v1"] {
+            assert_eq!(check(None, None, Some(http)).unwrap_err().exit, 2, "{http}");
         }
     }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use seqd_client::api::{UuidQuery, exit};
 use serde_json::json;
 
+use crate::arguments;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -12,7 +13,7 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 pub(crate) struct UuidArgs {
     /// How many
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
     count: Option<u64>,
     /// 7: ordered by time; 4: random
     #[arg(

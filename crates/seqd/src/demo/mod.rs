@@ -71,7 +71,8 @@ async fn demo(args: DemoArgs) -> Result<u8, Failure> {
             let keys = Keys::open(events.clone());
             let text = banner(&fleet, &cluster, &folder, started.elapsed(), keys.is_some());
             let outcome = match write_stdout(&text) {
-                Ok(()) => react(&mut fleet, &mut inbox, &mut signals, keys.is_some()).await,
+                // Who reads the addresses alone may close the pipe: the nodes go on.
+                Ok(_) => react(&mut fleet, &mut inbox, &mut signals, keys.is_some()).await,
                 Err(failure) => Err(failure),
             };
             drop(keys);
@@ -116,7 +117,9 @@ async fn react(
                     write_stdout(&format!("  {text}\n"))?;
                 }
             }
-            Some(Event::Note(text)) => write_stdout(&format!("  {text}\n"))?,
+            Some(Event::Note(text)) => {
+                write_stdout(&format!("  {text}\n"))?;
+            }
             Some(Event::Key(b'k')) => watch::kill_leader(fleet).await,
             Some(Event::Key(b'r')) => {
                 let text = fleet.revive()?;

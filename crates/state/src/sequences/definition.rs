@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// No buffer needs more, and a client that asks for too much cannot take a noticeable part of a
 /// 64-bit sequence with it: 2^63 values are nine billion such grants.
-pub(crate) const MAX_GRANT_SIZE: u64 = 1_000_000_000;
+pub const MAX_GRANT_SIZE: u64 = 1_000_000_000;
 
 /// The longest time that a segment can be meant to last: a day. What a crash loses grows with it.
 pub(crate) const MAX_SEGMENT_TARGET_MS: u64 = 86_400_000;

@@ -337,6 +337,43 @@ async fn sequences_are_never_created_by_use() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_that_is_missing_comes_with_the_nearest_and_only_use_with_how_to_make_it() {
+    let story = Story::begin();
+    story.create(strict()).await.unwrap();
+    let sequences = &story.sequences;
+    let (slip, far) = ("prder", "zebra");
+    for (wanted, expected) in [(slip, Some("order")), (far, None)] {
+        let wanted = SequenceName::new(wanted).unwrap();
+        let advance = AdvanceRequest { to: 5 };
+        let errors = [
+            sequences
+                .next(&wanted, &of(1), false, soon())
+                .await
+                .unwrap_err(),
+            sequences
+                .advance(&wanted, &advance, soon())
+                .await
+                .unwrap_err(),
+            sequences.get(&wanted, false, soon()).await.unwrap_err(),
+            sequences.get(&wanted, true, soon()).await.unwrap_err(),
+            sequences.delete(&wanted, None, soon()).await.unwrap_err(),
+        ];
+        for (error, use_expected) in errors.iter().zip([true, true, false, false, false]) {
+            let SequenceError::NotFound {
+                name,
+                near,
+                for_use,
+            } = error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!((name, near.as_deref()), (&wanted, expected));
+            assert_eq!(*for_use, use_expected, "{error:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_unused_end_of_the_latest_grant_is_granted_again() {
     let story = Story::begin();
     story.create(SequenceSpec::default()).await.unwrap();

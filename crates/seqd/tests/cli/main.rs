@@ -3,143 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+mod stub;
+mod terminal;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
-/// A route: method and path without the query, status, body.
-type Route = (&'static str, u16, String);
-
-/// A node that answers what it is told to, and remembers what it was asked besides `/livez`.
-struct Stub {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Stub {
-    fn new(routes: Vec<Route>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&asked);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                answer(stream.unwrap(), &routes, &log);
-            }
-        });
-        Self { address, asked }
-    }
-
-    /// One route that fails with this code.
-    fn failing(status: u16, code: &str, retryable: bool) -> Self {
-        let body = format!(
-            r#"{{"status":{status},"code":"{code}","detail":"it went wrong","retryable":{retryable},"hint":"do this"}}"#
-        );
-        Self::new(vec![("POST /v1/sequences/a/next", status, body)])
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-fn answer(mut stream: TcpStream, routes: &[Route], log: &Mutex<Vec<String>>) {
-    let request = read_request(&mut stream);
-    let mut head = request.lines().next().unwrap_or_default().split(' ');
-    let (method, target) = (
-        head.next().unwrap_or_default(),
-        head.next().unwrap_or_default(),
-    );
-    let path = format!("{method} {}", target.split('?').next().unwrap_or_default());
-    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    if path == "GET /livez" {
-        let alive = "HTTP/1.1 200 X\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
-        let _ = stream.write_all(alive.as_bytes());
-        return;
-    }
-    log.lock()
-        .unwrap()
-        .push(format!("{method} {target} {body}").trim_end().to_owned());
-    let (status, body) = routes
-        .iter()
-        .find(|(route, ..)| *route == path)
-        .map_or((500, "no such route"), |(_, status, body)| {
-            (*status, body.as_str())
-        });
-    if status == 0 {
-        thread::sleep(Duration::from_secs(30));
-    }
-    let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    let _ = stream.write_all(head.as_bytes());
-    let _ = stream.write_all(body.as_bytes());
-}
-
-/// Head and body of one request.
-fn read_request(stream: &mut TcpStream) -> String {
-    let mut text = String::new();
-    let mut bytes = [0_u8; 4096];
-    loop {
-        let read = stream.read(&mut bytes).unwrap_or(0);
-        text.push_str(&String::from_utf8_lossy(&bytes[..read]));
-        let Some((head, body)) = text.split_once("\r\n\r\n") else {
-            if read == 0 {
-                return text;
-            }
-            continue;
-        };
-        let length = head
-            .lines()
-            .find_map(|line| {
-                line.to_lowercase()
-                    .strip_prefix("content-length: ")?
-                    .parse()
-                    .ok()
-            })
-            .unwrap_or(0);
-        if body.len() >= length || read == 0 {
-            return text;
-        }
-    }
-}
-
-fn seqd(endpoints: &str, args: &[&str], stdin: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seqd"));
-    command
-        .env("SEQD_ENDPOINTS", endpoints)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(stdin.as_bytes())
-        .unwrap();
-    child.wait_with_output().unwrap()
-}
-
-/// Exit code, stdout, stderr.
-fn run(stub: &Stub, args: &[&str]) -> (i32, String, String) {
-    texts(&seqd(&stub.address.to_string(), args, ""))
-}
-
-fn texts(output: &Output) -> (i32, String, String) {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    (
-        output.status.code().unwrap(),
-        text(&output.stdout),
-        text(&output.stderr),
-    )
-}
+use stub::{Stub, run, seqd, texts};
 
 const ID: &str = r#"{"id":"7","layout":"default","worker":2,"node":"n2"}"#;
 const IDS: &str = r#"{"ids":["7","8"],"layout":"default","worker":2,"node":"n2"}"#;
@@ -249,21 +118,6 @@ fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
     assert!(well.asked().is_empty(), "it was sent again");
     let silent = Stub::new(vec![("GET /v1/id", 0, String::new())]);
     assert_eq!(run(&silent, &["id", "--timeout", "2s"]).0, 5);
-}
-
-#[test]
-fn a_node_that_hangs_is_passed_by_every_command() {
-    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
-    let well = Stub::new(vec![
-        ("POST /v1/sequences/a/next", 200, NEXT.to_owned()),
-        ("GET /v1/id", 200, ID.to_owned()),
-    ]);
-    let list = format!("{},{}", hung.local_addr().unwrap(), well.address);
-    let run = |line: &[&str]| texts(&seqd(&list, &[line, &["--timeout", "10s"]].concat(), ""));
-    let (code, stdout, stderr) = run(&["seq", "next", "a"]);
-    assert_eq!((code, stdout.as_str()), (0, "1\n2\n"), "{stderr}");
-    let (code, stdout, stderr) = run(&["id"]);
-    assert_eq!((code, stdout.as_str()), (0, "7\n"), "{stderr}");
 }
 
 #[test]
@@ -473,6 +327,6 @@ fn what_a_takeover_could_not_check_is_in_what_is_agreed_to() {
 
 #[test]
 fn a_bad_endpoint_is_a_usage_error() {
-    assert_eq!(texts(&seqd("https://n1", &["id"], "")).0, 2);
+    assert_eq!(texts(&seqd("ftp://n1", &["id"], "")).0, 2);
     assert_eq!(texts(&seqd("n1/path", &["id"], "")).0, 2);
 }

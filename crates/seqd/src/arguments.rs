@@ -1,0 +1,50 @@
+//! Reading the values of options: what is allowed, with an example, in place of a parser's words.
+
+use std::time::Duration;
+
+/// A count or a size.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "it takes a whole number, such as 100".to_owned())
+}
+
+/// A value of a sequence.
+pub(crate) fn value(text: &str) -> Result<i64, String> {
+    let rule = || {
+        let (min, max) = (i64::MIN, i64::MAX);
+        format!("it takes a whole number from {min} to {max}, such as 500000")
+    };
+    text.parse().map_err(|_| rule())
+}
+
+/// A duration above zero.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let found = humantime::parse_duration(text).ok();
+    let found = found.filter(|duration| !duration.is_zero());
+    found.ok_or_else(|| {
+        "it takes a duration above zero with its unit, such as 3s or 500ms".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_told_what_is_allowed() {
+        assert_eq!(duration("1m 3s"), Ok(Duration::from_secs(63)));
+        for wrong in ["5", "", "0s", "-3s", "5 bananas"] {
+            let why = duration(wrong).unwrap_err();
+            assert!(why.ends_with("such as 3s or 500ms"), "{wrong}: {why}");
+        }
+        assert_eq!((number("7"), value("-7")), (Ok(7), Ok(-7)));
+        for wrong in ["x", "", "-1", "1.5", "99999999999999999999"] {
+            assert!(number(wrong).unwrap_err().contains("such as 100"));
+        }
+        assert!(
+            value("9223372036854775808")
+                .unwrap_err()
+                .contains("9223372036854775807")
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Variables of the environment: one that begins with `SEQD_` and that no option reads is an error,
+//! as an unknown key of the file is.
+
+use std::ffi::OsString;
+
+use clap::Command;
+use seqd_client::api::nearest;
+
+use crate::failure::Failure;
+
+/// What all variables of the program begin with.
+const OWN: &str = "SEQD_";
+
+/// What variables of the project's own tests begin with.
+const TESTS: &str = "SEQD_TEST_";
+
+/// Refuses the first of `names` that begins like a variable of the program and is none.
+pub(crate) fn check(
+    command: &Command,
+    names: impl Iterator<Item = OsString>,
+) -> Result<(), Failure> {
+    let mut known = Vec::new();
+    collect(command, &mut known);
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    let mut unknown: Vec<String> = names
+        .filter(|name| name.starts_with(OWN) && !name.starts_with(TESTS))
+        .filter(|name| !known.contains(name) && !is_link_to_service(name))
+        .collect();
+    unknown.sort();
+    let Some(first) = unknown.first() else {
+        return Ok(());
+    };
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let detail = format!("the variable {first} is not known");
+    Err(
+        Failure::usage(detail).with_hint(match nearest(first, &known) {
+            Some(near) => format!("did you mean {near}? else unset {first}"),
+            None => format!("unset {first}; `seqd server --help` shows all variables"),
+        }),
+    )
+}
+
+/// The variables that the options of the command and of those below it read.
+fn collect(command: &Command, known: &mut Vec<String>) {
+    let names = command
+        .get_arguments()
+        .filter_map(|option| option.get_env());
+    known.extend(names.map(|name| name.to_string_lossy().into_owned()));
+    for inner in command.get_subcommands() {
+        collect(inner, known);
+    }
+}
+
+/// Whether Kubernetes sets a variable of this name in each container beside a service whose name
+/// begins with `seqd`: `SEQD_SERVICE_HOST`, `SEQD_HTTP_PORT_7400_TCP_ADDR`.
+fn is_link_to_service(name: &str) -> bool {
+    let has_port =
+        |(_, after): (&str, &str)| after.starts_with(|digit: char| digit.is_ascii_digit());
+    name.contains("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.ends_with("_PORT")
+        || name.split_once("_PORT_").is_some_and(has_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn refusal(names: &[&str]) -> Option<String> {
+        let names = names.iter().map(OsString::from);
+        let failure = check(&Cli::command(), names).err()?;
+        assert_eq!(failure.exit, 2);
+        Some(failure.text(crate::format::Format::Table))
+    }
+
+    #[test]
+    fn an_unknown_variable_names_the_nearest() {
+        let text = refusal(&["PATH", "SEQD_HTTP_LISEN"]).unwrap();
+        assert!(text.contains("SEQD_HTTP_LISEN is not known"), "{text}");
+        assert!(text.contains("did you mean SEQD_HTTP_LISTEN?"), "{text}");
+        let text = refusal(&["SEQD_BANANA_SPLIT"]).unwrap();
+        assert!(text.contains("unset SEQD_BANANA_SPLIT"), "{text}");
+    }
+
+    #[test]
+    fn variables_of_options_tests_and_services_pass() {
+        let names = [
+            "SEQD_ENDPOINTS",
+            "SEQD_CONFIG",
+            "SEQD_NODE_NAME",
+            "SEQD_DEMO_DATA_DIR",
+            "SEQD_TEST_SEED",
+            "SEQD_SERVICE_HOST",
+            "SEQD_PORT",
+            "SEQD_HTTP_PORT_7400_TCP_ADDR",
+            "SEQD_PEERS_SERVICE_PORT_PEER",
+        ];
+        assert_eq!(refusal(&names), None);
+    }
+}
