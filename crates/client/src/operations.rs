@@ -117,7 +117,7 @@ impl Client {
     pub async fn return_segment(
         &self,
         name: &str,
-        grant: u64,
+        grant: u128,
         request: &ReturnRequest,
     ) -> Result<Returned, Error> {
         let path = paths::fill(&paths::fill(paths::SEGMENT, name), &grant.to_string());

@@ -17,14 +17,16 @@ impl Level {
     pub const FIRST: Self = Self(1);
     /// Entries are lists of frames, and layouts are rows.
     pub const FRAMES: Self = Self(2);
+    /// A secret of the cluster's own, with which tokens are made.
+    pub const TOKENS: Self = Self(3);
 
     /// Of no released program: for tests of clusters of two versions.
     #[cfg(any(test, feature = "test-next-level"))]
-    pub const NEXT: Self = Self::FRAMES.next();
+    pub const NEXT: Self = Self::TOKENS.next();
 
     /// The highest level that this program can be part of.
     #[cfg(not(any(test, feature = "test-next-level")))]
-    pub const NEWEST: Self = Self::FRAMES;
+    pub const NEWEST: Self = Self::TOKENS;
     /// The highest level that this program can be part of.
     #[cfg(any(test, feature = "test-next-level"))]
     pub const NEWEST: Self = Self::NEXT;

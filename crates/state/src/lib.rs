@@ -44,6 +44,7 @@ pub use cluster::commands::{
 };
 pub use cluster::nodes::{AddedNode, NodeRecord, RegisteredStart};
 pub use cluster::restoration::RestorationRecord;
+pub use cluster::secret::SecretKey;
 pub use cluster::settings::Settings;
 pub use codec::{CodecError, Versioned, decode, encode};
 pub use domains::{Command, Outcome, Refusal};

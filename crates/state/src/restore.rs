@@ -117,6 +117,8 @@ impl State {
                 record.epoch.0 += 1;
             }
         }
+        // No token of the old cluster is one of the new.
+        self.tables.secret.remove(&());
         self.tables.workers.end_all();
         self.deadlines.clear::<WorkerRecord>();
         self.tables.nodes.remove_all();

@@ -6,6 +6,7 @@ use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
+use crate::cluster::secret::SecretKey;
 use crate::cluster::settings::{Clock, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
@@ -134,6 +135,12 @@ impl State {
     #[must_use]
     pub fn sequence_or_deleted(&self, name: &SequenceName) -> Option<&SequenceRecord> {
         self.tables.sequences.get(name)
+    }
+
+    /// The cluster's secret, once it has one.
+    #[must_use]
+    pub fn secret(&self) -> Option<SecretKey> {
+        self.tables.secret.get(&()).map(|secret| secret.key)
     }
 
     /// At most `limit` sequences whose names begin with `prefix`, by name, after `after`.

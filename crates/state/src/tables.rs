@@ -4,6 +4,7 @@
 use crate::cluster::level::LevelRecord;
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
+use crate::cluster::secret::Secret;
 use crate::cluster::settings::{Clock, Counter, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
@@ -106,6 +107,7 @@ tables! {
     counter: Counter,
     restoration: RestorationRecord,
     level: LevelRecord,
+    secret: Secret,
     layouts: LayoutRecord,
     nodes: NodeRecord,
     sequences: SequenceRecord,

@@ -11,7 +11,7 @@ use files::{Lines, check, hex, lines_of, path_of, unhex};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
     ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId, Level, LogPosition,
-    NodeId, Outcome, Restoration, SequenceMode, State, TakeLease, WorkerCommand, decode,
+    NodeId, Outcome, Restoration, SecretKey, SequenceMode, State, TakeLease, WorkerCommand, decode,
 };
 use support::commands::*;
 use support::{counting, definition, name, stamp};
@@ -90,14 +90,28 @@ fn full_state() -> State {
 /// The same log in a cluster at level 2, from which on it is written in version 2.
 fn full_log_at_level_2() -> Vec<Entry> {
     let mut log = full_log();
-    let raise = ClusterCommand::RaiseLevel {
-        to: Level::FRAMES,
-        membership: MEMBERSHIP.unwrap(),
-    };
-    let commands = vec![raise.into()];
-    let stamp = stamp(0, 0);
-    log.insert(1, Entry { stamp, commands });
+    log.insert(1, at_once(raise(Level::FRAMES)));
     log
+}
+
+/// The same at level 3, with what that brings.
+fn full_log_at_level_3() -> Vec<Entry> {
+    let mut log = full_log_at_level_2();
+    log.insert(2, at_once(raise(Level::TOKENS)));
+    let key = SecretKey([7; 32]);
+    log.insert(3, at_once(ClusterCommand::KeepSecret { key }));
+    log
+}
+
+fn raise(to: Level) -> ClusterCommand {
+    let membership = MEMBERSHIP.unwrap();
+    ClusterCommand::RaiseLevel { to, membership }
+}
+
+fn at_once(command: ClusterCommand) -> Entry {
+    let commands = vec![command.into()];
+    let stamp = stamp(0, 0);
+    Entry { stamp, commands }
 }
 
 fn digest_line(state: &State) -> (String, Vec<u8>) {
@@ -116,11 +130,17 @@ fn lines_of_rows(state: &State) -> Lines {
 #[test]
 fn the_bytes_of_rows_and_their_digest_are_fixed() {
     check("rows-v1.hex", &lines_of_rows(&full_state()));
-    let state = replay(full_log_at_level_2());
-    check("rows-level-2.hex", &lines_of_rows(&state));
-    let read_back = State::from_rows(state.rows()).unwrap();
-    assert_eq!(read_back.level(), Level::FRAMES);
-    assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
+    for (file, log, level) in [
+        ("rows-level-2.hex", full_log_at_level_2(), Level::FRAMES),
+        ("rows-level-3.hex", full_log_at_level_3(), Level::TOKENS),
+    ] {
+        let state = replay(log);
+        check(file, &lines_of_rows(&state));
+        let read_back = State::from_rows(state.rows()).unwrap();
+        assert_eq!(read_back.level(), level);
+        assert_eq!(read_back.secret(), state.secret());
+        assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
+    }
 }
 
 /// The same, as another cluster takes it over.
@@ -196,9 +216,15 @@ fn a_log_of_version_1_leads_to_its_digest() {
 #[test]
 fn a_log_of_version_2_leads_to_its_digest() {
     check("log-v2.hex", &lines_of_log(full_log_at_level_2()));
-    let golden = std::fs::read_to_string(path_of("log-v2.hex")).unwrap();
-    let state = assert_leads_to_its_digest(&golden);
-    assert_eq!(state.level(), Level::FRAMES);
+    check("log-level-3.hex", &lines_of_log(full_log_at_level_3()));
+    for (file, level) in [
+        ("log-v2.hex", Level::FRAMES),
+        ("log-level-3.hex", Level::TOKENS),
+    ] {
+        let golden = std::fs::read_to_string(path_of(file)).unwrap();
+        let state = assert_leads_to_its_digest(&golden);
+        assert_eq!(state.level(), level);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ requests! {
         /// How many values; [`GrantRequest::DEFAULT_SIZE`] by default.
         size: u64 as "number_text::option",
         /// The grant that this one follows: granted only if no other came in between.
-        after: u64 as "number_text::option",
+        after: u128 as "number_text::option",
     }
 }
 
@@ -27,9 +27,9 @@ impl GrantRequest {
 /// A range that belongs to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Its number, with which its end is given back.
+    /// Its name, with which its end is given back: an integer of 128 bits that nobody else can guess.
     #[serde(with = "number_text")]
-    pub grant: u64,
+    pub grant: u128,
     /// The first value.
     #[serde(with = "number_text")]
     pub first: i64,

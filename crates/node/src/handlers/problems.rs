@@ -229,8 +229,12 @@ fn sequence(error: &SequenceError) -> Problem {
         SequenceError::Crowded { .. } => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
         }
-        SequenceError::MoreThanGranted { .. } => Problem::new(ErrorCode::GrantSuperseded, detail),
-        SequenceError::UnexpectedOutcome(_) => Problem::new(ErrorCode::Internal, detail),
+        SequenceError::MoreThanGranted { .. } | SequenceError::UnknownGrant { .. } => {
+            Problem::new(ErrorCode::GrantSuperseded, detail)
+        }
+        SequenceError::UnexpectedOutcome(_) | SequenceError::NoRandom(_) => {
+            Problem::new(ErrorCode::Internal, detail)
+        }
     }
 }
 

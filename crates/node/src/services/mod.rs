@@ -6,6 +6,7 @@
 
 mod cluster;
 mod error;
+mod grants;
 mod health;
 mod ids;
 mod layouts;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
-use seqd_state::{Command, GrantToken, Outcome, SequenceCommand, SequenceName, SequenceOutcome};
+use seqd_state::{Command, Outcome, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
 use super::error::{RequestError, count_within};
@@ -22,14 +22,20 @@ impl SegmentService {
     ) -> Result<Grant, SequenceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
         let size = count_within(Some(size), GrantRequest::MAX_SIZE)?;
+        let after = match request.after {
+            Some(grant) => Some(self.sequences.opened(&name, grant, deadline).await?),
+            None => None,
+        };
+        // Before anything is granted: a grant that cannot be named would be lost.
+        self.sequences.secret(deadline).await?;
         let command = Command::Sequences(SequenceCommand::GrantSegment {
-            name,
+            name: name.clone(),
             size,
-            after: request.after.map(GrantToken),
+            after,
         });
         match self.sequences.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => Ok(Grant {
-                grant: grant.token.0,
+                grant: self.sequences.sealed(&name, grant.token, deadline).await?,
                 first: grant.first,
                 last: grant.last,
                 count: grant.count,
@@ -42,7 +48,7 @@ impl SegmentService {
     pub(crate) async fn give_back(
         &self,
         name: SequenceName,
-        grant: u64,
+        grant: u128,
         request: &ReturnRequest,
         deadline: Instant,
     ) -> Result<Returned, SequenceError> {
@@ -50,6 +56,7 @@ impl SegmentService {
         let unused = unused.ok_or_else(|| {
             RequestError::invalid("unused says how many of the last values come back")
         })?;
+        let token = self.sequences.opened(&name, grant, deadline).await?;
         let record = self.sequences.current(&name, deadline).await?;
         // The run ends at the mark; if it moves meanwhile, the token is no longer the latest.
         let Some(first_unused) = record.next_index.checked_sub(unused) else {
@@ -57,7 +64,7 @@ impl SegmentService {
         };
         let command = Command::Sequences(SequenceCommand::ReturnTail {
             name,
-            token: GrantToken(grant),
+            token,
             first_unused,
         });
         match self.sequences.propose(command, deadline).await? {

@@ -68,6 +68,10 @@ pub(crate) enum SequenceError {
     NotTogether,
     #[error("{unused} is more than was ever granted of {name}")]
     MoreThanGranted { unused: u64, name: SequenceName },
+    #[error("{grant} is no grant of {name} that was made over HTTP in this cluster")]
+    UnknownGrant { name: SequenceName, grant: u128 },
+    #[error("no random bytes: {0}")]
+    NoRandom(String),
     #[error("this node's range of {name} is used up, and no other came: {detail}")]
     NoRefill { name: SequenceName, detail: String },
     #[error("too many requests wait for {name}")]

@@ -41,6 +41,7 @@ impl Tables {
                 let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);
                 self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms)
             }
+            ClusterCommand::KeepSecret { key } => Ok(self.secret.keep(*key)),
             ClusterCommand::RaiseLevel {
                 to,
                 membership: asked,

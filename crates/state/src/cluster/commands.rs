@@ -3,6 +3,7 @@
 use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
 
+use super::secret::SecretKey;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::level::{Level, LogPosition};
 use crate::newtypes::NodeId;
@@ -48,6 +49,10 @@ pub enum ClusterCommand {
         to: Level,
         membership: LogPosition,
     },
+    /// Keeps a secret, unless there is one.
+    KeepSecret {
+        key: SecretKey,
+    },
     /// [`ClusterCommand::RegisterStart`] in version 2.
     #[cfg(any(test, feature = "test-next-level"))]
     RegisterStartV2 {
@@ -63,12 +68,13 @@ pub enum ClusterCommand {
 
 impl FrameTable for ClusterCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0101), // Found
-        row(0x0102), // AllocateNodeId
-        row(0x0103), // RegisterStart
-        row(0x0104), // MarkRemoved
-        row(0x0105), // StampRestoration
-        row(0x0106), // RaiseLevel
+        row(0x0101),                      // Found
+        row(0x0102),                      // AllocateNodeId
+        row(0x0103),                      // RegisterStart
+        row(0x0104),                      // MarkRemoved
+        row(0x0105),                      // StampRestoration
+        row(0x0106),                      // RaiseLevel
+        row(0x0107).since(Level::TOKENS), // KeepSecret
         #[cfg(any(test, feature = "test-next-level"))]
         row(0x0103).version(2).since(Level::NEXT), // RegisterStartV2
     ];
@@ -116,16 +122,19 @@ pub enum ClusterOutcome {
     LevelRaised {
         level: Level,
     },
+    /// By this command or one before it.
+    SecretKept,
 }
 
 impl FrameTable for ClusterOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0141), // Founded
-        row(0x0142), // NodeIdAllocated
-        row(0x0143), // StartRegistered
-        row(0x0144), // MarkedRemoved
-        row(0x0145), // RestorationStamped
-        row(0x0146), // LevelRaised
+        row(0x0141),                      // Founded
+        row(0x0142),                      // NodeIdAllocated
+        row(0x0143),                      // StartRegistered
+        row(0x0144),                      // MarkedRemoved
+        row(0x0145),                      // RestorationStamped
+        row(0x0146),                      // LevelRaised
+        row(0x0147).since(Level::TOKENS), // SecretKept
     ];
 }
 

@@ -6,4 +6,5 @@ pub(crate) mod level;
 mod next_level;
 pub(crate) mod nodes;
 pub(crate) mod restoration;
+pub(crate) mod secret;
 pub(crate) mod settings;

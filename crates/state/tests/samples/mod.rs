@@ -4,8 +4,8 @@ use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
     ClusterCommand, ClusterOutcome, ClusterRefusal, Command, DefinitionError, Epoch, FoundingError,
     GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant, NodeId, Outcome,
-    Refusal, Revision, SegmentGrant, SequenceMode, SequenceOutcome, SequenceRefusal, TakeLease,
-    TextField, TextRefusal, ValueRange, WorkerCommand, WorkerOutcome, WorkerRefusal,
+    Refusal, Revision, SecretKey, SegmentGrant, SequenceMode, SequenceOutcome, SequenceRefusal,
+    TakeLease, TextField, TextRefusal, ValueRange, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 
 use crate::support::commands::*;
@@ -46,6 +46,9 @@ pub(crate) fn commands() -> Vec<Command> {
         Command::Cluster(ClusterCommand::RaiseLevel {
             to: Level::FRAMES,
             membership: LogPosition { term: 3, index: 17 },
+        }),
+        Command::Cluster(ClusterCommand::KeepSecret {
+            key: SecretKey([7; 32]),
         }),
     ]
 }
@@ -269,5 +272,6 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Cluster(ClusterOutcome::LevelRaised {
             level: Level::FRAMES,
         }),
+        Outcome::Cluster(ClusterOutcome::SecretKept),
     ]
 }

@@ -251,6 +251,7 @@ fn describe(outcome: &Outcome) -> String {
             format!("node {node} started, boot {boot}")
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
+        Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
         Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => format!(
             "worker {} of {}, lease {}, ticks from {} to {}",
             grant.worker.0, grant.layout, grant.lease, grant.from_tick, grant.fence

@@ -1,0 +1,65 @@
+//! A secret of the cluster's own: what leaves the cluster as a token is made with it, so that nobody can
+//! guess one.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::commands::ClusterOutcome;
+use crate::table::{Table, singleton};
+
+/// Random bytes that no log and no answer shows.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretKey(pub [u8; 32]);
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SecretKey(..)")
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Secret {
+    pub(crate) key: SecretKey,
+}
+
+singleton!(Secret, kind 19, version 1, prefix b'k');
+
+impl Table<Secret> {
+    /// Keeps the first that is proposed: tokens of two would not be told apart from forged ones.
+    pub(crate) fn keep(&mut self, key: SecretKey) -> ClusterOutcome {
+        self.entry((), || Secret { key });
+        ClusterOutcome::SecretKept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::commands::ClusterCommand;
+    use crate::domains::Outcome;
+    use crate::restore::Restoration;
+    use crate::testing::{entry, founded};
+
+    #[test]
+    fn the_first_secret_is_kept_and_a_restored_cluster_has_none() {
+        let mut state = founded();
+        for key in [SecretKey([1; 32]), SecretKey([2; 32])] {
+            let keep = ClusterCommand::KeepSecret { key };
+            let outcomes = state.apply(&entry(1, vec![keep.into()]), None);
+            assert_eq!(outcomes, [Outcome::Cluster(ClusterOutcome::SecretKept)]);
+        }
+        assert_eq!(state.secret(), Some(SecretKey([1; 32])));
+        assert!(!format!("{state:?}").contains("1, 1"), "it is shown");
+        let restoration = Restoration {
+            cluster_id: "c2".to_owned(),
+            founder: "n1".to_owned(),
+            ancestors: Vec::new(),
+            floors: [].into(),
+            margin: None,
+        };
+        state.restore(&restoration).unwrap();
+        assert_eq!(state.secret(), None);
+    }
+}
