@@ -7,20 +7,26 @@
 //! It runs on one thread, so that a two-core machine keeps a core for the server.
 
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use seqd_tls::ClientFiles;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 /// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
 const MAX_ANSWER: usize = 1 << 20;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Target {
     /// `HOST:PORT` of each server; connections are spread over them.
     pub addresses: Vec<String>,
     pub method: &'static str,
     pub path: String,
+    /// The file with the CA of servers that speak TLS.
+    pub cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -81,6 +87,7 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
         .build();
     runtime.expect("a runtime for the load").block_on(async {
         let mut tasks = Vec::new();
+        let tls = target.cacert.clone().map(connector);
         let begin = Instant::now();
         for index in 0..connections {
             let address = &target.addresses[index % target.addresses.len()];
@@ -95,7 +102,7 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
                     step: Duration::from_secs_f64(connections as f64 / rate),
                 }),
             };
-            let connection = Connection::open(address)
+            let connection = Connection::open(address, tls.clone())
                 .await
                 .expect("a connection to the server");
             let end = begin + length;
@@ -134,7 +141,7 @@ pub fn each(
     runtime.expect("a runtime for the load").block_on(async {
         let sent = (0..connections).map(|index| async move {
             let address = &addresses[index % addresses.len()];
-            let mut connection = Connection::open(address).await.expect("a connection");
+            let mut connection = Connection::open(address, None).await.expect("a connection");
             let mut answered = 0;
             while let Some((method, path, body)) = next() {
                 let request = format!(
@@ -166,15 +173,37 @@ struct Schedule {
     step: Duration,
 }
 
+fn connector(cacert: PathBuf) -> TlsConnector {
+    let files = ClientFiles {
+        cacert: Some(cacert),
+        ..ClientFiles::default()
+    };
+    let config = seqd_tls::client(&files, true).expect("the CA of the servers");
+    TlsConnector::from(Arc::new(config))
+}
+
+/// A connection, with TLS or without.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
 struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(address: &str) -> io::Result<Self> {
+    async fn open(address: &str, tls: Option<TlsConnector>) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        let stream: Box<dyn Wire> = match tls {
+            None => Box::new(stream),
+            Some(tls) => {
+                let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+                let host = host.to_owned().try_into().map_err(io::Error::other)?;
+                Box::new(tls.connect(host, stream).await?)
+            }
+        };
         Ok(Self {
             stream,
             buffer: Vec::with_capacity(16 * 1024),

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, data, decode, id, leader, member, seq, snapshot, status, uuid, worker,
+    completions, config, data, decode, id, leader, member, seq, snapshot, status, tls, uuid, worker,
 };
 use crate::session::Global;
 use crate::{demo, server};
@@ -61,6 +61,9 @@ pub(crate) enum Command {
     /// The data folder of a stopped node
     #[command(subcommand)]
     Data(data::DataCommand),
+    /// Certificates of nodes and clients
+    #[command(subcommand)]
+    Tls(tls::TlsCommand),
     /// Configuration files
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -156,6 +159,10 @@ mod tests {
             "seqd data verify --data-dir /var/lib/seqd -o jsonl",
             "seqd snapshot restore x.snap --data-dir /d --name n1 --peer n1:7401 --floor a=5 --margin 0",
             "seqd data recover-quorum --data-dir /d --floor a=-5 --floor b=7 --drill --yes",
+            "seqd tls init --dir tls --nodes n1=n1.example,n2=10.0.0.2 --client app --days 90",
+            "seqd tls renew --dir tls --node n1",
+            "seqd tls inspect tls/n1.crt tls/ca.crt -o json",
+            "seqd id -n 1 --cacert ca.crt --cert app.crt --key app.key",
             "seqd config init --name n1 --peers n1.example,n2.example,n3.example",
             "seqd config check --config x.toml",
             "seqd config show --origin --http-max-count 5",
@@ -180,6 +187,9 @@ mod tests {
             "seqd seq create a --mode fast",
             "seqd snapshot save",
             "seqd data verify",
+            "seqd tls init --dir tls",
+            "seqd tls inspect",
+            "seqd tls init --dir tls --nodes a --days 0",
         ];
         for line in lines {
             assert_eq!(

@@ -60,6 +60,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
     match cli.command {
         Command::Server(args) => return server::run(args),
         Command::Demo(args) => return demo::run(args),
+        Command::Tls(command) => return commands::tls::run(command, cli.global.output),
         Command::Config(command) => return commands::config::run(command, cli.global.output),
         Command::Completions(args) => return commands::completions::run(&args, Cli::command()),
         Command::Version => return commands::version::run(cli.global.output),
@@ -87,6 +88,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         // `run` has answered these without a session.
         Command::Server(_)
         | Command::Demo(_)
+        | Command::Tls(_)
         | Command::Config(_)
         | Command::Completions(_)
         | Command::Version => Ok(seqd_client::api::exit::FAILURE),

@@ -46,6 +46,12 @@ impl Validity {
         ((self.until - now) / DAY).max(0)
     }
 
+    /// Why it does not count; `None` if it does.
+    #[must_use]
+    pub fn state(self, now: i64) -> Option<String> {
+        self.check(now).err()
+    }
+
     pub(crate) fn check(self, now: i64) -> Result<(), String> {
         if now > self.until {
             return Err(format!("expired on {}", date(self.until)));

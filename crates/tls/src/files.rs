@@ -95,6 +95,6 @@ pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Tl
 ///
 /// # Errors
 /// It cannot be read, or has none.
-pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+pub(crate) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     key(path, &read(path)?)
 }

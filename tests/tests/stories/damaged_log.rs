@@ -62,6 +62,7 @@ fn with_two_segments() -> Cluster {
             "/v1/sequences/made?mode=strict&description={}",
             "d".repeat(1000)
         ),
+        cacert: None,
     };
     wait::until("two segments", FILLED, || {
         load(&target, 32, Pace::Closed, Duration::from_millis(500));

@@ -35,6 +35,7 @@ mod sequences;
 mod strict;
 mod takeover;
 mod tls;
+mod tls_command;
 mod tls_peers;
 mod upgrade;
 mod vocabulary;

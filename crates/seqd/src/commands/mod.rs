@@ -13,6 +13,7 @@ pub(crate) mod seq;
 pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod takeover;
+pub(crate) mod tls;
 pub(crate) mod uuid;
 pub(crate) mod version;
 pub(crate) mod worker;

@@ -52,6 +52,7 @@ fn single_ids(cluster: &Cluster, length: Duration, misses: &mut Vec<String>) {
         addresses: vec![address.to_owned()],
         method: "GET",
         path: path.to_owned(),
+        cacert: None,
     };
     let node = cluster.address(0);
     for clients in CLIENTS {
@@ -96,6 +97,7 @@ fn strict_values(cluster: &Cluster, length: Duration, misses: &mut Vec<String>) 
         addresses: nodes.map(|i| cluster.address(i)).collect(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
+        cacert: None,
     };
     let follower = Target {
         addresses: vec![target.addresses[1].clone()],

@@ -211,6 +211,7 @@ fn strict_values(leader: &str) -> Target {
         addresses: vec![leader.to_owned()],
         method: "POST",
         path: "/v1/sequences/order/next".to_owned(),
+        cacert: None,
     }
 }
 

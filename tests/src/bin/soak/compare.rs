@@ -1,12 +1,16 @@
 //! Two builds of the program, side by side: each rate as a ratio that a machine whose speed drifts
 //! does not change.
 //!
+//! Or one build with TLS at both ports and without: the generator of the load does its part of the
+//! encryption on the same machine then, which the ratios have in them.
+//!
 //! A cluster of each runs; short slices of load alternate between them, and each slice is compared
 //! with the one beside it. The median of these ratios is what is judged.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seqd_tests::certificates::{Certificates, days};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::load::{Figures, Pace, Target, quantile, run as load};
@@ -59,12 +63,30 @@ const ROWS: [Row; 9] = [
     strict("strict next, three nodes", 256, 3),
 ];
 
+/// A cluster, and the file with its CA if it speaks TLS.
+struct Side {
+    cluster: Cluster,
+    cacert: Option<PathBuf>,
+}
+
 pub(crate) fn run(other: &Path, rounds: usize) -> Result<(), Violation> {
-    let new = started(None);
-    let old = started(Some(other));
+    let slower = slower(&started(None, false), &started(Some(other), false), rounds);
+    if slower.is_empty() {
+        return Ok(());
+    }
+    Err(Violation::new("the other build's rates", slower.join("; ")))
+}
+
+/// With TLS against without; what it costs is printed, and no violation.
+pub(crate) fn run_tls(rounds: usize) {
+    slower(&started(None, true), &started(None, false), rounds);
+}
+
+/// Prints each rate, and returns those that are slower at the first side.
+fn slower(new: &Side, old: &Side, rounds: usize) -> Vec<String> {
     let mut slower = Vec::new();
     for row in &ROWS {
-        let (targets, mut slices) = ([&new, &old].map(|c| target(row, c)), Vec::new());
+        let (targets, mut slices) = ([new, old].map(|side| target(row, side)), Vec::new());
         for round in 0..rounds {
             let slice = |side: usize| load(&targets[side], row.clients, Pace::Closed, SLICE);
             // Who begins changes, so that what the first leaves to the second does not count.
@@ -90,29 +112,33 @@ pub(crate) fn run(other: &Path, rounds: usize) -> Result<(), Violation> {
             ));
         }
     }
-    if slower.is_empty() {
-        return Ok(());
-    }
-    Err(Violation::new("the other build's rates", slower.join("; ")))
+    slower
 }
 
-fn started(binary: Option<&Path>) -> Cluster {
+fn started(binary: Option<&Path>, with_tls: bool) -> Side {
     let mut cluster = Cluster::planned(3);
     for node in 0..3 {
         cluster.node_mut(node).set_binary(binary);
     }
+    let cacert = with_tls.then(|| {
+        let certificates = Certificates::new(cluster.folder(), "certificates");
+        certificates.secure(&mut cluster, days(365));
+        certificates.ca()
+    });
     let cluster = cluster.ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    cluster
+    Side { cluster, cacert }
 }
 
-fn target(row: &Row, cluster: &Cluster) -> Target {
+fn target(row: &Row, side: &Side) -> Target {
+    let cluster = &side.cluster;
     let leader = cluster.leader();
     let nodes = (0..row.nodes).map(|i| (leader + i) % 3);
     Target {
         addresses: nodes.map(|i| cluster.address(i)).collect(),
         method: row.method,
         path: row.path.to_owned(),
+        cacert: side.cacert.clone(),
     }
 }
 

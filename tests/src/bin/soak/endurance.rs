@@ -71,6 +71,7 @@ pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
             addresses: cluster.addresses(),
             method: "POST",
             path: path.to_owned(),
+            cacert: None,
         };
         std::thread::spawn(move || load(&target, connections, Pace::Closed, length))
     };

@@ -25,6 +25,7 @@ pub(crate) fn run(clients: u64) -> Result<(), Violation> {
         addresses: cluster.addresses(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
+        cacert: None,
     };
     let clients = usize::try_from(clients).expect("a number of clients");
     let before = strace.fdatasyncs();

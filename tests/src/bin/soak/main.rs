@@ -54,7 +54,8 @@ const USAGE: &str = "usage: soak COMMAND
   scale [--records 2000000]     snapshot, learner and start with a large state
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
   compare --with BINARY [--rounds 30]
-                                rates of this build and of another one, in alternating slices";
+                                rates of this build and of another one, in alternating slices
+  compare --tls [--rounds 30]   rates with TLS at both ports and without, in the same way";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_environment();
@@ -70,9 +71,16 @@ fn main() -> ExitCode {
         "links" => links::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "compare" => {
-            arguments.allow(&["--with", "--rounds"]);
-            let other = arguments.text("--with").expect("--with BINARY is needed");
-            compare::run(Path::new(other), arguments.value("--rounds", 30))
+            arguments.allow(&["--with", "--tls", "--rounds"]);
+            let rounds = arguments.value("--rounds", 30);
+            match arguments.text("--with") {
+                Some(other) => compare::run(Path::new(other), rounds),
+                None if arguments.flag("--tls") => {
+                    compare::run_tls(rounds);
+                    Ok(())
+                }
+                None => panic!("--with BINARY or --tls is needed"),
+            }
         }
         "power-cuts" => power_cuts::run(&arguments),
         "restore" => takeover::takeovers(arguments.number("--ids", 10_000_000)),

@@ -71,6 +71,7 @@ fn snapshots_under_load(cluster: &Cluster, misses: &mut Vec<String>) {
         addresses: cluster.addresses(),
         method: "POST",
         path: "/v1/sequences/order/next".into(),
+        cacert: None,
     };
     let leader = cluster.leader();
     let pid = cluster.node(leader).pid();

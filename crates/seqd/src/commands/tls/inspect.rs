@@ -1,0 +1,92 @@
+//! `seqd tls inspect`: what certificates state, and whether their keys fit.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use seqd_client::api::exit;
+use seqd_tls::{Certificate, KeyFit, key_fit, read_certificates};
+use serde_json::json;
+
+use super::{date, now};
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::output::Report;
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// Certificates, PEM files; the key of NAME.crt is looked for in NAME.key beside it
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Exit code 7 if one has expired, does not count yet, or has a key that does not fit.
+pub(super) fn run(args: &InspectArgs, format: Format) -> Result<u8, Failure> {
+    let now = now();
+    let mut items = Vec::new();
+    let mut rows = Vec::new();
+    let mut is_healthy = true;
+    for path in &args.files {
+        let refused = |error: seqd_tls::TlsError| Failure::failed(error.to_string());
+        let chain = read_certificates(path).map_err(refused)?;
+        for (at, der) in chain.iter().enumerate() {
+            let read = Certificate::read(der).map_err(refused)?;
+            // The key is that of the first; what follows signed it.
+            let key = path.with_extension("key");
+            let fit = (at == 0 && key.exists()).then(|| key_fit(der, &key));
+            let state = read.validity.state(now);
+            is_healthy &= state.is_none() && fit.as_ref().is_none_or(|fit| *fit == KeyFit::Fits);
+            let (kind, uses) = kind_and_uses(&read);
+            let days = read.validity.days_left(now);
+            items.push(json!({
+                "file": path, "kind": kind, "name": read.owner(), "hosts": read.hosts,
+                "uses": uses, "issuer": read.issuer, "from": date(read.validity.from),
+                "until": date(read.validity.until), "days_left": days, "problem": state,
+                "key": fit.as_ref().map(ToString::to_string),
+            }));
+            let named = if read.is_ca {
+                read.subject.clone()
+            } else {
+                format!("{kind} {}", read.owner())
+            };
+            rows.push(vec![
+                shown(path),
+                named,
+                read.hosts.join(" "),
+                uses.join(" "),
+                date(read.validity.until),
+                state.unwrap_or_else(|| days.to_string()),
+                fit.map_or_else(|| "-".to_owned(), |fit| fit.to_string()),
+            ]);
+        }
+    }
+    let columns = ["file", "for", "hosts", "use", "until", "days_left", "key"];
+    let mut report = Report::list(&items)?.with_columns(&columns);
+    rows.into_iter().for_each(|row| report.row(row));
+    report.print(format)?;
+    Ok(if is_healthy {
+        exit::OK
+    } else {
+        exit::UNHEALTHY
+    })
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn kind_and_uses(read: &Certificate) -> (&'static str, Vec<&'static str>) {
+    if read.is_ca {
+        return ("ca", vec!["signs"]);
+    }
+    let uses = [(read.for_server, "server"), (read.for_client, "client")];
+    let uses = uses
+        .into_iter()
+        .filter(|(may, _)| *may)
+        .map(|(_, name)| name);
+    let kind = match (&read.node, read.for_server) {
+        (Some(_), _) => "node",
+        (None, true) => "server",
+        (None, false) => "client",
+    };
+    (kind, uses.collect())
+}
