@@ -119,6 +119,9 @@ fn of_sequences(refusal: &SequenceRefusal) -> ErrorCode {
     }
 }
 
+/// An answer that belongs to another command, for a log line.
+pub(crate) const OTHER_OUTCOME: &str = "an outcome of another command";
+
 /// The refusal in words, with the times that people read.
 pub(crate) fn words(refusal: &Refusal) -> String {
     match refusal {

@@ -4,6 +4,7 @@
 //! [`Ports`] holds what a test may replace.
 
 mod clock;
+mod clock_steps;
 mod codes;
 pub mod config;
 mod descriptors;

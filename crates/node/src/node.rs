@@ -1,6 +1,7 @@
 //! A node from start to stop, each in one function and in order.
 
 use std::future::Future;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ impl Node {
                 Tls::load(&config, &*clock).map_err(|error| start_failed(error.to_string()))?;
             let wall = Arc::clone(&clock);
 
+            let is_text = config.log.format.is_text(std::io::stderr().is_terminal());
+
             // Consensus first: it locks the folder and finds out whether it is this node's own.
             let raft = Raft::start(options(&config, &tls, peer_listener, &clock, &disk)?).await?;
 
@@ -121,7 +124,7 @@ impl Node {
             let health = &services.health;
             let fresh = report::keep_fresh(raft.clone(), Arc::clone(&minters), Arc::clone(health));
             tasks.spawn(fresh);
-            tasks.spawn(report::print_waiting(Arc::clone(health)));
+            tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
             tasks.spawn(tls.keep_fresh(wall));
 
             let ended = raft.phase();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use seqd_raft::{Phase, Raft, Report};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::clock_steps::ClockSteps;
 use crate::minting::Minters;
 use crate::services::HealthService;
 
@@ -20,11 +21,18 @@ const TICKS_PER_SECOND: usize = 4;
 const WAITING_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<HealthService>) {
+    let mut steps = ClockSteps::default();
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut minted = VecDeque::from([0]);
     loop {
         ticks.tick().await;
+        if let Some(step_ms) = steps.look(|| health.clock.wall()) {
+            tracing::warn!(
+                step_ms,
+                "the wall clock was set: it moved against the monotonic clock"
+            );
+        }
         minted.push_back(minters.minted());
         if minted.len() > TICKS_PER_SECOND {
             let before = minted.pop_front().unwrap_or_default();
@@ -39,16 +47,18 @@ pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<He
     }
 }
 
-/// Prints why the node waits, every five seconds until it runs. A plain line on stderr: it is what
-/// somebody who has just typed the command needs to read, whatever the log's level.
-pub(crate) async fn print_waiting(health: Arc<HealthService>) {
+/// Prints why the node waits, every five seconds until it runs. Where logs are for people it is a
+/// plain line on stderr: somebody who has just typed the command needs to read it, whatever the log's
+/// level. Where programs read them it is a line of the log.
+pub(crate) async fn print_waiting(health: Arc<HealthService>, is_for_people: bool) {
     let mut ticks = interval(WAITING_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     loop {
         ticks.tick().await;
         match health.phase() {
-            Phase::Waiting { reason } => eprintln!("{reason}"),
+            Phase::Waiting { reason } if is_for_people => eprintln!("{reason}"),
+            Phase::Waiting { reason } => tracing::warn!("{reason}"),
             Phase::Running | Phase::Stopped(_) => return,
         }
     }

@@ -267,6 +267,7 @@ impl Admitted {
             founder::initialize(&context, &self.identity, &replica).await?;
         }
         context.set_phase(Phase::Running);
+        tracing::info!("this node runs");
         Ok(Running { context, replica })
     }
 }

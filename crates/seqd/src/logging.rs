@@ -1,10 +1,13 @@
 //! Log lines on stderr: text on a terminal, JSON otherwise.
 
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::panic::PanicHookInfo;
 
-use seqd_node::config::{LogFormat, LogSection};
+use seqd_node::config::LogSection;
+use serde_json::json;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The crates that `log.level` is about have names that begin so; libraries log from `warn` up,
@@ -15,27 +18,64 @@ const OWN: &str = "seqd";
 /// errors. What of it concerns an operator is logged by seqd itself.
 const NOISY: &str = "openraft";
 
-/// Sends log lines to stderr from here on; a second call changes nothing.
-pub(crate) fn install(log: &LogSection) {
-    let terminal = io::stderr().is_terminal();
-    let text = match log.format {
-        LogFormat::Auto => terminal,
-        LogFormat::Text => true,
-        LogFormat::Json => false,
-    };
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
-        .with_ansi(terminal);
-    let lines = if text {
-        lines.boxed()
-    } else {
-        lines.json().flatten_event(true).boxed()
-    };
-    // It fails only if lines go somewhere already, which is what is wanted.
-    let _ = tracing_subscriber::registry()
-        .with(lines)
-        .with(targets(log.level))
-        .try_init();
+/// The log that lines go to.
+pub(crate) struct Log {
+    pub(crate) is_text: bool,
+    set_level: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Log {
+    /// Sends log lines to stderr from here on.
+    pub(crate) fn install(log: &LogSection) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let is_text = log.format.is_text(terminal);
+        // Colours are not wanted where NO_COLOR is set to anything (no-color.org).
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(io::stderr)
+            .with_ansi(terminal && !is_plain);
+        let lines = if is_text {
+            lines.boxed()
+        } else {
+            std::panic::set_hook(Box::new(log_panic));
+            lines.json().flatten_event(true).boxed()
+        };
+        let (filter, handle) = reload::Layer::new(targets(log.level));
+        // It fails only if lines go somewhere already, which is what is wanted.
+        let _ = tracing_subscriber::registry()
+            .with(lines)
+            .with(filter)
+            .try_init();
+        Self {
+            is_text,
+            set_level: Box::new(move |level| {
+                // It fails only if the subscriber has gone, and then nothing is logged at all.
+                let _ = handle.reload(targets(level));
+            }),
+        }
+    }
+
+    /// Logs from this level up from here on.
+    pub(crate) fn set_level(&self, level: &str) {
+        (self.set_level)(level);
+    }
+}
+
+/// Writes a panic as a line of the log, by itself: what panicked may be on its way through the log.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let place = panic.location().map(ToString::to_string);
+    let line = json!({
+        "timestamp": jiff::Timestamp::now().to_string(),
+        "level": "ERROR",
+        "message": format!("a panic: {}", text.unwrap_or("without a message")),
+        "location": place,
+        "target": "seqd",
+    });
+    // An error is ignored: stderr is closed.
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Which lines are logged at `log.level`. The configuration admits only the names of levels.

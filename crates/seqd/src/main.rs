@@ -17,6 +17,7 @@ mod logging;
 mod output;
 mod private;
 mod progress;
+mod reload;
 mod runtime;
 mod server;
 mod session;

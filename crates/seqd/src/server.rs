@@ -12,13 +12,16 @@ use clap::Args;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use seqd_client::api::exit;
+use seqd_node::config::{self, Resolved};
 use seqd_node::{Config, Descriptors, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::commands::config::{ConfigSource, check_tls};
 use crate::failure::Failure;
-use crate::logging;
+use crate::format::Format;
+use crate::logging::Log;
 use crate::private;
+use crate::reload::Hangups;
 use crate::runtime::block_on;
 use crate::signals::Signals;
 
@@ -41,7 +44,21 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     }
     let resolved = args.source.resolve()?;
     check_tls(&resolved.config)?;
-    logging::install(&resolved.config.log);
+    let log = Log::install(&resolved.config.log);
+    let is_text = log.is_text;
+    match run_logged(args.source, resolved, log) {
+        // Each line of such a log is one JSON document.
+        Err(failure) if !is_text => {
+            failure.print(Format::Json);
+            Ok(failure.exit)
+        }
+        ended => ended,
+    }
+}
+
+/// The rest of the run, from where lines are logged.
+fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, Failure> {
+    log_start(&resolved.config);
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
@@ -52,10 +69,36 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     }
     let runtime = runtime(resolved.config.node.threads)
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
-    let stop = block_on(&runtime, serve(resolved.config));
+    let entries = resolved.config.entries.clone();
+    let stop = block_on(&runtime, async {
+        let hangups = Hangups::new()?;
+        tokio::spawn(hangups.reload(source, log, entries));
+        serve(resolved.config).await
+    });
     // A task that is stuck on a disk must not hold up the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))
+}
+
+/// What an operator looks for first: which program this is, where it listens, and what it was given.
+fn log_start(config: &Config) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        revision = option_env!("SEQD_REVISION"),
+        name = config.node.name,
+        data_dir = %config.node.data_dir.display(),
+        "seqd starts"
+    );
+    let (http, peer) = (&config.http, &config.peer);
+    tracing::info!(
+        clients = %http.listen,
+        clients_advertise = http.advertise,
+        peers = %peer.listen,
+        peers_advertise = peer.advertise,
+        "addresses"
+    );
+    let given = config::given(&config.entries);
+    tracing::info!("configuration in force beside the defaults: {given}");
 }
 
 /// Starts the node, waits for a signal or for the node's own end, and stops it. Returns why it
@@ -76,7 +119,10 @@ async fn serve(config: Config) -> Result<Option<Stop>, Failure> {
     };
     let node = tokio::select! {
         started = Node::start(config, ports) => match started {
-            Ok(node) => node,
+            Ok(node) => {
+                tracing::info!(clients = %node.http_addr(), "clients are served");
+                node
+            }
             Err(stop) => return Ok(Some(stop)),
         },
         // Nothing was promised to anyone yet.

@@ -16,4 +16,4 @@ pub use keys::{Config, Entry, LogSection};
 pub use layers::{Layers, Resolved};
 pub use rules::LogFormat;
 pub use values::{ConfigError, Origin};
-pub use write::{bootstrap_file, show};
+pub use write::{bootstrap_file, given, show};

@@ -19,6 +19,18 @@ pub enum LogFormat {
     Json,
 }
 
+impl LogFormat {
+    /// Whether lines are for people, where stderr is a terminal or is none.
+    #[must_use]
+    pub fn is_text(self, is_terminal: bool) -> bool {
+        match self {
+            Self::Auto => is_terminal,
+            Self::Text => true,
+            Self::Json => false,
+        }
+    }
+}
+
 fn text(given: &Given) -> Checked<&str> {
     match given.text.as_str() {
         "" => Err("it may not be empty".to_owned()),

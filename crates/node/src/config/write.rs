@@ -6,7 +6,7 @@ use seqd_api::address::{HTTP_PORT, PEER_PORT, base_url, is_host, is_host_port};
 use seqd_api::validate_name;
 
 use super::keys::Entry;
-use super::values::ConfigError;
+use super::values::{ConfigError, Origin};
 
 /// The first DNS label of a host name.
 pub(super) fn first_label(host: &str) -> &str {
@@ -80,6 +80,18 @@ fn with_port(host: &str) -> String {
     } else {
         host.to_owned()
     }
+}
+
+/// What is in force and not by default, in one line.
+pub fn given(entries: &[Entry]) -> String {
+    let given = entries
+        .iter()
+        .filter(|entry| entry.origin != Origin::Default);
+    let lines = given.filter_map(|entry| {
+        let value = entry.value.as_deref()?;
+        Some(format!("{} = {value} ({})", entry.key.name, entry.origin))
+    });
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// What is in force, as a TOML file; with `origin`, each line ends with where its value comes from.

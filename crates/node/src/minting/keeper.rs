@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::minter::{FRESH, Holder};
 use super::{ClockWatch, MintError, Minter};
+use crate::codes::{OTHER_OUTCOME, words};
 use crate::replica::{Replica, peek, propose_one};
 
 /// How long the cluster may take to answer about a lease before it is asked again.
@@ -202,13 +203,17 @@ impl Keeper {
             lease: holder.lease,
             last_tick,
         });
-        match propose_one(self.replica.as_ref(), command, deadline).await {
-            Ok(Outcome::Workers(WorkerOutcome::LeaseReleased { .. })) => {}
-            other => tracing::warn!(
-                layout = minter.layout.name(),
-                "the worker was not given back and stays taken for a window: {other:?}"
-            ),
-        }
+        let why = match propose_one(self.replica.as_ref(), command, deadline).await {
+            Ok(Outcome::Workers(WorkerOutcome::LeaseReleased { .. })) => return,
+            Ok(Outcome::Refused(refusal)) => words(&refusal),
+            Ok(_) => OTHER_OUTCOME.to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(
+            layout = minter.layout.name(),
+            why,
+            "the worker was not given back and stays taken for a window"
+        );
     }
 
     fn fence(&self, minter: &Minter) -> Result<seqd_idgen::Tick, MintError> {

@@ -13,6 +13,7 @@ use seqd_state::{
 use tokio::time::{Instant, timeout_at};
 
 use super::slot::{NextError, SequenceBuffer, Taken};
+use crate::codes::{OTHER_OUTCOME, words};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_one};
 
@@ -335,7 +336,12 @@ async fn give_back(replica: &dyn Replica, mut tails: Vec<Tail>, deadline: Instan
                         });
                     }
                     other => {
-                        tracing::info!(sequence = tail.name.as_str(), "no tail back: {other:?}");
+                        let why = match other {
+                            Outcome::Refused(refusal) => words(&refusal),
+                            _ => OTHER_OUTCOME.to_owned(),
+                        };
+                        let sequence = tail.name.as_str();
+                        tracing::info!(sequence, why, "the end of a range was not taken back");
                     }
                 }
             }

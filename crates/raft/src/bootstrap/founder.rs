@@ -58,6 +58,11 @@ pub(crate) async fn initialize(
 ) -> Result<(), Stop> {
     let members = identity.members.iter().cloned();
     replica.initialize(members.collect()).await?;
+    let cluster = identity.cluster_id.as_str();
+    tracing::info!(
+        cluster,
+        "all have their identities and the log has begun: the cluster is founded"
+    );
     finish(context)
 }
 

@@ -28,6 +28,12 @@ const EMPTY: &str = "its folder is empty";
 pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identity, Stop> {
     if let Some(identity) = context.identity() {
         check_identity(context, &identity)?;
+        let (cluster, node) = (identity.cluster_id.as_str(), identity.node);
+        tracing::info!(
+            cluster,
+            node,
+            "the folder is this node's own: it starts again"
+        );
         return Ok(identity);
     }
     let mut unconfirmed_since = None;
@@ -51,6 +57,10 @@ pub(crate) async fn obtain_identity(context: &Arc<NodeContext>) -> Result<Identi
                     joined: false,
                     ancestors: Vec::new(),
                 };
+                tracing::info!(
+                    cluster = identity.cluster_id,
+                    "all listed nodes are empty and list the same: this node founds the cluster"
+                );
                 return context
                     .take_identity(identity)
                     .map_err(|e| Stop::of_io("the identity could not be stored", &e));

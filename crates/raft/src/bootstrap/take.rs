@@ -77,6 +77,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
     let opening = Arc::clone(&context.opening).lock_owned().await;
     let taker = Arc::clone(context);
     let wanted = (identity.cluster_id.clone(), identity.node);
+    let joins = identity.joined;
     let stored = blocking::run(move || {
         let _opening = opening;
         // The log's first segment comes first: an identity without one is that of a lost log.
@@ -104,6 +105,12 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
             ),
         };
     }
+    let how = if joins {
+        "this node was added to the cluster, and has its identity"
+    } else {
+        "the founder gave this node its identity"
+    };
+    tracing::info!(cluster = own.cluster_id, node = own.node, "{how}");
     // The answer also means that the first segment of the log is on the disk.
     match tokio::time::timeout(TAKE_LIMIT, context.history_known()).await {
         Ok(false) => Taken::Yes {

@@ -92,7 +92,7 @@ pub(crate) fn check_start(
     if let Some(level) = context.level_outside(levels) {
         tracing::warn!(
             node = theirs.node,
-            %level,
+            level = level.0,
             %levels,
             "a node whose program does not support the cluster's level is refused"
         );

@@ -160,8 +160,8 @@ pub(crate) fn open_storage(
     }
     wal.accept();
     tracing::info!(
-        log_ms = log_read.as_millis(),
-        state_ms = (began.elapsed() - log_read).as_millis(),
+        log_ms = log_read.as_millis() as u64,
+        state_ms = (began.elapsed() - log_read).as_millis() as u64,
         "the folder is read"
     );
     let newest = kept.valid.first();
@@ -301,7 +301,9 @@ fn load(
         }
         Opened::SetAside { why, moved_to } => (why, moved_to),
     };
-    tracing::warn!(%why, ?moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
+    let moved_to = moved_to.map(|path| path.display().to_string());
+    let moved_to = moved_to.as_deref();
+    tracing::warn!(%why, moved_to, "the checkpoint is not usable and is rebuilt from snapshot and log");
     if let Some(file) = kept.valid.first() {
         let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
         let (position, membership) =

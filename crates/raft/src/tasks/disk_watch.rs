@@ -37,7 +37,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
         }
         disk.set_hangs(hangs);
         if hangs {
-            let stalled_ms = stalled.unwrap_or_default().as_millis();
+            let stalled_ms = stalled.unwrap_or_default().as_millis() as u64;
             tracing::error!(
                 stalled_ms,
                 "the disk hangs: a write or sync of the log has not returned; this node does not \

@@ -68,7 +68,8 @@ pub(crate) async fn run_when_the_leader_is_lost(context: Arc<NodeContext>, repli
         if logged != lost {
             let leader = replica.leader().and_then(|id| replica.member(id));
             let (leader, ended) = (leader.map(|member| member.name), contact.has_ended());
-            tracing::info!(?leader, ended, "the leader is lost; running for leader");
+            let leader = leader.as_deref();
+            tracing::info!(leader, ended, "the leader is lost; running for leader");
             logged = lost;
         }
         let began = Instant::now();

@@ -1,6 +1,6 @@
 //! Pings: each second every member sends what it is and what it knows of the others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,10 +61,24 @@ struct Logged {
     leader: Option<String>,
     has_contact: Option<bool>,
     away: BTreeSet<String>,
+    /// The members by their IDs, with whether they vote.
+    members: BTreeMap<u64, (String, bool)>,
 }
 
 impl Logged {
+    fn log_members(&mut self, replica: &Replica) {
+        let members = replica.members().into_iter();
+        let members: BTreeMap<u64, (String, bool)> = members
+            .map(|(id, member)| (id, (member.name, replica.is_voter(id))))
+            .collect();
+        for (member, line) in changes(&self.members, &members) {
+            tracing::info!(member, "{line}");
+        }
+        self.members = members;
+    }
+
     fn log_changes(&mut self, context: &NodeContext, replica: &Replica) {
+        self.log_members(replica);
         self.looks += 1;
         if self.looks <= LOOKS_BEFORE {
             return;
@@ -103,6 +117,27 @@ impl Logged {
     }
 }
 
+/// What became of the members since `before`, a line each.
+fn changes(
+    before: &BTreeMap<u64, (String, bool)>,
+    now: &BTreeMap<u64, (String, bool)>,
+) -> Vec<(String, &'static str)> {
+    let mut lines = Vec::new();
+    for (id, (name, votes)) in now {
+        let line = match (before.get(id), votes) {
+            (None, true) => "a member that votes",
+            (None, false) => "a member that does not vote",
+            (Some((_, false)), true) => "the member votes from now on",
+            (Some((_, true)), false) => "the member does not vote any more",
+            (Some(_), _) => continue,
+        };
+        lines.push((name.clone(), line));
+    }
+    let gone = before.iter().filter(|(id, _)| !now.contains_key(*id));
+    lines.extend(gone.map(|(_, (name, _))| (name.clone(), "the member was removed")));
+    lines
+}
+
 async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr: String) {
     let message = context.own_ping(replica.applied_index());
     let to = (node, addr.as_str());
@@ -114,5 +149,31 @@ async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr:
         let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
         context.record_clock(node, offset);
         take_ping(&context, node, ping);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_come_change_and_go_have_a_line_each() {
+        let members = |list: &[(u64, &str, bool)]| {
+            let list = list.iter();
+            list.map(|(id, name, votes)| (*id, ((*name).to_owned(), *votes)))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let before = members(&[(1, "n1", true), (2, "n2", true), (3, "n3", false)]);
+        assert!(changes(&before, &before).is_empty());
+        // An emptied node comes back under its name with another ID.
+        let now = members(&[(1, "n1", false), (3, "n3", true), (4, "n2", false)]);
+        let expected = [
+            ("n1", "the member does not vote any more"),
+            ("n3", "the member votes from now on"),
+            ("n2", "a member that does not vote"),
+            ("n2", "the member was removed"),
+        ];
+        let expected = expected.map(|(name, line)| (name.to_owned(), line));
+        assert_eq!(changes(&before, &now), expected);
     }
 }

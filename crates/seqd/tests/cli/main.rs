@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it is wrong")]
 
+mod server;
 mod stub;
 mod terminal;
 

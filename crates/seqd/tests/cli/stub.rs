@@ -107,12 +107,7 @@ fn read_request(stream: &mut TcpStream) -> String {
 
 pub(crate) fn seqd(endpoints: &str, args: &[&str], stdin: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seqd"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SEQD_") {
-            command.env_remove(name);
-        }
-    }
-    command
+    without_variables(&mut command)
         .env("SEQD_ENDPOINTS", endpoints)
         .args(args)
         .stdin(Stdio::piped())
@@ -140,4 +135,14 @@ pub(crate) fn texts(output: &Output) -> (i32, String, String) {
         text(&output.stdout),
         text(&output.stderr),
     )
+}
+
+/// Without the `SEQD_` variables of the environment.
+pub(crate) fn without_variables(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SEQD_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }

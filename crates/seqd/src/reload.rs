@@ -1,0 +1,101 @@
+//! SIGHUP: the configuration is read again, and what can change without a restart does.
+//!
+//! That is the log's level. A configuration that cannot be used changes nothing.
+
+use seqd_node::config::{Config, Entry};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::commands::config::ConfigSource;
+use crate::failure::Failure;
+use crate::logging::Log;
+
+/// The key that is in force at once.
+const LEVEL: &str = "log.level";
+
+/// While this is there, SIGHUP does not end the process.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let signal = signal(SignalKind::hangup());
+        signal
+            .map(Self)
+            .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
+    }
+
+    /// Reads `source` again at each signal, for as long as the process runs.
+    pub(crate) async fn reload(mut self, source: ConfigSource, log: Log, mut entries: Vec<Entry>) {
+        while self.0.recv().await.is_some() {
+            match source.resolve() {
+                Ok(resolved) => entries = take(&log, &entries, resolved.config),
+                Err(failure) => {
+                    tracing::warn!("SIGHUP: nothing was reloaded: {}", failure.detail());
+                }
+            }
+        }
+    }
+}
+
+/// Takes over what can change; returns what is in force then.
+fn take(log: &Log, before: &[Entry], config: Config) -> Vec<Entry> {
+    let changed = changed(before, &config.entries);
+    let level = config.log.level;
+    let confirm = || tracing::info!(level, "SIGHUP: the log's level was reloaded");
+    if changed.contains(&LEVEL) {
+        // The line stands where either of the two levels lets it through.
+        let is_seen_before = tracing::enabled!(tracing::Level::INFO);
+        if is_seen_before {
+            confirm();
+        }
+        log.set_level(level);
+        if !is_seen_before {
+            confirm();
+        }
+    } else {
+        tracing::info!("SIGHUP: nothing was reloaded: the log's level is as before");
+    }
+    let later: Vec<&str> = changed.into_iter().filter(|key| *key != LEVEL).collect();
+    if !later.is_empty() {
+        let keys = later.join(", ");
+        tracing::warn!(
+            keys,
+            "SIGHUP: other keys were changed, which takes a restart"
+        );
+    }
+    let mut now = before.to_vec();
+    for (entry, new) in now.iter_mut().zip(config.entries) {
+        if entry.key.name == LEVEL {
+            *entry = new;
+        }
+    }
+    now
+}
+
+/// The keys with another value; both are in the order of the table of keys.
+fn changed(before: &[Entry], now: &[Entry]) -> Vec<&'static str> {
+    let pairs = before.iter().zip(now);
+    pairs
+        .filter(|(before, now)| before.value != now.value)
+        .map(|(before, _)| before.key.name)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_node::config::Layers;
+
+    use super::*;
+
+    #[test]
+    fn the_keys_that_changed_are_found() {
+        let entries = |text: &str| {
+            let text = format!("[node]\nname = \"n1\"\n{text}");
+            let layers = Layers::default().file("x.toml", &text).unwrap();
+            layers.resolve("host").unwrap().config.entries
+        };
+        let (before, same) = (entries(""), entries("[log]\nlevel = \"info\""));
+        assert!(changed(&before, &same).is_empty());
+        let other = entries("[log]\nlevel = \"debug\"\n[http]\nmax_count = 5");
+        assert_eq!(changed(&before, &other), ["http.max_count", "log.level"]);
+    }
+}
