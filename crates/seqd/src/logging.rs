@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 
 use seqd_node::config::LogSection;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::reload;
@@ -67,15 +67,19 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let place = panic.location().map(ToString::to_string);
-    let line = json!({
+    let line = panic_line(text, place);
+    // An error is ignored: stderr is closed.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn panic_line(text: Option<&str>, place: Option<String>) -> Value {
+    json!({
         "timestamp": jiff::Timestamp::now().to_string(),
         "level": "ERROR",
         "message": format!("a panic: {}", text.unwrap_or("without a message")),
         "location": place,
         "target": "seqd",
-    });
-    // An error is ignored: stderr is closed.
-    let _ = writeln!(io::stderr(), "{line}");
+    })
 }
 
 /// Which lines are logged at `log.level`. The configuration admits only the names of levels.
@@ -116,6 +120,18 @@ mod tests {
         levels
             .into_iter()
             .find(|at| targets.would_enable(target, at))
+    }
+
+    #[test]
+    fn a_panic_is_one_line_of_json() {
+        let line = panic_line(Some("two\nlines"), Some("a.rs:1:2".to_owned())).to_string();
+        assert_eq!(line.lines().count(), 1);
+        let read: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["message"], "a panic: two\nlines");
+        assert_eq!(
+            (&read["level"], &read["location"]),
+            (&json!("ERROR"), &json!("a.rs:1:2"))
+        );
     }
 
     #[test]

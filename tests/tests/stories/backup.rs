@@ -149,6 +149,21 @@ fn cut_proxy(to: String, bytes: usize, silent: Option<mpsc::Receiver<()>>) -> St
 }
 
 #[test]
+fn a_backup_goes_to_stdout_and_what_it_is_to_stderr() {
+    let cluster = Cluster::started(1);
+    let output = command(&["-e", &cluster.address(0), "snapshot", "save", "-"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.starts_with("saved - from n1: index "), "{talk}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup.snap");
+    std::fs::write(&file, &output.stdout).unwrap();
+    json_of(&["snapshot", "verify", text(&file)]);
+    assert!(!std::path::Path::new("-").exists());
+}
+
+#[test]
 fn a_download_that_breaks_off_leaves_no_file() {
     let cluster = Cluster::started(1);
     let node = cluster.address(0);

@@ -4,6 +4,8 @@ use seqd_api::SnapshotHead;
 use seqd_raft::{Export, Raft, SnapshotError};
 use tokio::time::Instant;
 
+use crate::replica::name_missing;
+
 pub(crate) struct SnapshotService {
     pub(crate) raft: Raft,
 }
@@ -18,7 +20,11 @@ impl SnapshotService {
         stale: bool,
         deadline: Instant,
     ) -> Result<(SnapshotHead, Export), SnapshotError> {
-        let export = self.raft.snapshot(stale, deadline).await?;
+        let export = self.raft.snapshot(stale, deadline).await;
+        let export = export.map_err(|error| match error {
+            SnapshotError::Propose(error) => name_missing(error, &self.raft).into(),
+            error => error,
+        })?;
         let head = SnapshotHead {
             index: export.index,
             term: export.term,

@@ -11,6 +11,8 @@ use tokio::time::Instant;
 use crate::demo::event::{Event, Leads};
 use crate::demo::fleet::Fleet;
 use crate::failure::Failure;
+use crate::output::write_stderr;
+use crate::session::PATIENCE;
 
 /// How long three nodes may take on a slow machine; then something is wrong with them.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -43,6 +45,7 @@ pub(crate) async fn all_ready(
 
 async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
     let deadline = Instant::now() + READY_PATIENCE;
+    let mut next_note = Instant::now() + PATIENCE;
     for node in fleet.nodes() {
         let client = client(node.http)?;
         loop {
@@ -54,6 +57,10 @@ async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
                 return Err(Failure::failed(format!(
                     "{name} is not ready: {error}; see {log}"
                 )));
+            }
+            if Instant::now() >= next_note {
+                write_stderr(&format!("waiting for {}: {error}\n", node.name));
+                next_note = Instant::now() + PATIENCE;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
