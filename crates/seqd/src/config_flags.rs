@@ -1,7 +1,7 @@
 //! Every configuration key as a flag and a variable, from the node's table of keys.
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
-use seqd_node::config::keys::{KEYS, Key};
+use seqd_node::config::keys::{KEYS, Key, Kind};
 use seqd_node::config::{Layers, Origin};
 
 /// The keys that were given as flags or variables.
@@ -34,6 +34,13 @@ impl Args for ConfigFlags {
                 .value_name("VALUE")
                 .help(help)
                 .help_heading("Configuration keys");
+            let arg = match key.kind {
+                Kind::Switch => arg
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .default_missing_value("true"),
+                _ => arg,
+            };
             command.arg(match key.name {
                 // This list is typed by hand more often than any other.
                 "peer.peers" => arg.visible_alias("peers"),

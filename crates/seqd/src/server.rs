@@ -16,7 +16,7 @@ use seqd_node::config::{self, Resolved};
 use seqd_node::{Config, Descriptors, Node, Ports, Stop, StopReason};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::commands::config::{ConfigSource, check_tls};
+use crate::commands::config::{ConfigSource, check_access};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::logging::Log;
@@ -42,8 +42,8 @@ pub(crate) fn run(args: ServerArgs) -> Result<u8, Failure> {
     if let Some(parent) = args.die_with_parent {
         die_with(parent)?;
     }
-    let resolved = args.source.resolve()?;
-    check_tls(&resolved.config)?;
+    let mut resolved = args.source.resolve()?;
+    check_access(&mut resolved)?;
     let log = Log::install(&resolved.config.log);
     let is_text = log.is_text;
     match run_logged(args.source, resolved, log) {

@@ -133,3 +133,20 @@ fn a_renewed_certificate_counts_without_a_restart_and_a_broken_one_does_not() {
     assert_eq!(expiry(), renewed);
     assert!(http::get(&format!("{url}/v1/id")).reply().ok().status == 200);
 }
+
+#[test]
+fn a_node_that_anybody_could_talk_to_does_not_start() {
+    let mut cluster = Cluster::planned(1);
+    let node = cluster.node_mut(0);
+    let port = node.http_address().rsplit_once(':').unwrap().1.to_owned();
+    node.set("http", "listen", &format!("\"0.0.0.0:{port}\""));
+    node.start();
+    assert_eq!(node.exit_within(TAKEN).code(), Some(2));
+    let words = node.stderr();
+    assert!(
+        words.contains("serves other machines without TLS"),
+        "{words}"
+    );
+    assert!(words.contains("SEQD_INSECURE=true"), "{words}");
+    assert!(!node.data().exists(), "nothing was done");
+}

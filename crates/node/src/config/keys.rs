@@ -12,7 +12,7 @@ use seqd_state::MAX_GRANT_SIZE;
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
-    path, peers, url,
+    path, peers, switch, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
 use super::write::quoted;
@@ -22,6 +22,8 @@ use super::write::quoted;
 pub enum Kind {
     Text,
     Number,
+    /// True or false; a flag without a value is true.
+    Switch,
     /// A list of texts; comma-separated in flags, variables and defaults.
     List,
 }
@@ -46,6 +48,10 @@ impl Key {
     }
 
     pub fn variable(&self) -> String {
+        // Named by the contract: it is set for whole machines, in images and tests.
+        if self.name == "node.insecure" {
+            return "SEQD_INSECURE".to_owned();
+        }
         format!("SEQD_{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 }
@@ -82,7 +88,7 @@ fn entries(values: &Values) -> Vec<Entry> {
 fn as_toml(kind: Kind, given: &Given) -> String {
     match kind {
         Kind::Text => quoted(&given.text),
-        Kind::Number => given.text.clone(),
+        Kind::Number | Kind::Switch => given.text.clone(),
         Kind::List => {
             let items: Vec<String> = given.items().map(quoted).collect();
             format!("[{}]", items.join(", "))
@@ -152,6 +158,8 @@ table! {
             "datacenter number, for layouts that have one";
         threads: usize, Number, Some("0"), |given| number(given, 0..=1024),
             "worker threads, 0 = one per core";
+        insecure: bool, Switch, Some("false"), switch,
+            "serve other machines without TLS, or without knowing who they are";
     }
     http: HttpSection {
         listen: SocketAddr, Text, Some("0.0.0.0:7400"), address,

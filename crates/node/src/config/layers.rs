@@ -226,6 +226,7 @@ fn as_text(kind: Kind, value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(is_on) if kind == Kind::Switch => Some(is_on.to_string()),
         toml::Value::Array(items) => {
             let item = |item: &toml::Value| {
                 let text = item.as_str()?.trim();

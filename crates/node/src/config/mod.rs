@@ -4,6 +4,7 @@
 //! [`Layers`] merges what was given and makes the typed [`Config`]. Nothing here reads a file or a
 //! variable: the caller passes their texts.
 
+mod exposed;
 pub mod keys;
 mod layers;
 mod rules;
@@ -12,6 +13,7 @@ mod tests;
 mod values;
 mod write;
 
+pub use exposed::check_exposed;
 pub use keys::{Config, Entry, LogSection};
 pub use layers::{Layers, Resolved};
 pub use rules::LogFormat;

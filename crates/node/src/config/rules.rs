@@ -86,6 +86,10 @@ pub(super) fn one_of<T: Copy>(given: &Given, choices: &[(&str, T)], allowed: &st
         .ok_or_else(|| allowed.to_owned())
 }
 
+pub(super) fn switch(given: &Given) -> Checked<bool> {
+    one_of(given, &[("true", true), ("false", false)], "true or false")
+}
+
 pub(super) fn number<T: TryFrom<u64>>(given: &Given, range: RangeInclusive<u64>) -> Checked<T> {
     let found = text(given)?.parse().ok().filter(|n| range.contains(n));
     found.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {

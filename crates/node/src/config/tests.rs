@@ -223,7 +223,7 @@ fn a_bootstrap_file_differs_only_in_the_name() {
         config.peer.peers[2],
         ("third".to_owned(), "10.0.0.3:9000".to_owned())
     );
-    assert_eq!(config.http.advertise, "http://n1.example:7400");
+    assert_eq!(config.http.advertise, "https://n1.example:7400");
     assert_eq!(
         file(&bootstrap_file("third", &hosts).unwrap())
             .unwrap()
@@ -244,7 +244,7 @@ fn a_bootstrap_file_can_be_read_whatever_the_hosts_are() {
     };
     let config = file(&of(&["n1=::1", "n2=[::2]", "n3=[::3]:9000"]).unwrap());
     let config = config.unwrap().config;
-    assert_eq!(config.http.advertise, "http://[::1]:7400");
+    assert_eq!(config.http.advertise, "https://[::1]:7400");
     assert_eq!(config.http.listen.to_string(), "[::]:7400");
     assert_eq!(config.peer.listen.to_string(), "[::]:7401");
     let addresses: Vec<&str> = config
@@ -344,6 +344,52 @@ fn a_certificate_goes_with_its_key_and_clients_are_told_of_https() {
             .unwrap_err()
             .contains("may not be empty")
     );
+}
+
+#[test]
+fn a_node_that_anybody_could_talk_to_is_refused_unless_it_is_permitted() {
+    let check = |http: &str, peer: &str, more: &str| {
+        let text = format!(
+            "[node]\nname = \"n1\"\n{more}\n[http]\nlisten = \"{http}\"\n[peer]\nlisten = \"{peer}\"\n\
+             [tls]\n{}",
+            if more.contains("tls") { TLS } else { "" }
+        );
+        let layers = Layers::default().file("seqd.toml", &text).unwrap();
+        let config = layers.resolve("host").unwrap().config;
+        check_exposed(&config).map_err(|error| error.to_string())
+    };
+    const TLS: &str =
+        "cert = \"a\"\nkey = \"a\"\npeer_cert = \"a\"\npeer_key = \"a\"\npeer_ca = \"a\"";
+    let (own, all) = ("127.0.0.1:1", "0.0.0.0:2");
+    let peers_all = "0.0.0.0:3";
+    assert_eq!(check(own, "[::1]:3", ""), Ok(None));
+    assert_eq!(check("[::ffff:127.0.0.1]:4", own, ""), Ok(None));
+    let clients = check(all, own, "").unwrap_err();
+    assert!(
+        clients.starts_with("http.listen = 0.0.0.0:2 serves other machines without TLS"),
+        "{clients}"
+    );
+    for way in ["seqd tls init", "listen on 127.0.0.1", "SEQD_INSECURE=true"] {
+        assert!(clients.contains(way), "{clients}");
+    }
+    let peers = check(own, peers_all, "").unwrap_err();
+    assert!(
+        peers.starts_with("peer.listen = 0.0.0.0:3 takes what any machine sends"),
+        "{peers}"
+    );
+    let unknown = check(all, peers_all, "# tls").unwrap_err();
+    assert!(
+        unknown.contains("whoever they are (tls.client_ca)"),
+        "{unknown}"
+    );
+    assert!(!unknown.contains("peer.listen = "), "{unknown}");
+    let permitted = check(all, peers_all, "insecure = true").unwrap().unwrap();
+    assert!(
+        permitted.starts_with("insecure: http.listen = "),
+        "{permitted}"
+    );
+    let refused = refusal("[node]\nname = \"n1\"\ninsecure = \"yes\"");
+    assert!(refused.contains("true or false"), "{refused}");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use std::net::Ipv6Addr;
 
-use seqd_api::address::{HTTP_PORT, PEER_PORT, base_url, is_host, is_host_port};
+use seqd_api::address::{HTTP_PORT, PEER_PORT, is_host, is_host_port, tls_url};
 use seqd_api::validate_name;
 
 use super::keys::Entry;
 use super::values::{ConfigError, Origin};
+
+/// Where a node's certificates are, in the file of a new cluster.
+const CERTIFICATES: &str = "/etc/seqd/tls";
 
 /// The first DNS label of a host name.
 pub(super) fn first_label(host: &str) -> &str {
@@ -55,12 +58,27 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
     let list = peers
         .iter()
         .map(|(label, address)| toml::Value::String(format!("{label}={address}")));
+    let nodes: Vec<String> = peers
+        .iter()
+        .map(|(label, address)| {
+            let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+            format!("{label}={}", host.trim_matches(['[', ']']))
+        })
+        .collect();
+    let file = |end: &str| quoted(&format!("{CERTIFICATES}/{name}.{end}"));
     Ok(format!(
         "[node]\nname = {name}\ndata_dir = \"/var/lib/seqd\"\n\n\
          [http]\nlisten = \"{all}:{HTTP_PORT}\"\nadvertise = {url}\n\n\
-         [peer]\nlisten = \"{all}:{port}\"\npeers = {list}\n",
+         [peer]\nlisten = \"{all}:{port}\"\npeers = {list}\n\n\
+         # Made by: seqd tls init --dir tls --nodes {nodes} --client admin\n\
+         [tls]\ncert = {cert}\nkey = {key}\nclient_ca = {ca}\n\
+         peer_cert = {cert}\npeer_key = {key}\npeer_ca = {ca}\n",
         name = quoted(name),
-        url = quoted(&base_url(format_args!("{host}:{HTTP_PORT}"))),
+        url = quoted(&tls_url(format_args!("{host}:{HTTP_PORT}"))),
+        nodes = nodes.join(","),
+        cert = file("crt"),
+        key = file("key"),
+        ca = quoted(&format!("{CERTIFICATES}/ca.crt")),
         list = toml::Value::Array(list.collect()),
     ))
 }

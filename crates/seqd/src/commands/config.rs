@@ -65,9 +65,13 @@ impl ConfigSource {
     }
 }
 
-/// Reads the certificates and keys that the configuration names.
-pub(crate) fn check_tls(config: &Config) -> Result<(), Failure> {
-    Tls::load(config, &OsClock).map(|_| ()).map_err(refused)
+/// Reads the certificates and keys that the configuration names, and refuses a node that anybody could
+/// talk to; what was permitted of that is a warning.
+pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
+    Tls::load(&resolved.config, &OsClock).map_err(refused)?;
+    let open = config::check_exposed(&resolved.config).map_err(refused)?;
+    resolved.warnings.extend(open);
+    Ok(())
 }
 
 fn refused(error: ConfigError) -> Failure {
@@ -87,8 +91,8 @@ pub(crate) fn run(command: ConfigCommand, format: Format) -> Result<u8, Failure>
             write_stdout(&config::bootstrap_file(&name, &peers).map_err(refused)?)?;
         }
         ConfigCommand::Check(source) => {
-            let resolved = source.resolve()?;
-            check_tls(&resolved.config)?;
+            let mut resolved = source.resolve()?;
+            check_access(&mut resolved)?;
             let limits =
                 Descriptors::raised().map_err(|error| Failure::usage(error.to_string()))?;
             let checked = json!({

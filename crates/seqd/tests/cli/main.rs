@@ -245,10 +245,27 @@ fn config_init_prints_a_file_that_check_accepts() {
     ));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("seqd.toml");
-    std::fs::write(&file, stdout).unwrap();
+    std::fs::write(&file, &stdout).unwrap();
     let file = file.to_str().unwrap();
-    let (code, stdout, _) = texts(&seqd("x", &["config", "check", "--config", file], ""));
+    // Its certificates are not there yet.
+    let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("cannot read /etc/seqd/tls/n1"), "{stderr}");
+    let (plain, _) = stdout.split_once("# Made by: seqd tls init").unwrap();
+    std::fs::write(file, plain).unwrap();
+    let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));
+    assert_eq!(code, 2);
+    assert!(
+        stderr.contains("serves other machines without TLS"),
+        "{stderr}"
+    );
+    let permitted = ["config", "check", "--insecure", "--config", file];
+    let (code, stdout, _) = texts(&seqd("x", &permitted, ""));
     assert_eq!(code, 0);
+    assert!(
+        stdout.contains("warning: insecure: http.listen"),
+        "{stdout}"
+    );
     assert!(stdout.contains(" connections of clients and "), "{stdout}");
     std::fs::write(file, "[http]\nlisen = \"x\"\n").unwrap();
     let (code, _, stderr) = texts(&seqd("x", &["config", "check", "--config", file], ""));

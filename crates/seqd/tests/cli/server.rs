@@ -171,6 +171,7 @@ fn a_failure_to_start_is_json_too() {
             "server",
             "--http-listen",
             "192.0.2.1:7400",
+            "--insecure",
             "--log-format",
             "json",
             "--name",

@@ -1,0 +1,52 @@
+//! Whether other machines can reach a node, and whether it knows who they are.
+
+use std::net::SocketAddr;
+
+use super::keys::Config;
+use super::values::ConfigError;
+
+/// Refuses a node that other machines can reach where anybody could act as a client or as a node,
+/// unless `node.insecure` permits it: then what is open is returned, for the log of each start.
+///
+/// # Errors
+/// What is open, and the ways out.
+pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
+    let open = open(config);
+    if open.is_empty() {
+        return Ok(None);
+    }
+    let open = open.join("; ");
+    if config.node.insecure {
+        return Ok(Some(format!("insecure: {open}")));
+    }
+    Err(ConfigError(format!(
+        "{open}. Set [tls] (`seqd tls init` makes the certificates), or listen on 127.0.0.1 alone \
+         (http.listen, peer.listen), or permit it: --insecure, SEQD_INSECURE=true or \
+         insecure = true under [node]"
+    )))
+}
+
+/// What anybody who reaches this node's ports could do.
+fn open(config: &Config) -> Vec<String> {
+    let (http, peer, tls) = (config.http.listen, config.peer.listen, &config.tls);
+    let mut open = Vec::new();
+    if is_exposed(http) {
+        let clients = format!("http.listen = {http} serves other machines");
+        if tls.cert.is_none() {
+            open.push(format!("{clients} without TLS (tls.cert, tls.key)"));
+        } else if tls.client_ca.is_none() {
+            open.push(format!("{clients} whoever they are (tls.client_ca)"));
+        }
+    }
+    if is_exposed(peer) && tls.peer_cert.is_none() {
+        open.push(format!(
+            "peer.listen = {peer} takes what any machine sends as a node \
+             (tls.peer_cert, tls.peer_key, tls.peer_ca)"
+        ));
+    }
+    open
+}
+
+fn is_exposed(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
