@@ -52,8 +52,7 @@ fn main() -> ExitCode {
 
 /// Runs the command; what it answers is the exit code.
 fn run(cli: Cli) -> Result<u8, Failure> {
-    let names = std::env::vars_os().map(|(name, _)| name);
-    variables::check(&Cli::command(), names)?;
+    variables::check(&Cli::command(), std::env::vars_os())?;
     if cli.global.dry_run && !cli.command.has_dry_run() {
         let detail = "this command has no dry run, and was not carried out";
         return Err(Failure::usage(detail).with_hint("leave --dry-run, or SEQD_DRY_RUN, out"));

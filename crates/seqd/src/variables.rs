@@ -14,17 +14,19 @@ const OWN: &str = "SEQD_";
 /// What variables of the project's own tests begin with.
 const TESTS: &str = "SEQD_TEST_";
 
-/// Refuses the first of `names` that begins like a variable of the program and is none.
+/// Refuses the first of `variables` that begins like one of the program and is none.
 pub(crate) fn check(
     command: &Command,
-    names: impl Iterator<Item = OsString>,
+    variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<(), Failure> {
     let mut known = Vec::new();
     collect(command, &mut known);
-    let names = names.map(|name| name.to_string_lossy().into_owned());
-    let mut unknown: Vec<String> = names
-        .filter(|name| name.starts_with(OWN) && !name.starts_with(TESTS))
-        .filter(|name| !known.contains(name) && !is_link_to_service(name))
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let variables = variables.map(|(name, value)| (text(name), text(value)));
+    let mut unknown: Vec<String> = variables
+        .filter(|(name, _)| name.starts_with(OWN) && !name.starts_with(TESTS))
+        .filter(|(name, value)| !known.contains(name) && !is_link_to_service(name, value))
+        .map(|(name, _)| name)
         .collect();
     unknown.sort();
     let Some(first) = unknown.first() else {
@@ -51,14 +53,15 @@ fn collect(command: &Command, known: &mut Vec<String>) {
     }
 }
 
-/// Whether Kubernetes sets a variable of this name in each container beside a service whose name
-/// begins with `seqd`: `SEQD_SERVICE_HOST`, `SEQD_HTTP_PORT_7400_TCP_ADDR`.
-fn is_link_to_service(name: &str) -> bool {
+/// Whether Kubernetes sets this variable in each container beside a service whose name begins with
+/// `seqd`: `SEQD_SERVICE_HOST`, `SEQD_HTTP_PORT_7400_TCP_ADDR`, and `SEQD_HTTP_PORT`, which only its
+/// value `tcp://...` tells from somebody's try to set a port.
+fn is_link_to_service(name: &str, value: &str) -> bool {
     let has_port =
         |(_, after): (&str, &str)| after.starts_with(|digit: char| digit.is_ascii_digit());
     name.contains("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")
-        || name.ends_with("_PORT")
+        || (name.ends_with("_PORT") && value.contains("://"))
         || name.split_once("_PORT_").is_some_and(has_port)
 }
 
@@ -70,8 +73,12 @@ mod tests {
     use crate::cli::Cli;
 
     fn refusal(names: &[&str]) -> Option<String> {
-        let names = names.iter().map(OsString::from);
-        let failure = check(&Cli::command(), names).err()?;
+        refusal_of(names, "tcp://10.0.0.1:7400")
+    }
+
+    fn refusal_of(names: &[&str], value: &str) -> Option<String> {
+        let variables = names.iter().map(|name| (name.into(), value.into()));
+        let failure = check(&Cli::command(), variables).err()?;
         assert_eq!(failure.exit, 2);
         Some(failure.text(crate::format::Format::Table))
     }
@@ -83,6 +90,8 @@ mod tests {
         assert!(text.contains("did you mean SEQD_HTTP_LISTEN?"), "{text}");
         let text = refusal(&["SEQD_BANANA_SPLIT"]).unwrap();
         assert!(text.contains("unset SEQD_BANANA_SPLIT"), "{text}");
+        let text = refusal_of(&["SEQD_HTTP_PORT"], "7400").unwrap();
+        assert!(text.contains("SEQD_HTTP_PORT is not known"), "{text}");
     }
 
     #[test]
