@@ -1,7 +1,7 @@
 //! The contract of servers and clients of seqd: paths, wire types, error codes, text forms.
 //!
-//! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and
-//! decides nothing about sequences. A response type may gain fields at any time, so clients ignore
+//! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and no file
+//! but that of a [`Token`], and decides nothing about sequences. A response type may gain fields at any time, so clients ignore
 //! those that they do not know; a request type refuses them, naming the nearest one that exists.
 
 #![warn(missing_docs)]
@@ -17,6 +17,7 @@ pub mod paths;
 pub mod problem;
 pub mod request;
 pub mod routes;
+pub mod token;
 mod unique;
 pub mod wire;
 
@@ -26,4 +27,5 @@ pub use name::{NameError, validate_name};
 pub use nearest::nearest;
 pub use problem::Problem;
 pub use request::Request;
+pub use token::{Token, TokenError};
 pub use wire::*;

@@ -39,6 +39,8 @@ pub struct Route {
     /// Whether a request takes a value. Then GET and POST are the same operation, and HEAD, which
     /// would take one and show nothing, is refused.
     pub allocates: bool,
+    /// Whether it is served without a token too where others need one: what balances load has none.
+    pub is_public: bool,
 }
 
 const GET: &[Method] = &[Method::Get];
@@ -51,6 +53,7 @@ const fn route(path: &'static str, methods: &'static [Method]) -> Route {
         path,
         methods,
         allocates: false,
+        is_public: false,
     }
 }
 
@@ -59,6 +62,16 @@ const fn allocating(path: &'static str) -> Route {
         path,
         methods: GET_POST,
         allocates: true,
+        is_public: false,
+    }
+}
+
+const fn public(path: &'static str) -> Route {
+    Route {
+        path,
+        methods: GET,
+        allocates: false,
+        is_public: true,
     }
 }
 
@@ -85,8 +98,8 @@ pub const ROUTES: &[Route] = &[
     route(paths::LEADER, POST),
     route(paths::SNAPSHOT, GET),
     route(paths::CONFIG, GET),
-    route(paths::LIVEZ, GET),
-    route(paths::READYZ, GET),
+    public(paths::LIVEZ),
+    public(paths::READYZ),
     route(paths::METRICS, GET),
     route(paths::VERSION, GET),
     route(paths::PROBLEM, GET),
@@ -101,6 +114,13 @@ pub fn find(path: &str) -> Option<&'static Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn health_alone_is_public() {
+        let public = ROUTES.iter().filter(|route| route.is_public);
+        let paths: Vec<_> = public.map(|route| route.path).collect();
+        assert_eq!(paths, ["/livez", "/readyz"]);
+    }
 
     #[test]
     fn every_path_has_one_route() {

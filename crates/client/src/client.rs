@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode, header};
-use seqd_api::{Problem, paths};
+use reqwest::header::{self, HeaderValue};
+use reqwest::{Method, StatusCode};
+use seqd_api::{Problem, Token, paths};
 use seqd_tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +43,8 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// CAs and certificate for `https` endpoints.
     pub tls: ClientFiles,
+    /// What nodes that serve nobody else are shown. Over `http` whoever reads the network has it.
+    pub token: Option<Token>,
 }
 
 /// A client of one cluster. Cheap to clone.
@@ -49,6 +52,8 @@ pub struct Options {
 pub struct Client {
     http: reqwest::Client,
     endpoints: Arc<Endpoints>,
+    /// The `Authorization` header, marked as a secret: no `Debug` shows it.
+    authorization: Option<HeaderValue>,
     timeout: Option<Duration>,
     /// How long a request may take with all that is tried for it.
     whole: Duration,
@@ -129,6 +134,7 @@ impl Client {
         Ok(Self {
             http,
             endpoints: Arc::new(Endpoints::new(options.endpoints)),
+            authorization: options.token.map(authorization).transpose()?,
             timeout: options.timeout,
             whole,
         })
@@ -303,6 +309,10 @@ impl Client {
             .request(call.method.clone(), endpoint.url(&call.path, &query))
             .timeout(limit)
             .header(header::ACCEPT, call.accept);
+        let request = match &self.authorization {
+            Some(value) => request.header(header::AUTHORIZATION, value.clone()),
+            None => request,
+        };
         match &call.body {
             Some(body) => request
                 .header(header::CONTENT_TYPE, "application/json")
@@ -310,6 +320,13 @@ impl Client {
             None => request,
         }
     }
+}
+
+fn authorization(token: Token) -> Result<HeaderValue, Error> {
+    let text = format!("Bearer {}", token.secret());
+    let mut value = HeaderValue::try_from(text).map_err(Error::setup)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// An equal part of what is left for each of `parts`.

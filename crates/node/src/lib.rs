@@ -3,6 +3,7 @@
 //! [`Node::start`] is the one way to wire a node: the binary, the demo and the tests all use it.
 //! [`Ports`] holds what a test may replace.
 
+mod access;
 mod clock;
 mod clock_steps;
 mod codes;
@@ -26,6 +27,7 @@ mod tls;
 /// The revision that this program was built from, where it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");
 
+pub use access::Access;
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
 pub use descriptors::Descriptors;

@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::handlers::Router;
 use crate::http::{Closing, Context, Hosts, RequestIds, Server};
@@ -81,6 +82,7 @@ impl Node {
 
             let tls =
                 Tls::load(&config, &*clock).map_err(|error| start_failed(error.to_string()))?;
+            let access = Access::load(&config).map_err(|error| start_failed(error.to_string()))?;
             let wall = Arc::clone(&clock);
 
             let is_text = config.log.format.is_text(std::io::stderr().is_terminal());
@@ -102,7 +104,7 @@ impl Node {
             let metrics = Arc::new(Metrics::new());
             let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
-            let context = http_context(&config, &raft, &metrics)?;
+            let context = http_context(&config, &raft, &metrics)?.with_access(access.clone());
             let parts = Parts {
                 raft: raft.clone(),
                 clock: Arc::clone(&clock),
@@ -126,6 +128,7 @@ impl Node {
             tasks.spawn(fresh);
             tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
             tasks.spawn(tls.keep_fresh(wall));
+            tasks.spawn(access.keep_fresh());
 
             let ended = raft.phase();
             let running = Mutex::new(Running {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
+use seqd_client::api::Token;
 use seqd_client::{Client, ClientFiles, Options, parse_endpoints};
 use tokio::time::{Instant, timeout};
 
@@ -50,6 +51,9 @@ pub(crate) struct Global {
     /// The private key of --cert, a PEM file
     #[arg(long, global = true, env = "SEQD_KEY", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// A file with the token that nodes are shown, open to its owner alone (mode 0600)
+    #[arg(long, global = true, env = "SEQD_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Deadline of each request, such as 3s or 500ms
     #[arg(long, global = true, env = "SEQD_TIMEOUT", value_parser = arguments::duration)]
     pub(crate) timeout: Option<Duration>,
@@ -88,10 +92,13 @@ impl Session {
             key: global.key.clone(),
         };
         let endpoints = parse_endpoints(&global.endpoints, tls.is_given())?;
+        let token = global.token_file.as_deref().map(Token::read).transpose();
+        let token = token.map_err(|error| Failure::usage(error.to_string()))?;
         let client = Client::new(Options {
             endpoints,
             timeout: global.timeout,
             tls,
+            token,
         })?;
         Ok(Self {
             client,

@@ -9,6 +9,7 @@
     reason = "the helpers of stories are test code too: a panic with a message is how they fail"
 )]
 
+mod access;
 mod backup;
 mod catch_up;
 mod checkpoint;

@@ -34,8 +34,10 @@ fn open(config: &Config) -> Vec<String> {
         let clients = format!("http.listen = {http} serves other machines");
         if tls.cert.is_none() {
             open.push(format!("{clients} without TLS (tls.cert, tls.key)"));
-        } else if tls.client_ca.is_none() {
-            open.push(format!("{clients} whoever they are (tls.client_ca)"));
+        } else if tls.client_ca.is_none() && !config.auth.enabled {
+            open.push(format!(
+                "{clients} whoever they are (tls.client_ca or auth.enabled)"
+            ));
         }
     }
     if is_exposed(peer) && tls.peer_cert.is_none() {

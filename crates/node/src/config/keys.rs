@@ -217,6 +217,11 @@ table! {
         peer_ca: Option<PathBuf>, Text, None, file,
             "the CAs of this cluster's nodes, a PEM file; with these three nodes meet over TLS alone";
     }
+    auth: AuthSection {
+        enabled: bool, Switch, Some("false"), switch, "whether clients need a token";
+        bootstrap_token_file: Option<PathBuf>, Text, None, file,
+            "a file with the operator's token, which may do everything";
+    }
     segment: SegmentSection {
         target: Duration, Text, Some("1m"), |given| duration(given, 100..=24 * HOUR),
             "how long a segment of a sequence should last";

@@ -82,6 +82,11 @@ impl Layers {
                 config.http.advertise
             ));
         }
+        if config.auth.bootstrap_token_file.is_some() && !config.auth.enabled {
+            let warning =
+                "auth.bootstrap_token_file is set and auth.enabled is not: nobody needs a token";
+            warnings.push(warning.to_owned());
+        }
         match config.peer.peers.len() {
             0 => {
                 let own = (config.node.name.clone(), config.peer.advertise.clone());
@@ -160,6 +165,11 @@ impl Layers {
             return Err(self
                 .0
                 .refusal("segment.min", "it has to be at most segment.max"));
+        }
+        if config.auth.enabled && config.auth.bootstrap_token_file.is_none() {
+            let allowed =
+                "it takes auth.bootstrap_token_file: without a token nobody could do anything";
+            return Err(self.0.refusal("auth.enabled", allowed));
         }
         self.check_ports(config)?;
         self.check_tls(config)

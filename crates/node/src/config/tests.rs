@@ -1,5 +1,7 @@
 //! Stories of the configuration.
 
+mod auth;
+
 use std::time::Duration;
 
 use seqd_idgen::Layout;
@@ -379,7 +381,7 @@ fn a_node_that_anybody_could_talk_to_is_refused_unless_it_is_permitted() {
     );
     let unknown = check(all, peers_all, "# tls").unwrap_err();
     assert!(
-        unknown.contains("whoever they are (tls.client_ca)"),
+        unknown.contains("whoever they are (tls.client_ca or auth.enabled)"),
         "{unknown}"
     );
     assert!(!unknown.contains("peer.listen = "), "{unknown}");

@@ -10,7 +10,7 @@ use seqd_api::paths;
 use seqd_api::routes::Method::{self, Delete, Get, Post, Put};
 
 use super::{cluster, ids, layouts, node, segments, sequences, snapshot, uuids, workers};
-use crate::http::{Context, Endpoint, Media, Path, build};
+use crate::http::{Context, Endpoint, Media, Path, Stranger, build};
 use crate::services::Services;
 
 /// Text where nothing is asked for.
@@ -24,6 +24,7 @@ const METRICS: &[Media] = &[Media::Metrics, Media::OpenMetrics];
 /// All paths of the clients' port.
 #[derive(Clone)]
 pub(crate) struct Router {
+    stranger: Arc<Stranger>,
     router: axum::Router,
     id: Arc<Endpoint<Services>>,
 }
@@ -32,6 +33,7 @@ impl Router {
     pub(crate) fn new(context: Context, services: &Arc<Services>) -> Router {
         let context = Arc::new(context);
         Router {
+            stranger: Stranger::new(&context),
             router: build(table(), &context, services),
             id: Endpoint::new(&context, services, paths::ID, Method::Get, TEXT_FIRST),
         }
@@ -40,6 +42,9 @@ impl Router {
     /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
     /// much as the ID; the router has the path too, for the other methods.
     pub(crate) async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
+        if let Some(refused) = self.stranger.refuse(&request) {
+            return refused;
+        }
         if *request.method() == http::Method::GET && request.uri().path() == paths::ID {
             return self.id.serve(request, ids::one).await;
         }

@@ -1,8 +1,9 @@
 //! HTTP below the handlers: one way in and one way out for every request.
 //!
-//! A request passes the [`gate`], is read once into a [`Request`], answered by the handler that the
+//! A request shows its token ([`bearer`]), passes the [`gate`], is read once into a [`Request`], answered by the handler that the
 //! [`router`] finds, and counted by the [`meter`]. Nothing here depends on a service.
 
+mod bearer;
 pub(crate) mod etag;
 mod gate;
 mod hosts;
@@ -19,5 +20,5 @@ pub(crate) use hosts::Hosts;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
-pub(crate) use router::{Closing, Context, Endpoint, Path, build};
+pub(crate) use router::{Closing, Context, Endpoint, Path, Stranger, build};
 pub(crate) use server::Server;

@@ -16,12 +16,14 @@ use seqd_api::{ErrorCode, Problem};
 use seqd_raft::net::OneTooMany;
 use tokio::time::Instant;
 
+use super::bearer;
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
 use super::request::{Bodies, Request};
 use super::response::Response;
+use crate::access::Access;
 use crate::metrics::HttpMetrics;
 
 /// This node's cluster; called only for a request that names one.
@@ -35,6 +37,7 @@ pub(crate) struct Context {
     metrics: HttpMetrics,
     cluster: OwnCluster,
     hosts: Hosts,
+    access: Access,
     bodies: Bodies,
     closing: Closing,
 }
@@ -85,6 +88,7 @@ impl Context {
             metrics: metrics.clone(),
             cluster,
             hosts: Hosts::default(),
+            access: Access::default(),
             bodies: Bodies::default(),
             closing: Closing::default(),
         })
@@ -93,6 +97,11 @@ impl Context {
     /// The same for a node that is asked under these names; without them under those of loopback.
     pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
         Context { hosts, ..self }
+    }
+
+    /// The same for a node whose callers need a token.
+    pub(crate) fn with_access(self, access: Access) -> Context {
+        Context { access, ..self }
     }
 }
 
@@ -288,6 +297,27 @@ impl<S> Endpoint<S> {
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
         }
         Ok(request)
+    }
+}
+
+/// Refuses who shows no token, before anything else of the request is looked at: the answer is the
+/// same whatever was asked for.
+pub(crate) struct Stranger(Exit);
+
+impl Stranger {
+    pub(crate) fn new(context: &Arc<Context>) -> Arc<Stranger> {
+        Arc::new(Stranger(Exit::new(context, "unknown", "other")))
+    }
+
+    /// The refusal; `None` for a request that may go on.
+    pub(crate) fn refuse(&self, request: &http::Request<Body>) -> Option<http::Response<Body>> {
+        let started = Instant::now();
+        let context = &self.0.context;
+        if bearer::is_let_in(&context.access, request.uri().path(), request.headers()) {
+            return None;
+        }
+        let id = context.request_ids.of(request.headers());
+        Some(self.0.finish(bearer::refusal(), id, started))
     }
 }
 

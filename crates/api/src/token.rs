@@ -1,0 +1,164 @@
+//! Bearer tokens, and the files that they are kept in.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Fewer characters could be guessed: 32 hexadecimal digits are 128 random bits.
+const MIN_LENGTH: usize = 32;
+
+/// Room for tokens of other systems; far below what the head of a request may have.
+const MAX_LENGTH: usize = 512;
+
+/// The longest file: a token and the end of its line.
+const MAX_FILE_BYTES: u64 = MAX_LENGTH as u64 + 2;
+
+/// The bits of a mode with which others than the owner can read or write.
+#[cfg(unix)]
+const OTHERS: u32 = 0o077;
+
+/// A secret that a request shows: whoever has it is let in. It is written nowhere but into the
+/// header; its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+/// Why a token, or its file, cannot be used. Nothing of the token stands in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TokenError(String);
+
+impl Token {
+    /// Takes a token: 32 to 512 of `A-Z a-z 0-9 - . _ ~ + /`, then any number of `=` (RFC 6750).
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn parse(text: &str) -> Result<Self, TokenError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+        let is_fit = (MIN_LENGTH..=MAX_LENGTH).contains(&text.len())
+            && text.bytes().next().is_some_and(plain)
+            && text.trim_end_matches('=').bytes().all(plain);
+        if is_fit {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(TokenError(format!(
+            "a token has {MIN_LENGTH} to {MAX_LENGTH} of A-Z a-z 0-9 - . _ ~ + / and = at its end: \
+             `openssl rand -hex 32` makes one"
+        )))
+    }
+
+    /// Reads the token of a file, which holds nothing else and is its owner's alone.
+    ///
+    /// # Errors
+    /// It cannot be read, others can read it, or it holds no token.
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let shown = path.display();
+        let failed = |error: std::io::Error| {
+            let text = error.to_string();
+            let reason = text.split(" (os error").next().unwrap_or_default();
+            TokenError(format!("cannot read {shown}: {}", reason.to_lowercase()))
+        };
+        // Before it is opened: opening a pipe would wait for its writer.
+        if !path.metadata().map_err(failed)?.is_file() {
+            return Err(TokenError(format!("{shown} is not a file")));
+        }
+        let file = File::open(path).map_err(failed)?;
+        check_private(&file.metadata().map_err(failed)?, path)?;
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(failed)?;
+        let text = String::from_utf8(bytes).unwrap_or_default();
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        Self::parse(line).map_err(|error| TokenError(format!("{shown} has no token: {error}")))
+    }
+
+    /// The token itself, for the header alone.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(unix)]
+fn check_private(known: &std::fs::Metadata, path: &Path) -> Result<(), TokenError> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let (mode, shown) = (known.mode() & 0o777, path.display());
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    Err(TokenError(format!(
+        "{shown} holds a token and is open to other users (mode {mode:04o}): chmod 0600 {shown}"
+    )))
+}
+
+/// Other systems have no such modes.
+#[cfg(not(unix))]
+fn check_private(_known: &std::fs::Metadata, _path: &Path) -> Result<(), TokenError> {
+    Ok(())
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Token(..)")
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const TEXT: &str = "0123456789abcdef-._~+/0123456789==";
+
+    #[test]
+    fn a_token_is_long_and_plain() {
+        let read = Token::parse(TEXT);
+        assert_eq!(read.as_ref().map(Token::secret), Ok(TEXT));
+        assert_eq!(format!("{read:?}"), "Ok(Token(..))");
+        let long = "a".repeat(MAX_LENGTH + 1);
+        let unfit = [
+            "",
+            &TEXT[..MIN_LENGTH - 1],
+            &long,
+            "0123456789abcdef 0123456789abcdef",
+            "0123456789abcdef=0123456789abcdef",
+            "0123456789abcdefé0123456789abcdef",
+            "================================",
+        ];
+        for text in unfit {
+            let error = Token::parse(text).unwrap_err().to_string();
+            assert!(error.contains("32 to 512"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_token_s_file_is_its_owner_s_alone_and_holds_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let read = |text: &str, mode: u32| {
+            write(&path, text).unwrap();
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            Token::read(&path).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(&format!("{TEXT}\n"), 0o600).unwrap().secret(), TEXT);
+        assert_eq!(read(&format!("{TEXT}\r\n"), 0o400).unwrap().secret(), TEXT);
+        for mode in [0o644, 0o640, 0o602] {
+            let error = read(TEXT, mode).unwrap_err();
+            assert!(error.contains("chmod 0600"), "{error}");
+            assert!(!error.contains(TEXT), "{error}");
+        }
+        for text in [format!("{TEXT}\n{TEXT}\n"), "x".repeat(4096), String::new()] {
+            let error = read(&text, 0o600).unwrap_err();
+            assert!(error.contains("has no token"), "{error}");
+            assert!(!error.contains(TEXT), "{error}");
+        }
+        let folder = Token::read(folder.path()).unwrap_err().to_string();
+        assert!(folder.ends_with("is not a file"), "{folder}");
+        let missing = Token::read(&path.with_extension("x")).unwrap_err();
+        assert!(missing.to_string().contains("no such file"), "{missing}");
+    }
+}

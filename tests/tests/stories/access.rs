@@ -1,0 +1,184 @@
+//! Tokens: what a stranger meets at a node that asks for one, and how the operator's is replaced.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seqd_api::routes::ROUTES;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::http::{self, Reply};
+use seqd_tests::{binary, wait};
+use serde_json::json;
+
+const FIRST: &str = "first-0123456789abcdef0123456789abcdef";
+const SECOND: &str = "second-0123456789abcdef0123456789abcdef";
+
+/// Many looks at the file, on a busy machine.
+const TAKEN: Duration = Duration::from_secs(30);
+
+/// Writes a token's file in one step.
+fn write_token(path: &Path, token: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, format!("{token}\n")).expect("the token's file");
+    std::fs::set_permissions(&new, Permissions::from_mode(0o600)).expect("its mode");
+    std::fs::rename(&new, path).expect("the token's place");
+}
+
+/// A ready cluster of one whose callers need the token of a file.
+fn guarded() -> (Cluster, PathBuf) {
+    let mut cluster = Cluster::planned(1);
+    let file = cluster.folder().join("token");
+    write_token(&file, FIRST);
+    let node = cluster.node_mut(0);
+    node.set("auth", "enabled", "true");
+    let shown = format!("{:?}", file.display().to_string());
+    node.set("auth", "bootstrap_token_file", &shown);
+    (cluster.ready(), file)
+}
+
+fn with_token(method: &str, url: &str, token: &str) -> http::Request {
+    http::request(method, url).header("authorization", &format!("Bearer {token}"))
+}
+
+/// The answer without what differs between any two of them.
+#[track_caller]
+fn to_a_stranger(reply: Reply) -> (String, Vec<(String, String)>) {
+    let reply = reply.refused(401, "unauthorized");
+    assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
+    let differs = |name: &str| matches!(name, "date" | "x-request-id" | "connection");
+    let headers = reply.headers.iter().filter(|(name, _)| !differs(name));
+    (reply.body.clone(), headers.cloned().collect())
+}
+
+#[test]
+fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
+    let (cluster, _file) = guarded();
+    let url = |path: &str| cluster.url(0, path);
+    let order = url("/v1/sequences/order");
+    let definition = json!({"mode": "strict"});
+    with_token("PUT", &order, FIRST)
+        .json(&definition)
+        .reply()
+        .ok();
+    let seen = || {
+        let all = [order.clone(), url("/v1/sequences")];
+        all.map(|url| with_token("GET", &url, FIRST).reply().ok().body)
+    };
+    let before = seen();
+
+    let nothing = to_a_stranger(http::get(&url("/v1/no-such-path")).reply());
+    assert!(!nothing.0.contains("n1"), "{}", nothing.0);
+    for route in ROUTES {
+        let path = route.path.replace("{name}", "order");
+        let path = path.replace("{grant}", "7").replace("{id}", "7");
+        let path = path.replace("{code}", "not-found");
+        assert!(!path.contains('{'), "{path}");
+        for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+            let ask = || http::request(method, &url(&path));
+            if route.is_public {
+                assert_ne!(ask().reply().status, 401, "{method} {path}");
+                continue;
+            }
+            assert_eq!(to_a_stranger(ask().reply()), nothing, "{method} {path}");
+            let wrong = with_token(method, &url(&path), SECOND).reply();
+            assert_eq!(to_a_stranger(wrong), nothing, "{method} {path}");
+        }
+        assert_eq!(
+            http::request("HEAD", &url(&path)).reply().status == 401,
+            !route.is_public
+        );
+    }
+    // Neither a body nor a host of no node is looked at before.
+    let broken = http::post(&url("/v1/sequences/order/next")).body("{\"count\":");
+    assert_eq!(to_a_stranger(broken.reply()), nothing);
+    let elsewhere = http::get(&url("/v1/id")).header("host", "evil.example");
+    assert_eq!(to_a_stranger(elsewhere.reply()), nothing);
+    let basic = http::get(&url("/v1/id")).header("authorization", &format!("Basic {FIRST}"));
+    assert_eq!(to_a_stranger(basic.reply()), nothing);
+
+    assert_eq!(seen(), before);
+    let config = with_token("GET", &url("/v1/config"), FIRST).reply().ok();
+    let told = cluster.node(0).stderr();
+    for token in [FIRST, SECOND] {
+        assert!(
+            !config.body.contains(token) && !told.contains(token),
+            "a token is shown"
+        );
+    }
+}
+
+#[test]
+fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
+    let (cluster, file) = guarded();
+    let (url, file_text) = (cluster.url(0, ""), file.display().to_string());
+    let run = |more: &[&str]| {
+        let output = binary::run(&[&["-e", &url], more, &["id"]].concat());
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!words.contains(FIRST), "{words}");
+        (output.status.code(), words)
+    };
+    assert_eq!(run(&["--token-file", &file_text]).0, Some(0));
+    let (code, words) = run(&[]);
+    assert!(
+        code == Some(4) && words.contains("--token-file"),
+        "{code:?} {words}"
+    );
+
+    let is_let_in = |token: &str| {
+        with_token("GET", &cluster.url(0, "/v1/id"), token)
+            .reply()
+            .status
+            == 200
+    };
+    write_token(&file, SECOND);
+    wait::until("the new token", TAKEN, || is_let_in(SECOND).then_some(()));
+    assert!(!is_let_in(FIRST), "the token before is let in");
+
+    // A file that cannot be used changes nothing, and no command reads it.
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("its mode");
+    let warned = || {
+        cluster
+            .node(0)
+            .stderr()
+            .contains("the bootstrap token in force stays")
+    };
+    wait::until("a warning", TAKEN, || warned().then_some(()));
+    assert!(is_let_in(SECOND));
+    let (code, words) = run(&["--token-file", &file_text]);
+    assert!(
+        code == Some(2) && words.contains("chmod 0600"),
+        "{code:?} {words}"
+    );
+}
+
+#[test]
+fn a_node_that_needs_tokens_and_has_none_does_not_start() {
+    let mut cluster = Cluster::planned(1);
+    let node = cluster.node_mut(0);
+    node.set("auth", "enabled", "true");
+    node.write_config();
+    let config = node.config().display().to_string();
+    let check = || {
+        let output = binary::run(&["config", "check", "--config", &config]);
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, words) = check();
+    assert_eq!(code, Some(2), "{words}");
+    assert!(
+        words.contains("it takes auth.bootstrap_token_file"),
+        "{words}"
+    );
+    let node = cluster.node_mut(0);
+    node.set("auth", "bootstrap_token_file", "\"/nonexistent/token\"");
+    node.write_config();
+    let (code, words) = check();
+    assert_eq!(code, Some(2), "{words}");
+    assert!(
+        words.contains("cannot read /nonexistent/token: no such file"),
+        "{words}"
+    );
+}
