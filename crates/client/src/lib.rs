@@ -11,6 +11,7 @@
 mod client;
 mod connect;
 mod download;
+mod dry_run;
 mod endpoint;
 mod error;
 mod operations;
@@ -18,6 +19,7 @@ mod round;
 
 pub use client::{Client, Options};
 pub use download::Download;
+pub use dry_run::DryRun;
 pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use operations::Created;

@@ -125,6 +125,25 @@ impl ProposeError {
     }
 }
 
+/// A change that is to be tried out.
+#[derive(Debug, Clone)]
+pub enum ChangeOfMembers {
+    Add {
+        name: String,
+        peer: String,
+        http: Option<String>,
+    },
+    Promote {
+        name: String,
+    },
+    Remove {
+        name: String,
+    },
+    MoveLeader {
+        to: Option<String>,
+    },
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum MemberError {
     #[error("no member is named {name}; members: {known}")]

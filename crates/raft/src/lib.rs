@@ -7,8 +7,8 @@ pub use seqd_store::stop::{Stop, StopReason};
 
 pub use crate::export::{Export, Pieces, SnapshotError};
 pub use crate::handle::{
-    MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError, Report, Role,
-    Settings, Status, StorageStats,
+    ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError,
+    Report, Role, Settings, Status, StorageStats,
 };
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::export::{self, Export, SnapshotError};
 use crate::handle::{
-    MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop, StorageStats,
+    ChangeOfMembers, MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop,
+    StorageStats,
 };
 use crate::membership;
 #[cfg(test)]
@@ -200,7 +201,29 @@ impl Raft {
             .await?
         {
             Changed::Leader(name) => Ok(name),
-            Changed::Member(_) => Err(unexpected_reply().into()),
+            Changed::Member(_) | Changed::Fits(_) => Err(unexpected_reply().into()),
+        }
+    }
+
+    /// Checks a change as its leader would, and makes none. Returns who would lead, of leadership.
+    ///
+    /// # Errors
+    /// Those of the change itself.
+    pub async fn try_out(
+        &self,
+        change: ChangeOfMembers,
+        deadline: Instant,
+    ) -> Result<Option<String>, MemberError> {
+        let change = match change {
+            ChangeOfMembers::Add { name, peer, http } => MemberChange::Add { name, peer, http },
+            ChangeOfMembers::Promote { name } => MemberChange::Promote { name },
+            ChangeOfMembers::Remove { name } => MemberChange::Remove { name },
+            ChangeOfMembers::MoveLeader { to } => MemberChange::MoveLeader { to },
+        };
+        let change = MemberChange::TryOut(Box::new(change));
+        match self.change(change, deadline).await? {
+            Changed::Fits(leader) => Ok(leader),
+            Changed::Member(_) | Changed::Leader(_) => Err(unexpected_reply().into()),
         }
     }
 
@@ -222,7 +245,7 @@ impl Raft {
 fn member(changed: Changed) -> Result<MemberStatus, MemberError> {
     match changed {
         Changed::Member(member) => Ok(member),
-        Changed::Leader(_) => Err(unexpected_reply().into()),
+        Changed::Leader(_) | Changed::Fits(_) => Err(unexpected_reply().into()),
     }
 }
 

@@ -81,8 +81,15 @@ impl Command {
     pub(crate) const fn has_dry_run(&self) -> bool {
         matches!(
             self,
-            Self::Seq(seq::SeqCommand::Delete { .. })
-                | Self::Member(member::MemberCommand::Remove { .. })
+            Self::Seq(
+                seq::SeqCommand::Create(_)
+                    | seq::SeqCommand::Advance { .. }
+                    | seq::SeqCommand::Delete { .. }
+            ) | Self::Member(
+                member::MemberCommand::Add { .. }
+                    | member::MemberCommand::Promote { .. }
+                    | member::MemberCommand::Remove { .. }
+            ) | Self::Leader(leader::LeaderCommand::Move { .. })
                 | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))
                 | Self::Data(data::DataCommand::RecoverQuorum(_))
         )

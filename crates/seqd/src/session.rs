@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use seqd_client::api::Token;
+use seqd_client::api::{Plan, Token, exit};
 use seqd_client::{Client, ClientFiles, Options, parse_endpoints};
 use tokio::time::{Instant, timeout};
 
 use crate::arguments;
 use crate::failure::Failure;
 use crate::format::Format;
-use crate::output::write_stderr;
+use crate::output::{Report, write_stderr};
 
 /// How long a command is silent: a person begins to wonder.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ pub(crate) struct Global {
     /// Do not ask before a destructive command
     #[arg(long, global = true, env = "SEQD_YES", value_parser = FalseyValueParser::new())]
     pub(crate) yes: bool,
-    /// Say what a destructive command would do, and do nothing; others refuse this option
+    /// Check a change and say what it would do, and do nothing; commands that change nothing refuse this option
     #[arg(long, global = true, env = "SEQD_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub(crate) dry_run: bool,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Session {
     quiet: bool,
     verbose: bool,
     yes: bool,
-    dry_run: bool,
+    pub(crate) is_dry_run: bool,
 }
 
 impl Session {
@@ -106,8 +106,18 @@ impl Session {
             quiet: global.quiet,
             verbose: global.verbose,
             yes: global.yes,
-            dry_run: global.dry_run,
+            is_dry_run: global.dry_run,
         })
+    }
+
+    /// Prints what a change would do; the server has checked it.
+    pub(crate) fn print_plan(&self, plan: &Plan) -> Result<u8, Failure> {
+        let mut report = Report::new(plan)?
+            .with_columns(&["effect"])
+            .with_people(format!("{}\n", plan.effect));
+        report.row(vec![plan.effect.clone()]);
+        report.print(self.format)?;
+        Ok(exit::OK)
     }
 
     /// A line for people on stderr, not with `--quiet`.
@@ -146,7 +156,7 @@ impl Session {
     pub(crate) fn may_go_on(&self, effect: &str) -> Result<bool, Failure> {
         // With --quiet too: it is what the user agrees to.
         write_stderr(&format!("{effect}\n"));
-        if self.dry_run {
+        if self.is_dry_run {
             self.note("dry run: nothing was changed");
             return Ok(false);
         }

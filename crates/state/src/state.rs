@@ -10,9 +10,12 @@ use crate::cluster::secret::SecretKey;
 use crate::cluster::settings::{Clock, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
+use crate::domains::Outcome;
 use crate::level::Level;
 use crate::newtypes::{ClusterMs, NodeId, SequenceName};
+use crate::sequences::commands::SequenceCommand;
 use crate::sequences::record::SequenceRecord;
+use crate::table::Table;
 use crate::tables::Tables;
 use crate::workers::commands::Holder;
 use crate::workers::record::{LeaseView, WorkerKey};
@@ -135,6 +138,23 @@ impl State {
     #[must_use]
     pub fn sequence_or_deleted(&self, name: &SequenceName) -> Option<&SequenceRecord> {
         self.tables.sequences.get(name)
+    }
+
+    /// The outcome of a command about a sequence, and the sequence after it. Nothing changes: the command is
+    /// applied to a copy of its sequence.
+    #[must_use]
+    pub fn try_out(&self, command: &SequenceCommand) -> (Outcome, Option<SequenceRecord>) {
+        let name = command.name();
+        let mut sequences = Table::<SequenceRecord>::default();
+        if let Some(record) = self.tables.sequences.get(name) {
+            sequences.put(name.clone(), record.clone());
+        }
+        let mut counter = self.tables.counter.clone();
+        let outcome = match sequences.apply(&mut counter, command) {
+            Ok(outcome) => Outcome::Sequences(outcome),
+            Err(refusal) => Outcome::Refused(refusal),
+        };
+        (outcome, sequences.get(name).cloned())
     }
 
     /// The cluster's secret, once it has one.

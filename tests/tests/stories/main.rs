@@ -20,6 +20,7 @@ mod copies;
 mod damaged_log;
 mod damaged_snapshots;
 mod door;
+mod dry_runs;
 mod failing_disk;
 mod folders;
 mod golden;

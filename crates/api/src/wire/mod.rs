@@ -26,6 +26,7 @@ mod health;
 mod ids;
 mod layouts;
 mod page;
+mod plan;
 mod segments;
 mod sequences;
 mod snapshot;
@@ -42,6 +43,7 @@ pub use ids::{
 };
 pub use layouts::Layout;
 pub use page::{ListQuery, Page};
+pub use plan::Plan;
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};
 pub use sequences::{
     AdvanceRequest, Advanced, Deleted, GetSequenceQuery, Mode, Next, NextRequest, Range, Segment,

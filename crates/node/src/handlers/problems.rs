@@ -223,6 +223,7 @@ fn sequence(error: &SequenceError) -> Problem {
         SequenceError::CreatedUnread(_) => Problem::new(ErrorCode::OutcomeUnknown, detail),
         SequenceError::NotTogether => Problem::new(ErrorCode::SequenceExhausted, detail)
             .with_hint("repeat the request: it is served from the new pass"),
+        SequenceError::Exists { .. } => Problem::new(ErrorCode::PreconditionFailed, detail),
         SequenceError::NoRefill { .. } => {
             Problem::new(ErrorCode::NoQuorum, detail).with_hint(NO_QUORUM)
         }

@@ -35,7 +35,14 @@ impl Router {
         Router {
             stranger: Stranger::new(&context),
             router: build(table(), &context, services),
-            id: Endpoint::new(&context, services, paths::ID, Method::Get, TEXT_FIRST),
+            id: Endpoint::new(
+                &context,
+                services,
+                paths::ID,
+                Method::Get,
+                TEXT_FIRST,
+                false,
+            ),
         }
     }
 
@@ -94,10 +101,10 @@ fn sequences_and_segments() -> Vec<Path<Services>> {
         at(paths::SEQUENCES, JSON).on(Get, sequences::list),
         at(paths::SEQUENCE, JSON)
             .on(Get, sequences::get)
-            .on(Put, sequences::put)
-            .on(Delete, sequences::delete),
+            .on_or_dry(Put, sequences::put)
+            .on_or_dry(Delete, sequences::delete),
         at(paths::SEQUENCE_NEXT, JSON_FIRST).on(Post, sequences::next),
-        at(paths::SEQUENCE_ADVANCE, JSON).on(Post, sequences::advance),
+        at(paths::SEQUENCE_ADVANCE, JSON).on_or_dry(Post, sequences::advance),
         at(paths::SEGMENTS, JSON).on(Post, segments::grant),
         at(paths::SEGMENT, JSON).on(Delete, segments::give_back),
     ]
@@ -109,10 +116,10 @@ fn of_the_cluster() -> Vec<Path<Services>> {
         at(paths::CLUSTER, JSON).on(Get, cluster::show),
         at(paths::MEMBERS, JSON)
             .on(Get, cluster::members)
-            .on(Post, cluster::add),
-        at(paths::MEMBER, JSON).on(Delete, cluster::remove),
-        at(paths::MEMBER_PROMOTE, JSON).on(Post, cluster::promote),
-        at(paths::LEADER, JSON).on(Post, cluster::move_leader),
+            .on_or_dry(Post, cluster::add),
+        at(paths::MEMBER, JSON).on_or_dry(Delete, cluster::remove),
+        at(paths::MEMBER_PROMOTE, JSON).on_or_dry(Post, cluster::promote),
+        at(paths::LEADER, JSON).on_or_dry(Post, cluster::move_leader),
         at(paths::SNAPSHOT, BYTES).on(Get, snapshot::get),
     ]
 }

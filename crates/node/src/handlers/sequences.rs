@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use seqd_api::{ErrorCode, GetSequenceQuery, NextRequest, NoFields, Problem, Sequence};
+use seqd_api::{GetSequenceQuery, NextRequest, NoFields, Problem, Sequence};
 
 use crate::http::{ETag, Media, Request, Response, etag};
-use crate::services::{Services, sequence_name};
+use crate::services::{SequenceError, Services, sequence_name};
 
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.sequences.list(&request.decode()?)?)
@@ -37,13 +37,15 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     let spec = request.decode()?;
     let name = sequence_name(request.name())?;
     let only_new = etag::only_new(&request.headers)?;
+    if request.is_dry_run {
+        let plan = node
+            .sequences
+            .plan_create(&name, spec, only_new, request.deadline);
+        return Response::json(&plan.await?);
+    }
     let created = node.sequences.create(&name, spec, request.deadline).await?;
     if only_new && !created.is_new {
-        let detail = format!(
-            "the sequence {} exists, as it is defined here",
-            name.as_str()
-        );
-        return Err(Problem::new(ErrorCode::PreconditionFailed, detail));
+        return Err(SequenceError::Exists { name }.into());
     }
     let status = if created.is_new {
         StatusCode::CREATED
@@ -59,6 +61,12 @@ pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Resp
     let NoFields {} = request.decode()?;
     let name = sequence_name(request.name())?;
     let if_revision = etag::if_match(&request.headers)?;
+    if request.is_dry_run {
+        let plan = node
+            .sequences
+            .plan_delete(&name, if_revision, request.deadline);
+        return Response::json(&plan.await?);
+    }
     let deleted = node.sequences.delete(&name, if_revision, request.deadline);
     Response::json(&deleted.await?)
 }
@@ -66,6 +74,12 @@ pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Resp
 pub(super) async fn advance(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
     let name = sequence_name(request.name())?;
+    if request.is_dry_run {
+        let plan = node
+            .sequences
+            .plan_advance(&name, &wanted, request.deadline);
+        return Response::json(&plan.await?);
+    }
     let advanced = node.sequences.advance(&name, &wanted, request.deadline);
     Response::json(&advanced.await?)
 }

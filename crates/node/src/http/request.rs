@@ -60,6 +60,8 @@ pub(crate) struct Request {
     pub(crate) deadline: Instant,
     /// The form of the answer.
     pub(crate) media: Media,
+    /// Only what it would do is asked.
+    pub(crate) is_dry_run: bool,
     _held: Option<OwnedSemaphorePermit>,
 }
 
@@ -75,6 +77,7 @@ impl Request {
         let (mut parts, body) = request.into_parts();
         let mut query = query_of(&parts)?;
         let timeout = timeout_of(&mut query, timeout)?;
+        let is_dry_run = dry_run_of(&mut query)?;
         let deadline = Instant::now() + timeout;
         let path = if has_path {
             path_of(&mut parts).await?
@@ -89,6 +92,7 @@ impl Request {
             headers: parts.headers,
             deadline,
             media,
+            is_dry_run,
             _held: held,
         })
     }
@@ -116,24 +120,43 @@ fn query_of(parts: &Parts) -> Result<Vec<(String, String)>, Problem> {
     })
 }
 
+/// Takes the value of a key that every path has out of the query.
+fn take(query: &mut Vec<(String, String)>, key: &str) -> Result<Option<String>, Problem> {
+    let Some(at) = query.iter().position(|(found, _)| found == key) else {
+        return Ok(None);
+    };
+    let (_, value) = query.remove(at);
+    if query.iter().any(|(found, _)| found == key) {
+        let detail = format!("{key} is given twice in the query");
+        return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+    }
+    Ok(Some(value))
+}
+
 fn timeout_of(
     query: &mut Vec<(String, String)>,
     configured: Duration,
 ) -> Result<Duration, Problem> {
-    let Some(at) = query.iter().position(|(key, _)| key == "timeout_ms") else {
+    let Some(value) = take(query, "timeout_ms")? else {
         return Ok(configured);
     };
-    let (_, value) = query.remove(at);
-    if query.iter().any(|(key, _)| key == "timeout_ms") {
-        let detail = "timeout_ms is given twice in the query";
-        return Err(Problem::new(ErrorCode::InvalidArgument, detail));
-    }
     match value.parse::<u64>() {
         Ok(ms) if (1..=MAX_TIMEOUT_MS).contains(&ms) => Ok(Duration::from_millis(ms)),
         _ => Err(Problem::new(
             ErrorCode::InvalidArgument,
             format!("timeout_ms is 1 to {MAX_TIMEOUT_MS}"),
         )),
+    }
+}
+
+fn dry_run_of(query: &mut Vec<(String, String)>) -> Result<bool, Problem> {
+    match take(query, "dry_run")?.as_deref() {
+        None | Some("0" | "false") => Ok(false),
+        Some("" | "1" | "true") => Ok(true),
+        Some(_) => {
+            let detail = "dry_run is 1 or 0";
+            Err(Problem::new(ErrorCode::InvalidArgument, detail))
+        }
     }
 }
 

@@ -126,6 +126,8 @@ pub(crate) struct Path<S> {
     pub(crate) path: &'static str,
     media: &'static [Media],
     handlers: Vec<(Method, Handler<S>)>,
+    /// Methods whose handlers answer a dry run.
+    dry_runs: Vec<Method>,
 }
 
 impl<S> Path<S> {
@@ -135,7 +137,18 @@ impl<S> Path<S> {
             path,
             media,
             handlers: Vec::new(),
+            dry_runs: Vec::new(),
         }
+    }
+
+    /// The same with a handler for `method` that answers a dry run, too.
+    pub(crate) fn on_or_dry<H, F>(mut self, method: Method, handler: H) -> Self
+    where
+        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
+        self.dry_runs.push(method);
+        self.on(method, handler)
     }
 
     /// The same with a handler for `method`.
@@ -182,9 +195,11 @@ where
         path,
         media,
         handlers,
+        dry_runs,
     } = path;
     for (method, handler) in handlers {
-        let endpoint = Endpoint::new(context, state, path, method, media);
+        let has_dry_run = dry_runs.contains(&method);
+        let endpoint = Endpoint::new(context, state, path, method, media, has_dry_run);
         let serve = move |request: http::Request<Body>| {
             let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
             async move {
@@ -244,6 +259,7 @@ pub(crate) struct Endpoint<S> {
     state: Arc<S>,
     media: &'static [Media],
     has_path: bool,
+    has_dry_run: bool,
 }
 
 impl<S> Endpoint<S> {
@@ -253,12 +269,14 @@ impl<S> Endpoint<S> {
         path: &'static str,
         method: Method,
         media: &'static [Media],
+        has_dry_run: bool,
     ) -> Arc<Endpoint<S>> {
         Arc::new(Endpoint {
             exit: Exit::new(context, path, method.as_str()),
             state: Arc::clone(state),
             media,
             has_path: path.contains('{'),
+            has_dry_run,
         })
     }
 
@@ -292,6 +310,10 @@ impl<S> Endpoint<S> {
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
         let (timeout, bodies) = (context.timeout, &context.bodies);
         let request = Request::read(request, media, self.has_path, timeout, bodies).await?;
+        if request.is_dry_run && !self.has_dry_run {
+            let detail = "this request has no dry run";
+            return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+        }
         if is_get && !request.body.is_empty() {
             let detail = "a GET takes no body: put it into the query, or POST it";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
 use seqd_api::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
-    MemberState, Page, Quorum, Role, validate_name,
+    MemberState, Page, Plan, Quorum, Role, validate_name,
 };
-use seqd_raft::{MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
+use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -68,18 +68,7 @@ impl ClusterService {
         request: AddMember,
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
-        let AddMember { name, peer, http } = request;
-        let invalid = |detail: String| Err(RequestError::Invalid(detail).into());
-        if let Err(error) = validate_name(&name) {
-            return invalid(format!("name: {error}"));
-        }
-        if !is_host_port(&peer) {
-            return invalid(format!("peer: {peer:?} is not {HOST_PORT_RULE}"));
-        }
-        if let Some(http) = http.as_ref().filter(|http| !is_node_url(http)) {
-            let sample = base_url("n4.example:7400");
-            return invalid(format!("http: {http:?} is not a URL such as {sample}"));
-        }
+        let AddMember { name, peer, http } = checked(request)?;
         let member = self.raft.member_add(name, peer, http, deadline).await;
         Ok(self.changed(member.map_err(self.of(Change::Add))?))
     }
@@ -116,6 +105,48 @@ impl ClusterService {
             leader: leader.map_err(self.of(Change::MoveLeader))?,
             term: self.raft.status().term,
         })
+    }
+
+    /// What a change would do, as the leader finds it.
+    pub(crate) async fn plan(
+        &self,
+        change: ChangeOfMembers,
+        deadline: Instant,
+    ) -> Result<Plan, ClusterError> {
+        let kind = match &change {
+            ChangeOfMembers::Add { .. } => Change::Add,
+            ChangeOfMembers::Promote { .. } => Change::Promote,
+            ChangeOfMembers::Remove { .. } => Change::Remove,
+            ChangeOfMembers::MoveLeader { .. } => Change::MoveLeader,
+        };
+        let tried = self.raft.try_out(change.clone(), deadline).await;
+        let leader = tried.map_err(self.of(kind))?;
+        let cluster = self.show();
+        let effect = match change {
+            ChangeOfMembers::Add { name, peer, .. } => {
+                format!("adds {name} at {peer} as a learner; the quorum stays as it is")
+            }
+            ChangeOfMembers::Promote { name } => {
+                let after = quorum_with(&cluster, &name, true);
+                format!("makes {name} a voter: {}", from_to(cluster.quorum, after))
+            }
+            ChangeOfMembers::Remove { name } => {
+                let after = quorum_with(&cluster, &name, false);
+                let leads = if cluster.leader.as_ref() == Some(&name) {
+                    "; it leads and transfers leadership first"
+                } else {
+                    ""
+                };
+                let quorum = from_to(cluster.quorum, after);
+                format!("removes {name} for good{leads}: {quorum}")
+            }
+            ChangeOfMembers::MoveLeader { .. } => {
+                let now = cluster.leader.unwrap_or_else(|| "nobody".to_owned());
+                let then = leader.unwrap_or_default();
+                format!("{then} leads; now it is {now}")
+            }
+        };
+        Ok(Plan::new(effect, None))
     }
 
     fn of(&self, change: Change) -> impl Fn(MemberError) -> ClusterError {
@@ -239,4 +270,43 @@ fn state_of(member: &MemberStatus, lag_entries: Option<u64>) -> MemberState {
         _ if is_behind => MemberState::CatchingUp,
         _ => MemberState::Waiting,
     }
+}
+
+/// The quorum if this member voted, or was none.
+fn quorum_with(cluster: &Cluster, name: &str, votes: bool) -> Quorum {
+    let voters = cluster.members.iter().filter(|member| {
+        let is_it = member.name == name;
+        (is_it && votes) || (!is_it && member.role != Role::Learner)
+    });
+    let (mut all, mut reachable) = (0, 0);
+    for voter in voters {
+        all += 1;
+        reachable += u32::from(voter.state != MemberState::Unreachable);
+    }
+    Quorum::of(all, reachable)
+}
+
+fn from_to(before: Quorum, after: Quorum) -> String {
+    let plural = if after.can_lose == 1 { "" } else { "s" };
+    format!(
+        "quorum {}/{} -> {}/{}, can lose {} node{plural}",
+        before.reachable, before.voters, after.reachable, after.voters, after.can_lose
+    )
+}
+
+/// Refuses names and addresses that are none.
+pub(crate) fn checked(request: AddMember) -> Result<AddMember, ClusterError> {
+    let AddMember { name, peer, http } = &request;
+    let invalid = |detail: String| Err(RequestError::Invalid(detail).into());
+    if let Err(error) = validate_name(name) {
+        return invalid(format!("name: {error}"));
+    }
+    if !is_host_port(peer) {
+        return invalid(format!("peer: {peer:?} is not {HOST_PORT_RULE}"));
+    }
+    if let Some(http) = http.as_ref().filter(|http| !is_node_url(http)) {
+        let sample = base_url("n4.example:7400");
+        return invalid(format!("http: {http:?} is not a URL such as {sample}"));
+    }
+    Ok(request)
 }

@@ -13,6 +13,7 @@ mod layouts;
 mod missing;
 mod next;
 mod page;
+mod plans;
 #[cfg(target_os = "linux")]
 mod process;
 mod scrape;
@@ -27,7 +28,7 @@ mod workers;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-pub(crate) use cluster::{ClusterError, ClusterService};
+pub(crate) use cluster::{ClusterError, ClusterService, checked};
 pub(crate) use error::{RequestError, sequence_name};
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::{IdError, IdService};

@@ -54,6 +54,8 @@ pub(crate) enum SequenceError {
          after the backup would begin again at its first value"
     )]
     StartMissing { name: SequenceName },
+    #[error("the sequence {name} exists, as it is defined here")]
+    Exists { name: SequenceName },
     /// The state could not be read: no leader confirmed it.
     #[error(transparent)]
     Unread(ProposeError),
@@ -143,14 +145,8 @@ impl SequenceService {
         spec: SequenceSpec,
         deadline: Instant,
     ) -> Result<Created, SequenceError> {
-        if spec.start.is_none() {
-            self.demand_start(name, deadline).await?;
-        }
-        let definition = self.definition_of(spec)?;
-        let command = Command::Sequences(SequenceCommand::Create {
-            name: name.clone(),
-            definition,
-        });
+        let command = self.creation(name, spec, deadline).await?;
+        let command = Command::Sequences(command);
         let (is_new, revision) = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Created {
                 created, revision, ..
@@ -169,6 +165,21 @@ impl SequenceService {
         Ok(Created {
             is_new,
             sequence: to_api(name, &record),
+        })
+    }
+
+    pub(super) async fn creation(
+        &self,
+        name: &SequenceName,
+        spec: SequenceSpec,
+        deadline: Instant,
+    ) -> Result<SequenceCommand, SequenceError> {
+        if spec.start.is_none() {
+            self.demand_start(name, deadline).await?;
+        }
+        Ok(SequenceCommand::Create {
+            name: name.clone(),
+            definition: self.definition_of(spec)?,
         })
     }
 
@@ -264,12 +275,7 @@ impl SequenceService {
             if_revision: if_revision.map(Revision),
         });
         let done = self.propose(command, deadline).await;
-        // Nobody means to make what is to be deleted.
-        let done = done.map_err(|error| match error {
-            SequenceError::NotFound { name, .. } => self.missing(&name, false),
-            error => error,
-        });
-        let epoch = match done? {
+        let epoch = match done.map_err(|error| self.undeleted(error))? {
             Outcome::Sequences(SequenceOutcome::Deleted { epoch }) => epoch,
             other => return Err(unexpected(&other)),
         };
@@ -278,6 +284,14 @@ impl SequenceService {
             name: name.as_str().to_owned(),
             unconfirmed: self.unconfirmed(deadline).await,
         })
+    }
+
+    /// Nobody means to make what is to be deleted.
+    pub(super) fn undeleted(&self, error: SequenceError) -> SequenceError {
+        match error {
+            SequenceError::NotFound { name, .. } => self.missing(&name, false),
+            error => error,
+        }
     }
 
     pub(crate) async fn advance(
@@ -379,7 +393,7 @@ pub(super) fn mode_of(mode: SequenceMode) -> Mode {
     }
 }
 
-fn to_api(name: &SequenceName, record: &SequenceRecord) -> Sequence {
+pub(super) fn to_api(name: &SequenceName, record: &SequenceRecord) -> Sequence {
     let SequenceDefinition {
         mode,
         progression,

@@ -44,14 +44,9 @@ pub(super) async fn add(
     new: NewMember<'_>,
     deadline: Instant,
 ) -> Changing {
+    let (seen, hello, own_id) = check(context, replica, &new).await?;
     let NewMember { name, peer, http } = new;
-    let seen = Seen::of(replica);
-    check_place(&seen, name, peer)?;
-    seen.check_majority(context, replica, &seen.voters())
-        .map_err(no_quorum)?;
-    let hello = greet(context, name, peer).await?;
-    check_levels(context, name, hello.levels)?;
-    let node = match own_id(context, replica, name, &hello.standing)? {
+    let node = match own_id {
         Some(node) => node,
         None => allocate(batcher, name, peer, &hello.http, deadline).await?,
     };
@@ -69,6 +64,23 @@ pub(super) async fn add(
     let change = ChangeMembers::AddNodes(nodes);
     change_membership(replica, leading, &seen, change, true).await?;
     show(context, replica, name)
+}
+
+/// Whether the node can be added: the membership that was looked at, what the node answers of itself, and the
+/// ID that it may have already.
+pub(super) async fn check(
+    context: &NodeContext,
+    replica: &Replica,
+    new: &NewMember<'_>,
+) -> Result<(Seen, HelloReply, Option<u64>), ChangeRefusal> {
+    let seen = Seen::of(replica);
+    check_place(&seen, new.name, new.peer)?;
+    seen.check_majority(context, replica, &seen.voters())
+        .map_err(no_quorum)?;
+    let hello = greet(context, new.name, new.peer).await?;
+    check_levels(context, new.name, hello.levels)?;
+    let own_id = own_id(context, replica, new.name, &hello.standing)?;
+    Ok((seen, hello, own_id))
 }
 
 fn unfit(detail: String) -> ChangeRefusal {

@@ -11,12 +11,12 @@ use crate::handle::{MemberError, ProposeError};
 use crate::replica::Replica;
 use crate::wire::messages::ChangeRefusal;
 
-/// Transfers leadership to the named voter, or to the best one; returns the new leader's name.
-pub(super) async fn move_leader(
+/// The named voter, or the best one, if leadership can be transferred to it.
+pub(super) fn target(
     context: &NodeContext,
     replica: &Replica,
     to: Option<&str>,
-) -> Result<String, ChangeRefusal> {
+) -> Result<u64, ChangeRefusal> {
     let target = match to {
         Some(name) => {
             let (node, _) = find(replica, name)?;
@@ -29,10 +29,14 @@ pub(super) async fn move_leader(
         }
         None => best_transfer_target(context, replica),
     };
-    let Some(target) = target else {
+    target.ok_or_else(|| {
         let detail = "no other voter can be reached that could lead".to_owned();
-        return Err(refused(MemberError::Unfit { detail }));
-    };
+        refused(MemberError::Unfit { detail })
+    })
+}
+
+/// Transfers leadership to this voter; returns the new leader's name.
+pub(super) async fn move_leader(replica: &Replica, target: u64) -> Result<String, ChangeRefusal> {
     if target != replica.node {
         transfer_leadership(replica, target).await;
     }

@@ -37,6 +37,9 @@ use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, Changed, 
 use crate::wire::route::Route;
 use crate::wire::transport::Link;
 
+/// A change that was only tried out.
+const FITS: Changed = Changed::Fits(None);
+
 /// Carries out a change on whichever node leads.
 pub(crate) async fn carry_out(
     node: &Arc<Node>,
@@ -105,6 +108,10 @@ async fn here(
         let context = &node.context;
         let replica = node.replica().ok_or(ChangeRefusal::NotLeader)?;
         let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
+        let (change, is_trial) = match change {
+            MemberChange::TryOut(change) => (*change, true),
+            change => (change, false),
+        };
         let _alone = match &change {
             MemberChange::MoveLeader { .. } => None,
             _ => Some(alone(replica)?),
@@ -116,13 +123,31 @@ async fn here(
                     peer,
                     http: http.as_deref(),
                 };
+                if is_trial {
+                    return add::check(context, replica, &new).await.map(|_| FITS);
+                }
                 add::add(context, &batcher, replica, leading, new, deadline).await
             }
-            MemberChange::Promote { name } => promote(context, replica, leading, name).await,
-            MemberChange::Remove { name } => remove(context, replica, leading, name).await,
-            MemberChange::MoveLeader { to } => leader::move_leader(context, replica, to.as_deref())
-                .await
-                .map(Changed::Leader),
+            MemberChange::Promote { name } => {
+                promote(context, replica, leading, name, is_trial).await
+            }
+            MemberChange::Remove { name } => {
+                remove(context, replica, leading, name, is_trial).await
+            }
+            MemberChange::MoveLeader { to } => {
+                let target = leader::target(context, replica, to.as_deref())?;
+                if is_trial {
+                    let member = replica.member(target).map(|member| member.name);
+                    return Ok(Changed::Fits(member));
+                }
+                leader::move_leader(replica, target)
+                    .await
+                    .map(Changed::Leader)
+            }
+            MemberChange::TryOut(_) => {
+                let why = "a change is tried out once";
+                Err(refused(ProposeError::unknown(why).into()))
+            }
         }
     });
     match timeout_at(deadline, task).await {
@@ -146,11 +171,15 @@ async fn promote(
     replica: &Replica,
     leading: Leading,
     name: &str,
+    is_trial: bool,
 ) -> Changing {
     let seen = Seen::of(replica);
     let (node, _) = find(replica, name)?;
     let mut voters = seen.voters();
     if !voters.insert(node) {
+        if is_trial {
+            return Ok(FITS);
+        }
         return show(context, replica, name);
     }
     if let Some(why) = silence(context, replica, node, name)
@@ -168,6 +197,9 @@ async fn promote(
     }
     seen.check_majority(context, replica, &voters)
         .map_err(no_quorum)?;
+    if is_trial {
+        return Ok(FITS);
+    }
     let change = ChangeMembers::AddVoterIds(BTreeSet::from([node]));
     change_membership(replica, leading, &seen, change, true).await?;
     show(context, replica, name)
@@ -178,6 +210,7 @@ async fn remove(
     replica: &Replica,
     leading: Leading,
     name: &str,
+    is_trial: bool,
 ) -> Changing {
     let mut seen = Seen::of(replica);
     let (node, _) = find(replica, name)?;
@@ -192,8 +225,15 @@ async fn remove(
         .map_err(|detail| refused(MemberError::Unsafe { detail }))?;
     if node == replica.node {
         // The next leader removes it: the caller's node asks again there.
-        leader::move_leader(context, replica, None).await?;
+        let target = leader::target(context, replica, None)?;
+        if is_trial {
+            return Ok(FITS);
+        }
+        leader::move_leader(replica, target).await?;
         return Err(ChangeRefusal::NotLeader);
+    }
+    if is_trial {
+        return Ok(FITS);
     }
     let gone = BTreeSet::from([node]);
     if votes {

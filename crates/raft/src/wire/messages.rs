@@ -216,6 +216,8 @@ pub(crate) enum MemberChange {
     MoveLeader {
         to: Option<String>,
     },
+    /// Checks the change, and makes none.
+    TryOut(Box<MemberChange>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -229,6 +231,8 @@ pub(crate) enum Changed {
     /// As it is after the change; of one that was removed, as it was before.
     Member(MemberStatus),
     Leader(String),
+    /// Nothing: it could be made. Of leadership, to whom.
+    Fits(Option<String>),
 }
 
 #[derive(Serialize, Deserialize)]

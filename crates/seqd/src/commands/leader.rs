@@ -35,7 +35,12 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8,
             (leader, cluster.term)
         }
         LeaderCommand::Move { node } => {
-            let moved = session.client.move_leader(&LeaderMove { node }).await?;
+            let request = LeaderMove { node };
+            if session.is_dry_run {
+                let trial = session.client.dry_run();
+                return session.print_plan(&trial.move_leader(&request).await?);
+            }
+            let moved = session.client.move_leader(&request).await?;
             (moved.leader, moved.term)
         }
     };

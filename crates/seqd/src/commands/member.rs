@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use seqd_client::Error;
-use seqd_client::api::{
-    AddMember, Cluster, ErrorCode, MemberChange, MemberState, Quorum, Role, exit, validate_name,
-};
+use seqd_client::api::{AddMember, Cluster, MemberChange, MemberState, Role, exit, validate_name};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -66,19 +64,28 @@ pub(crate) async fn run(command: MemberCommand, session: &Session) -> Result<u8,
             wait,
         } => {
             validate_name(&name).map_err(|error| Failure::usage(error.to_string()))?;
-            let change = session
-                .client
-                .add_member(&AddMember { name, peer, http })
-                .await?;
+            let request = AddMember { name, peer, http };
+            if session.is_dry_run {
+                let trial = session.client.dry_run();
+                return session.print_plan(&trial.add_member(&request).await?);
+            }
+            let change = session.client.add_member(&request).await?;
             finish(change, wait.then_some(Goal::CaughtUp), session).await
         }
         MemberCommand::Promote { name, wait } => {
+            if session.is_dry_run {
+                let trial = session.client.dry_run();
+                return session.print_plan(&trial.promote_member(&name).await?);
+            }
             let change = session.client.promote_member(&name).await?;
             finish(change, wait.then_some(Goal::Votes), session).await
         }
         MemberCommand::Remove { name, wait } => {
-            let cluster = session.client.cluster().await?;
-            if !session.may_go_on(&removal(&cluster, &name)?)? {
+            let plan = session.client.dry_run().remove_member(&name).await?;
+            if session.is_dry_run {
+                return session.print_plan(&plan);
+            }
+            if !session.may_go_on(&plan.effect)? {
                 return Ok(exit::OK);
             }
             let change = session.client.remove_member(&name).await?;
@@ -111,49 +118,6 @@ async fn list(session: &Session) -> Result<u8, Failure> {
     }
     report.print(session.format)?;
     Ok(exit::OK)
-}
-
-/// What the removal of `name` does to the quorum: `quorum 2/3 -> 2/2, can lose 0 nodes`.
-fn removal(cluster: &Cluster, name: &str) -> Result<String, Failure> {
-    let Some(member) = cluster.members.iter().find(|member| member.name == name) else {
-        let names: Vec<&str> = cluster
-            .members
-            .iter()
-            .map(|member| member.name.as_str())
-            .collect();
-        let detail = format!("no member {name:?}; there are {}", names.join(", "));
-        return Err(Failure::of(
-            exit::NOT_FOUND,
-            ErrorCode::NotFound.as_str(),
-            detail,
-        ));
-    };
-    let before = cluster.quorum;
-    let after = match member.role {
-        Role::Learner => before,
-        _ => {
-            let there = u32::from(member.state != MemberState::Unreachable);
-            Quorum::of(
-                before.voters.saturating_sub(1),
-                before.reachable.saturating_sub(there),
-            )
-        }
-    };
-    let nodes = if after.can_lose == 1 { "node" } else { "nodes" };
-    let lead = if member.role == Role::Leader {
-        "; it leads and transfers leadership first"
-    } else {
-        ""
-    };
-    Ok(format!(
-        "removes {} {name} for good{lead}: quorum {}/{} -> {}/{}, can lose {} {nodes}",
-        member.role.as_str(),
-        before.reachable,
-        before.voters,
-        after.reachable,
-        after.voters,
-        after.can_lose,
-    ))
 }
 
 /// What `--wait` waits for.
@@ -292,22 +256,6 @@ mod tests {
             "quorum": {"voters": 3, "reachable": reachable, "can_lose": 0}}),
         )
         .unwrap()
-    }
-
-    #[test]
-    fn the_effect_of_a_removal_is_said_first() {
-        let degraded = cluster(["ready", "ready", "unreachable"]);
-        assert_eq!(
-            removal(&degraded, "n3").unwrap(),
-            "removes follower n3 for good: quorum 2/3 -> 2/2, can lose 0 nodes"
-        );
-        let well = cluster(["ready"; 3]);
-        assert_eq!(
-            removal(&well, "n1").unwrap(),
-            "removes leader n1 for good; it leads and transfers leadership first: \
-             quorum 3/3 -> 2/2, can lose 0 nodes"
-        );
-        assert_eq!(removal(&well, "n9").unwrap_err().exit, exit::NOT_FOUND);
     }
 
     #[test]

@@ -159,6 +159,10 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         segment: (segment != SegmentSpec::default()).then_some(segment),
         description: args.description,
     };
+    if session.is_dry_run {
+        let trial = session.client.dry_run();
+        return session.print_plan(&trial.create_sequence(&args.name, &spec).await?);
+    }
     let created = session.client.create_sequence(&args.name, &spec).await?;
     if created.new {
         session.verbose_note(&format!("created {}", args.name));
@@ -205,7 +209,11 @@ async fn next(
 }
 
 async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
-    let answer = session.client.advance(name, &AdvanceRequest { to }).await?;
+    let request = AdvanceRequest { to };
+    if session.is_dry_run {
+        return session.print_plan(&session.client.dry_run().advance(name, &request).await?);
+    }
+    let answer = session.client.advance(name, &request).await?;
     warn_unconfirmed(&answer.unconfirmed, session);
     let next = or_dash(answer.next);
     let mut report = Report::new(&answer)?
@@ -221,6 +229,9 @@ async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> 
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
+    if session.is_dry_run {
+        return session.print_plan(&session.client.dry_run().delete_sequence(name).await?);
+    }
     let sequence = session.client.sequence(name).await?;
     let effect = format!(
         "deletes sequence {name} ({}, next value {}); its definition and mark are kept, so the \

@@ -45,6 +45,21 @@ pub enum SequenceCommand {
     Next(NextRequest),
 }
 
+impl SequenceCommand {
+    /// The sequence that it is about.
+    #[must_use]
+    pub fn name(&self) -> &SequenceName {
+        match self {
+            Self::Create { name, .. }
+            | Self::Delete { name, .. }
+            | Self::GrantSegment { name, .. }
+            | Self::ReturnTail { name, .. }
+            | Self::Advance { name, .. }
+            | Self::Next(NextRequest { name, .. }) => name,
+        }
+    }
+}
+
 impl FrameTable for SequenceCommand {
     const FRAMES: &'static [FrameRow] = &[
         row(0x0301), // Create

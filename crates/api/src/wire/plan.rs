@@ -1,0 +1,29 @@
+//! What a change would do, without its effect.
+
+use serde::{Deserialize, Serialize};
+
+use super::Sequence;
+
+/// The answer to `?dry_run=1`: the server checked the request as it checks the real one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Always true: nothing was changed.
+    pub dry_run: bool,
+    /// What the request would do, for people.
+    pub effect: String,
+    /// The sequence as it would be afterwards; null if it would be gone, or for another request.
+    #[serde(default)]
+    pub sequence: Option<Sequence>,
+}
+
+impl Plan {
+    /// A plan with this effect.
+    #[must_use]
+    pub fn new(effect: String, sequence: Option<Sequence>) -> Self {
+        Self {
+            dry_run: true,
+            effect,
+            sequence,
+        }
+    }
+}

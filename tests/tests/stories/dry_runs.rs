@@ -1,0 +1,125 @@
+//! A dry run has the verdict of the change itself, and no effect.
+
+use std::process::Output;
+
+use seqd_tests::binary;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::http::{get, request};
+use serde_json::{Value, json};
+
+fn seqd(cluster: &Cluster, line: &str, more: &[&str]) -> Output {
+    let endpoint = cluster.url(cluster.follower(), "");
+    let global = ["-e", &endpoint, "--timeout", "20s", "--yes"];
+    let words: Vec<&str> = global.into_iter().chain(line.split(' ')).collect();
+    binary::run(&[&words, more].concat())
+}
+
+/// What must be as it was.
+fn seen(cluster: &Cluster) -> Vec<Value> {
+    let view = cluster.get(0, "/v1/cluster").ok().json();
+    let members = view["members"].as_array().unwrap().iter();
+    let members: Vec<_> = members
+        .map(|member| json!([member["name"], member["role"]]))
+        .collect();
+    let sequences = cluster.get(0, "/v1/sequences").ok().json();
+    vec![
+        json!(members),
+        sequences["items"].clone(),
+        view["leader"].clone(),
+    ]
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Refused first, so that nothing of the real ones is in the way of the next.
+#[test]
+fn each_dry_run_has_the_verdict_of_its_change_and_no_effect() {
+    let mut cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict", "max": 100}));
+    assert_eq!(cluster.next(0, "order", 10), (1, 10));
+    let stranger = cluster.add_stranger("n4");
+    cluster.node_mut(stranger).start();
+    let leader = format!("n{}", cluster.leader() + 1);
+    let other = format!("n{}", cluster.follower() + 1);
+    let add = format!("member add n4 {}", cluster.node(stranger).peer_address());
+    for line in [
+        "seq create order --mode segment",
+        "seq create late --min 5 --max 1",
+        "seq advance order 5",
+        "seq advance order 500",
+        "seq advance nosuch 5",
+        "seq delete nosuch",
+        "member add n5 localhost:1",
+        &format!("member add {leader} localhost:1"),
+        "member promote n9",
+        "member remove n9",
+        "leader move n9",
+    ] {
+        let before = seen(&cluster);
+        let dry = seqd(&cluster, line, &["--dry-run"]);
+        assert_eq!(seen(&cluster), before, "{line}");
+        let real = seqd(&cluster, line, &[]);
+        assert_ne!(real.status.code(), Some(0), "{line}");
+        assert_eq!(
+            dry.status.code(),
+            real.status.code(),
+            "{line}: {}",
+            words(&dry)
+        );
+        assert_eq!(words(&dry), words(&real), "{line}");
+    }
+    let moves = format!("leader move {other}");
+    for (line, word) in [
+        ("seq create late --start 7", "next value is 7"),
+        ("seq create order --mode strict --max 100", "nothing"),
+        ("seq advance order 50", "the next value is 50, it was 11"),
+        (
+            "seq delete order",
+            "deletes the sequence order (next value 50)",
+        ),
+        (add.as_str(), "as a learner"),
+        ("member promote n4", "quorum 3/3 -> 4/4, can lose 1 node"),
+        (moves.as_str(), other.as_str()),
+        ("member remove n4", "quorum 4/4 -> 3/3, can lose 1 node"),
+    ] {
+        let wait: &[&str] = if line.starts_with("member") {
+            &["--wait"]
+        } else {
+            &[]
+        };
+        let before = seen(&cluster);
+        let dry = seqd(
+            &cluster,
+            line,
+            &[wait, &["--dry-run", "-o", "json"]].concat(),
+        );
+        assert_eq!(dry.status.code(), Some(0), "{line}: {}", words(&dry));
+        let plan: Value = serde_json::from_slice(&dry.stdout).unwrap();
+        assert_eq!(plan["dry_run"], true);
+        let effect = plan["effect"].as_str().unwrap();
+        assert!(effect.contains(word), "{line}: {effect}");
+        assert_eq!(seen(&cluster), before, "{line}");
+        let real = seqd(&cluster, line, wait);
+        assert_eq!(real.status.code(), Some(0), "{line}: {}", words(&real));
+        assert_eq!(seen(&cluster) == before, word == "nothing", "{line}");
+    }
+}
+
+#[test]
+fn what_has_no_dry_run_refuses_it() {
+    let cluster = Cluster::started(1);
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    for (method, path) in [
+        ("GET", "/v1/id?dry_run=1"),
+        ("POST", "/v1/sequences/order/next?dry_run=1"),
+        ("POST", "/v1/sequences/order/segments?dry_run"),
+        ("PUT", "/v1/sequences/order?dry_run=perhaps"),
+    ] {
+        let reply = request(method, &cluster.url(0, path)).reply();
+        reply.refused(400, "invalid-argument");
+    }
+    let order = get(&cluster.url(0, "/v1/sequences/order")).reply().ok();
+    assert_eq!(order.json()["next"], "1");
+}
