@@ -23,7 +23,7 @@ use super::http::HttpLimits;
 /// answered: hyper closes without a word.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n";
 const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\n\
-    content-type: text/plain; charset=utf-8\r\ncontent-length: 31\r\n\r\nHTTP/1.1 is what is spoken here\n";
+    content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\n\r\nHTTP/1.1 is what is spoken here\n";
 
 /// Bytes of answers that wait for others to leave together. A longer answer goes by itself.
 const TOGETHER: usize = 32 * 1024;
