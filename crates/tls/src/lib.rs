@@ -1,10 +1,10 @@
 //! Certificates and keys, and TLS with them: what nodes, clients and the tools share.
 //!
-//! From below: [`error`], and the [`words`] for what TLS refuses; PEM [`files`]; what a
-//! [`certificate`] states; [`material`], a certificate, its key and the CAs beside it, checked to
-//! fit; [`server`], [`peer`] and [`client`], how each kind of connection is set up; [`rotating`], which
-//! takes new files while connections go on; [`stream`], a connection that shakes hands when it is
-//! first used. Beside these [`issue`] makes certificates, and [`fit`] compares keys with them.
+//! From below: `error`, and the `words` for what TLS refuses; PEM `files`; what a
+//! `certificate` states; `material`, a certificate, its key and the CAs beside it, checked to
+//! fit; `server`, `peer` and `client`, how each kind of connection is set up; `rotating`, which
+//! takes new files while connections go on; `stream`, a connection that shakes hands when it is
+//! first used. Beside these `issue` makes certificates, and `fit` compares keys with them.
 //!
 //! The current time is an argument, except in a handshake: rustls reads the clock there.
 

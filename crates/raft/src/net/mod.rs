@@ -2,7 +2,7 @@
 //!
 //! There is one way in for both: a [`Listen`] yields streams, and an [`Acceptor`] bounds how many are
 //! held at once. [`serve`] answers HTTP/1 on each of the clients'. Out to peers it is a [`Dial`]. TLS
-//! stands around these two ([`secure`]), and a simulated network in their place.
+//! stands around these two (`secure`), and a simulated network in their place.
 
 mod acceptor;
 mod dial;
