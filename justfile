@@ -32,3 +32,7 @@ bench *args:
 # One of the longer runs: ids, strict, chaos, failover, fsync-delay, group-commit, bench.
 soak command *args:
     cargo run --release -p seqd-tests --bin soak -- {{command}} {{args}}
+
+# Every fuzz target for so many seconds, or those that are named; needs nightly and cargo-fuzz.
+fuzz seconds *targets:
+    fuzz/run {{seconds}} {{targets}}

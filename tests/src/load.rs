@@ -88,9 +88,15 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
     runtime.expect("a runtime for the load").block_on(async {
         let mut tasks = Vec::new();
         let tls = target.cacert.clone().map(connector);
-        let begin = Instant::now();
+        let mut open = Vec::new();
         for index in 0..connections {
             let address = &target.addresses[index % target.addresses.len()];
+            let connection = Connection::open(address, tls.clone()).await;
+            open.push((address, connection.expect("a connection to the server")));
+        }
+        // From here on: a handshake of TLS is no part of a request.
+        let begin = Instant::now();
+        for (index, (address, connection)) in open.into_iter().enumerate() {
             let request = format!(
                 "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-length: 0\r\n\r\n",
                 target.method, target.path
@@ -102,9 +108,6 @@ pub fn run(target: &Target, connections: usize, pace: Pace, length: Duration) ->
                     step: Duration::from_secs_f64(connections as f64 / rate),
                 }),
             };
-            let connection = Connection::open(address, tls.clone())
-                .await
-                .expect("a connection to the server");
             let end = begin + length;
             tasks.push(tokio::spawn(connection.ask(
                 request.into_bytes(),

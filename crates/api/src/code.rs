@@ -1,4 +1,5 @@
-//! The one table of error codes: each with its HTTP status, exit code and retryability.
+//! The one table of error codes: each with its HTTP status, exit code, retryability, and the words
+//! of `/problems/{code}`, which `docs/PROBLEMS.md` shows too.
 //!
 //! `retryable` means: certainly no effect; the same request may be sent again, here or at the next
 //! endpoint.
@@ -21,10 +22,17 @@ pub struct CodeRow {
     pub retryable: bool,
     /// A short title for people; the same for every occurrence.
     pub title: &'static str,
+    /// When a request is answered with it.
+    pub when: &'static str,
+    /// What to do then.
+    pub what_to_do: &'static str,
 }
 
 macro_rules! error_codes {
-    ($($variant:ident = $code:literal, $status:literal, $exit:ident, $retryable:literal, $title:literal;)+) => {
+    ($(
+        $variant:ident = $code:literal, $status:literal, $exit:ident, $retryable:literal, $title:literal,
+        $when:literal, $what_to_do:literal;
+    )+) => {
         /// Why a request was not served.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ErrorCode {
@@ -45,6 +53,8 @@ macro_rules! error_codes {
                         exit: exit::$exit,
                         retryable: $retryable,
                         title: $title,
+                        when: $when,
+                        what_to_do: $what_to_do,
                     },)+
                 }
             }
@@ -53,44 +63,130 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    InvalidArgument = "invalid-argument", 400, USAGE, false, "An argument is not valid";
-    UnknownField = "unknown-field", 400, USAGE, false, "A field or query key is not known";
-    CountTooLarge = "count-too-large", 400, USAGE, false, "The count is over the limit";
-    MethodNotAllowed = "method-not-allowed", 405, USAGE, false, "The path does not take this method";
-    NotAcceptable = "not-acceptable", 406, USAGE, false, "No form that the client accepts can be sent";
-    BodyTooLarge = "body-too-large", 413, USAGE, false, "The body is over the limit";
-    UriTooLong = "uri-too-long", 414, USAGE, false, "The path and query are over the limit";
-    UnsupportedMediaType = "unsupported-media-type", 415, USAGE, false, "The body is not JSON";
-    Unauthorized = "unauthorized", 401, AUTH, false, "The caller is not known";
-    Forbidden = "forbidden", 403, AUTH, false, "The caller may not do this";
-    NotFound = "not-found", 404, NOT_FOUND, false, "It does not exist";
-    AlreadyExists = "already-exists", 409, CONFLICT, false, "It exists with another definition";
-    WouldGoBackwards = "would-go-backwards", 409, CONFLICT, false, "A sequence only moves forward";
-    SequenceExhausted = "sequence-exhausted", 409, CONFLICT, false, "The sequence has no value left";
-    LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full";
-    LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease is not the caller's any more";
-    GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant took the place of this one";
-    TokenUsed = "token-used", 409, CONFLICT, false, "The token was used before";
-    UnsafeMemberRemoval = "unsafe-member-removal", 409, CONFLICT, false, "The removal would cost the quorum";
-    LockHeld = "lock-held", 409, CONFLICT, true, "The lock has a holder";
-    InProgress = "in-progress", 409, CONFLICT, true, "Another caller is at it";
-    MembershipChangeInProgress = "membership-change-in-progress", 409, CONFLICT, true, "Another membership change is under way";
-    LearnerLagging = "learner-lagging", 409, CONFLICT, true, "The learner has not caught up yet";
-    PreconditionFailed = "precondition-failed", 412, CONFLICT, false, "It was changed in between";
-    FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request";
-    WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node is of another cluster";
-    UnknownHost = "unknown-host", 421, FAILURE, false, "The request is for another host";
-    Internal = "internal", 500, FAILURE, false, "The server met an error of its own";
-    RateLimited = "rate-limited", 429, UNAVAILABLE, true, "Too many requests";
-    NoQuorum = "no-quorum", 503, UNAVAILABLE, true, "No leader is in contact with a quorum";
-    NoWorkerYet = "no-worker-yet", 503, UNAVAILABLE, true, "The node has no worker ID yet";
-    WorkersExhausted = "workers-exhausted", 503, UNAVAILABLE, true, "No worker ID is free";
-    ClockBehind = "clock-behind", 503, UNAVAILABLE, true, "The clock is behind the last ID";
-    ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes";
-    Draining = "draining", 503, UNAVAILABLE, true, "The node is stopping or drained";
-    Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node has too much to do";
-    NodeRemoved = "node-removed", 503, UNAVAILABLE, true, "The node was removed from the cluster";
-    OutcomeUnknown = "outcome-unknown", 504, OUTCOME_UNKNOWN, false, "The request may or may not have taken effect";
+    InvalidArgument = "invalid-argument", 400, USAGE, false, "An argument is not valid",
+        "a value is not understood or is out of range",
+        "send what the detail says is allowed";
+    UnknownField = "unknown-field", 400, USAGE, false, "A field or query key is not known",
+        "a field or a query key is not known",
+        "the hint has the nearest one that is known";
+    CountTooLarge = "count-too-large", 400, USAGE, false, "The count is over the limit",
+        "more is asked for than one request may take",
+        "ask for less, in several requests; the limit is in the answer";
+    MethodNotAllowed = "method-not-allowed", 405, USAGE, false, "The path does not take this method",
+        "the path takes other methods, which `Allow` lists; HEAD is refused where a GET would \
+         take something",
+        "use one of those";
+    NotAcceptable = "not-acceptable", 406, USAGE, false, "No form that the client accepts can be sent",
+        "no form that `Accept` names can be sent",
+        "ask for the form that the hint gives";
+    BodyTooLarge = "body-too-large", 413, USAGE, false, "The body is over the limit",
+        "a body has more than 64 KiB, or commands together more than an entry of the log may have \
+         (8 MiB)",
+        "send less at once";
+    UriTooLong = "uri-too-long", 414, USAGE, false, "The path and query are over the limit",
+        "path and query together have more than 4 KiB",
+        "send the fields in a JSON body";
+    UnsupportedMediaType = "unsupported-media-type", 415, USAGE, false, "The body is not JSON",
+        "a body is not announced as `application/json`",
+        "curl -H 'content-type: application/json'";
+    Unauthorized = "unauthorized", 401, AUTH, false, "The caller is not known",
+        "the node serves nobody without a token that it knows, and the request has none, another, \
+         or one that has expired; the answer is the same for every path",
+        "send one header `Authorization: Bearer TOKEN`; commands take --token-file FILE";
+    Forbidden = "forbidden", 403, AUTH, false, "The caller may not do this",
+        "the token does not permit the request: the detail names what is missing; or a web page \
+         of another origin would change something",
+        "have an administrator make a token that permits it: seqd access create";
+    NotFound = "not-found", 404, NOT_FOUND, false, "It does not exist",
+        "no such path, sequence, member, layout, token or code; nothing is created by use",
+        "the hint has the nearest name, or the command that creates it";
+    AlreadyExists = "already-exists", 409, CONFLICT, false, "It exists with another definition",
+        "the name is there with another definition, also when it was deleted before",
+        "use the one that there is, or another name";
+    WouldGoBackwards = "would-go-backwards", 409, CONFLICT, false, "A sequence only moves forward",
+        "`advance` leads to a value that was passed",
+        "nothing: the sequence is beyond that value already";
+    SequenceExhausted = "sequence-exhausted", 409, CONFLICT, false, "The sequence has no value left",
+        "no value is left before the end of the sequence, or no contiguous range of that size",
+        "use another sequence, or a larger `max`";
+    LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full",
+        "the time field of the layout is full: it only decodes",
+        "mint with another layout";
+    LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease is not the caller's any more",
+        "the lease is not the caller's any more",
+        "take another lease";
+    GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant took the place of this one",
+        "the segment can no longer be given back or extended: a later grant, an `advance` or a \
+         deletion came between, or it was never granted over HTTP",
+        "nothing: what is left of it stays a gap";
+    TokenUsed = "token-used", 409, CONFLICT, false, "The token was used before",
+        "reserved: nothing answers it yet",
+        "nothing";
+    UnsafeMemberRemoval = "unsafe-member-removal", 409, CONFLICT, false, "The removal would cost the quorum",
+        "the quorum would be lost by the removal",
+        "bring a node back, or add one first";
+    LockHeld = "lock-held", 409, CONFLICT, true, "The lock has a holder",
+        "reserved: nothing answers it yet",
+        "nothing";
+    InProgress = "in-progress", 409, CONFLICT, true, "Another caller is at it",
+        "reserved: nothing answers it yet",
+        "nothing";
+    MembershipChangeInProgress = "membership-change-in-progress", 409, CONFLICT, true, "Another membership change is under way",
+        "another change of the members is under way",
+        "repeat it when the other is done";
+    LearnerLagging = "learner-lagging", 409, CONFLICT, true, "The learner has not caught up yet",
+        "the learner has not caught up, and would hold up the quorum as a voter",
+        "wait for it (seqd status), then repeat";
+    PreconditionFailed = "precondition-failed", 412, CONFLICT, false, "It was changed in between",
+        "`If-Match` names another revision; or a member cannot be promoted or lead as it is; or a \
+         command needs a level that the cluster does not have yet",
+        "read it again, then decide; the detail says why";
+    FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request",
+        "reserved: nothing answers it yet",
+        "nothing";
+    WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node is of another cluster",
+        "the `Seqd-Cluster` header names another cluster than this node's",
+        "check the endpoints: they lead to another cluster";
+    UnknownHost = "unknown-host", 421, FAILURE, false, "The request is for another host",
+        "the `Host` header names neither loopback nor this node, as when a web page has a name of \
+         its own lead here",
+        "ask by a name of this node, or add the name to `http.hosts`";
+    Internal = "internal", 500, FAILURE, false, "The server met an error of its own",
+        "an error of the server's own",
+        "look for the request's ID in the server's log, and report it";
+    RateLimited = "rate-limited", 429, UNAVAILABLE, true, "Too many requests",
+        "the token has a rate, and more requests than that came to this node in the last second",
+        "wait as long as `Retry-After` asks for, or have a token with a higher rate made";
+    NoQuorum = "no-quorum", 503, UNAVAILABLE, true, "No leader is in contact with a quorum",
+        "no leader is in contact with a majority, or the window of time of the node's worker \
+         ended without one",
+        "start the members that are down, or mend the network to them: seqd status shows which";
+    NoWorkerYet = "no-worker-yet", 503, UNAVAILABLE, true, "The node has no worker ID yet",
+        "the node is taking a worker, or its window begins later, as in a cluster that was restored",
+        "ask another node, or this one again in a moment";
+    WorkersExhausted = "workers-exhausted", 503, UNAVAILABLE, true, "No worker ID is free",
+        "every worker of the layout is leased, or its last window has not ended",
+        "wait as long as `Retry-After` asks for; stop nodes that are not needed";
+    ClockBehind = "clock-behind", 503, UNAVAILABLE, true, "The clock is behind the last ID",
+        "the node's clock is behind its last ID; or the leader of a restored cluster has a clock \
+         before the backup's last entry",
+        "ask another node, and check this one's clock: chronyc tracking";
+    ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes",
+        "the node's clock ran ahead of its own monotonic clock or of the leader's",
+        "ask another node, and check this one's clock: chronyc tracking";
+    Draining = "draining", 503, UNAVAILABLE, true, "The node is stopping or drained",
+        "the node is stopping",
+        "ask another node";
+    Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node has too much to do",
+        "a queue, the connections or the memory for bodies are full, all IDs of a tick are taken, \
+         two snapshots are being downloaded already, or (in `/readyz`) the disk hangs",
+        "repeat it in a moment, or ask another node";
+    NodeRemoved = "node-removed", 503, UNAVAILABLE, true, "The node was removed from the cluster",
+        "the node was removed from the cluster, and is about to end",
+        "ask another node";
+    OutcomeUnknown = "outcome-unknown", 504, OUTCOME_UNKNOWN, false, "The request may or may not have taken effect",
+        "it was proposed and its answer was lost: it may or may not have taken effect",
+        "look before you repeat it; for values of a sequence a repetition costs at most a gap";
 }
 
 impl ErrorCode {

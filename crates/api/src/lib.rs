@@ -1,8 +1,9 @@
 //! The contract of servers and clients of seqd: paths, wire types, error codes, text forms.
 //!
-//! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and no file
-//! but that of a [`Token`], and decides nothing about sequences. A response type may gain fields at any time, so clients ignore
-//! those that they do not know; a request type refuses them, naming the nearest one that exists.
+//! The crate owns the HTTP contract and nothing else: it opens no socket, reads no clock and no
+//! file but that of a [`Token`], and decides nothing about sequences. A response type may gain
+//! fields at any time, so clients ignore those that they do not know; a request type refuses them,
+//! naming the nearest one that exists.
 
 #![warn(missing_docs)]
 
@@ -10,6 +11,11 @@ pub mod address;
 pub mod code;
 pub mod exit;
 pub mod format;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 pub mod name;
 pub mod nearest;
 pub mod number_text;
@@ -17,9 +23,11 @@ pub mod paths;
 pub mod problem;
 pub mod request;
 pub mod routes;
+pub mod scope;
 pub mod token;
 mod unique;
 pub mod wire;
+mod words;
 
 pub use code::ErrorCode;
 pub use format::{FormatError, IdFormat, IdText};
@@ -27,5 +35,6 @@ pub use name::{NameError, validate_name};
 pub use nearest::nearest;
 pub use problem::Problem;
 pub use request::Request;
+pub use scope::{Need, Permission, PermissionError, Scope};
 pub use token::{Token, TokenError};
 pub use wire::*;

@@ -16,13 +16,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 enum Given {
     Unsigned(u64),
     Signed(i64),
+    Float(f64),
     Text(String),
 }
+
+/// From here on a number of JSON that is no integer is one too large.
+const TOO_LARGE: f64 = 9_007_199_254_740_992.0;
 
 fn parse<T: FromStr, E: serde::de::Error>(given: Given) -> Result<T, E> {
     let text = match given {
         Given::Unsigned(number) => number.to_string(),
         Given::Signed(number) => number.to_string(),
+        Given::Float(number) if number.abs() >= TOO_LARGE => {
+            return Err(E::custom("the number is outside the range of this field"));
+        }
+        Given::Float(_) => {
+            return Err(E::custom("an integer has neither point nor exponent"));
+        }
         Given::Text(text) => text,
     };
     let digits = text.strip_prefix('-').unwrap_or(&text);

@@ -42,6 +42,10 @@ pub const MEMBER_PROMOTE: &str = "/v1/cluster/members/{name}/promote";
 pub const LEADER: &str = "/v1/cluster/leader";
 /// The state as a file: GET.
 pub const SNAPSHOT: &str = "/v1/cluster/snapshot";
+/// All tokens: GET, POST.
+pub const ACCESS: &str = "/v1/access";
+/// One token: DELETE.
+pub const ACCESS_TOKEN: &str = "/v1/access/{id}";
 /// The configuration of the node that answers: GET.
 pub const CONFIG: &str = "/v1/config";
 /// Whether the process runs: GET.

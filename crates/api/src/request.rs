@@ -2,6 +2,8 @@
 //!
 //! Numbers and booleans in a query are strings, so request types read both.
 
+use std::collections::BTreeSet;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -9,6 +11,7 @@ use crate::code::ErrorCode;
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::unique::Unique;
+use crate::words;
 
 /// The largest body, in bytes: the widest request is a definition of a few hundred bytes.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -26,21 +29,17 @@ pub trait Request: DeserializeOwned {
 /// `unknown-field` with the nearest name, or `invalid-argument`.
 pub fn decode<T: Request>(query: &[(String, String)], body: &[u8]) -> Result<T, Problem> {
     let mut fields = body_object(body)?;
-    let mut seen: Vec<&str> = Vec::new();
+    each_once(query)?;
     for key in fields.keys() {
         known::<T>(key, "field")?;
     }
     for (key, _) in query {
         known::<T>(key, "query key")?;
-        if seen.contains(&key.as_str()) {
-            return Err(invalid(format!("{key} is given twice in the query")));
-        }
         if fields.contains_key(key) {
             return Err(invalid(format!(
                 "{key} is given both in the query and in the body"
             )));
         }
-        seen.push(key);
     }
     for (key, value) in query {
         fields.insert(key.clone(), Value::String(value.clone()));
@@ -48,8 +47,40 @@ pub fn decode<T: Request>(query: &[(String, String)], body: &[u8]) -> Result<T, 
     field_by_field::<T>(fields)
 }
 
+/// Refuses a query that has a key twice.
+///
+/// # Errors
+/// `invalid-argument` with the key.
+pub fn each_once(query: &[(String, String)]) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    match query.iter().find(|(key, _)| !seen.insert(key)) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let key: String = key.chars().take(80).collect();
+            Err(invalid(format!("{key} is given twice in the query")))
+        }
+    }
+}
+
 fn invalid(detail: String) -> Problem {
-    Problem::new(ErrorCode::InvalidArgument, detail)
+    Problem::new(ErrorCode::InvalidArgument, shortened(detail))
+}
+
+/// Characters that are kept of either end of a detail: it quotes a value, which may have as many as
+/// a body, between words that say what is wrong with it.
+const KEPT_OF_DETAIL: usize = 120;
+
+/// The detail without its middle, where it is long.
+fn shortened(detail: String) -> String {
+    let places: Vec<usize> = detail.char_indices().map(|(at, _)| at).collect();
+    if places.len() <= 3 * KEPT_OF_DETAIL {
+        return detail;
+    }
+    let (head, tail) = (
+        places[KEPT_OF_DETAIL],
+        places[places.len() - KEPT_OF_DETAIL],
+    );
+    format!("{} ... {}", &detail[..head], &detail[tail..])
 }
 
 /// Tells which field is wrong: serde's own messages name the value, not where it stood.
@@ -64,9 +95,10 @@ fn field_by_field<T: Request>(fields: Map<String, Value>) -> Result<T, Problem> 
         let error = error.to_string();
         match culprit {
             Some((key, _)) if !error.starts_with("missing field") => {
-                invalid(format!("{key}: {error}"))
+                let inner = words::of_inner_field(key, &error);
+                inner.unwrap_or_else(|| invalid(format!("{key}: {}", words::of_value(&error))))
             }
-            _ => invalid(error),
+            _ => invalid(words::of_value(&error)),
         }
     })
 }
@@ -78,7 +110,7 @@ fn body_object(body: &[u8]) -> Result<Map<String, Value>, Problem> {
     match serde_json::from_slice(body) {
         Ok(Unique(Value::Object(fields))) => Ok(fields),
         Ok(_) => Err(invalid("the body is not a JSON object".to_owned())),
-        Err(error) => Err(invalid(format!("the body is not JSON: {error}"))),
+        Err(error) => Err(invalid(words::of_body(&error))),
     }
 }
 
@@ -131,6 +163,22 @@ mod tests {
             let problem = decode::<SequenceSpec>(&[], body.as_bytes()).unwrap_err();
             assert_eq!(&*problem.code, "invalid-argument", "{body}");
             assert!(problem.detail.contains(word), "{problem:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_not_repeated_whole() {
+        let long = "7".repeat(MAX_BODY_BYTES / 2) + "x";
+        let query = pairs(&[("count", &long)]);
+        let body = format!("{{\"count\":\"{long}\"}}");
+        for (query, body) in [(&query[..], ""), (&[], body.as_str())] {
+            let problem = decode::<NextRequest>(query, body.as_bytes()).unwrap_err();
+            assert!(problem.detail.len() < 500, "{}", problem.detail.len());
+            assert!(problem.detail.starts_with("count: \"777"), "{problem:?}");
+            assert!(
+                problem.detail.ends_with("7x\" is not an integer"),
+                "{problem:?}"
+            );
         }
     }
 

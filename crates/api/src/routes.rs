@@ -2,6 +2,7 @@
 //! call for each; a test on either side compares with this table.
 
 use crate::paths;
+use crate::scope::{Need, Scope};
 
 /// What a request does to the thing that its path names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +13,8 @@ pub enum Method {
     Post,
     /// Makes.
     Put,
+    /// Changes a part.
+    Patch,
     /// Removes.
     Delete,
 }
@@ -24,6 +27,7 @@ impl Method {
             Self::Get => "GET",
             Self::Post => "POST",
             Self::Put => "PUT",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -39,8 +43,27 @@ pub struct Route {
     /// Whether a request takes a value. Then GET and POST are the same operation, and HEAD, which
     /// would take one and show nothing, is refused.
     pub allocates: bool,
-    /// Whether it is served without a token too where others need one: what balances load has none.
-    pub is_public: bool,
+    /// What a GET needs of the caller's token, where callers need one.
+    pub to_get: Need,
+    /// What every other method needs.
+    pub to_change: Need,
+}
+
+impl Route {
+    /// What a request needs of the caller's token, where callers need one.
+    #[must_use]
+    pub const fn need(&self, method: Method) -> Need {
+        match method {
+            Method::Get => self.to_get,
+            Method::Post | Method::Put | Method::Patch | Method::Delete => self.to_change,
+        }
+    }
+
+    /// Whether it is served without a token.
+    #[must_use]
+    pub const fn is_public(&self) -> bool {
+        matches!(self.to_get, Need::Nothing)
+    }
 }
 
 const GET: &[Method] = &[Method::Get];
@@ -48,61 +71,83 @@ const POST: &[Method] = &[Method::Post];
 const DELETE: &[Method] = &[Method::Delete];
 const GET_POST: &[Method] = &[Method::Get, Method::Post];
 
-const fn route(path: &'static str, methods: &'static [Method]) -> Route {
+/// A path that tells and, with other methods, changes.
+const fn route(
+    path: &'static str,
+    methods: &'static [Method],
+    to_get: Need,
+    to_change: Need,
+) -> Route {
     Route {
         path,
         methods,
         allocates: false,
-        is_public: false,
+        to_get,
+        to_change,
     }
+}
+
+/// A path that tells, and changes nothing.
+const fn telling(path: &'static str, need: Need) -> Route {
+    route(path, GET, need, need)
+}
+
+/// A path whose one method changes something.
+const fn changing(path: &'static str, methods: &'static [Method], need: Need) -> Route {
+    route(path, methods, need, need)
 }
 
 const fn allocating(path: &'static str) -> Route {
+    let need = Need::Anywhere(Scope::Allocate);
     Route {
-        path,
-        methods: GET_POST,
         allocates: true,
-        is_public: false,
+        ..route(path, GET_POST, need, need)
     }
 }
 
-const fn public(path: &'static str) -> Route {
-    Route {
-        path,
-        methods: GET,
-        allocates: false,
-        is_public: true,
-    }
-}
+/// Reads what a name in the path stands for.
+const NAMED: Need = Need::Named(Scope::Read);
+/// Takes values of what a name in the path stands for.
+const TAKEN: Need = Need::Named(Scope::Allocate);
+/// Changes what a name in the path stands for.
+const OWNED: Need = Need::Named(Scope::Admin);
+/// Reads what the cluster is like.
+const SEEN: Need = Need::Whole(Scope::Read);
+/// Changes the cluster, or reads all of it.
+const RULED: Need = Need::Whole(Scope::Admin);
+
+const SEQUENCE: &[Method] = &[Method::Get, Method::Put, Method::Patch, Method::Delete];
 
 /// All routes.
 pub const ROUTES: &[Route] = &[
     allocating(paths::ID),
     allocating(paths::IDS),
-    route(paths::ID_PARTS, GET),
+    telling(paths::ID_PARTS, Need::AnyToken),
     allocating(paths::UUID),
     allocating(paths::UUIDS),
-    route(paths::LAYOUTS, GET),
-    route(paths::LAYOUT, GET),
-    route(paths::SEQUENCES, GET),
-    route(paths::SEQUENCE, &[Method::Get, Method::Put, Method::Delete]),
-    route(paths::SEQUENCE_NEXT, POST),
-    route(paths::SEQUENCE_ADVANCE, POST),
-    route(paths::SEGMENTS, POST),
-    route(paths::SEGMENT, DELETE),
-    route(paths::WORKERS, GET),
-    route(paths::CLUSTER, GET),
-    route(paths::MEMBERS, GET_POST),
-    route(paths::MEMBER, DELETE),
-    route(paths::MEMBER_PROMOTE, POST),
-    route(paths::LEADER, POST),
-    route(paths::SNAPSHOT, GET),
-    route(paths::CONFIG, GET),
-    public(paths::LIVEZ),
-    public(paths::READYZ),
-    route(paths::METRICS, GET),
-    route(paths::VERSION, GET),
-    route(paths::PROBLEM, GET),
+    telling(paths::LAYOUTS, Need::AnyToken),
+    telling(paths::LAYOUT, Need::AnyToken),
+    telling(paths::SEQUENCES, Need::Anywhere(Scope::Read)),
+    route(paths::SEQUENCE, SEQUENCE, NAMED, OWNED),
+    changing(paths::SEQUENCE_NEXT, POST, TAKEN),
+    changing(paths::SEQUENCE_ADVANCE, POST, OWNED),
+    changing(paths::SEGMENTS, POST, TAKEN),
+    changing(paths::SEGMENT, DELETE, TAKEN),
+    telling(paths::WORKERS, SEEN),
+    telling(paths::CLUSTER, SEEN),
+    route(paths::MEMBERS, GET_POST, SEEN, RULED),
+    changing(paths::MEMBER, DELETE, RULED),
+    changing(paths::MEMBER_PROMOTE, POST, RULED),
+    changing(paths::LEADER, POST, RULED),
+    telling(paths::SNAPSHOT, RULED),
+    route(paths::ACCESS, GET_POST, RULED, RULED),
+    changing(paths::ACCESS_TOKEN, DELETE, RULED),
+    telling(paths::CONFIG, SEEN),
+    telling(paths::LIVEZ, Need::Nothing),
+    telling(paths::READYZ, Need::Nothing),
+    telling(paths::METRICS, SEEN),
+    telling(paths::VERSION, Need::AnyToken),
+    telling(paths::PROBLEM, Need::AnyToken),
 ];
 
 /// The route of a template.
@@ -117,7 +162,7 @@ mod tests {
 
     #[test]
     fn health_alone_is_public() {
-        let public = ROUTES.iter().filter(|route| route.is_public);
+        let public = ROUTES.iter().filter(|route| route.is_public());
         let paths: Vec<_> = public.map(|route| route.path).collect();
         assert_eq!(paths, ["/livez", "/readyz"]);
     }

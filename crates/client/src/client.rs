@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{self, HeaderValue};
+use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use seqd_api::{Problem, Token, paths};
 use seqd_tls::ClientFiles;
@@ -29,6 +29,9 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The deadline where none is set: above a server's own, so that its answer about a missed deadline
 /// arrives.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// More than a million values take, which no node gives at once.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// What nearly every answer is.
 const JSON: &str = "application/json, application/problem+json";
@@ -66,6 +69,8 @@ pub(crate) struct Call {
     query: Vec<(String, String)>,
     body: Option<Vec<u8>>,
     accept: &'static str,
+    /// One more header.
+    header: Option<(HeaderName, HeaderValue)>,
     /// Whether an answer that got lost may have left something behind that matters.
     changes: bool,
 }
@@ -79,6 +84,7 @@ impl Call {
             query: Vec::new(),
             body: None,
             accept: JSON,
+            header: None,
             changes: false,
         }
     }
@@ -95,6 +101,11 @@ impl Call {
     /// The form in which the answer is wanted; JSON by default.
     pub(crate) fn accept(mut self, form: &'static str) -> Self {
         self.accept = form;
+        self
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some((name, value));
         self
     }
 
@@ -234,7 +245,11 @@ impl Client {
             }
         })?;
         let status = response.status();
-        let bytes = response.bytes().await.map_err(|error| unanswered(&error))?;
+        let bytes = whole(response).await.map_err(|error| unanswered(&error))?;
+        let Some(bytes) = bytes else {
+            let reason = format!("it is longer than {MAX_ANSWER_BYTES} bytes");
+            return Err(Tried::Final(bad_answer(endpoint, status, b"", &reason)));
+        };
         self.endpoints.answered(at, !status.is_server_error());
         if status.is_success() {
             return match read(&bytes) {
@@ -313,6 +328,10 @@ impl Client {
             Some(value) => request.header(header::AUTHORIZATION, value.clone()),
             None => request,
         };
+        let request = match &call.header {
+            Some((name, value)) => request.header(name, value.clone()),
+            None => request,
+        };
         match &call.body {
             Some(body) => request
                 .header(header::CONTENT_TYPE, "application/json")
@@ -341,6 +360,18 @@ pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> 
         Ok(problem) => Tried::Final(Error::Problem(Box::new(problem))),
         Err(error) => Tried::Final(bad_answer(endpoint, status, bytes, &error.to_string())),
     }
+}
+
+/// The bytes of an answer; `None` for one that is longer than any of a node.
+async fn whole(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Some(bytes))
 }
 
 /// An answer that is not seqd's, with what it begins with.

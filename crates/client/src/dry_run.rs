@@ -1,9 +1,10 @@
-//! Changes that are only checked: the server answers what each would do, as it would answer the real one.
+//! Changes that are only checked: the server answers what each would do, as it would answer the
+//! real one.
 
-use reqwest::Method;
-use seqd_api::{AddMember, AdvanceRequest, LeaderMove, NoFields, Plan, SequenceSpec, paths};
+use seqd_api::{AddMember, AdvanceRequest, CreateAccess, LeaderMove, Plan, SequenceSpec};
 use serde::Serialize;
 
+use crate::changes;
 use crate::client::{Call, Client};
 use crate::error::Error;
 
@@ -37,45 +38,57 @@ impl DryRun<'_> {
 
     /// Of [`Client::create_sequence`].
     pub async fn create_sequence(&self, name: &str, spec: &SequenceSpec) -> Result<Plan, Error> {
-        let path = paths::fill(paths::SEQUENCE, name);
-        self.plan(Call::change(Method::PUT, path).body(spec)?).await
+        self.plan(changes::create_sequence(name, spec)?).await
+    }
+
+    /// Of [`Client::update_sequence`].
+    pub async fn update_sequence(
+        &self,
+        name: &str,
+        change: &SequenceSpec,
+        revision: Option<u64>,
+    ) -> Result<Plan, Error> {
+        let call = changes::update_sequence(name, change, revision)?;
+        self.plan(call).await
     }
 
     /// Of [`Client::delete_sequence`].
     pub async fn delete_sequence(&self, name: &str) -> Result<Plan, Error> {
-        let path = paths::fill(paths::SEQUENCE, name);
-        self.plan(Call::change(Method::DELETE, path)).await
+        self.plan(changes::delete_sequence(name)).await
     }
 
     /// Of [`Client::advance`].
     pub async fn advance(&self, name: &str, request: &AdvanceRequest) -> Result<Plan, Error> {
-        let path = paths::fill(paths::SEQUENCE_ADVANCE, name);
-        self.plan(Call::change(Method::POST, path).body(request)?)
-            .await
+        self.plan(changes::advance(name, request)?).await
     }
 
     /// Of [`Client::add_member`].
     pub async fn add_member(&self, request: &AddMember) -> Result<Plan, Error> {
-        self.plan(Call::change(Method::POST, paths::MEMBERS).body(request)?)
-            .await
+        self.plan(changes::add_member(request)?).await
     }
 
     /// Of [`Client::promote_member`].
     pub async fn promote_member(&self, name: &str) -> Result<Plan, Error> {
-        let path = paths::fill(paths::MEMBER_PROMOTE, name);
-        self.plan(Call::change(Method::POST, path).body(&NoFields {})?)
-            .await
+        self.plan(changes::promote_member(name)?).await
     }
 
     /// Of [`Client::remove_member`].
     pub async fn remove_member(&self, name: &str) -> Result<Plan, Error> {
-        let path = paths::fill(paths::MEMBER, name);
-        self.plan(Call::change(Method::DELETE, path)).await
+        self.plan(changes::remove_member(name)).await
     }
 
     /// Of [`Client::move_leader`].
     pub async fn move_leader(&self, request: &LeaderMove) -> Result<Plan, Error> {
-        self.plan(Call::change(Method::POST, paths::LEADER).body(request)?)
-            .await
+        self.plan(changes::move_leader(request)?).await
+    }
+
+    /// Of [`Client::create_token`].
+    pub async fn create_token(&self, request: &CreateAccess) -> Result<Plan, Error> {
+        self.plan(changes::create_token(request)?).await
+    }
+
+    /// Of [`Client::revoke_token`].
+    pub async fn revoke_token(&self, id: &str) -> Result<Plan, Error> {
+        self.plan(changes::revoke_token(id)).await
     }
 }

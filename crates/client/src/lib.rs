@@ -8,6 +8,7 @@
 
 #![warn(missing_docs)]
 
+mod changes;
 mod client;
 mod connect;
 mod download;

@@ -2,12 +2,14 @@
 
 use reqwest::{Method, StatusCode};
 use seqd_api::{
-    AddMember, AdvanceRequest, Advanced, Cluster, CodePage, ConfigEntries, Deleted, Grant,
-    GrantRequest, Id, IdParts, IdPartsQuery, IdQuery, Ids, Layout, LeaderMove, LeaderMoved,
-    ListQuery, Live, Member, MemberChange, Next, NextRequest, NoFields, Page, Ready, ReturnRequest,
-    Returned, Sequence, SequenceSpec, Uuid, UuidQuery, Uuids, Version, Worker, WorkersQuery, paths,
+    AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced, Cluster,
+    CodePage, ConfigEntries, CreateAccess, Deleted, Grant, GrantRequest, Id, IdParts, IdPartsQuery,
+    IdQuery, Ids, Layout, LeaderMove, LeaderMoved, ListQuery, Live, Member, MemberChange, Next,
+    NextRequest, Page, Ready, ReturnRequest, Returned, Sequence, SequenceSpec, Uuid, UuidQuery,
+    Uuids, Version, Worker, WorkersQuery, paths,
 };
 
+use crate::changes;
 use crate::client::{Call, Client};
 use crate::error::Error;
 
@@ -76,20 +78,28 @@ impl Client {
 
     /// Makes a sequence; harmless where an equal one is there.
     pub async fn create_sequence(&self, name: &str, spec: &SequenceSpec) -> Result<Created, Error> {
-        let path = paths::fill(paths::SEQUENCE, name);
-        let (status, sequence) = self
-            .send(Call::change(Method::PUT, path).body(spec)?)
-            .await?;
+        let (status, sequence) = self.send(changes::create_sequence(name, spec)?).await?;
         Ok(Created {
             new: status == StatusCode::CREATED,
             sequence,
         })
     }
 
+    /// Changes what may change of a sequence that is in use: what is given of its description, its
+    /// segments and the bound that it runs to. With a revision only while the definition has it.
+    pub async fn update_sequence(
+        &self,
+        name: &str,
+        change: &SequenceSpec,
+        revision: Option<u64>,
+    ) -> Result<Sequence, Error> {
+        let call = changes::update_sequence(name, change, revision)?;
+        self.answer(call).await
+    }
+
     /// Deletes a sequence; its definition and mark are kept.
     pub async fn delete_sequence(&self, name: &str) -> Result<Deleted, Error> {
-        let path = paths::fill(paths::SEQUENCE, name);
-        self.answer(Call::change(Method::DELETE, path)).await
+        self.answer(changes::delete_sequence(name)).await
     }
 
     /// The next values of a sequence.
@@ -101,9 +111,7 @@ impl Client {
 
     /// Moves a sequence forward.
     pub async fn advance(&self, name: &str, request: &AdvanceRequest) -> Result<Advanced, Error> {
-        let path = paths::fill(paths::SEQUENCE_ADVANCE, name);
-        self.answer(Call::change(Method::POST, path).body(request)?)
-            .await
+        self.answer(changes::advance(name, request)?).await
     }
 
     /// Takes a range of a segment sequence for an allocator of one's own.
@@ -142,27 +150,37 @@ impl Client {
 
     /// Adds a node as a learner.
     pub async fn add_member(&self, request: &AddMember) -> Result<MemberChange, Error> {
-        self.answer(Call::change(Method::POST, paths::MEMBERS).body(request)?)
-            .await
+        self.answer(changes::add_member(request)?).await
     }
 
     /// Makes a learner a voter.
     pub async fn promote_member(&self, name: &str) -> Result<MemberChange, Error> {
-        let path = paths::fill(paths::MEMBER_PROMOTE, name);
-        self.answer(Call::change(Method::POST, path).body(&NoFields {})?)
-            .await
+        self.answer(changes::promote_member(name)?).await
     }
 
     /// Removes a member for good.
     pub async fn remove_member(&self, name: &str) -> Result<MemberChange, Error> {
-        let path = paths::fill(paths::MEMBER, name);
-        self.answer(Call::change(Method::DELETE, path)).await
+        self.answer(changes::remove_member(name)).await
     }
 
     /// Moves the leadership.
     pub async fn move_leader(&self, request: &LeaderMove) -> Result<LeaderMoved, Error> {
-        self.answer(Call::change(Method::POST, paths::LEADER).body(request)?)
-            .await
+        self.answer(changes::move_leader(request)?).await
+    }
+
+    /// One page of the tokens.
+    pub async fn tokens(&self, query: &ListQuery) -> Result<Page<AccessToken>, Error> {
+        self.answer(Call::get(paths::ACCESS).query(query)?).await
+    }
+
+    /// Makes a token. The answer alone shows it.
+    pub async fn create_token(&self, request: &CreateAccess) -> Result<AccessCreated, Error> {
+        self.answer(changes::create_token(request)?).await
+    }
+
+    /// Revokes a token.
+    pub async fn revoke_token(&self, id: &str) -> Result<AccessRevoked, Error> {
+        self.answer(changes::revoke_token(id)).await
     }
 
     /// The configuration of the node that answers.

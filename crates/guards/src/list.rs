@@ -142,6 +142,21 @@ guards! {
     /// No more is read of a stranger than may be held of it.
     StrangersBounded,
 
+    // The clients' port.
+
+    /// The secret of a token is compared, not only its ID.
+    SecretCompared,
+    /// A token is refused from its end on.
+    TokenEnds,
+    /// The cluster's tokens count only on a node that is in touch with it.
+    TokensCurrent,
+    /// A token permits its scopes for its prefixes alone.
+    ScopesAsked,
+    /// No more requests than a token's rate are served.
+    RateHeld,
+    /// A grant that a client names has the cluster's own code.
+    GrantSealed,
+
     // Minting and segments on a node.
 
     /// Nothing is minted at or above the fence.

@@ -3,7 +3,9 @@
 
 use seqd_api::ErrorCode;
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
-use seqd_state::{ClusterRefusal, Refusal, SequenceRefusal, TextRefusal, WorkerRefusal};
+use seqd_state::{
+    AccessRefusal, ClusterRefusal, Refusal, SequenceRefusal, TextRefusal, WorkerRefusal,
+};
 
 use crate::times::rfc3339;
 
@@ -59,6 +61,7 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
         Refusal::Cluster(refusal) => of_cluster(refusal),
         Refusal::Workers(refusal) => of_workers(refusal),
         Refusal::Sequences(refusal) => of_sequences(refusal),
+        Refusal::Access(refusal) => of_access(refusal),
         #[cfg(feature = "test-next-level")]
         Refusal::Notes(_) => ErrorCode::Internal,
     }
@@ -115,7 +118,19 @@ fn of_sequences(refusal: &SequenceRefusal) -> ErrorCode {
         SequenceRefusal::InvalidDefinition(_)
         | SequenceRefusal::WrongMode { .. }
         | SequenceRefusal::CannotAdvanceCycling { .. }
+        | SequenceRefusal::BoundStays { .. }
         | SequenceRefusal::AdvanceOutOfRange { .. } => ErrorCode::InvalidArgument,
+    }
+}
+
+fn of_access(refusal: &AccessRefusal) -> ErrorCode {
+    match refusal {
+        AccessRefusal::NotFound { .. } => ErrorCode::NotFound,
+        AccessRefusal::Exists { .. } => ErrorCode::AlreadyExists,
+        AccessRefusal::TooMany => ErrorCode::PreconditionFailed,
+        AccessRefusal::InvalidPermissions | AccessRefusal::InvalidRate => {
+            ErrorCode::InvalidArgument
+        }
     }
 }
 

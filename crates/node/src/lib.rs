@@ -9,8 +9,13 @@ mod clock_steps;
 mod codes;
 pub mod config;
 mod descriptors;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handlers;
 mod http;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 mod metrics;
 mod minting;
 mod node;
@@ -27,7 +32,7 @@ mod tls;
 /// The revision that this program was built from, where it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");
 
-pub use access::Access;
+pub use access::{TokenFile, new_secret};
 pub use clock::OsClock;
 pub use config::{Config, ConfigError, Layers, Resolved};
 pub use descriptors::Descriptors;

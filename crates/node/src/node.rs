@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::access::Access;
+use crate::access::{Access, TokenFile};
 use crate::config::Config;
 use crate::handlers::Router;
 use crate::http::{Closing, Context, Hosts, RequestIds, Server};
@@ -82,7 +82,8 @@ impl Node {
 
             let tls =
                 Tls::load(&config, &*clock).map_err(|error| start_failed(error.to_string()))?;
-            let access = Access::load(&config).map_err(|error| start_failed(error.to_string()))?;
+            let operator =
+                TokenFile::load(&config).map_err(|error| start_failed(error.to_string()))?;
             let wall = Arc::clone(&clock);
 
             let is_text = config.log.format.is_text(std::io::stderr().is_terminal());
@@ -104,6 +105,10 @@ impl Node {
             let metrics = Arc::new(Metrics::new());
             let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
+            let access = {
+                let window = config.clock.window;
+                Access::new(operator, Arc::new(raft.clone()), Arc::clone(&wall), window)
+            };
             let context = http_context(&config, &raft, &metrics)?.with_access(access.clone());
             let parts = Parts {
                 raft: raft.clone(),
@@ -112,6 +117,8 @@ impl Node {
                 segments: Arc::clone(&segments),
                 metrics,
                 tls: tls.clone(),
+                callers: access.clone(),
+                wall: Arc::clone(&wall),
             };
             let services = Arc::new(Services::new(config, &parts));
             let closing = context.closing();
@@ -156,6 +163,7 @@ impl Node {
     pub fn stop(&self) -> Step<'_, ()> {
         Box::pin(async move {
             self.services.health.stop();
+            self.raft.begin_stop();
             let mut running = self.running.lock().await;
             running.tasks.shutdown().await;
             if let Some(server) = running.server.take() {

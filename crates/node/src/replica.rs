@@ -7,8 +7,11 @@ use std::pin::Pin;
 
 use seqd_idgen::Layout;
 use seqd_raft::{ProposeError, Raft, Role};
-use seqd_state::{Command, NodeId, Outcome, State};
-use tokio::time::Instant;
+use seqd_state::{Command, NodeId, Outcome, State, check_command};
+use tokio::time::{Duration, Instant, sleep, timeout_at};
+
+/// How often it is looked whether the cluster's level has risen.
+const LEVEL_WAIT: Duration = Duration::from_millis(50);
 
 /// An answer of the cluster, to come.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
@@ -39,6 +42,10 @@ pub(crate) trait Replica: Send + Sync {
 
     /// Shows the applied state of this node. Keep it short: it holds a lock.
     fn look(&self, at: &mut dyn FnMut(&State));
+
+    /// Whether this node has applied what its leader has committed, but for a little, and the
+    /// leader has contact with a quorum.
+    fn is_in_touch(&self) -> bool;
 
     /// This start's node ID and boot number, once it may take leases.
     fn started(&self) -> Option<(NodeId, u64)>;
@@ -83,6 +90,34 @@ pub(crate) async fn propose_one(
         .ok_or_else(|| ProposeError::OutcomeUnknown {
             detail: "the proposal was answered without an outcome".to_owned(),
         })
+}
+
+/// The same for a command of the newest level: a cluster that has just begun is still on its way
+/// there.
+pub(crate) async fn propose_at_level(
+    replica: &dyn Replica,
+    command: Command,
+    deadline: Instant,
+) -> Result<Outcome, ProposeError> {
+    wait_for_level(replica, &command, deadline).await?;
+    propose_one(replica, command, deadline).await
+}
+
+/// Waits until the cluster's level has the command.
+pub(crate) async fn wait_for_level(
+    replica: &dyn Replica,
+    command: &Command,
+    deadline: Instant,
+) -> Result<(), ProposeError> {
+    loop {
+        let level = on_state(replica, State::level);
+        let Err(error) = check_command(command, level) else {
+            return Ok(());
+        };
+        let detail = error.to_string();
+        let waited = timeout_at(deadline, sleep(LEVEL_WAIT)).await;
+        waited.map_err(|_| ProposeError::AboveLevel { detail })?;
+    }
 }
 
 /// Adds to a lack of a quorum which voters this node does not reach.
@@ -139,6 +174,11 @@ impl Replica for Raft {
 
     fn look(&self, at: &mut dyn FnMut(&State)) {
         self.state(|state| at(state));
+    }
+
+    fn is_in_touch(&self) -> bool {
+        let status = self.status();
+        status.caught_up && status.leader.is_some() && status.has_quorum_contact
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use seqd_idgen::{ClockPolicy, WallClock, WallMs};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry, Found, NodeId, Outcome, Restoration, Stamp, State,
+    ClusterCommand, ClusterMs, Command, Entry, Found, Level, LogPosition, NodeId, Outcome,
+    Restoration, Stamp, State,
 };
 use tokio::time::Instant;
 
@@ -85,7 +86,21 @@ impl TestReplica {
                 .any(|outcome| matches!(outcome, Outcome::Refused(_))),
             "{outcomes:?}"
         );
+        replica.raise();
         Arc::new(replica)
+    }
+
+    /// Raises the level to the newest of released programs, as a cluster does when it has begun.
+    fn raise(&self) {
+        let membership = LogPosition { term: 1, index: 0 };
+        for to in [Level::FRAMES, Level::TOKENS] {
+            let raise = ClusterCommand::RaiseLevel { to, membership };
+            let entry = Entry {
+                stamp: Stamp::default(),
+                commands: vec![raise.into()],
+            };
+            self.state.lock().unwrap().apply(&entry, Some(membership));
+        }
     }
 
     /// Carries commands out at once, past any loss of quorum.
@@ -164,6 +179,10 @@ impl Replica for TestReplica {
 
     fn look(&self, at: &mut dyn FnMut(&State)) {
         at(&self.state.lock().unwrap());
+    }
+
+    fn is_in_touch(&self) -> bool {
+        self.has_quorum.load(Ordering::SeqCst)
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

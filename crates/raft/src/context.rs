@@ -1,5 +1,5 @@
-//! What every module of a node may read: settings, folder, identity, phase, and what is known of the
-//! other nodes.
+//! What every module of a node may read: settings, folder, identity, phase, and what is known of
+//! the other nodes.
 //!
 //! The replica stands above it. What the modules below the replica need of it is a trait,
 //! [`ClusterView`], which the replica implements.
@@ -20,7 +20,7 @@ use crate::peers::starts::Peers;
 use crate::peers::table::Start;
 use crate::storage::opening::Began;
 use crate::types::Member;
-use crate::wire::messages::{Envelope, Ping};
+use crate::wire::messages::{Envelope, Ping, Stopping};
 use crate::wire::transport::Transport;
 use seqd_store::folder::{Folder, Identity};
 
@@ -94,6 +94,8 @@ pub(crate) struct NodeContext {
     view: OnceLock<Arc<dyn ClusterView>>,
     known: Mutex<BTreeMap<u64, Known>>,
     phase: watch::Sender<Phase>,
+    /// How far this node is with its stop, and since when it stops.
+    stopping: Mutex<(Stopping, Option<Instant>)>,
     /// The names of nodes that are no members yet, by their certificates.
     names: Mutex<BTreeMap<u64, String>>,
 }
@@ -104,6 +106,8 @@ pub(crate) struct Known {
     refused: bool,
     pub(crate) ping: Option<Ping>,
     clock: Option<ClockOffset>,
+    /// How far it is with its stop, and the start that sent that.
+    stopping: Option<(Start, Stopping)>,
 }
 
 impl Known {
@@ -115,11 +119,6 @@ impl Known {
     pub(crate) fn clock_offset(&self) -> Option<ClockOffset> {
         self.clock
             .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
-    }
-
-    /// Whether it could take over: it answers, and so does its disk.
-    pub(crate) fn may_lead(&self) -> bool {
-        self.is_reachable() && !self.is_disk_hanging()
     }
 
     /// Whether it last reported that its disk does not answer.
@@ -157,6 +156,7 @@ impl NodeContext {
             view: OnceLock::new(),
             known: Mutex::default(),
             phase,
+            stopping: Mutex::default(),
             names: Mutex::default(),
         }
     }
@@ -270,7 +270,8 @@ impl NodeContext {
         self.view().is_some_and(|view| view.is_removed(node))
     }
 
-    /// The members, as far as this node knows: those applied, or those of its folder while it starts.
+    /// The members, as far as this node knows: those applied, or those of its folder while it
+    /// starts.
     fn members(&self) -> BTreeMap<u64, Member> {
         let applied = self.view().map(|view| view.members()).unwrap_or_default();
         if !applied.is_empty() {
@@ -313,8 +314,8 @@ impl NodeContext {
         peer.map(|peer| peer.name.clone())
     }
 
-    /// The level that this node has applied, the first before its log is open: the cluster's level, or
-    /// a lower one where this node lags.
+    /// The level that this node has applied, the first before its log is open: the cluster's level,
+    /// or a lower one where this node lags.
     pub(crate) fn level(&self) -> Level {
         let began = || self.began.get().map_or(Level::FIRST, |began| began.level);
         self.view().map_or_else(began, ClusterView::level)
@@ -367,8 +368,8 @@ impl NodeContext {
         self.known().get(&node).cloned().unwrap_or_default()
     }
 
-    /// The levels that a node's program supports, while it answers: as of the handshake of its latest
-    /// start, since the last ping may be that of another program.
+    /// The levels that a node's program supports, while it answers: as of the handshake of its
+    /// latest start, since the last ping may be that of another program.
     pub(crate) fn levels_of(&self, node: u64) -> Option<LevelRange> {
         let levels = self.peers.levels(node);
         levels.filter(|_| self.peer(node).is_reachable())
@@ -382,6 +383,39 @@ impl NodeContext {
         if ping.is_some() {
             seen.ping = ping;
         }
+    }
+
+    /// How far this node is with its stop.
+    pub(crate) fn stopping(&self) -> Stopping {
+        let own = self.stopping.lock();
+        own.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Goes a step on with this node's stop, and never one back; since when it stops.
+    pub(crate) fn set_stopping(&self, next: Stopping) -> Instant {
+        let own = self.stopping.lock();
+        let mut own = own.unwrap_or_else(PoisonError::into_inner);
+        own.0 = own.0.max(next);
+        *own.1.get_or_insert_with(Instant::now)
+    }
+
+    pub(crate) fn record_stopping(&self, node: u64, start: Start, stopping: Stopping) {
+        self.known().entry(node).or_default().stopping = Some((start, stopping));
+    }
+
+    /// How far a node is with its stop, as last received of its latest start.
+    pub(crate) fn stopping_of(&self, node: u64) -> Stopping {
+        let received = self.peer(node).stopping;
+        let latest = self.peers.start_of(node);
+        let of_latest = received.filter(|(start, _)| Some(*start) == latest);
+        of_latest.map_or(Stopping::No, |(_, stopping)| stopping)
+    }
+
+    /// Whether a node could take over: it answers, so does its disk, and it does not stop.
+    pub(crate) fn may_lead(&self, node: u64) -> bool {
+        let known = self.peer(node);
+        let answers = known.is_reachable() && !known.is_disk_hanging();
+        answers && self.stopping_of(node) == Stopping::No
     }
 
     pub(crate) fn record_clock(&self, node: u64, offset: ClockOffset) {

@@ -48,7 +48,8 @@ pub struct Settings {
     pub snapshot_every: u64,
     /// Length of a minting window, milliseconds. Replicated at the bootstrap.
     pub window_ms: u64,
-    /// Largest tolerated difference of two peers' clocks, milliseconds. Replicated at the bootstrap.
+    /// Largest tolerated difference of two peers' clocks, milliseconds. Replicated at the
+    /// bootstrap.
     pub max_peer_skew_ms: u64,
     pub version: String,
     /// The levels that the program supports: [`LevelRange::OWN`], except in tests.
@@ -126,7 +127,7 @@ impl ProposeError {
 }
 
 /// A change that is to be tried out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ChangeOfMembers {
     Add {
         name: String,
@@ -186,9 +187,9 @@ pub struct Report {
     pub draining: bool,
 }
 
-/// The most committed entries that a node which serves everything has yet to apply. A healthy one has a
-/// few of the groups that are on their way; a thousand are less than a second of full load, so a linearizable
-/// read there waits no longer than that.
+/// The most committed entries that a node which serves everything has yet to apply. A healthy one
+/// has a few of the groups that are on their way; a thousand are less than a second of full load,
+/// so a linearizable read there waits no longer than that.
 pub const MAY_BE_BEHIND: u64 = 1_000;
 
 impl Status {
@@ -214,13 +215,15 @@ pub struct Status {
     pub has_quorum_contact: bool,
     /// Whether this node's disk hangs: it does not lead meanwhile.
     pub disk_hangs: bool,
-    /// Whether this node has applied all that was committed when it started, and is no further behind
-    /// than [`MAY_BE_BEHIND`].
+    /// Whether this node has applied all that was committed when it started, and is no further
+    /// behind than [`MAY_BE_BEHIND`].
     pub caught_up: bool,
     /// Index of the last applied entry of this node; 0 before any.
     pub applied: u64,
     /// Index up to which entries are committed, as the leader last named it to this node.
     pub committed: u64,
+    /// The last entry that the log has no longer: who lacks it is sent a snapshot.
+    pub purged: u64,
     pub digest: Digest,
     pub last_log: u64,
     /// The voters, and how many of them this node reaches, itself included.

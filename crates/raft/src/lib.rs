@@ -13,6 +13,8 @@ pub use crate::handle::{
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
 pub use crate::wire::dialer::{peer_transport, secure_peer_transport};
+#[cfg(any(test, fuzzing))]
+pub use crate::wire::fuzz;
 pub use crate::wire::route::Route;
 pub use crate::wire::server::answer_without_tls;
 pub use crate::wire::transport::{
@@ -28,6 +30,9 @@ mod conversation;
 mod export;
 mod handle;
 mod handshake;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 mod latency;
 mod leadership;
 mod levels;
@@ -52,6 +57,7 @@ mod simulated_cluster;
 mod simulation;
 mod start;
 mod status;
+mod stopping_together;
 mod storage;
 mod tasks;
 mod transfers;

@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::proposer::ProposalBatcher;
 use crate::start::{self, Started};
 use crate::status;
-use crate::wire::messages::{Changed, MemberChange};
+use crate::wire::messages::{Changed, MemberChange, Stopping};
 
 /// A node's part in the cluster. Clones are the same node.
 #[derive(Clone)]
@@ -214,13 +214,7 @@ impl Raft {
         change: ChangeOfMembers,
         deadline: Instant,
     ) -> Result<Option<String>, MemberError> {
-        let change = match change {
-            ChangeOfMembers::Add { name, peer, http } => MemberChange::Add { name, peer, http },
-            ChangeOfMembers::Promote { name } => MemberChange::Promote { name },
-            ChangeOfMembers::Remove { name } => MemberChange::Remove { name },
-            ChangeOfMembers::MoveLeader { to } => MemberChange::MoveLeader { to },
-        };
-        let change = MemberChange::TryOut(Box::new(change));
+        let change = MemberChange::TryOut(change);
         match self.change(change, deadline).await? {
             Changed::Fits(leader) => Ok(leader),
             Changed::Member(_) | Changed::Leader(_) => Err(unexpected_reply().into()),
@@ -235,8 +229,14 @@ impl Raft {
         membership::carry_out(&self.inner.node, &self.inner.batcher, change, deadline).await
     }
 
-    /// Transfers leadership if this node leads, stops Raft, writes the last checkpoint, drains the
-    /// log.
+    /// Announces this node's stop to peers that ask. From now until `stop` others that stop too go
+    /// on taking part in Raft, so that what this node holds can be given back.
+    pub fn begin_stop(&self) {
+        self.inner.node.context.set_stopping(Stopping::Holds);
+    }
+
+    /// Waits for the nodes that stop too, transfers leadership if this node leads, stops Raft,
+    /// writes the last checkpoint, drains the log.
     pub fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(start::stop(&self.inner))
     }

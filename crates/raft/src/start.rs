@@ -1,8 +1,8 @@
 //! The order of a start and of a stop.
 //!
 //! A start is a chain of types: [`FolderOpen`], [`Identified`], [`Opened`], [`Admitted`],
-//! [`Running`]. Each one's method takes it and returns the next, so that no step can be taken before
-//! the ones that it rests on.
+//! [`Running`]. Each one's method takes it and returns the next, so that no step can be taken
+//! before the ones that it rests on.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,7 @@ use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
 use crate::replica::Replica;
+use crate::stopping_together;
 use crate::storage::driver;
 use crate::storage::opening::Storage;
 use crate::tasks::{self, Background};
@@ -46,8 +47,8 @@ pub(crate) struct Started {
     end: watch::Sender<bool>,
 }
 
-/// How long a leader that stops waits until all proposals are answered: a commit takes milliseconds,
-/// and without a quorum there is nothing to wait for.
+/// How long a leader that stops waits until all proposals are answered: a commit takes
+/// milliseconds, and without a quorum there is nothing to wait for.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// Opens the folder, listens for peers, and brings the node up in the background.
@@ -100,11 +101,12 @@ async fn bring_up(folder: FolderOpen, background: Background) {
     }
 }
 
-/// Transfers leadership if this node leads, stops Raft, writes the last checkpoint, drains the log,
-/// and gives the folder free.
+/// Waits for the nodes that stop too, transfers leadership if this node leads, stops Raft, writes
+/// the last checkpoint, drains the log, and gives the folder free.
 pub(crate) async fn stop(started: &Started) {
     let context = &started.node.context;
     if let Some(replica) = started.node.replica() {
+        stopping_together::wait_for_others(context, replica).await;
         if replica.is_leader()
             && let Some(target) = leader::best_transfer_target(context, replica)
         {
@@ -215,7 +217,8 @@ impl FolderOpen {
 }
 
 impl Identified {
-    /// Opens and checks the log and the state; from here on hellos carry what this start began with.
+    /// Opens and checks the log and the state; from here on hellos carry what this start began
+    /// with.
     async fn open(self) -> Result<Opened, Stop> {
         let Self { node, identity } = self;
         let context = &node.context;

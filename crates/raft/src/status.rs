@@ -27,6 +27,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         caught_up: false,
         applied: 0,
         committed: 0,
+        purged: 0,
         digest: seqd_state::Digest(0),
         last_log: 0,
         voters: 0,
@@ -39,11 +40,12 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
     let Some(replica) = node.replica() else {
         return status;
     };
-    let (term, last_log) = {
+    let (term, last_log, purged) = {
         let metrics = replica.raft.metrics();
         let metrics = metrics.borrow_watched();
-        (metrics.current_term, metrics.last_log_index)
+        (metrics.current_term, metrics.last_log_index, metrics.purged)
     };
+    status.purged = purged.map_or(0, |id| id.index());
     status.term = term;
     status.last_log = last_log.unwrap_or(0);
     status.role = replica.role(replica.node);

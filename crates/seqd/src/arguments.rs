@@ -8,6 +8,15 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
         .map_err(|_| "it takes a whole number, such as 100".to_owned())
 }
 
+/// The name of a sequence, which cannot be looked for where it is empty; all else is the server's
+/// to judge.
+pub(crate) fn sequence_name(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("a sequence has a name".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// A value of a sequence.
 pub(crate) fn value(text: &str) -> Result<i64, String> {
     let rule = || {

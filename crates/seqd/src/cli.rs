@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, data, decode, id, leader, member, seq, snapshot, status, tls, uuid, worker,
+    access, completions, config, data, decode, id, leader, member, seq, snapshot, status, tls,
+    uuid, worker,
 };
 use crate::session::Global;
 use crate::{demo, server};
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     /// The data folder of a stopped node
     #[command(subcommand)]
     Data(data::DataCommand),
+    /// Tokens: who may do what
+    #[command(subcommand)]
+    Access(access::AccessCommand),
     /// Certificates of nodes and clients
     #[command(subcommand)]
     Tls(tls::TlsCommand),
@@ -83,12 +87,15 @@ impl Command {
             self,
             Self::Seq(
                 seq::SeqCommand::Create(_)
+                    | seq::SeqCommand::Update(_)
                     | seq::SeqCommand::Advance { .. }
                     | seq::SeqCommand::Delete { .. }
             ) | Self::Member(
                 member::MemberCommand::Add { .. }
                     | member::MemberCommand::Promote { .. }
                     | member::MemberCommand::Remove { .. }
+            ) | Self::Access(
+                access::AccessCommand::Create(_) | access::AccessCommand::Revoke { .. }
             ) | Self::Leader(leader::LeaderCommand::Move { .. })
                 | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))
                 | Self::Data(data::DataCommand::RecoverQuorum(_))
@@ -166,6 +173,10 @@ mod tests {
             "seqd data verify --data-dir /var/lib/seqd -o jsonl",
             "seqd snapshot restore x.snap --data-dir /d --name n1 --peer n1:7401 --floor a=5 --margin 0",
             "seqd data recover-quorum --data-dir /d --floor a=-5 --floor b=7 --drill --yes",
+            "seqd access create --scope allocate:order.,read --ttl 90d --rate 100 --description billing",
+            "seqd access create --scope read --scope admin:test. --out token",
+            "seqd access list -o json",
+            "seqd access revoke 0123456789abcdef --yes",
             "seqd tls init --dir tls --nodes n1=n1.example,n2=10.0.0.2 --client app --days 90",
             "seqd tls renew --dir tls --node n1",
             "seqd tls inspect tls/n1.crt tls/ca.crt -o json",
@@ -194,6 +205,9 @@ mod tests {
             "seqd seq create a --mode fast",
             "seqd snapshot save",
             "seqd data verify",
+            "seqd access create",
+            "seqd access create --scope write",
+            "seqd access revoke",
             "seqd tls init --dir tls",
             "seqd tls inspect",
             "seqd tls init --dir tls --nodes a --days 0",

@@ -34,7 +34,7 @@ impl Failure {
 
     /// It failed with this exit code and code.
     pub(crate) fn of(exit: u8, code: &str, detail: impl Into<String>) -> Self {
-        let (code, detail) = (code.to_owned(), detail.into());
+        let (code, detail) = (code.to_owned(), without_numbers(&detail.into()));
         Self {
             exit,
             code,
@@ -82,6 +82,15 @@ impl Failure {
         self.print(format);
         ExitCode::from(self.exit)
     }
+}
+
+/// A message without the numbers that the operating system's errors have behind their words.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + part.split_once(')').map_or("", |(_, rest)| rest)
+    })
 }
 
 impl From<Error> for Failure {

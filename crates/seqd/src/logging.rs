@@ -14,6 +14,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 /// unless the level is `trace`.
 const OWN: &str = "seqd";
 
+/// The lines about who changed what are there at every level.
+const AUDIT: &str = "seqd_audit";
+
 /// openraft reports each try at a peer that is away, some 25 lines a second, and an orderly stop as
 /// errors. What of it concerns an operator is logged by seqd itself.
 const NOISY: &str = "openraft";
@@ -99,6 +102,7 @@ fn targets(level: &str) -> Targets {
         .with_default(libraries)
         .with_target(NOISY, noisy)
         .with_target(OWN, own)
+        .with_target(AUDIT, LevelFilter::INFO)
 }
 
 #[cfg(test)]
@@ -132,6 +136,13 @@ mod tests {
             (&read["level"], &read["location"]),
             (&json!("ERROR"), &json!("a.rs:1:2"))
         );
+    }
+
+    #[test]
+    fn the_audit_is_there_at_every_level() {
+        for level in ["error", "warn", "info"] {
+            assert_eq!(most_detailed(level, AUDIT), Some(Level::INFO), "{level}");
+        }
     }
 
     #[test]

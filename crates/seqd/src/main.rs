@@ -34,7 +34,8 @@ use crate::failure::Failure;
 use crate::runtime::{block_on, current_thread};
 use crate::session::Session;
 
-/// A start with a large state frees and allocates many small pieces: the allocator is a third of it.
+/// A start with a large state frees and allocates many small pieces: the allocator is a third of
+/// it.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -82,6 +83,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Leader(command) => commands::leader::run(command, session).await,
         Command::Snapshot(command) => commands::snapshot::run(command, session).await,
         Command::Data(command) => commands::data::run(command, session),
+        Command::Access(command) => commands::access::run(command, session).await,
         Command::Status(args) => commands::status::run(args, session).await,
         #[cfg(test)]
         Command::Example(args) => commands::example::run(args, session).await,

@@ -1,13 +1,14 @@
-//! A data folder is for the user of its node alone: it holds all that the cluster knows, and whoever
-//! could open its lock could keep the node from starting.
+//! What belongs to its user alone. The data folder of a node: it holds all that the cluster knows,
+//! and whoever could open its lock could keep the node from starting. The memory of a process that
+//! has keys and tokens: a core dump would be a file with them. New files with a secret.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::Mode;
-use rustix::process::umask;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 /// The bits of a mode that are of other users, and that of a folder which many share, such as /tmp.
 const OTHERS: u32 = 0o077;
@@ -35,6 +36,32 @@ pub(crate) fn keep(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Switches core dumps of this process off.
+///
+/// # Errors
+/// The limit was above one byte, and the system refuses to lower it.
+pub(crate) fn no_core_dumps() -> io::Result<()> {
+    // One byte rather than none: where `core_pattern` is a pipe, the kernel gives it the dump even
+    // at a limit of 0, and does not at 1 (core(5)). A file of one byte is not written either. A
+    // lower limit stays: only a privileged process may raise it.
+    let own = getrlimit(Resource::Core).maximum;
+    let most = Some(own.map_or(1, |own| own.min(1)));
+    let limit = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    Ok(setrlimit(Resource::Core, limit)?)
+}
+
+/// Makes a file that was not there, with this mode from its first byte on.
+///
+/// # Errors
+/// There is one already, or none can be made there.
+pub(crate) fn new_file(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode).open(path)
 }
 
 #[cfg(test)]

@@ -67,6 +67,13 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
         let folder = folder.display();
         tracing::warn!("{folder} is open to other users, and its mode cannot be changed: {error}");
     }
+    if has_secrets(&resolved.config)
+        && let Err(error) = private::no_core_dumps()
+    {
+        tracing::warn!(
+            "a core dump would have keys and tokens in it, and is not switched off: {error}"
+        );
+    }
     let runtime = runtime(resolved.config.node.threads)
         .map_err(|error| Failure::failed(format!("cannot start threads: {error}")))?;
     let entries = resolved.config.entries.clone();
@@ -80,7 +87,13 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
     Ok(stop?.map_or(exit::OK, |stop| ended(&stop)))
 }
 
-/// What an operator looks for first: which program this is, where it listens, and what it was given.
+/// Whether this process has keys or tokens in its memory.
+fn has_secrets(config: &Config) -> bool {
+    config.auth.enabled || config.tls.key.is_some() || config.tls.peer_key.is_some()
+}
+
+/// What an operator looks for first: which program this is, where it listens, and what it was
+/// given.
 fn log_start(config: &Config) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -31,9 +31,14 @@ struct Demo {
 
 impl Demo {
     fn start(args: &[&str]) -> Self {
+        Self::start_through(Command::new(env!("CARGO_BIN_EXE_seqd")), args)
+    }
+
+    /// The same by a command that becomes the program.
+    fn start_through(mut command: Command, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("stdout");
-        let process = Command::new(env!("CARGO_BIN_EXE_seqd"))
+        let process = command
             .arg("demo")
             .args(args)
             // A temporary folder that outlives a killed demo is removed with the test's own.
@@ -47,7 +52,7 @@ impl Demo {
             out,
             folder,
         };
-        demo.until("DEV MODE");
+        demo.until("Ctrl-C ends it.");
         demo
     }
 
@@ -256,4 +261,50 @@ fn a_kept_folder_goes_on_where_it_was() {
     demo.signal(Signal::TERM);
     assert_eq!(demo.exit_code(), Some(0));
     assert!(kept.path().join("n1").is_dir());
+}
+
+#[test]
+fn a_secure_demo_serves_those_who_know_its_ca_and_its_token() {
+    let _turn = turn();
+    let mut demo = Demo::start(&["--secure"]);
+    demo.until("curl ");
+    let text = demo.text();
+    assert!(
+        !text.contains("http://") && !text.contains("DEV MODE"),
+        "{text}"
+    );
+    let value = |name: &str| {
+        let mut words = text.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name)).unwrap()
+    };
+    let (urls, ca) = (value("SEQD_ENDPOINTS="), value("SEQD_CACERT="));
+    let (token, more) = (value("SEQD_TOKEN_FILE="), ["--cacert", ca]);
+    assert_eq!(urls.split(',').count(), 3);
+    for url in urls.split(',') {
+        let id = [&more[..], &["--token-file", token, "id"]].concat();
+        stdout(&seqd(url, &id));
+        let stranger = seqd(url, &[&more[..], &["id"]].concat());
+        assert_eq!(stranger.status.code(), Some(4), "{stranger:?}");
+        let trusting = seqd(url, &["--token-file", token, "id"]);
+        assert_eq!(trusting.status.code(), Some(5), "{trusting:?}");
+    }
+    demo.signal(Signal::INT);
+    assert_eq!(demo.exit_code(), Some(0));
+    assert!(left_in(demo.folder.path()).is_empty());
+}
+
+#[test]
+fn a_demo_under_nohup_outlives_its_terminal() {
+    let _turn = turn();
+    let mut nohup = Command::new("nohup");
+    nohup.arg(env!("CARGO_BIN_EXE_seqd"));
+    let mut demo = Demo::start_through(nohup, &[]);
+    demo.signal(Signal::HUP);
+    // It would stop its nodes before it answers this one.
+    let address = &demo.addresses()[0];
+    stdout(&seqd(address, &["id"]));
+    kill_process(demo.node("n2"), Signal::KILL).unwrap();
+    demo.until("n2 was killed (signal 9)");
+    demo.signal(Signal::TERM);
+    assert_eq!(demo.exit_code(), Some(0));
 }

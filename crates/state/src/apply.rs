@@ -84,6 +84,7 @@ impl State {
                 workers.apply(counter, deadlines, &context, command)?.into()
             }
             Command::Sequences(command) => tables.sequences.apply(counter, command)?.into(),
+            Command::Access(command) => tables.access.apply(wall_ms, command)?.into(),
             #[cfg(any(test, feature = "test-next-level"))]
             Command::Notes(command) => tables.notes.apply(deadlines, &context, command)?.into(),
         })

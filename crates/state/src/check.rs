@@ -1,7 +1,7 @@
 //! What a command is refused for whatever the state is: its texts and its numbers.
 //!
-//! `apply` calls these functions, and so does a proposer, so that what would be refused anyway takes
-//! no place in the log.
+//! `apply` calls these functions, and so does a proposer, so that what would be refused anyway
+//! takes no place in the log.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +24,7 @@ impl Command {
             Self::Cluster(ClusterCommand::AllocateNodeId(asked)) => asked.check(),
             Self::Workers(command) => command.check(),
             Self::Sequences(command) => command.check(),
+            Self::Access(command) => command.check(),
             #[cfg(any(test, feature = "test-next-level"))]
             Self::Notes(command) => Ok(command.check()?),
             Self::Cluster(_) => Ok(()),
@@ -88,6 +89,10 @@ impl SequenceCommand {
             }
             Self::GrantSegment { size, .. } => check_count(*size, MAX_GRANT_SIZE),
             Self::Next(request) => check_count(request.count, MAX_STRICT_COUNT),
+            Self::Update { change, .. } => {
+                let text = change.description.as_deref().unwrap_or_default();
+                Ok(text::check(TextField::Description, text)?)
+            }
             Self::Delete { .. } | Self::ReturnTail { .. } | Self::Advance { .. } => Ok(()),
         }
     }

@@ -4,6 +4,7 @@
 //! one outcome, the same on every replica. A refusal is an outcome too, and carries what an error
 //! message needs (limits, holders, the next value), as the state may have changed since.
 
+use crate::access::{AccessCommand, AccessOutcome, AccessRefusal};
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
 use crate::codec::frame::framed_enum;
 use crate::sequences::commands::{SequenceCommand, SequenceOutcome, SequenceRefusal};
@@ -51,6 +52,7 @@ domains! {
     Cluster: ClusterCommand, ClusterOutcome, ClusterRefusal;
     Workers: WorkerCommand, WorkerOutcome, WorkerRefusal;
     Sequences: SequenceCommand, SequenceOutcome, SequenceRefusal;
+    Access: AccessCommand, AccessOutcome, AccessRefusal;
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;

@@ -1,8 +1,8 @@
 //! The level: a replicated number, which only rises, of the formats that a cluster may write.
 //!
-//! A cluster writes nothing that one of its members cannot read. Each command, and each version of a
-//! record, belongs to the level that brought it. A level is raised when every member can read what
-//! it brings; see `cluster::level`.
+//! A cluster writes nothing that one of its members cannot read. Each command, and each version of
+//! a record, belongs to the level that brought it. A level is raised when every member can read
+//! what it brings; see `cluster::level`.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ impl Level {
     pub const FIRST: Self = Self(1);
     /// Entries are lists of frames, and layouts are rows.
     pub const FRAMES: Self = Self(2);
-    /// A secret of the cluster's own, with which tokens are made.
+    /// A secret of the cluster's own, which the codes of grants over HTTP are made with; access
+    /// tokens; changes of sequences that are in use.
     pub const TOKENS: Self = Self(3);
 
     /// Of no released program: for tests of clusters of two versions.

@@ -9,6 +9,7 @@
 //! - [`encode`] and [`decode`] are the one codec of everything that is stored or sent;
 //! - [`Level`] is the newest format that a cluster may write.
 
+mod access;
 mod apply;
 mod census;
 mod check;
@@ -19,6 +20,11 @@ mod deadlines;
 mod domains;
 mod entry;
 mod foreign;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 mod layouts;
 mod level;
 mod newtypes;
@@ -38,6 +44,10 @@ mod text;
 mod v1;
 mod workers;
 
+pub use access::{
+    AccessCommand, AccessId, AccessOutcome, AccessRecord, AccessRefusal, MAX_PER_SECOND,
+    MAX_PERMISSIONS, MAX_PREFIX_BYTES, MAX_TOKENS, Permission, Scope, TokenHash,
+};
 pub use census::{Census, Counted, Counts};
 pub use cluster::commands::{
     AllocateNodeId, ClusterCommand, ClusterOutcome, ClusterRefusal, Found, FoundingError,
@@ -65,7 +75,8 @@ pub use sequences::commands::{
     ValueRange,
 };
 pub use sequences::definition::{
-    DefinitionError, MAX_GRANT_SIZE, SegmentSizes, SequenceDefinition, SequenceMode,
+    Bound, BoundError, DefinitionChange, DefinitionError, MAX_GRANT_SIZE, SegmentSizes,
+    SequenceDefinition, SequenceMode,
 };
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;

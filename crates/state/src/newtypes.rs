@@ -40,6 +40,21 @@ numbers! {
     Revision;
 }
 
+/// What a change raises by one. It stays at 2^64-1, which nothing but a row that was made by hand
+/// has.
+macro_rules! raised {
+    ($($name:ident)*) => {$(
+        impl $name {
+            #[must_use]
+            pub(crate) fn next(self) -> Self {
+                Self(self.0.saturating_add(1))
+            }
+        }
+    )*};
+}
+
+raised! { Epoch Revision }
+
 /// The sum of the hashes of all rows: equal states have equal digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -114,11 +114,12 @@ impl State {
             if let Some(record) = self.tables.sequences.get_mut(&sequence.name) {
                 record.next_index = sequence.index_after;
                 record.run = None;
-                record.epoch.0 += 1;
+                record.epoch = record.epoch.next();
             }
         }
         // No token of the old cluster is one of the new.
         self.tables.secret.remove(&());
+        self.tables.access.forget_all();
         self.tables.workers.end_all();
         self.deadlines.clear::<WorkerRecord>();
         self.tables.nodes.remove_all();

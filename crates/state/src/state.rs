@@ -4,13 +4,14 @@ use std::ops::Bound;
 
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 
+use crate::access::{AccessCommand, AccessId, AccessOutcome, AccessRecord};
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::secret::SecretKey;
 use crate::cluster::settings::{Clock, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
-use crate::domains::Outcome;
+use crate::domains::{Outcome, Refusal};
 use crate::level::Level;
 use crate::newtypes::{ClusterMs, NodeId, SequenceName};
 use crate::sequences::commands::SequenceCommand;
@@ -140,8 +141,8 @@ impl State {
         self.tables.sequences.get(name)
     }
 
-    /// The outcome of a command about a sequence, and the sequence after it. Nothing changes: the command is
-    /// applied to a copy of its sequence.
+    /// The outcome of a command about a sequence, and the sequence after it. Nothing changes: the
+    /// command is applied to a copy of its sequence.
     #[must_use]
     pub fn try_out(&self, command: &SequenceCommand) -> (Outcome, Option<SequenceRecord>) {
         let name = command.name();
@@ -161,6 +162,26 @@ impl State {
     #[must_use]
     pub fn secret(&self) -> Option<SecretKey> {
         self.tables.secret.get(&()).map(|secret| secret.key)
+    }
+
+    /// A token by its ID, expired or not.
+    #[must_use]
+    pub fn access(&self, id: AccessId) -> Option<&AccessRecord> {
+        self.tables.access.get(&id)
+    }
+
+    /// All tokens, by ID.
+    pub fn tokens(&self) -> impl Iterator<Item = (AccessId, &AccessRecord)> {
+        self.tables.access.iter().map(|(id, record)| (*id, record))
+    }
+
+    /// What would become of a change of the tokens.
+    ///
+    /// # Errors
+    /// What it would be refused for.
+    pub fn try_access(&self, command: &AccessCommand) -> Result<AccessOutcome, Refusal> {
+        let mut tokens = self.tables.access.clone();
+        tokens.apply(self.last_wall_ms(), command)
     }
 
     /// At most `limit` sequences whose names begin with `prefix`, by name, after `after`.

@@ -1,7 +1,7 @@
 //! A table of records in memory that tracks which of its rows changed.
 //!
-//! Reads and `apply` touch maps alone. Changed rows are encoded and hashed when they are drained, so
-//! a sequence that is used a thousand times between two checkpoints is encoded once.
+//! Reads and `apply` touch maps alone. Changed rows are encoded and hashed when they are drained,
+//! so a sequence that is used a thousand times between two checkpoints is encoded once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -28,9 +28,12 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     }
 }
 
-/// Implements [`Record`] for a table of at most one record.
+/// Implements [`Record`] for a table of at most one record; `sound` names what checks its rules.
 macro_rules! singleton {
-    ($record:ty, kind $kind:literal, version $version:literal, prefix $prefix:literal) => {
+    (
+        $record:ty, kind $kind:literal, version $version:literal, prefix $prefix:literal
+        $(, sound $sound:expr)?
+    ) => {
         impl $crate::codec::Versioned for $record {
             const KIND: u8 = $kind;
             const VERSION: u8 = $version;
@@ -46,6 +49,10 @@ macro_rules! singleton {
             fn read_key(bytes: &[u8]) -> Option<()> {
                 bytes.is_empty().then_some(())
             }
+
+            $(fn is_sound(&self) -> bool {
+                $sound(self)
+            })?
         }
     };
 }

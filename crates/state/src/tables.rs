@@ -1,6 +1,7 @@
 //! The registry of the replicated tables: one line per table, from which rows, changes, digest,
 //! loading and the deadlines follow.
 
+use crate::access::AccessRecord;
 use crate::cluster::level::LevelRecord;
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
@@ -112,6 +113,7 @@ tables! {
     nodes: NodeRecord,
     sequences: SequenceRecord,
     workers: WorkerRecord as expiring,
+    access: AccessRecord,
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     notes: crate::notes::NoteRecord as expiring,

@@ -6,6 +6,7 @@ use crate::cluster::commands::{ClusterCommand, Found};
 use crate::domains::Command;
 use crate::entry::Entry;
 use crate::newtypes::{ClusterMs, NodeId};
+use crate::restore::Restoration;
 use crate::stamp::Stamp;
 use crate::state::State;
 
@@ -28,4 +29,16 @@ pub(crate) fn founded() -> State {
     });
     state.apply(&entry(0, vec![found.into()]), None);
     state
+}
+
+/// Makes the state that of another cluster, as a restore of a backup does.
+pub(crate) fn restore(state: &mut State) {
+    let restoration = Restoration {
+        cluster_id: "c2".to_owned(),
+        founder: "n1".to_owned(),
+        ancestors: Vec::new(),
+        floors: [].into(),
+        margin: None,
+    };
+    state.restore(&restoration).unwrap();
 }

@@ -48,14 +48,19 @@ impl std::fmt::Display for TextField {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TextRefusal {
-    #[error(
-        "the {field} has {length} bytes; 1 to {limit}, without control characters, are allowed"
-    )]
+    #[error("the {field} has {length} bytes; {}", allowed(*field, *limit))]
     InvalidText {
         field: TextField,
         length: u64,
         limit: u64,
     },
+}
+
+fn allowed(field: TextField, limit: u64) -> String {
+    match field {
+        TextField::Description => format!("{limit} are allowed"),
+        _ => format!("1 to {limit}, without control characters, are allowed"),
+    }
 }
 
 impl FrameTable for TextRefusal {

@@ -10,8 +10,9 @@ mod support;
 use files::{Lines, check, hex, lines_of, path_of, unhex};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId, Level, LogPosition,
-    NodeId, Outcome, Restoration, SecretKey, SequenceMode, State, TakeLease, WorkerCommand, decode,
+    AccessCommand, AccessId, ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId,
+    Level, LogPosition, NodeId, Outcome, Restoration, SecretKey, SequenceMode, State, TakeLease,
+    WorkerCommand, decode,
 };
 use support::commands::*;
 use support::{counting, definition, name, stamp};
@@ -103,6 +104,22 @@ fn full_log_at_level_3() -> Vec<Entry> {
     log
 }
 
+/// The same with tokens, one of them revoked.
+fn full_log_with_tokens() -> Vec<Entry> {
+    let mut log = full_log_at_level_3();
+    let revoke = AccessCommand::Revoke { id: AccessId(2) };
+    let commands = [
+        create_token(AccessId(1)),
+        create_token(AccessId(2)),
+        revoke.into(),
+    ];
+    log.push(Entry {
+        stamp: stamp(0, 0),
+        commands: commands.into(),
+    });
+    log
+}
+
 fn raise(to: Level) -> ClusterCommand {
     let membership = MEMBERSHIP.unwrap();
     ClusterCommand::RaiseLevel { to, membership }
@@ -133,12 +150,14 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
     for (file, log, level) in [
         ("rows-level-2.hex", full_log_at_level_2(), Level::FRAMES),
         ("rows-level-3.hex", full_log_at_level_3(), Level::TOKENS),
+        ("rows-tokens.hex", full_log_with_tokens(), Level::TOKENS),
     ] {
         let state = replay(log);
         check(file, &lines_of_rows(&state));
         let read_back = State::from_rows(state.rows()).unwrap();
         assert_eq!(read_back.level(), level);
         assert_eq!(read_back.secret(), state.secret());
+        assert!(read_back.tokens().eq(state.tokens()));
         assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
     }
 }
@@ -217,9 +236,11 @@ fn a_log_of_version_1_leads_to_its_digest() {
 fn a_log_of_version_2_leads_to_its_digest() {
     check("log-v2.hex", &lines_of_log(full_log_at_level_2()));
     check("log-level-3.hex", &lines_of_log(full_log_at_level_3()));
+    check("log-tokens.hex", &lines_of_log(full_log_with_tokens()));
     for (file, level) in [
         ("log-v2.hex", Level::FRAMES),
         ("log-level-3.hex", Level::TOKENS),
+        ("log-tokens.hex", Level::TOKENS),
     ] {
         let golden = std::fs::read_to_string(path_of(file)).unwrap();
         let state = assert_leads_to_its_digest(&golden);

@@ -17,10 +17,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::Progression;
 use seqd_state::{
-    Command, Entry, Epoch, GrantToken, Outcome, Refusal, SegmentGrant, SequenceCommand,
-    SequenceMode, SequenceName, SequenceOutcome, SequenceRefusal, State,
+    Command, DefinitionChange, Entry, Epoch, GrantToken, Outcome, Refusal, SegmentGrant,
+    SequenceCommand, SequenceMode, SequenceName, SequenceOutcome, SequenceRefusal, State,
 };
 use support::commands::*;
+use support::mark::Mark;
 use support::{definition, founded, name, scripts, stamp};
 
 const NODES: usize = 3;
@@ -48,6 +49,10 @@ enum Step {
     },
     Delete,
     Create,
+    /// Its last value moves; whether it may is the state's to decide.
+    Extend {
+        by: i64,
+    },
     /// Some of the proposals on their way are applied, in one entry; a lost reply reaches nobody.
     Apply {
         which: Vec<Index>,
@@ -74,6 +79,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         1 => (0i64..50).prop_map(|by| Step::Advance { by }),
         1 => Just(Step::Delete),
         2 => Just(Step::Create),
+        2 => (-20i64..60).prop_map(|by| Step::Extend { by }),
         9 => (vec(any::<Index>(), 1..4), prop::bool::weighted(0.15))
             .prop_map(|(which, lose_replies)| Step::Apply { which, lose_replies }),
         3 => any::<Index>().prop_map(|which| Step::ApplyAgain { which }),
@@ -126,82 +132,13 @@ struct Proposal {
     waiting: Option<usize>,
 }
 
-/// The rule of marks and tokens, from outcomes alone.
-#[derive(Debug, Default)]
-struct Mark {
-    next_index: u64,
-    /// The latest token and the first index of its run, while something can be given back.
-    run: Option<(GrantToken, u64)>,
-}
-
-impl Mark {
-    fn follow(&mut self, command: &Command, outcome: &Outcome) {
-        match (command, outcome) {
-            (
-                Command::Sequences(SequenceCommand::GrantSegment { after, .. }),
-                Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)),
-            ) => {
-                assert_eq!(
-                    grant.first_index, self.next_index,
-                    "the mark fell or left a gap: grants touch and do not overlap"
-                );
-                let extended = self.run.filter(|(token, _)| *after == Some(*token));
-                let start = extended.map_or(grant.first_index, |(_, start)| start);
-                assert_eq!(
-                    grant.run_start, start,
-                    "a run has a tail that nobody could give"
-                );
-                self.run = Some((grant.token, start));
-                self.next_index = grant.first_index + grant.count;
-            }
-            (
-                Command::Sequences(SequenceCommand::ReturnTail {
-                    token,
-                    first_unused,
-                    ..
-                }),
-                outcome,
-            ) => {
-                let valid = self.run.is_some_and(|(latest, start)| {
-                    latest == *token && (start..=self.next_index).contains(first_unused)
-                });
-                let taken = matches!(
-                    outcome,
-                    Outcome::Sequences(SequenceOutcome::TailReturned { .. })
-                );
-                assert!(
-                    valid || !taken,
-                    "a tail was taken back that nobody could give"
-                );
-                if taken {
-                    *self = Self {
-                        next_index: *first_unused,
-                        run: None,
-                    };
-                }
-            }
-            (_, Outcome::Sequences(SequenceOutcome::Advanced { next_index, .. })) => {
-                assert!(
-                    *next_index >= self.next_index,
-                    "the mark fell: advance moves forward only"
-                );
-                *self = Self {
-                    next_index: *next_index,
-                    run: None,
-                };
-            }
-            (_, Outcome::Sequences(SequenceOutcome::Deleted { .. })) => self.run = None,
-            _ => {}
-        }
-    }
-}
-
 /// The sequence that a command of this script is about.
 fn subject(command: &Command) -> Option<&SequenceName> {
     match command {
         Command::Sequences(SequenceCommand::GrantSegment { name, .. })
         | Command::Sequences(SequenceCommand::ReturnTail { name, .. })
         | Command::Sequences(SequenceCommand::Advance { name, .. })
+        | Command::Sequences(SequenceCommand::Update { name, .. })
         | Command::Sequences(SequenceCommand::Delete { name, .. }) => Some(name),
         _ => None,
     }
@@ -243,6 +180,12 @@ impl World {
     fn create(&self, name: &SequenceName) -> Command {
         let definition = definition(SequenceMode::Segment, self.progression);
         create(name.clone(), definition)
+    }
+
+    /// The values of a sequence, after all that was applied.
+    fn latest(&self, name: &SequenceName) -> Progression {
+        let record = self.state.sequence_or_deleted(name);
+        record.map_or(self.progression, |it| it.definition.progression)
     }
 
     fn holding(&mut self, node: usize, name: &SequenceName) -> &mut Holding {
@@ -287,6 +230,17 @@ impl World {
             }
             Step::Delete => self.propose(delete(name.clone(), None), None),
             Step::Create => self.propose(self.create(name), None),
+            Step::Extend { by } => {
+                let record = self.state.sequence(name);
+                let now = record.map_or(self.progression, |it| it.definition.progression);
+                let upwards = now.increment() > 0;
+                let change = DefinitionChange {
+                    max: upwards.then(|| now.max().saturating_add(*by)),
+                    min: (!upwards).then(|| now.min().saturating_sub(*by)),
+                    ..DefinitionChange::default()
+                };
+                self.propose(update(name.clone(), change, None), None);
+            }
             Step::Apply {
                 which,
                 lose_replies,
@@ -366,11 +320,14 @@ impl World {
             assert!(self.tokens.insert(grant.token), "a token was given twice");
             assert!((1..=*size).contains(&grant.count));
             let last_index = grant.first_index + grant.count - 1;
-            assert_eq!(
-                self.progression.value_at(grant.first_index),
-                Some(grant.first)
-            );
-            assert_eq!(self.progression.value_at(last_index), Some(grant.last));
+            for (index, value) in [(grant.first_index, grant.first), (last_index, grant.last)] {
+                let first = self.progression.value_at(index);
+                assert!(
+                    first.is_none_or(|first| first == value),
+                    "an index has another value since the sequence was extended"
+                );
+                assert_eq!(self.latest(name).value_at(index), Some(value));
+            }
             assert_eq!(
                 self.progression.pass_end(grant.first_index),
                 self.progression.pass_end(last_index),

@@ -9,6 +9,11 @@ pub mod cluster_id;
 pub mod faults;
 pub mod first_error;
 pub mod folder;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 pub mod records;
 pub mod snapshot_file;
 pub mod stop;

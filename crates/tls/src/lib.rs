@@ -19,6 +19,7 @@ mod peer;
 mod rotating;
 mod server;
 mod stream;
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -1,75 +1,44 @@
 //! Handshakes and files, with certificates of every kind of wrongness.
 
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
-use crate::issue::{Authority, Issued, Subject};
+use crate::issue::{Authority, Subject};
+use crate::testing::{Certificates, DAY, days, node, now};
 use crate::{Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of};
 
-fn now() -> i64 {
-    jiff::Timestamp::now().as_second()
-}
-
-const DAY: i64 = 24 * 3600;
-
 fn valid() -> Validity {
-    Validity {
-        from: now() - DAY,
-        until: now() + 100 * DAY,
-    }
+    days(100)
 }
 
-fn node(name: &str) -> Subject {
-    Subject::Node {
-        name: name.to_owned(),
-        hosts: vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
-    }
-}
-
+/// Certificates in a folder of their own.
 struct Folder {
-    root: tempfile::TempDir,
-    ca: Authority,
-    ca_cert: String,
+    _root: tempfile::TempDir,
+    made: Certificates,
+}
+
+impl Deref for Folder {
+    type Target = Certificates;
+
+    fn deref(&self) -> &Certificates {
+        &self.made
+    }
 }
 
 impl Folder {
     fn new() -> Self {
-        let long = Validity {
-            until: now() + 1000 * DAY,
-            ..valid()
-        };
-        let (ca, issued) = Authority::create("test CA", long).unwrap();
         let root = tempfile::tempdir().unwrap();
-        let folder = Self {
-            root,
-            ca,
-            ca_cert: issued.cert,
-        };
-        folder.write("ca.crt", &folder.ca_cert);
-        folder
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-        let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(self.path(name), private).unwrap();
-    }
-
-    fn put(&self, name: &str, issued: &Issued) {
-        self.write(&format!("{name}.crt"), &issued.cert);
-        self.write(&format!("{name}.key"), &issued.key);
+        let made = Certificates::new(root.path(), "tls");
+        Self { _root: root, made }
     }
 
     fn issue(&self, name: &str, validity: Validity) -> Files {
-        self.put(name, &self.ca.issue(&node(name), validity).unwrap());
+        self.issue_node(name, validity);
         self.files(name)
     }
 
@@ -93,7 +62,8 @@ fn load_peer(files: Files, name: &str) -> Result<PeerTls, String> {
     loaded.map(|peer| peer.get()).map_err(|e| e.to_string())
 }
 
-/// What both sides of a connection between nodes come to: the dialling one's, and the accepting one's.
+/// What both sides of a connection between nodes come to: the dialling one's, and the accepting
+/// one's.
 async fn meet(dialling: &PeerTls, expected: &str, accepting: &PeerTls) -> (String, String) {
     let (near, far) = duplex(1 << 16);
     let why = Arc::new(Mutex::new(String::new()));
@@ -164,7 +134,7 @@ async fn another_cluster_s_certificate_is_refused_by_whoever_sees_it_first() {
     );
     assert!(accepting.contains("does not trust the CA"), "{accepting}");
     // Of a dialler with a certificate of its own cluster, which trusts both.
-    theirs.write("ca.crt", &format!("{}{}", theirs.ca_cert, ours.ca_cert));
+    theirs.write("ca.crt", &format!("{}{}", theirs.cert(), ours.cert()));
     let both = load_peer(theirs.files("n2"), "n2").unwrap();
     let (dialling, accepting) = meet(&both, "n1", &n1).await;
     assert!(dialling.contains("does not trust the CA"), "{dialling}");
@@ -179,7 +149,7 @@ async fn two_cas_in_a_bundle_are_trusted_while_one_takes_the_other_s_place() {
     let (old, new) = (Folder::new(), Folder::new());
     old.issue("n1", valid());
     new.issue("n2", valid());
-    let bundle = format!("{}{}", old.ca_cert, new.ca_cert);
+    let bundle = format!("{}{}", old.cert(), new.cert());
     old.write("ca.crt", &bundle);
     new.write("ca.crt", &bundle);
     let n1 = load_peer(old.files("n1"), "n1").unwrap();
@@ -195,7 +165,7 @@ async fn a_client_s_certificate_opens_no_peer_port() {
     let client = Subject::Client {
         name: "app".to_owned(),
     };
-    let issued = folder.ca.issue(&client, valid()).unwrap();
+    let issued = folder.authority().issue(&client, valid()).unwrap();
     folder.put("app", &issued);
     let refused = load_peer(folder.files("app"), "app").unwrap_err();
     assert!(refused.contains("names no node"), "{refused}");
@@ -278,7 +248,7 @@ fn new_files_are_taken_and_unfit_ones_told_of_once() {
         until: now() + 200 * DAY,
         ..valid()
     };
-    let issued = folder.ca.issue(&node("n1"), later).unwrap();
+    let issued = folder.authority().issue(&node("n1"), later).unwrap();
     // Between the two files that are copied.
     folder.write("n1.crt", &issued.cert);
     assert_eq!(loaded.look(now()), Look::Same);
@@ -383,7 +353,7 @@ async fn a_port_that_requires_certificates_lets_in_those_of_its_ca_alone() {
         let subject = Subject::Client {
             name: "app".to_owned(),
         };
-        of.put("app", &of.ca.issue(&subject, valid()).unwrap());
+        of.put("app", &of.authority().issue(&subject, valid()).unwrap());
         (Some(of.path("app.crt")), Some(of.path("app.key")))
     };
     (files.cert, files.key) = client(&folder);

@@ -21,6 +21,9 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Batches begin at multiples of this, so that a search need not try every byte.
 pub(crate) const ALIGN: usize = 8;
 
+/// Of a batch: no log comes this far, one batch after the other, and one behind it can be counted.
+const MOST_SEQUENCE: u64 = 1 << 63;
+
 const MAGIC: [u8; 8] = *b"seqd-wal";
 pub(crate) const BATCH_HEADER_BYTES: usize = 16;
 const CRC_BYTES: usize = 4;
@@ -218,7 +221,9 @@ fn batch_header_at(data: &[u8], at: usize, seed: u32) -> Option<(u64, usize)> {
     let header = data.get(at..at + BATCH_HEADER_BYTES)?;
     let sequence = u64_at(header, 8);
     // Sequence 0 is never written; so zeroes are no header, whatever the seed.
-    if sequence == 0 || u32_at(header, 0) != crc32c::crc32c_append(seed, &header[4..]) {
+    if !(1..=MOST_SEQUENCE).contains(&sequence)
+        || u32_at(header, 0) != crc32c::crc32c_append(seed, &header[4..])
+    {
         return None;
     }
     Some((sequence, u32_at(header, 4) as usize))

@@ -1,11 +1,12 @@
 //! The durable log: entries, the vote, and the marks that go with them, in append-only segments.
 //!
 //! It knows neither Raft nor sequences: an entry is an index and bytes, a vote is bytes. A callback
-//! gets `Ok` only after `fdatasync`, in the order of the calls. What was acknowledged so is found by
-//! the next open, or the open is refused. A sync that failed is never retried.
+//! gets `Ok` only after `fdatasync`, in the order of the calls. What was acknowledged so is found
+//! by the next open, or the open is refused. A sync that failed is never retried.
 //!
 //! - [`Wal`] is the handle: append, vote, truncate, purge, read.
-//! - [`Wal::open`] reads what an earlier process left and distinguishes a torn tail from corruption.
+//! - [`Wal::open`] reads what an earlier process left and distinguishes a torn tail from
+//!   corruption.
 //! - Files are accessed through [`seqd_disk::Disk`] alone.
 //!
 //! The owner of the data folder locks it; the log does not.
@@ -14,8 +15,13 @@ mod bytes;
 mod clock;
 mod error;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod index;
 mod inspect;
+#[cfg(test)]
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 mod preparer;
 mod pump;
 mod queue;

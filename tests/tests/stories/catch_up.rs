@@ -58,6 +58,10 @@ fn leader() -> Cluster {
     wait::until("a snapshot of all of it", READY, || {
         (snapshots(&cluster, 0, ".snap").0 > least).then_some(())
     });
+    // Until then a node that has nothing is served from the log, which is no more to send.
+    wait::until("a log without its begin", READY, || {
+        (cluster.metric(0, "seqd_raft_purged_index") > 0.0).then_some(())
+    });
     cluster
 }
 

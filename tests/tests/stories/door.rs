@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::http::{get, post};
 use seqd_tests::wait;
@@ -100,6 +101,22 @@ fn health_is_told_and_all_else_is_overloaded_while_all_connections_are_answered(
     });
 }
 
+/// A system whose connection is not taken into the queue tries again after a second.
+#[test]
+fn connections_of_a_moment_in_which_the_node_stands_still_are_not_lost() {
+    let cluster = Cluster::started(1);
+    let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let count = limit.trim().parse::<usize>().unwrap().min(600);
+    let address = cluster.address(0).parse().unwrap();
+    cluster.node(0).signal(Signal::STOP);
+    let waiting: Vec<TcpStream> = (0..count)
+        .map_while(|_| TcpStream::connect_timeout(&address, Duration::from_millis(900)).ok())
+        .collect();
+    cluster.node(0).signal(Signal::CONT);
+    assert_eq!(waiting.len(), count);
+    cluster.get(0, "/livez").ok();
+}
+
 #[test]
 fn what_is_no_request_has_an_answer() {
     let cluster = Cluster::started(1);
@@ -124,7 +141,7 @@ fn what_is_no_request_has_an_answer() {
         ("G@T / HTTP/1.1\r\nhost: localhost\r\n\r\n", 400),
         ("GET / HTTP/3.0\r\nhost: localhost\r\n\r\n", 400),
         (lengths, 400),
-        (&long(5000), 404),
+        (&long(5000), 414),
         (&long(20_000), 431),
         (&header, 431),
         (&many, 431),

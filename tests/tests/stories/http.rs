@@ -110,7 +110,7 @@ fn refused() -> Vec<Refused> {
         ("POST", "/v1/sequences/order/next?count=1000001", None, 400, "count-too-large", ""),
         ("POST", "/v1/sequences/order/next", Some(json!({"number": 1})), 400, "unknown-field", ""),
         ("POST", "/v1/sequences/order/next?count=1", Some(json!({"count": 1})), 400, "invalid-argument", ""),
-        ("PATCH", "/v1/sequences/a", Some(json!({})), 405, "method-not-allowed", ""),
+        ("POST", "/v1/sequences/a", Some(json!({})), 405, "method-not-allowed", ""),
         ("PUT", "/v1/sequences/a", Some(json!({"mod": "strict"})), 400, "unknown-field", ""),
         ("PUT", "/v1/sequences/a", Some(json!({"increment": 0})), 400, "invalid-argument", ""),
         ("PUT", "/v1/sequences/-x", Some(json!({})), 400, "invalid-argument", ""),

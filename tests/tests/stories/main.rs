@@ -11,11 +11,13 @@
 
 mod access;
 mod backup;
+mod bad_inputs;
 mod catch_up;
 mod checkpoint;
 mod cli;
 mod clock;
 mod cluster;
+mod common_stop;
 mod copies;
 mod damaged_log;
 mod damaged_snapshots;
@@ -39,5 +41,7 @@ mod takeover;
 mod tls;
 mod tls_command;
 mod tls_peers;
+mod tokens;
+mod updates;
 mod upgrade;
 mod vocabulary;

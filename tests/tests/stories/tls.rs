@@ -3,7 +3,7 @@
 use std::process::Output;
 use std::time::Duration;
 
-use seqd_tests::certificates::{Certificates, DAY, days};
+use seqd_tests::certificates::{Certificates, DAY, Secures as _, days};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{binary, http, wait};
 use seqd_tls::issue::Subject;

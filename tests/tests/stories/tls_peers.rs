@@ -1,10 +1,10 @@
-//! TLS between nodes: a certificate opens the port of its own cluster, for its own node, as long as it
-//! counts; and all certificates and their CA are replaced while clients are served.
+//! TLS between nodes: a certificate opens the port of its own cluster, for its own node, as long as
+//! it counts; and all certificates and their CA are replaced while clients are served.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use seqd_tests::certificates::{Certificates, days, for_seconds};
+use seqd_tests::certificates::{Certificates, Secures as _, days, for_seconds};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{http, wait};
 use serde_json::json;

@@ -25,6 +25,8 @@ const TEXTS: &[&str] = &[
     "time",
     "exhausted_at",
     "fence_time",
+    "created",
+    "expires",
 ];
 
 const NUMBERS: &[&str] = &[
@@ -42,6 +44,7 @@ const NUMBERS: &[&str] = &[
     "voters",
     "tick_ms",
     "level",
+    "per_second",
 ];
 
 const READS: &[&str] = &[
@@ -72,6 +75,10 @@ fn answers(cluster: &Cluster) -> Vec<Value> {
         ),
         ("/v1/sequences/invoice/segments", json!({"size": "10"})),
         ("/v1/sequences/order/advance", json!({"to": 500})),
+        (
+            "/v1/access",
+            json!({"scopes": ["read"], "ttl_ms": "100000", "per_second": 5}),
+        ),
     ] {
         let call = post(&cluster.url(0, path)).accept_json().json(&body);
         answers.push(call.reply().json());

@@ -1,5 +1,5 @@
-//! The documents match the code: links lead somewhere, invariants name tests that exist, the
-//! README's test command is the one that CI runs, and every error code is explained.
+//! The documents match the code: links lead somewhere, invariants and threats name tests that
+//! exist, the README's test command is the one that CI runs, and every error code is explained.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -99,7 +99,18 @@ fn named_test(link: &Link) -> Option<String> {
 
 #[test]
 fn invariants_name_tests_that_exist() {
-    let document = one("docs/INVARIANTS.md").expect("docs/INVARIANTS.md");
+    assert_names_tests("docs/INVARIANTS.md", 10);
+}
+
+#[test]
+fn threats_name_tests_that_exist() {
+    assert_names_tests("docs/THREATS.md", 40);
+}
+
+/// The document names so many tests at least, each in the file that its link leads to.
+#[track_caller]
+fn assert_names_tests(path: &str, least: usize) {
+    let document = one(path).expect(path);
     let tests = tests();
     let mut complaints = Vec::new();
     let mut found = 0;
@@ -117,7 +128,7 @@ fn invariants_name_tests_that_exist() {
             complaints.push(format!("{} has no test {name}", link.target));
         }
     }
-    assert!(found >= 10, "only {found} of the invariants name a test");
+    assert!(found >= least, "{path} names only {found} tests");
     assert_none(&complaints);
 }
 
@@ -158,20 +169,19 @@ fn ci_runs_the_test_command_that_the_readme_gives() {
 }
 
 #[test]
-fn every_error_code_is_explained() {
-    let documents = documents();
-    let mut complaints = Vec::new();
-    for code in ErrorCode::ALL {
-        let row = format!("`{code}`");
-        let is_row = |line: &str| line.trim_start().starts_with('|') && line.contains(&row);
-        if !documents
-            .iter()
-            .any(|document| document.text.lines().any(is_row))
-        {
-            complaints.push(format!("no table of the documents has a row with {row}"));
-        }
-    }
-    assert_none(&complaints);
+fn the_page_of_error_codes_has_the_words_that_nodes_answer() {
+    let page = one("docs/PROBLEMS.md").expect("the page").text;
+    let is_row = |line: &&str| line.starts_with("| `");
+    let shown: BTreeSet<String> = page.lines().filter(is_row).map(str::to_owned).collect();
+    let row = |code: &ErrorCode| {
+        let row = code.row();
+        let retryable = if row.retryable { "yes" } else { "no" };
+        format!(
+            "| `{code}` | {} | {} | {retryable} | {} | {} |",
+            row.status, row.exit, row.when, row.what_to_do
+        )
+    };
+    assert_eq!(shown, ErrorCode::ALL.iter().map(row).collect());
 }
 
 /// The code blocks of a document that name a file after `rust`: the file's path and the lines.

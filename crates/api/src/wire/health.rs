@@ -102,6 +102,12 @@ pub struct CodePage {
     pub exit: u8,
     /// Whether the request certainly had no effect and may be repeated.
     pub retryable: bool,
+    /// When it is answered.
+    #[serde(default)]
+    pub when: String,
+    /// What to do then.
+    #[serde(default)]
+    pub what_to_do: String,
 }
 
 impl CodePage {
@@ -116,6 +122,8 @@ impl CodePage {
             status: row.status,
             exit: row.exit,
             retryable: row.retryable,
+            when: row.when.to_owned(),
+            what_to_do: row.what_to_do.to_owned(),
         }
     }
 }

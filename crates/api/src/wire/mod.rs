@@ -21,6 +21,7 @@ macro_rules! requests {
     )+};
 }
 
+mod access;
 mod cluster;
 mod health;
 mod ids;
@@ -32,6 +33,7 @@ mod sequences;
 mod snapshot;
 mod workers;
 
+pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
 pub use cluster::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange, MemberState,
     NoFields, Quorum, Role,

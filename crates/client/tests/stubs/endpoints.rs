@@ -1,7 +1,9 @@
 //! Which endpoint is asked, and the error when none gives a good answer.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use seqd_client::Error;
@@ -118,4 +120,45 @@ async fn what_is_not_seqd_is_an_error() {
     assert!(error.to_string().contains("<html>"), "{error}");
     let gateway = next(&[answers(502, "bad gateway")]).await.unwrap_err();
     assert_eq!(gateway.exit(), exit::OUTCOME_UNKNOWN);
+}
+
+#[tokio::test]
+async fn a_redirect_is_an_error_and_nobody_is_asked_there() {
+    let (elsewhere, asked) = counted(answer(200, "", ID.len(), ID.as_bytes()));
+    for status in [301, 302, 303, 307, 308] {
+        let head = format!("location: http://{elsewhere}/v1/id\r\n");
+        let error = id(&[stub(answer(status, &head, 0, b""))])
+            .await
+            .unwrap_err();
+        assert_eq!(error.exit(), exit::FAILURE, "{status}: {error}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_not_read_to_its_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endless = listener.local_addr().unwrap();
+    let sent = thread::spawn(move || {
+        let mut sent = 0_u64;
+        for stream in listener.incoming().take(1) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let head = b"HTTP/1.1 200 X\r\ncontent-length: 1099511627776\r\n\r\n\"";
+            stream.write_all(head).unwrap();
+            let part = vec![b'x'; 1 << 20];
+            while stream.write_all(&part).is_ok() {
+                sent += part.len() as u64;
+            }
+        }
+        sent
+    });
+    let patient = Some(Duration::from_secs(60));
+    let asked = client(&[endless], patient);
+    let error = asked.id(&IdQuery::default()).await.unwrap_err();
+    assert!(error.to_string().contains("it is longer than"), "{error}");
+    drop(asked);
+    // The connection is closed by the runtime, which must not be held up here.
+    let sent = tokio::task::spawn_blocking(|| sent.join().unwrap()).await;
+    assert!(sent.unwrap() < 128 << 20);
 }

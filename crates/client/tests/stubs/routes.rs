@@ -9,8 +9,8 @@ use std::thread;
 use seqd_client::Client;
 use seqd_client::api::routes::{ROUTES, Route};
 use seqd_client::api::{
-    AddMember, AdvanceRequest, GrantRequest, IdPartsQuery, IdQuery, LeaderMove, ListQuery,
-    NextRequest, ReturnRequest, SequenceSpec, SnapshotQuery, UuidQuery, WorkersQuery,
+    AddMember, AdvanceRequest, CreateAccess, GrantRequest, IdPartsQuery, IdQuery, LeaderMove,
+    ListQuery, NextRequest, ReturnRequest, SequenceSpec, SnapshotQuery, UuidQuery, WorkersQuery,
 };
 
 use super::client;
@@ -58,6 +58,11 @@ async fn call_all(client: &Client) {
     drop(client.sequences(&list).await);
     drop(client.sequence("P").await);
     drop(client.create_sequence("P", &SequenceSpec::default()).await);
+    drop(
+        client
+            .update_sequence("P", &SequenceSpec::default(), None)
+            .await,
+    );
     drop(client.delete_sequence("P").await);
     drop(client.next("P", &NextRequest::default()).await);
     drop(client.advance("P", &AdvanceRequest { to: 1 }).await);
@@ -75,6 +80,9 @@ async fn call_all(client: &Client) {
     drop(client.remove_member("P").await);
     drop(client.move_leader(&LeaderMove::default()).await);
     drop(client.snapshot(&SnapshotQuery::default()).await);
+    drop(client.tokens(&list).await);
+    drop(client.create_token(&CreateAccess::default()).await);
+    drop(client.revoke_token("P").await);
     drop(client.config().await);
     drop(client.live().await);
     drop(client.ready().await);

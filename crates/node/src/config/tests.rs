@@ -211,6 +211,9 @@ fn addresses_are_derived_from_the_own_peer_entry() {
 fn the_name_may_come_from_the_host() {
     let config = file("[node]\nname_from = \"hostname\"").unwrap().config;
     assert_eq!(config.node.name, "host");
+    // What is shown can be used as a file.
+    let shown = show(&config.entries, false);
+    assert_eq!(file(&shown).unwrap().config.node.name, "host", "{shown}");
 }
 
 #[test]
@@ -236,6 +239,20 @@ fn a_bootstrap_file_differs_only_in_the_name() {
         9000
     );
     assert!(bootstrap_file("n9", &hosts).is_err());
+}
+
+#[test]
+fn a_bootstrap_file_that_no_node_would_take_is_not_written() {
+    let of = |hosts: &str| {
+        let hosts: Vec<String> = hosts.split(' ').map(str::to_owned).collect();
+        bootstrap_file("n1", &hosts).unwrap_err().to_string()
+    };
+    let many = of("n1 n2 n3 n4 n5 n6 n7 n8");
+    assert!(many.contains("8 nodes; 1, 3 or 5 are right"), "{many}");
+    let same = of("n1=a n2=a n3=c");
+    assert!(same.contains("have the same address"), "{same}");
+    let port = of("n1:7400 n2 n3");
+    assert!(port.contains("clients are served there"), "{port}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use seqd_api::address::{HTTP_PORT, PEER_PORT, is_host, is_host_port, tls_url};
 use seqd_api::validate_name;
 
 use super::keys::Entry;
+use super::layers::Layers;
 use super::values::{ConfigError, Origin};
 
 /// Where a node's certificates are, in the file of a new cluster.
@@ -66,7 +67,7 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
         })
         .collect();
     let file = |end: &str| quoted(&format!("{CERTIFICATES}/{name}.{end}"));
-    Ok(format!(
+    let text = format!(
         "[node]\nname = {name}\ndata_dir = \"/var/lib/seqd\"\n\n\
          [http]\nlisten = \"{all}:{HTTP_PORT}\"\nadvertise = {url}\n\n\
          [peer]\nlisten = \"{all}:{port}\"\npeers = {list}\n\n\
@@ -80,7 +81,11 @@ pub fn bootstrap_file(name: &str, hosts: &[String]) -> Result<String, ConfigErro
         key = file("key"),
         ca = quoted(&format!("{CERTIFICATES}/ca.crt")),
         list = toml::Value::Array(list.collect()),
-    ))
+    );
+    // What binds several hosts, or a host and a default, is refused here and not at the first
+    // start.
+    Layers::default().file("--peers", &text)?.resolve(host)?;
+    Ok(text)
 }
 
 /// The text as a TOML string.
@@ -88,8 +93,8 @@ pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// The address of a host that is written with or without its port. A bare IPv6 address has colons of
-/// its own.
+/// The address of a host that is written with or without its port. A bare IPv6 address has colons
+/// of its own.
 fn with_port(host: &str) -> String {
     if host.parse::<Ipv6Addr>().is_ok() {
         format!("[{host}]:{PEER_PORT}")
@@ -128,6 +133,10 @@ pub fn show(entries: &[Entry], origin: bool) -> String {
             section = own;
         }
         let line = match &entry.value {
+            // In one file with the name that it gave, it would be refused.
+            Some(value) if entry.key.name == "node.name_from" => {
+                format!("# {name} = {value} gave the name")
+            }
             Some(value) => format!("{name} = {value}"),
             None => format!("# {name} is not set"),
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seqd_api::{FormatError, IdBody, IdFormat, IdQuery, IdText, IdValue, Problem, Request as _};
+use seqd_api::{
+    FormatError, IdBody, IdFormat, IdQuery, IdText, IdValue, Need, Problem, Request as _, Scope,
+};
 use serde_json::to_writer;
 
 use super::no_count;
@@ -24,7 +26,8 @@ struct IdRequest {
 }
 
 impl IdRequest {
-    fn read(node: &Services, request: &Request) -> Result<IdRequest, Problem> {
+    /// Reads a request. What is refused leases no worker: the minter is looked for last.
+    fn read(node: &Services, request: &Request, is_one: bool) -> Result<IdRequest, Problem> {
         if request.query.is_empty() && request.body.is_empty() {
             return Ok(IdRequest {
                 minter: node.ids.minter(None)?,
@@ -34,15 +37,18 @@ impl IdRequest {
             });
         }
         let query: IdQuery = request.decode()?;
-        let minter = node.ids.minter(query.layout.as_deref())?;
+        if is_one {
+            no_count(query.count, "/v1/ids", IdQuery::FIELDS)?;
+        } else {
+            node.ids.check_count(query.count)?;
+        }
+        let (name, bits) = node.ids.layout(query.layout.as_deref())?;
         let is_plain = query.format.is_none() && query.pad.is_none() && query.id_prefix.is_none();
         let numeric = query.numeric.unwrap_or(false);
         if numeric && !is_plain {
             return Err(invalid("numeric goes without format, pad and id_prefix"));
         }
-        let bits = minter.layout().bits();
         if numeric && bits > NUMERIC_BITS {
-            let name = minter.layout().name();
             let detail = format!(
                 "IDs of the layout {name} have {bits} bits: numbers above 2^53 lose digits"
             );
@@ -54,7 +60,7 @@ impl IdRequest {
             Some(text_of(&query)?)
         };
         Ok(IdRequest {
-            minter,
+            minter: node.ids.minter(query.layout.as_deref())?,
             text,
             numeric,
             count: query.count,
@@ -85,8 +91,7 @@ fn refused(error: FormatError) -> Problem {
 }
 
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = IdRequest::read(&node, &request)?;
-    no_count(wanted.count, "/v1/ids", IdQuery::FIELDS)?;
+    let wanted = IdRequest::read(&node, &request, true)?;
     let minted = node.ids.one(&wanted.minter, request.deadline).await?;
     let id = minted.ids().next();
     let id = id.ok_or_else(|| internal(&"no ID was minted"))?;
@@ -108,7 +113,7 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
 }
 
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = IdRequest::read(&node, &request)?;
+    let wanted = IdRequest::read(&node, &request, false)?;
     let (minter, count) = (&wanted.minter, wanted.count);
     let minted = node.ids.many(minter, count, request.deadline).await?;
     // 19 digits, two quotes and a comma, or a line end: one buffer for the whole answer.
@@ -169,7 +174,14 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
 }
 
 pub(super) async fn parts(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.ids.parts(request.name(), &request.decode()?)?)
+    let mut parts = node.ids.parts(request.name(), &request.decode()?)?;
+    // All else is computed from the number. Who holds which worker is for those who may see the
+    // workers.
+    let sees_workers = Need::Whole(Scope::Read);
+    if !node.callers.permits(request.caller, sees_workers, "") {
+        parts.holder = None;
+    }
+    Response::json(&parts)
 }
 
 #[cfg(test)]

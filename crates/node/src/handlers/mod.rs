@@ -1,6 +1,7 @@
 //! HTTP's translation of the services, one file a family: a request into a call, its result into a
 //! response. [`problems`] has all errors, [`routes`] all paths. Nothing is decided here.
 
+mod access;
 mod cluster;
 #[cfg(test)]
 mod example;

@@ -119,7 +119,7 @@ pub(super) async fn problem(_: Arc<Services>, request: Request) -> Result<Respon
         "Repeating it unchanged does not help, or is not safe."
     };
     Ok(Response::text(format!(
-        "{}: {}\nHTTP status {}, exit code {}\n{again}\n",
-        page.code, page.title, page.status, page.exit
+        "{}: {}\nHTTP status {}, exit code {}\nwhen: {}\nwhat to do: {}\n{again}\n",
+        page.code, page.title, page.status, page.exit, page.when, page.what_to_do
     )))
 }

@@ -6,11 +6,13 @@
 
 use seqd_api::{ErrorCode, Problem, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
-use seqd_state::{ClusterRefusal, Refusal, SequenceRefusal, WorkerRefusal};
+use seqd_state::{AccessRefusal, ClusterRefusal, Refusal, SequenceRefusal, WorkerRefusal};
 
 use crate::codes;
 use crate::minting::MintError;
-use crate::services::{ClusterError, IdError, Readiness, RequestError, SequenceError, UuidError};
+use crate::services::{
+    AccessError, ClusterError, IdError, Readiness, RequestError, SequenceError, UuidError,
+};
 use crate::times::rfc3339;
 
 pub(super) fn invalid(detail: impl Into<String>) -> Problem {
@@ -73,6 +75,9 @@ fn refused(refusal: &Refusal) -> Problem {
         }) => problem
             .with_retry_after_ms(millis(*retry_after_ms))
             .with_extra("until", rfc3339(*until)),
+        Refusal::Access(AccessRefusal::NotFound { .. }) => {
+            problem.with_hint("seqd access list shows all")
+        }
         Refusal::Sequences(SequenceRefusal::SequenceExists { name, .. }) => {
             problem.with_hint(format!("seqd seq get {name} shows the one that there is"))
         }
@@ -160,6 +165,7 @@ problems! {
     UuidError: uuid;
     SequenceError: sequence;
     ClusterError: cluster;
+    AccessError: access;
 }
 
 fn request(error: &RequestError) -> Problem {
@@ -220,7 +226,9 @@ fn sequence(error: &SequenceError) -> Problem {
         SequenceError::Unread(error) => unread(error),
         SequenceError::Propose(error) => propose(error),
         SequenceError::Refused(refusal) => refused(refusal),
-        SequenceError::CreatedUnread(_) => Problem::new(ErrorCode::OutcomeUnknown, detail),
+        SequenceError::CreatedUnread(_) | SequenceError::ChangedUnread(_) => {
+            Problem::new(ErrorCode::OutcomeUnknown, detail)
+        }
         SequenceError::NotTogether => Problem::new(ErrorCode::SequenceExhausted, detail)
             .with_hint("repeat the request: it is served from the new pass"),
         SequenceError::Exists { .. } => Problem::new(ErrorCode::PreconditionFailed, detail),
@@ -243,6 +251,20 @@ fn cluster(error: &ClusterError) -> Problem {
     match error {
         ClusterError::Request(error) => request(error),
         ClusterError::Member { change, error } => member(*change, error),
+    }
+}
+
+fn access(error: &AccessError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        AccessError::Request(error) => request(error),
+        AccessError::NotFound(_) => {
+            Problem::new(ErrorCode::NotFound, detail).with_hint("seqd access list shows all")
+        }
+        AccessError::Unread(error) => unread(error),
+        AccessError::Propose(error) => propose(error),
+        AccessError::Refused(refusal) => refused(refusal),
+        AccessError::NoRandom(_) | AccessError::UnexpectedOutcome(_) => internal(error),
     }
 }
 

@@ -7,9 +7,9 @@ use axum::http;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::paths;
-use seqd_api::routes::Method::{self, Delete, Get, Post, Put};
+use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
 
-use super::{cluster, ids, layouts, node, segments, sequences, snapshot, uuids, workers};
+use super::{access, cluster, ids, layouts, node, segments, sequences, snapshot, uuids, workers};
 use crate::http::{Context, Endpoint, Media, Path, Stranger, build};
 use crate::services::Services;
 
@@ -48,8 +48,8 @@ impl Router {
 
     /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
     /// much as the ID; the router has the path too, for the other methods.
-    pub(crate) async fn answer(self, request: http::Request<Body>) -> http::Response<Body> {
-        if let Some(refused) = self.stranger.refuse(&request) {
+    pub(crate) async fn answer(self, mut request: http::Request<Body>) -> http::Response<Body> {
+        if let Some(refused) = self.stranger.refuse(&mut request) {
             return refused;
         }
         if *request.method() == http::Method::GET && request.uri().path() == paths::ID {
@@ -102,6 +102,7 @@ fn sequences_and_segments() -> Vec<Path<Services>> {
         at(paths::SEQUENCE, JSON)
             .on(Get, sequences::get)
             .on_or_dry(Put, sequences::put)
+            .on_or_dry(Patch, sequences::patch)
             .on_or_dry(Delete, sequences::delete),
         at(paths::SEQUENCE_NEXT, JSON_FIRST).on(Post, sequences::next),
         at(paths::SEQUENCE_ADVANCE, JSON).on_or_dry(Post, sequences::advance),
@@ -120,6 +121,10 @@ fn of_the_cluster() -> Vec<Path<Services>> {
         at(paths::MEMBER, JSON).on_or_dry(Delete, cluster::remove),
         at(paths::MEMBER_PROMOTE, JSON).on_or_dry(Post, cluster::promote),
         at(paths::LEADER, JSON).on_or_dry(Post, cluster::move_leader),
+        at(paths::ACCESS, JSON)
+            .on(Get, access::list)
+            .on_or_dry(Post, access::create),
+        at(paths::ACCESS_TOKEN, JSON).on_or_dry(Delete, access::revoke),
         at(paths::SNAPSHOT, BYTES).on(Get, snapshot::get),
     ]
 }

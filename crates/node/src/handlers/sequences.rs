@@ -9,7 +9,8 @@ use crate::http::{ETag, Media, Request, Response, etag};
 use crate::services::{SequenceError, Services, sequence_name};
 
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.sequences.list(&request.decode()?)?)
+    let permitted = node.callers.prefixes(request.caller);
+    Response::json(&node.sequences.list(&request.decode()?, &permitted)?)
 }
 
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
@@ -55,6 +56,24 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(Response::json(&created.sequence)?
         .with_status(status)
         .with_etag(tag(&created.sequence)))
+}
+
+pub(super) async fn patch(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let spec = request.decode()?;
+    let name = sequence_name(request.name())?;
+    let if_revision = etag::if_match(&request.headers)?;
+    if request.is_dry_run {
+        let plan = node
+            .sequences
+            .plan_update(&name, spec, if_revision, request.deadline);
+        return Response::json(&plan.await?);
+    }
+    let updated = node
+        .sequences
+        .update(&name, spec, if_revision, request.deadline);
+    let sequence = updated.await?;
+    let tag = tag(&sequence);
+    Ok(Response::json(&sequence)?.with_etag(tag))
 }
 
 pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

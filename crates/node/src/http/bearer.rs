@@ -1,29 +1,98 @@
 //! The token that a request shows (RFC 6750).
 
-use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue};
-use seqd_api::{ErrorCode, Problem, routes};
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use seqd_api::{ErrorCode, Need, Problem, routes};
+
+use tokio::time::Instant;
 
 use super::response::Response;
-use crate::access::Access;
+use crate::access::{Access, Caller, NotLetIn};
+use crate::times::rfc3339;
 
-/// Whether a request may go on: it shows a token, or its path needs none.
-pub(super) fn is_let_in(access: &Access, path: &str, headers: &HeaderMap) -> bool {
-    if !access.needs_token() {
-        return true;
+/// Who sends a request, if it may go on: it shows a token, or its path needs none.
+pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<Caller, NotLetIn> {
+    let admitted = access.admit(shown(headers));
+    match admitted {
+        Err(_) if routes::find(path).is_some_and(routes::Route::is_public) => Ok(Caller::Anyone),
+        admitted => admitted,
     }
-    let is_known = shown(headers).is_some_and(|token| access.knows(token));
-    is_known || routes::find(path).is_some_and(|route| route.is_public)
 }
 
-/// One answer to all, whether the token is missing or wrong and whatever was asked for.
-pub(super) fn refusal() -> Response {
-    let detail = "this node serves those alone who show a token that it knows";
-    let problem = Problem::new(ErrorCode::Unauthorized, detail).with_hint(
-        "send the header Authorization: Bearer TOKEN; the commands take --token-file FILE or \
-         SEQD_TOKEN_FILE",
-    );
+/// One answer to all that show no token that is known, whether it is missing or wrong and whatever
+/// was asked for.
+pub(super) fn refusal(why: NotLetIn) -> Response {
+    let problem = match why {
+        NotLetIn::Unknown => {
+            let detail = "this node serves those alone who show a token that it knows";
+            Problem::new(ErrorCode::Unauthorized, detail).with_hint(
+                "send the header Authorization: Bearer TOKEN; the commands take --token-file FILE or \
+                 SEQD_TOKEN_FILE",
+            )
+        }
+        NotLetIn::Expired { id, at } => {
+            let detail = format!("the token {id} expired at {}", rfc3339(at));
+            Problem::new(ErrorCode::Unauthorized, detail)
+                .with_hint("seqd access create makes another")
+        }
+        NotLetIn::NotCurrent => {
+            let detail =
+                "this node is not in touch with its cluster, so it cannot know which tokens count";
+            let problem = Problem::new(ErrorCode::NoQuorum, detail);
+            return Response::problem(
+                &problem.with_hint("ask another node, or this one in a moment"),
+            );
+        }
+        NotLetIn::TooMany { per_second, wait } => {
+            let detail = format!("this token serves {per_second} requests a second on each node");
+            let ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX).max(1);
+            let problem = Problem::new(ErrorCode::RateLimited, detail).with_retry_after_ms(ms);
+            return Response::problem(&problem);
+        }
+    };
     Response::problem(&problem).with_header(WWW_AUTHENTICATE.as_str(), "Bearer")
+}
+
+/// Refuses a request that the caller's token does not permit; `name` is what its path names.
+pub(super) fn check(
+    access: &Access,
+    caller: Caller,
+    need: Need,
+    name: &str,
+) -> Result<(), Problem> {
+    if access.permits(caller, need, name) {
+        return Ok(());
+    }
+    let missing = need.missing(name);
+    let detail = format!("the {caller} does not permit this: it needs {missing}");
+    let hint = "an administrator makes tokens: seqd access create --scope SCOPE[:PREFIX]";
+    Err(Problem::new(ErrorCode::Forbidden, detail).with_hint(hint))
+}
+
+/// Waits until all revocations that were acknowledged count here.
+pub(super) async fn confirm(
+    access: &Access,
+    caller: Caller,
+    deadline: Instant,
+) -> Result<(), Problem> {
+    let confirmed = access.confirm(caller, deadline).await;
+    confirmed.map_err(|error| {
+        let detail = format!("whether the token still counts was not confirmed: {error}");
+        Problem::new(ErrorCode::NoQuorum, detail).with_hint("ask another node")
+    })
+}
+
+/// A hint may name something that the caller may not see.
+pub(super) fn without_names(access: &Access, caller: Caller, problem: Problem) -> Problem {
+    let sees_all = Need::Whole(seqd_api::Scope::Read);
+    let is_named = *problem.code == *ErrorCode::NotFound.as_str();
+    if !is_named || access.permits(caller, sees_all, "") {
+        return problem;
+    }
+    Problem {
+        hint: None,
+        ..problem
+    }
 }
 
 /// The token of the one `Authorization` header; with two of them none counts.

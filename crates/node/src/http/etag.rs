@@ -1,7 +1,9 @@
-//! Entity tags of what has a definition with a revision, and a state that moves: `"REVISION-STATE"`.
+//! Entity tags of what has a definition with a revision, and a state that moves:
+//! `"REVISION-STATE"`.
 //!
-//! The whole tag changes with either, so that it tells whether an answer is still true (`If-None-Match`). A
-//! change is conditional on the definition alone (`If-Match`): a sequence that goes on meanwhile is the same.
+//! The whole tag changes with either, so that it tells whether an answer is still true
+//! (`If-None-Match`). A change is conditional on the definition alone (`If-Match`): a sequence that
+//! goes on meanwhile is the same.
 
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -69,7 +71,7 @@ pub(crate) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let revision = bare.split_once('-').map_or(bare, |(revision, _)| revision);
     revision.parse().map(Some).map_err(|_| {
         let tag: String = tag.chars().take(80).collect();
-        let detail = format!("{tag} is no revision of this sequence");
+        let detail = format!("{tag:?} is no revision of this sequence");
         Problem::new(ErrorCode::PreconditionFailed, detail)
             .with_hint("If-Match takes the ETag of a GET")
     })

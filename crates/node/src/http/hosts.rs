@@ -54,7 +54,10 @@ impl Hosts {
         if self.names.iter().any(is_named) {
             return true;
         }
-        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let in_brackets = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let address = in_brackets.unwrap_or(host);
         if let Ok(address) = address.parse::<IpAddr>() {
             // No name server leads to it: a node that listens everywhere is asked by any address.
             let is_own = |own: IpAddr| own.is_unspecified() || own == address;

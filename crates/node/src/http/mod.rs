@@ -1,10 +1,14 @@
 //! HTTP below the handlers: one way in and one way out for every request.
 //!
-//! A request shows its token ([`bearer`]), passes the [`gate`], is read once into a [`Request`], answered by the handler that the
-//! [`router`] finds, and counted by the [`meter`]. Nothing here depends on a service.
+//! A request shows its token ([`bearer`]), passes the [`gate`], is read once into a [`Request`],
+//! answered by the handler that the [`router`] finds, and counted by the [`meter`]. Nothing here
+//! depends on a service.
 
+mod audit;
 mod bearer;
 pub(crate) mod etag;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod gate;
 mod hosts;
 mod meter;

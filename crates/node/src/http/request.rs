@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{self, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use seqd_api::request::{MAX_BODY_BYTES, decode};
+use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
 use seqd_api::{ErrorCode, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::negotiate::Media;
+use crate::access::Caller;
 
 /// A body of 64 KiB that takes longer is not worth its connection.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,28 +63,33 @@ pub(crate) struct Request {
     pub(crate) media: Media,
     /// Only what it would do is asked.
     pub(crate) is_dry_run: bool,
+    pub(crate) caller: Caller,
     _held: Option<OwnedSemaphorePermit>,
 }
 
 impl Request {
-    /// Reads a request. `timeout` is the configured one.
+    /// Reads a request. `timeout` is the configured one; `permit` is asked with what the path
+    /// names, before anything of the body is held.
     pub(crate) async fn read(
         request: http::Request<Body>,
         media: Media,
         has_path: bool,
         timeout: Duration,
         bodies: &Bodies,
+        permit: impl Fn(Caller, &str) -> Result<(), Problem>,
     ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
-        let mut query = query_of(&parts)?;
-        let timeout = timeout_of(&mut query, timeout)?;
-        let is_dry_run = dry_run_of(&mut query)?;
-        let deadline = Instant::now() + timeout;
+        let caller = parts.extensions.get().copied().unwrap_or_default();
         let path = if has_path {
             path_of(&mut parts).await?
         } else {
             Vec::new()
         };
+        permit(caller, path.first().map_or("", String::as_str))?;
+        let mut query = query_of(&parts)?;
+        let timeout = timeout_of(&mut query, timeout)?;
+        let is_dry_run = dry_run_of(&mut query)?;
+        let deadline = Instant::now() + timeout;
         let (body, held) = read_body(&parts.headers, body, bodies).await?;
         Ok(Request {
             path,
@@ -93,6 +99,7 @@ impl Request {
             deadline,
             media,
             is_dry_run,
+            caller,
             _held: held,
         })
     }
@@ -111,33 +118,50 @@ fn query_of(parts: &Parts) -> Result<Vec<(String, String)>, Problem> {
     if parts.uri.query().is_none_or(str::is_empty) {
         return Ok(Vec::new());
     }
+    if !is_encoded_text(parts.uri.query().unwrap_or_default()) {
+        let detail = "the query is not percent-encoded UTF-8";
+        return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+    }
     let query = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-    query.map(|Query(pairs)| pairs).map_err(|error| {
+    let Query(pairs) = query.map_err(|error| {
         Problem::new(
             ErrorCode::InvalidArgument,
             format!("the query cannot be read: {error}"),
         )
-    })
+    })?;
+    each_once(&pairs)?;
+    Ok(pairs)
 }
 
-/// Takes the value of a key that every path has out of the query.
-fn take(query: &mut Vec<(String, String)>, key: &str) -> Result<Option<String>, Problem> {
-    let Some(at) = query.iter().position(|(found, _)| found == key) else {
-        return Ok(None);
-    };
-    let (_, value) = query.remove(at);
-    if query.iter().any(|(found, _)| found == key) {
-        let detail = format!("{key} is given twice in the query");
-        return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+/// Whether each `%` has its two digits, and what they stand for is UTF-8.
+fn is_encoded_text(text: &str) -> bool {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return false;
+        };
+        decoded.push((high * 16 + low) as u8);
     }
-    Ok(Some(value))
+    std::str::from_utf8(&decoded).is_ok()
+}
+
+/// Takes the value of a key that every path has out of the query, which has each key once.
+fn take(query: &mut Vec<(String, String)>, key: &str) -> Option<String> {
+    let at = query.iter().position(|(found, _)| found == key)?;
+    Some(query.remove(at).1)
 }
 
 fn timeout_of(
     query: &mut Vec<(String, String)>,
     configured: Duration,
 ) -> Result<Duration, Problem> {
-    let Some(value) = take(query, "timeout_ms")? else {
+    let Some(value) = take(query, "timeout_ms") else {
         return Ok(configured);
     };
     match value.parse::<u64>() {
@@ -150,7 +174,7 @@ fn timeout_of(
 }
 
 fn dry_run_of(query: &mut Vec<(String, String)>) -> Result<bool, Problem> {
-    match take(query, "dry_run")?.as_deref() {
+    match take(query, "dry_run").as_deref() {
         None | Some("0" | "false") => Ok(false),
         Some("" | "1" | "true") => Ok(true),
         Some(_) => {
@@ -163,11 +187,9 @@ fn dry_run_of(query: &mut Vec<(String, String)>) -> Result<bool, Problem> {
 async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
     let params = RawPathParams::from_request_parts(parts, &())
         .await
-        .map_err(|error| {
-            Problem::new(
-                ErrorCode::InvalidArgument,
-                format!("the path cannot be read: {error}"),
-            )
+        .map_err(|_| {
+            let detail = "the path is not percent-encoded UTF-8";
+            Problem::new(ErrorCode::InvalidArgument, detail)
         })?;
     Ok(params.iter().map(|(_, value)| value.to_owned()).collect())
 }
@@ -193,6 +215,10 @@ async fn read_body(
         return Err(Problem::new(ErrorCode::InvalidArgument, detail));
     };
     let (body, held) = read?;
+    if !body.is_empty() && headers.contains_key(CONTENT_ENCODING) {
+        let detail = "a body is sent as it is, without a Content-Encoding";
+        return Err(Problem::new(ErrorCode::UnsupportedMediaType, detail));
+    }
     if !body.is_empty() && !is_json(headers) {
         return Err(Problem::new(
             ErrorCode::UnsupportedMediaType,
@@ -248,6 +274,10 @@ fn is_json(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn anyone(_: Caller, _: &str) -> Result<(), Problem> {
+        Ok(())
+    }
     use seqd_api::NextRequest;
 
     const TIMEOUT: Duration = Duration::from_secs(3);
@@ -258,7 +288,15 @@ mod tests {
             .header(CONTENT_LENGTH, length)
             .body(Body::from(body))
             .unwrap();
-        Request::read(request, Media::Json, false, TIMEOUT, &Bodies::default()).await
+        Request::read(
+            request,
+            Media::Json,
+            false,
+            TIMEOUT,
+            &Bodies::default(),
+            anyone,
+        )
+        .await
     }
 
     fn post(uri: &str) -> http::request::Builder {
@@ -318,12 +356,13 @@ mod tests {
             false,
             TIMEOUT,
             &bodies,
+            anyone,
         );
         assert_eq!(code(large.await), "body-too-large");
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
         let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
         let chunked = chunked.body(body).unwrap();
-        let large = Request::read(chunked, Media::Json, false, TIMEOUT, &bodies);
+        let large = Request::read(chunked, Media::Json, false, TIMEOUT, &bodies, anyone);
         assert_eq!(code(large.await), "body-too-large");
     }
 
@@ -333,7 +372,14 @@ mod tests {
         let request = || {
             let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
             let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
-            Request::read(request.unwrap(), Media::Json, false, TIMEOUT, &bodies)
+            Request::read(
+                request.unwrap(),
+                Media::Json,
+                false,
+                TIMEOUT,
+                &bodies,
+                anyone,
+            )
         };
         let mut held = Vec::new();
         for _ in 0..BODIES_BYTES / MAX_BODY_BYTES {

@@ -12,10 +12,11 @@ use axum::http::header::CONNECTION;
 use axum::http::{self, HeaderValue};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::routes::{self, Method};
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, Need, Problem, Scope};
 use seqd_raft::net::OneTooMany;
 use tokio::time::Instant;
 
+use super::audit::Audit;
 use super::bearer;
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
@@ -23,7 +24,7 @@ use super::meter::Meter;
 use super::negotiate::{Media, choose};
 use super::request::{Bodies, Request};
 use super::response::Response;
-use crate::access::Access;
+use crate::access::{Access, Caller};
 use crate::metrics::HttpMetrics;
 
 /// This node's cluster; called only for a request that names one.
@@ -105,7 +106,8 @@ impl Context {
     }
 }
 
-/// Refuses what is not about the node's health on a connection that came while all others were answered.
+/// Refuses what is not about the node's health on a connection that came while all others were
+/// answered.
 fn has_place(request: &http::Request<Body>) -> Result<(), Problem> {
     let is_too_many = request.extensions().get::<OneTooMany>().is_some();
     if is_too_many && request.uri().path().starts_with("/v1/") {
@@ -178,6 +180,9 @@ where
         router = router.route(name, methods(path, context, state));
     }
     router.fallback(refusing(context, "unknown", |request| {
+        if let Err(problem) = gate::check_length(request.uri()) {
+            return Response::problem(&problem);
+        }
         let detail = format!("there is no path {}", request.uri().path());
         let hint = "GET /v1/cluster and /v1/id are good places to begin";
         Response::problem(&Problem::new(ErrorCode::NotFound, detail).with_hint(hint))
@@ -231,6 +236,7 @@ fn filter(method: Method) -> MethodFilter {
         Method::Get => MethodFilter::GET,
         Method::Post => MethodFilter::POST,
         Method::Put => MethodFilter::PUT,
+        Method::Patch => MethodFilter::PATCH,
         Method::Delete => MethodFilter::DELETE,
     }
 }
@@ -256,6 +262,8 @@ fn refusing(
 /// One path and method: the way in and out of its handler.
 pub(crate) struct Endpoint<S> {
     exit: Exit,
+    /// What its requests need of the caller's token.
+    need: Need,
     state: Arc<S>,
     media: &'static [Media],
     has_path: bool,
@@ -271,8 +279,10 @@ impl<S> Endpoint<S> {
         media: &'static [Media],
         has_dry_run: bool,
     ) -> Arc<Endpoint<S>> {
+        let need = routes::find(path).map(|route| route.need(method));
         Arc::new(Endpoint {
             exit: Exit::new(context, path, method.as_str()),
+            need: need.unwrap_or(Need::Whole(Scope::Admin)),
             state: Arc::clone(state),
             media,
             has_path: path.contains('{'),
@@ -290,13 +300,30 @@ impl<S> Endpoint<S> {
         F: Future<Output = Result<Response, Problem>>,
     {
         let started = Instant::now();
-        let id = self.exit.context.request_ids.of(request.headers());
+        let context = &self.exit.context;
+        let id = context.request_ids.of(request.headers());
+        let caller: Caller = request.extensions().get().copied().unwrap_or_default();
+        let audit = self.is_audited().then(|| Audit::of(&request, &id));
         let response = match self.read(request).await {
             Ok(request) => handler(Arc::clone(&self.state), request).await,
             Err(problem) => Err(problem),
         };
-        let response = response.unwrap_or_else(|problem| Response::problem(&problem));
+        let response = response.unwrap_or_else(|problem| {
+            let problem = bearer::without_names(&context.access, caller, problem);
+            Response::problem(&problem)
+        });
+        if let Some(audit) = audit {
+            audit.answered(response.status());
+        }
         self.exit.finish(response, id, started)
+    }
+
+    /// Whether the log has a line for each request: it changes the cluster, or reads all of it.
+    fn is_audited(&self) -> bool {
+        matches!(
+            self.need,
+            Need::Named(Scope::Admin) | Need::Whole(Scope::Admin)
+        )
     }
 
     async fn read(&self, request: http::Request<Body>) -> Result<Request, Problem> {
@@ -309,7 +336,14 @@ impl<S> Endpoint<S> {
         let media = choose(request.headers(), self.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
         let (timeout, bodies) = (context.timeout, &context.bodies);
-        let request = Request::read(request, media, self.has_path, timeout, bodies).await?;
+        let permit = |caller, name: &str| bearer::check(&context.access, caller, self.need, name);
+        let request = Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
+        // Once more: the body may have taken its time, and the token been revoked meanwhile. Who
+        // changes the cluster may not do so by a token that another node knows to be revoked.
+        if self.is_audited() {
+            bearer::confirm(&context.access, request.caller, request.deadline).await?;
+        }
+        permit(request.caller, request.name())?;
         if request.is_dry_run && !self.has_dry_run {
             let detail = "this request has no dry run";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
@@ -322,7 +356,7 @@ impl<S> Endpoint<S> {
     }
 }
 
-/// Refuses who shows no token, before anything else of the request is looked at: the answer is the
+/// Refuses a request without a token, before anything else of it is looked at: the answer is the
 /// same whatever was asked for.
 pub(crate) struct Stranger(Exit);
 
@@ -331,15 +365,20 @@ impl Stranger {
         Arc::new(Stranger(Exit::new(context, "unknown", "other")))
     }
 
-    /// The refusal; `None` for a request that may go on.
-    pub(crate) fn refuse(&self, request: &http::Request<Body>) -> Option<http::Response<Body>> {
+    /// The refusal; `None` for a request that may go on, which carries its caller from here on.
+    pub(crate) fn refuse(&self, request: &mut http::Request<Body>) -> Option<http::Response<Body>> {
         let started = Instant::now();
         let context = &self.0.context;
-        if bearer::is_let_in(&context.access, request.uri().path(), request.headers()) {
-            return None;
-        }
+        let why = match bearer::admit(&context.access, request.uri().path(), request.headers()) {
+            Ok(Caller::Anyone) => return None,
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+                return None;
+            }
+            Err(why) => why,
+        };
         let id = context.request_ids.of(request.headers());
-        Some(self.0.finish(bearer::refusal(), id, started))
+        Some(self.0.finish(bearer::refusal(why), id, started))
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::descriptors::CLIENTS;
 
-const LIMITS: HttpLimits = HttpLimits {
+pub(super) const LIMITS: HttpLimits = HttpLimits {
     // Generous for cookies, tokens and tracing, small for an attacker.
     head_bytes: 16 * 1024,
     headers: 64,
@@ -22,8 +22,8 @@ const LIMITS: HttpLimits = HttpLimits {
     head_wait: Some(Duration::from_secs(100)),
     // A client connects because it has a request.
     first_byte: Duration::from_secs(10),
-    // As long as the reader of a snapshot may stand still, and many times what a link that loses packets
-    // does.
+    // As long as the reader of a snapshot may stand still, and many times what a link that loses
+    // packets does.
     write_wait: Duration::from_secs(60),
     // Three hundred of the largest answers.
     unsent_bytes: 64 << 20,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
 use seqd_state::{
-    Command, GrantToken, Outcome, Refusal, SegmentGrant, SequenceCommand, SequenceName,
+    Command, GrantToken, Outcome, Refusal, Revision, SegmentGrant, SequenceCommand, SequenceName,
     SequenceOutcome, SequenceRecord, SequenceRefusal, ValueRange,
 };
 use tokio::time::{Instant, timeout_at};
@@ -89,6 +89,7 @@ impl SegmentBuffers {
         let turn = timeout_at(deadline, slot.turn.lock()).await;
         let _turn = turn.map_err(|_| no_refill(slot))?;
         let mut refills = slot.refills();
+        let mut looked_at = None;
         loop {
             refills.borrow_and_update();
             // Looked up after each wait: an advance may have voided what came.
@@ -102,14 +103,21 @@ impl SegmentBuffers {
             let now = self.started.elapsed();
             let (found, refill) = slot.take(count, contiguous, &progression, now);
             let is_missing = matches!(found, Taken::Missing);
-            if let Some(refill) = refill {
-                self.refill(name, slot, refill, count, is_missing)?;
+            if let Some(refill) = refill
+                && let Err(error) = self.refill(name, slot, refill, count, is_missing)
+            {
+                let looked = self.still_true(name, slot, error, &mut looked_at, deadline);
+                looked.await?;
+                continue;
             }
             match found {
                 Taken::Ready(ranges, abandoned) => {
                     self.metrics.abandoned(abandoned);
                     self.metrics.allocated(name.as_str(), count);
-                    let served = values(&ranges, &progression).ok_or(NextError::NotFound)?;
+                    let served = match values(&ranges, &progression) {
+                        Some(served) => served,
+                        None => self.values_beyond(name, slot, &ranges, deadline).await?,
+                    };
                     return Ok(Some(served));
                 }
                 Taken::Retired => return Ok(None),
@@ -118,9 +126,59 @@ impl SegmentBuffers {
             match timeout_at(deadline, refills.changed()).await {
                 Err(_) => return Err(no_refill(slot)),
                 Ok(_) if slot.is_retired() => return Ok(None),
-                Ok(_) => give_up_on_error(name, slot, count)?,
+                Ok(_) => {
+                    if let Err(error) = give_up_on_error(name, slot, count) {
+                        let looked = self.still_true(name, slot, error, &mut looked_at, deadline);
+                        looked.await?;
+                    }
+                }
             }
         }
+    }
+
+    /// Whether an error of a refill still stands for a caller that may have come after it was
+    /// asked: a sequence that was exhausted goes on once its end has moved. `looked_at` is the
+    /// definition that a call before this one has seen.
+    async fn still_true(
+        &self,
+        name: &SequenceName,
+        slot: &SequenceBuffer,
+        error: NextError,
+        looked_at: &mut Option<Revision>,
+        deadline: Instant,
+    ) -> Result<(), NextError> {
+        let is_exhausted = matches!(
+            &error,
+            NextError::Refused(Refusal::Sequences(
+                SequenceRefusal::SequenceExhausted { .. }
+            ))
+        );
+        if !is_exhausted || self.replica.read(deadline).await.is_err() {
+            return Err(error);
+        }
+        let record = self.record(name).ok_or(NextError::NotFound)?;
+        let is_empty = record.remaining() == Some(0);
+        if is_empty || *looked_at == Some(record.revision) {
+            return Err(error);
+        }
+        *looked_at = Some(record.revision);
+        slot.forget_error();
+        Ok(())
+    }
+
+    /// The values of ranges behind the end that this node knows: the leader granted them when the
+    /// end had moved on, which this node has yet to apply.
+    async fn values_beyond(
+        &self,
+        name: &SequenceName,
+        slot: &SequenceBuffer,
+        ranges: &[IndexRange],
+        deadline: Instant,
+    ) -> Result<Served, NextError> {
+        let read = self.replica.read(deadline).await;
+        read.map_err(|_| no_refill(slot))?;
+        let record = self.record(name).ok_or(NextError::NotFound)?;
+        values(ranges, &record.definition.progression).ok_or(NextError::NotFound)
     }
 
     /// Throws away what this node holds of an epoch below `epoch`, ahead of the log.

@@ -237,6 +237,11 @@ impl SequenceBuffer {
     }
 
     /// What the last refill failed with, and when.
+    /// Has the next caller without values ask again.
+    pub(super) fn forget_error(&self) {
+        self.lock().error = None;
+    }
+
     pub(super) fn error(&self) -> Option<(Instant, NextError)> {
         self.lock().error.clone()
     }

@@ -78,6 +78,7 @@ impl ClusterService {
         name: &str,
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
+        check_name(name)?;
         let member = self.raft.member_promote(name.to_owned(), deadline).await;
         Ok(self.changed(member.map_err(self.of(Change::Promote))?))
     }
@@ -87,6 +88,7 @@ impl ClusterService {
         name: &str,
         deadline: Instant,
     ) -> Result<MemberChange, ClusterError> {
+        check_name(name)?;
         let member = self.raft.member_remove(name.to_owned(), deadline).await;
         let member = member.map_err(self.of(Change::Remove))?;
         Ok(MemberChange {
@@ -100,6 +102,7 @@ impl ClusterService {
         request: LeaderMove,
         deadline: Instant,
     ) -> Result<LeaderMoved, ClusterError> {
+        request.node.as_deref().map_or(Ok(()), check_name)?;
         let leader = self.raft.leader_move(request.node, deadline).await;
         Ok(LeaderMoved {
             leader: leader.map_err(self.of(Change::MoveLeader))?,
@@ -113,12 +116,13 @@ impl ClusterService {
         change: ChangeOfMembers,
         deadline: Instant,
     ) -> Result<Plan, ClusterError> {
-        let kind = match &change {
-            ChangeOfMembers::Add { .. } => Change::Add,
-            ChangeOfMembers::Promote { .. } => Change::Promote,
-            ChangeOfMembers::Remove { .. } => Change::Remove,
-            ChangeOfMembers::MoveLeader { .. } => Change::MoveLeader,
+        let (kind, name) = match &change {
+            ChangeOfMembers::Add { name, .. } => (Change::Add, Some(name)),
+            ChangeOfMembers::Promote { name } => (Change::Promote, Some(name)),
+            ChangeOfMembers::Remove { name } => (Change::Remove, Some(name)),
+            ChangeOfMembers::MoveLeader { to } => (Change::MoveLeader, to.as_ref()),
         };
+        name.map_or(Ok(()), |name| check_name(name))?;
         let tried = self.raft.try_out(change.clone(), deadline).await;
         let leader = tried.map_err(self.of(kind))?;
         let cluster = self.show();
@@ -294,13 +298,16 @@ fn from_to(before: Quorum, after: Quorum) -> String {
     )
 }
 
+/// Refuses what is no member's name.
+fn check_name(name: &str) -> Result<(), RequestError> {
+    validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))
+}
+
 /// Refuses names and addresses that are none.
 pub(crate) fn checked(request: AddMember) -> Result<AddMember, ClusterError> {
     let AddMember { name, peer, http } = &request;
     let invalid = |detail: String| Err(RequestError::Invalid(detail).into());
-    if let Err(error) = validate_name(name) {
-        return invalid(format!("name: {error}"));
-    }
+    check_name(name)?;
     if !is_host_port(peer) {
         return invalid(format!("peer: {peer:?} is not {HOST_PORT_RULE}"));
     }

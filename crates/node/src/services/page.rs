@@ -49,6 +49,14 @@ impl PageRequest {
     }
 }
 
+/// The longer of two prefixes, if it begins with the other: what begins with both.
+pub(crate) fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+    if one.starts_with(other) {
+        return Some(one);
+    }
+    other.starts_with(one).then_some(other)
+}
+
 /// The cursor behind `name`.
 pub(crate) fn behind(name: &str) -> String {
     name.bytes().map(|byte| format!("{byte:02x}")).collect()

@@ -1,11 +1,13 @@
-//! What a change of a sequence would do: the state's own check of the same command, without its effect.
+//! What a change of a sequence would do: the state's own check of the same command, without its
+//! effect.
 
 use seqd_api::{AdvanceRequest, Plan, SequenceSpec};
 use seqd_state::{Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
 use super::sequences::{SequenceError, SequenceService, to_api, unexpected};
-use crate::replica::peek;
+use super::updates::update;
+use crate::replica::{peek, wait_for_level};
 
 impl SequenceService {
     pub(crate) async fn plan_create(
@@ -52,6 +54,19 @@ impl SequenceService {
         Ok(self.plan(&command, deadline).await?.1)
     }
 
+    pub(crate) async fn plan_update(
+        &self,
+        name: &SequenceName,
+        spec: SequenceSpec,
+        if_revision: Option<u64>,
+        deadline: Instant,
+    ) -> Result<Plan, SequenceError> {
+        let command = update(name, spec, if_revision)?;
+        let planned = self.plan(&command, deadline).await;
+        let (_, plan) = planned.map_err(|error| self.undeleted(error))?;
+        Ok(plan)
+    }
+
     /// The outcome of a command after all that was acknowledged before, without its effect.
     async fn plan(
         &self,
@@ -60,6 +75,9 @@ impl SequenceService {
     ) -> Result<(SequenceOutcome, Plan), SequenceError> {
         let read = self.replica.read(deadline).await;
         read.map_err(SequenceError::Unread)?;
+        let whole = command.clone().into();
+        let level = wait_for_level(&*self.replica, &whole, deadline).await;
+        level.map_err(SequenceError::Propose)?;
         let name = command.name();
         let before = self.local(name);
         let tried = peek(&*self.replica, |state| state.try_out(command));
@@ -85,6 +103,12 @@ impl SequenceService {
             }
             SequenceOutcome::Created { .. } => {
                 format!("nothing: {name} is there already, with the same definition")
+            }
+            SequenceOutcome::Updated { changed: true, .. } => {
+                format!("changes the definition of {name}; its next value stays {will_be}")
+            }
+            SequenceOutcome::Updated { .. } => {
+                format!("nothing: {name} is defined so already")
             }
             SequenceOutcome::Deleted { .. } => format!(
                 "deletes the sequence {name} (next value {was}); its definition and mark are kept, so the same \

@@ -4,7 +4,7 @@ use procfs::process::{LimitValue, Process};
 
 use crate::metrics::Scrape;
 
-/// Adds them; where the system does not tell, none.
+/// Adds them; none on a system that has no such figures.
 pub(super) fn read(scrape: &mut Scrape) {
     let Ok(process) = Process::myself() else {
         return;

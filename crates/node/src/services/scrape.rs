@@ -184,6 +184,11 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
         status.committed as f64,
     );
     scrape.one(
+        "raft_purged_index",
+        "The last entry that the log has no longer: a node that lacks it is sent a snapshot",
+        status.purged as f64,
+    );
+    scrape.one(
         "raft_proposals_pending",
         "Proposals that wait on this node",
         status.proposals_pending as f64,

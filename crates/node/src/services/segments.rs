@@ -6,7 +6,7 @@ use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
 use seqd_state::{Command, Outcome, SequenceCommand, SequenceName, SequenceOutcome};
 use tokio::time::Instant;
 
-use super::error::{RequestError, count_within};
+use super::error::{RequestError, within};
 use super::sequences::{SequenceError, SequenceService, unexpected};
 
 pub(crate) struct SegmentService {
@@ -21,7 +21,7 @@ impl SegmentService {
         deadline: Instant,
     ) -> Result<Grant, SequenceError> {
         let size = request.size.unwrap_or(GrantRequest::DEFAULT_SIZE);
-        let size = count_within(Some(size), GrantRequest::MAX_SIZE)?;
+        let size = within("size", size, GrantRequest::MAX_SIZE)?;
         let after = match request.after {
             Some(grant) => Some(self.sequences.opened(&name, grant, deadline).await?),
             None => None,

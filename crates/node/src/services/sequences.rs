@@ -12,22 +12,16 @@ use seqd_state::{
     Command, Outcome, Refusal, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
     SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use super::confirm::unconfirmed;
 use super::error::{RequestError, sequence_name};
 use super::page::{self, PageRequest};
 use crate::codes;
 use crate::config::keys::SegmentSection;
 use crate::metrics::Metrics;
-use crate::replica::{Replica, peek, propose_one};
+use crate::replica::{Replica, peek, propose_at_level, propose_one};
 use crate::sequences::SegmentBuffers;
-
-/// How long an answer waits for the other members to apply the entry, before it names those that
-/// have not: longer than the second in which each reports how far it is.
-const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
-
-/// Between two looks at what the members have reported.
-const CONFIRM_LOOK: Duration = Duration::from_millis(20);
 
 /// The sizes of a strict sequence: without meaning there, so the same for all.
 const NO_SEGMENTS: SegmentSizes = SegmentSizes {
@@ -66,6 +60,8 @@ pub(crate) enum SequenceError {
     Refused(Refusal),
     #[error("the sequence exists, but could not be read: {0}")]
     CreatedUnread(Box<SequenceError>),
+    #[error("the sequence was changed, but could not be read: {0}")]
+    ChangedUnread(Box<SequenceError>),
     #[error("the sequence began again at its end: the values do not lie together and stay a gap")]
     NotTogether,
     #[error("{unused} is more than was ever granted of {name}")]
@@ -100,13 +96,25 @@ pub(crate) struct SequenceService {
 }
 
 impl SequenceService {
-    /// The sequences as this node has applied them, by name.
-    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page<Sequence>, SequenceError> {
+    /// The sequences as this node has applied them, by name: those whose names begin with one of
+    /// `permitted`, which are sorted and none within another.
+    pub(crate) fn list(
+        &self,
+        query: &ListQuery,
+        permitted: &[String],
+    ) -> Result<Page<Sequence>, SequenceError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(sequence_name).transpose()?;
-        let prefix = query.prefix.as_deref().unwrap_or_default();
+        let asked = query.prefix.as_deref().unwrap_or_default();
         let page = peek(&*self.replica, |state| {
-            let mut found = state.sequences(prefix, after.as_ref(), wanted.limit + 1);
+            let mut found = Vec::new();
+            for prefix in permitted
+                .iter()
+                .filter_map(|own| page::narrower(own, asked))
+            {
+                let more = wanted.limit + 1 - found.len();
+                found.extend(state.sequences(prefix, after.as_ref(), more));
+            }
             let more = found.len() > wanted.limit;
             found.truncate(wanted.limit);
             let last = found.last().filter(|_| more);
@@ -153,19 +161,27 @@ impl SequenceService {
             }) => (created, revision),
             other => return Err(unexpected(&other)),
         };
+        let read = self.at_revision(name, revision, deadline).await;
+        Ok(Created {
+            is_new,
+            sequence: read.map_err(|error| SequenceError::CreatedUnread(Box::new(error)))?,
+        })
+    }
+
+    /// A sequence after a change of its definition that was made.
+    pub(super) async fn at_revision(
+        &self,
+        name: &SequenceName,
+        revision: Revision,
+        deadline: Instant,
+    ) -> Result<Sequence, SequenceError> {
         // It is done; a barrier that fails may not turn that into an error, so look here first.
         let known = self.local(name);
         let record = match known.filter(|record| record.revision >= revision) {
             Some(record) => record,
-            None => {
-                let read = self.current(name, deadline).await;
-                read.map_err(|error| SequenceError::CreatedUnread(Box::new(error)))?
-            }
+            None => self.current(name, deadline).await?,
         };
-        Ok(Created {
-            is_new,
-            sequence: to_api(name, &record),
-        })
+        Ok(to_api(name, &record))
     }
 
     pub(super) async fn creation(
@@ -241,14 +257,10 @@ impl SequenceService {
 
     fn sizes_of(&self, spec: seqd_api::SegmentSpec) -> Result<SegmentSizes, SequenceError> {
         let defaults = &self.defaults;
-        let target = match spec.target.as_deref() {
-            None => defaults.target,
-            Some(text) => humantime::parse_duration(text).map_err(|error| {
-                let detail = format!("segment.target: {error}; a duration such as \"1m\"");
-                RequestError::Invalid(detail)
-            })?,
+        let target_ms = match spec.target.as_deref() {
+            None => milliseconds(defaults.target),
+            Some(text) => target_ms(text)?,
         };
-        let target_ms = u64::try_from(target.as_millis()).unwrap_or(u64::MAX);
         // One bound given moves the other's default out of its way.
         let (min, max) = match (spec.min, spec.max) {
             (Some(min), Some(max)) => (min, max),
@@ -282,7 +294,7 @@ impl SequenceService {
         self.segments.discard(name, epoch);
         Ok(Deleted {
             name: name.as_str().to_owned(),
-            unconfirmed: self.unconfirmed(deadline).await,
+            unconfirmed: unconfirmed(&*self.replica, deadline).await,
         })
     }
 
@@ -313,7 +325,7 @@ impl SequenceService {
             other => return Err(unexpected(&other)),
         };
         self.segments.discard(name, epoch);
-        let unconfirmed = self.unconfirmed(deadline).await;
+        let unconfirmed = unconfirmed(&*self.replica, deadline).await;
         let record = self.local(name);
         Ok(Advanced {
             name: name.as_str().to_owned(),
@@ -325,31 +337,25 @@ impl SequenceService {
         })
     }
 
-    /// The members that have not shown to have applied what this node has: their buffers may still
-    /// hold values from before. Waits a moment for them first.
-    async fn unconfirmed(&self, deadline: Instant) -> Vec<String> {
-        let until = deadline.min(Instant::now() + CONFIRM_WAIT);
-        let is_here = self.replica.read(until).await.is_ok();
-        let own = self.replica.progress().applied;
-        loop {
-            let mut others = self.replica.progress().others;
-            others.retain(|other| !is_here || other.applied.is_none_or(|applied| applied < own));
-            let may_come = others.iter().any(|other| other.reachable);
-            if !may_come || Instant::now() >= until {
-                let mut missing: Vec<String> = others.into_iter().map(|other| other.name).collect();
-                missing.sort();
-                return missing;
-            }
-            sleep(CONFIRM_LOOK).await;
-        }
-    }
-
     pub(super) async fn propose(
         &self,
         command: Command,
         deadline: Instant,
     ) -> Result<Outcome, SequenceError> {
         let outcome = propose_one(&*self.replica, command, deadline).await;
+        match outcome.map_err(SequenceError::Propose)? {
+            Outcome::Refused(refusal) => Err(self.refused(refusal)),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The same for a command of the newest level.
+    pub(super) async fn propose_at_level(
+        &self,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Outcome, SequenceError> {
+        let outcome = propose_at_level(&*self.replica, command, deadline).await;
         match outcome.map_err(SequenceError::Propose)? {
             Outcome::Refused(refusal) => Err(self.refused(refusal)),
             outcome => Ok(outcome),
@@ -380,6 +386,19 @@ impl SequenceService {
         read.map_err(SequenceError::Unread)?;
         self.local(name).ok_or_else(|| self.missing(name, true))
     }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn target_ms(text: &str) -> Result<u64, RequestError> {
+    let parsed = humantime::parse_duration(text).map(milliseconds);
+    parsed.map_err(|_| {
+        let text: String = text.chars().take(80).collect();
+        let detail = format!("segment.target: {text:?} is no duration such as \"1m\"");
+        RequestError::Invalid(detail)
+    })
 }
 
 pub(super) fn unexpected(outcome: &Outcome) -> SequenceError {

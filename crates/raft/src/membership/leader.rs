@@ -9,7 +9,7 @@ use super::majority::{MAY_LAG, silence};
 use crate::context::NodeContext;
 use crate::handle::{MemberError, ProposeError};
 use crate::replica::Replica;
-use crate::wire::messages::ChangeRefusal;
+use crate::wire::messages::{ChangeRefusal, Stopping};
 
 /// The named voter, or the best one, if leadership can be transferred to it.
 pub(super) fn target(
@@ -65,6 +65,8 @@ fn check_target(
         format!("{name} is {lag} entries behind; {MAY_LAG} are allowed")
     } else if context.peer(node).is_disk_hanging() {
         format!("the disk of {name} hangs")
+    } else if context.stopping_of(node) != Stopping::No {
+        format!("{name} is stopping")
     } else {
         return Ok(());
     };
@@ -78,7 +80,7 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
     voters
         .into_iter()
         .filter(|id| *id != replica.node && replica.answers_now(*id))
-        .filter(|id| context.peer(*id).may_lead())
+        .filter(|id| context.may_lead(*id))
         .max_by_key(|id| replica.matched_index(*id))
 }
 

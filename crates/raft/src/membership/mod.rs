@@ -27,7 +27,7 @@ use self::change::{Changing, change_membership, find, no_quorum, refused, show};
 use self::majority::{MAY_LAG, Seen, silence};
 use crate::context::NodeContext;
 use crate::conversation;
-use crate::handle::{MemberError, ProposeError};
+use crate::handle::{ChangeOfMembers, MemberError, ProposeError};
 use crate::leadership::Leading;
 use crate::node::Node;
 use crate::platform;
@@ -108,16 +108,13 @@ async fn here(
         let context = &node.context;
         let replica = node.replica().ok_or(ChangeRefusal::NotLeader)?;
         let leading = replica.leading().ok_or(ChangeRefusal::NotLeader)?;
-        let (change, is_trial) = match change {
-            MemberChange::TryOut(change) => (*change, true),
-            change => (change, false),
-        };
+        let (change, is_trial) = change.split();
         let _alone = match &change {
-            MemberChange::MoveLeader { .. } => None,
+            ChangeOfMembers::MoveLeader { .. } => None,
             _ => Some(alone(replica)?),
         };
         match &change {
-            MemberChange::Add { name, peer, http } => {
+            ChangeOfMembers::Add { name, peer, http } => {
                 let new = add::NewMember {
                     name,
                     peer,
@@ -128,13 +125,13 @@ async fn here(
                 }
                 add::add(context, &batcher, replica, leading, new, deadline).await
             }
-            MemberChange::Promote { name } => {
+            ChangeOfMembers::Promote { name } => {
                 promote(context, replica, leading, name, is_trial).await
             }
-            MemberChange::Remove { name } => {
+            ChangeOfMembers::Remove { name } => {
                 remove(context, replica, leading, name, is_trial).await
             }
-            MemberChange::MoveLeader { to } => {
+            ChangeOfMembers::MoveLeader { to } => {
                 let target = leader::target(context, replica, to.as_deref())?;
                 if is_trial {
                     let member = replica.member(target).map(|member| member.name);
@@ -143,10 +140,6 @@ async fn here(
                 leader::move_leader(replica, target)
                     .await
                     .map(Changed::Leader)
-            }
-            MemberChange::TryOut(_) => {
-                let why = "a change is tried out once";
-                Err(refused(ProposeError::unknown(why).into()))
             }
         }
     });

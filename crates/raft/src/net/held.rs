@@ -1,7 +1,6 @@
-//! The connections of a clients' port: which of them ends where there are too many, or where too much
-//! of their answers is not taken.
+//! The connections of a clients' port: which of them ends where there are too many, or where too
+//! much of their answers is not taken.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -24,11 +23,18 @@ struct Activity {
     /// Requests that are being answered.
     requests: AtomicUsize,
     has_asked: AtomicBool,
-    /// When it was accepted, its latest request began, or it took some of an answer: the place of that in the
-    /// order of all such events.
+    /// When it was accepted, its latest request began, or it took some of an answer: the place of
+    /// that in the order of all such events.
     since: AtomicU64,
     /// Bytes of answers that it has not taken.
     unsent: AtomicUsize,
+}
+
+impl Activity {
+    /// Whether no request of it is being answered.
+    fn is_idle(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// What all connections of a port share.
@@ -155,7 +161,8 @@ impl<B: Body + Unpin> Body for Answer<B> {
 }
 
 impl Held {
-    /// Of a port for so many connections, two at least, and so many bytes of answers that are not taken.
+    /// Of a port for so many connections, two at least, and so many bytes of answers that are not
+    /// taken.
     pub(super) fn new(most: usize, most_unsent: usize) -> Self {
         Self {
             places: most - (most / RESERVED).max(1),
@@ -183,9 +190,10 @@ impl Held {
         entry
     }
 
-    /// Makes place for one more connection: where there is none, one that answers no request ends. It is one of
-    /// the address that has most; of these one that has taken its answers; of these one that has never asked; of
-    /// these the one that has done nothing for longest. `false` where all are answered: the new one gets a place that is kept for that.
+    /// Makes place for one more connection: where there is none, some that answer no request end,
+    /// of the address that has most. First those that have taken their answers; of these those that
+    /// have never asked; of these those that have done nothing for longest. `false` where all are
+    /// answered: the new one gets a place that is kept for that.
     pub(super) fn make_place(&mut self) -> bool {
         if self.connections.len() < self.places {
             return true;
@@ -194,24 +202,50 @@ impl Held {
         if self.connections.len() < self.places {
             return true;
         }
-        let mut of_address = HashMap::new();
-        for (_, one) in &self.connections {
-            *of_address.entry(one.from).or_insert(0_usize) += 1;
-        }
-        let idle = self.connections.iter().enumerate();
-        let idle = idle.filter(|(_, (_, one))| one.requests.load(Ordering::Relaxed) == 0);
-        let first = idle.min_by_key(|(_, (_, one))| {
-            let owes = one.unsent.load(Ordering::Relaxed) > 0;
-            let has_asked = one.has_asked.load(Ordering::Relaxed);
-            let since = one.since.load(Ordering::Relaxed);
-            (Reverse(of_address[&one.from]), owes, has_asked, since)
-        });
-        let Some((at, _)) = first else {
+        let Some((from, most)) = self.address_with_most() else {
             return false;
         };
-        let (connection, _) = self.connections.swap_remove(at);
-        connection.abort();
+        let idle = self.connections.iter().enumerate();
+        let idle = idle.filter(|(_, (_, one))| one.from == from && one.is_idle());
+        let mut idle: Vec<(bool, bool, u64, usize)> = idle
+            .map(|(at, (_, one))| {
+                let owes = one.unsent.load(Ordering::Relaxed) > 0;
+                let has_asked = one.has_asked.load(Ordering::Relaxed);
+                (owes, has_asked, one.since.load(Ordering::Relaxed), at)
+            })
+            .collect();
+        // Several at once: to look through all of them for each connection of a flood would take a
+        // core.
+        let some = (self.places / RESERVED).clamp(1, most);
+        idle.sort_unstable();
+        idle.truncate(some);
+        let mut ended: Vec<usize> = idle.into_iter().map(|(.., at)| at).collect();
+        ended.sort_unstable();
+        for at in ended.into_iter().rev() {
+            let (connection, _) = self.connections.swap_remove(at);
+            connection.abort();
+        }
         true
+    }
+
+    /// Of the addresses with an idle connection the one with most connections, and how many more it
+    /// has than any other, one at least.
+    fn address_with_most(&self) -> Option<(Option<IpAddr>, usize)> {
+        let mut of_address: HashMap<Option<IpAddr>, (usize, bool)> = HashMap::new();
+        for (_, one) in &self.connections {
+            let (count, has_idle) = of_address.entry(one.from).or_default();
+            *count += 1;
+            *has_idle |= one.is_idle();
+        }
+        let mut with_idle: Vec<(usize, Option<IpAddr>)> = of_address
+            .into_iter()
+            .filter(|(_, (_, has_idle))| *has_idle)
+            .map(|(from, (count, _))| (count, from))
+            .collect();
+        with_idle.sort_unstable();
+        let (most, from) = with_idle.pop()?;
+        let next = with_idle.last().map_or(0, |(count, _)| *count);
+        Some((from, (most - next).max(1)))
     }
 
     /// Takes in a connection.
@@ -319,6 +353,22 @@ mod tests {
         drop(port.connect(3).1.begin());
         assert!(is_over(&first).await);
         assert!(!is_over(&alone).await);
+    }
+
+    #[tokio::test]
+    async fn of_many_places_several_are_made_at_once_and_none_of_an_address_with_fewer() {
+        let mut port = Port::new(2 * RESERVED);
+        let (few, many) = (RESERVED / 2, RESERVED + RESERVED / 2);
+        let mut tasks: Vec<_> = (0..few).map(|_| port.connect(1).0).collect();
+        tasks.extend((0..many).map(|_| port.connect(2).0));
+        let (_task, _) = port.connect(3);
+        let mut ended = Vec::new();
+        for (at, task) in tasks.iter().enumerate() {
+            if is_over(task).await {
+                ended.push(at);
+            }
+        }
+        assert_eq!(ended, [few, few + 1]);
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -36,9 +37,14 @@ pub struct HttpLimits {
     pub unsent_bytes: usize,
 }
 
-/// A request's extension: its connection came while all others were answered. It is answered, and closed.
+/// A request's extension: its connection came while all others were answered. It is answered, and
+/// closed.
 #[derive(Clone, Copy, Debug)]
 pub struct OneTooMany;
+
+/// A request's extension: the address that its connection comes from, where there is such a thing.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientAddress(pub Option<IpAddr>);
 
 impl HttpLimits {
     pub(super) fn builder(&self) -> Builder {
@@ -85,9 +91,11 @@ where
         };
         while connections.try_join_next().is_some() {}
         let has_place = held.make_place();
-        let (answer, entry) = (answer.clone(), held.entry(stream.from()));
+        let from = stream.from();
+        let (answer, entry) = (answer.clone(), held.entry(from));
         let own = entry.clone();
         let service = service_fn(move |mut request| {
+            request.extensions_mut().insert(ClientAddress(from));
             if !has_place {
                 request.extensions_mut().insert(OneTooMany);
             }

@@ -11,6 +11,11 @@ use seqd_tls::Certified;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Connections that wait to be accepted: of a flood of them in the moments in which all cores are
+/// busy. One that finds the queue full is tried again by its system a second later. The system may
+/// allow fewer (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+
 /// Bytes in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -76,6 +81,8 @@ impl Listen for TcpPort {
     fn open(&mut self) -> io::Result<SocketAddr> {
         if let Some(bound) = self.bound.take() {
             bound.set_nonblocking(true)?;
+            // Again, with a longer queue than the standard library asks for.
+            rustix::net::listen(&bound, BACKLOG)?;
             self.open = Some(TcpListener::from_std(bound)?);
         }
         match &self.open {

@@ -1,8 +1,8 @@
 //! The ports of a node: how connections come in, at the clients' port and at the peers'.
 //!
-//! There is one way in for both: a [`Listen`] yields streams, and an [`Acceptor`] bounds how many are
-//! held at once. [`serve`] answers HTTP/1 on each of the clients'. Out to peers it is a [`Dial`]. TLS
-//! stands around these two (`secure`), and a simulated network in their place.
+//! There is one way in for both: a [`Listen`] yields streams, and an [`Acceptor`] bounds how many
+//! are held at once. [`serve`] answers HTTP/1 on each of the clients'. Out to peers it is a
+//! [`Dial`]. TLS stands around these two (`secure`), and a simulated network in their place.
 
 mod acceptor;
 mod dial;
@@ -14,6 +14,6 @@ mod secure;
 
 pub use acceptor::{Acceptor, Connection};
 pub use dial::{Dial, Dialing, TcpDial, WhoIsAt};
-pub use http::{HttpLimits, OneTooMany, serve};
+pub use http::{ClientAddress, HttpLimits, OneTooMany, serve};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
 pub use secure::{SecureDial, SecurePort};

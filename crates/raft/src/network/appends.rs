@@ -1,13 +1,14 @@
 //! Entries and heartbeats: how many are under way at once.
 //!
-//! A message with entries goes out once the one before it was answered: what comes up meanwhile goes
-//! together, and larger messages are worth more than more of them. A message without entries, which
-//! carries a commit to an idle follower, holds up nothing: entries follow it at once, or each value
-//! asked for after another would take two round trips.
+//! A message with entries goes out once the one before it was answered: what comes up meanwhile
+//! goes together, and larger messages are worth more than more of them. A message without entries,
+//! which carries a commit to an idle follower, holds up nothing: entries follow it at once, or each
+//! value asked for after another would take two round trips.
 //!
 //! A heartbeat that is not answered is sent again, at the same pace as heartbeats, and the first
-//! answer is that of all. So a follower hears of its leader also while an answer is late, or lost.
-//! openraft counts the answer from when it sent the first, which is the earliest that it can show.
+//! answer is that of all. So a follower has contact with its leader also while an answer is late,
+//! or lost. openraft counts the answer from when it sent the first, which is the earliest that it
+//! can show.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

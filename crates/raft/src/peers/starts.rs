@@ -94,6 +94,11 @@ impl Peers {
         self.lock().introduced.get(&node).map(|known| known.levels)
     }
 
+    /// A node's latest introduced start.
+    pub(crate) fn start_of(&self, node: u64) -> Option<Start> {
+        self.lock().introduced.get(&node).map(|known| known.start)
+    }
+
     /// Whether a message of this start is taken. What was learnt since its hello counts.
     pub(crate) fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
         let inner = self.lock();
@@ -140,7 +145,8 @@ impl Peers {
         inner.asked.retain(|node, _| keeps(*node));
     }
 
-    /// Whether it is time to send a hello to a peer that did not take a message; records it as sent.
+    /// Whether it is time to send a hello to a peer that did not take a message; records it as
+    /// sent.
     pub(crate) fn hello_is_due(&self, node: u64) -> bool {
         let mut inner = self.lock();
         let now = Instant::now();

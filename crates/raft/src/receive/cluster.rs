@@ -19,7 +19,8 @@ use crate::membership;
 use crate::tasks::ping as pings;
 use crate::wire::incoming::Sender;
 use crate::wire::messages::{
-    ChangeRequest, Forward, Hello, Ping, ReadIndex, ReadIndexReply, Standing, Verdict, Watch,
+    ChangeRequest, Forward, Hello, Ping, ReadIndex, ReadIndexReply, Standing, Stopping, Verdict,
+    Watch,
 };
 use crate::wire::transport::Rejection;
 
@@ -60,6 +61,15 @@ pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejec
             .map_or(0, |replica| replica.applied_index());
         pings::take_ping(context, envelope.from, message);
         Ok(context.own_ping(applied))
+    })
+    .await
+}
+
+pub(super) async fn stopping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
+    sealed(service, body, |envelope, message: Stopping| async move {
+        let context = &service.node.context;
+        context.record_stopping(envelope.from, envelope.start, message);
+        Ok(context.stopping())
     })
     .await
 }
@@ -111,8 +121,8 @@ fn check_sender(context: &NodeContext, sender: &Sender, hello: &Hello) -> Result
 }
 
 /// An empty node under the name of a member is refused for good: before it is, this node catches up
-/// with the leader, so that it lags behind no removal. Returns `false` if that is not known: no leader
-/// answered in half of the time that a hello may take.
+/// with the leader, so that it lags behind no removal. Returns `false` if that is not known: no
+/// leader answered in half of the time that a hello may take.
 ///
 /// One at a time: a hello needs no membership, and strangers cause at most one read at once.
 async fn confirm_members(service: &Service, hello: &Hello) -> bool {

@@ -9,8 +9,8 @@ use crate::wire::incoming::{Body, Collected, Handler, Replying};
 use crate::wire::route::Route;
 use crate::wire::transport::Rejection;
 
-/// The largest message without an envelope, bytes: 64 peers or members with their addresses, and less
-/// than is read of a stranger.
+/// The largest message without an envelope, bytes: 64 peers or members with their addresses, and
+/// less than is read of a stranger.
 const OPEN_BYTES: usize = 48 << 10;
 
 /// How long such a message may take to arrive: its sender is not known.
@@ -41,6 +41,7 @@ impl Handler for Service {
                     cluster::change_members(service, opened(service, body).await?).await
                 }
                 Route::Ping => cluster::ping(service, opened(service, body).await?).await,
+                Route::Stopping => cluster::stopping(service, opened(service, body).await?).await,
                 Route::Watch => cluster::watch(service, opened(service, body).await?).await,
                 Route::Hello => {
                     let sender = body.sender();

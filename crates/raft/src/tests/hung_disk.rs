@@ -1,5 +1,5 @@
-//! A disk that hangs: its node gives the lead away, and is not elected until the disk works again; and
-//! a stop waits for an opening.
+//! A disk that hangs: its node gives the lead away, and is not elected until the disk works again;
+//! and a stop waits for an opening.
 
 use std::io;
 use std::path::Path;
@@ -161,7 +161,7 @@ async fn leadership_is_not_transferred_to_a_voter_whose_disk_hangs() {
         matched
             .into_iter()
             .all(|index| index == Some(replica.applied_index()))
-            && others.iter().all(|id| context.peer(*id).may_lead())
+            && others.iter().all(|id| context.may_lead(*id))
     })
     .await;
     let target = leader::best_transfer_target(context, replica).unwrap();

@@ -14,6 +14,7 @@ use super::cut;
 use super::harness::{Cluster, create, deadline, name, next, options, pair, wait};
 use crate::proposer::entry;
 use crate::replica::Replica;
+use crate::wire::messages::Stopping;
 use crate::{Raft, Role};
 
 fn replica(cluster: &Cluster, at: usize) -> &Arc<Replica> {
@@ -183,4 +184,18 @@ async fn no_step_of_the_leader_s_wall_clock_moves_the_cluster_s_clock() {
         last = now;
     }
     raft.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_is_announced_again_holds_nothing_again() {
+    let (mut cluster, leader, _) = pair().await;
+    let raft = cluster.raft(leader);
+    let context = &raft.node().context;
+    raft.begin_stop();
+    assert_eq!(context.stopping(), Stopping::Holds);
+    let began = context.set_stopping(Stopping::GaveBack);
+    raft.begin_stop();
+    assert_eq!(context.stopping(), Stopping::GaveBack);
+    assert_eq!(context.set_stopping(Stopping::GaveBack), began);
+    cluster.stop_all().await;
 }

@@ -18,7 +18,7 @@ use seqd_store::records::{
 };
 
 use super::harness::create;
-use crate::handle::{MemberError, MemberStatus, ProposeError, Report, Role};
+use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report, Role};
 use crate::levels::LevelRange;
 use crate::wire::messages::*;
 
@@ -352,6 +352,40 @@ fn handshake(lines: &mut Lines) {
     lines.add(&Taken::No { why: text("why") });
 }
 
+fn stops(lines: &mut Lines) {
+    for stopping in [Stopping::No, Stopping::Holds, Stopping::GaveBack] {
+        lines.add(&stopping);
+    }
+}
+
+fn tried_out(lines: &mut Lines) {
+    let name = || text("d");
+    for change in [
+        ChangeOfMembers::Add {
+            name: name(),
+            peer: text("d:7001"),
+            http: None,
+        },
+        ChangeOfMembers::Promote { name: name() },
+        ChangeOfMembers::Remove { name: name() },
+        ChangeOfMembers::MoveLeader { to: None },
+    ] {
+        let change = MemberChange::TryOut(change);
+        let timeout_ms = 3000;
+        lines.add(&ChangeRequest { change, timeout_ms });
+    }
+    lines.add(&ChangeReply(Ok(Changed::Fits(Some(name())))));
+}
+
+/// A trial within a trial, thousands of times, has no end that a stack could hold.
+#[test]
+fn a_trial_of_a_trial_is_malformed() {
+    let trial = 4_u32.to_le_bytes();
+    let nested = [&[ChangeRequest::KIND, 1][..], &trial.repeat(1 << 20)].concat();
+    let error = decode::<ChangeRequest>(&nested).err().unwrap();
+    assert!(error.to_string().contains("malformed"), "{error}");
+}
+
 #[test]
 fn the_bytes_of_messages_are_fixed() {
     let mut lines = Lines::default();
@@ -360,6 +394,8 @@ fn the_bytes_of_messages_are_fixed() {
     members(&mut lines);
     handshake(&mut lines);
     rest_of_snapshot(&mut lines);
+    stops(&mut lines);
+    tried_out(&mut lines);
     let Lines(now, kinds) = lines;
     let all: BTreeSet<u8> = KINDS.iter().copied().chain([Envelope::KIND]).collect();
     assert_eq!(kinds, all, "each message has a sample");

@@ -16,7 +16,7 @@ use seqd_state::codec::frame::Frame;
 use seqd_store::records::Member;
 use serde::{Deserialize, Serialize};
 
-use crate::handle::{MemberError, MemberStatus, ProposeError, Report};
+use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
 use crate::levels::LevelRange;
 use crate::peers::table::{Row, Start, SyncedPosition};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
@@ -36,8 +36,8 @@ impl Versioned for Envelope {
     const VERSION: u8 = 2;
 }
 
-/// Gives each message its kind, 70 to 95. A message that changes its shape takes its line out of the
-/// table and implements [`Versioned`] by hand, with the versions that it had.
+/// Gives each message its kind, 70 to 95. A message that changes its shape takes its line out of
+/// the table and implements [`Versioned`] by hand, with the versions that it had.
 macro_rules! messages {
     ($($message:ty = $kind:literal),+ $(,)?) => {
         $(impl Versioned for $message {
@@ -75,6 +75,7 @@ messages! {
     AskSnapshotKept = 91,
     SnapshotKept = 92,
     SnapshotRest = 93,
+    Stopping = 94,
 }
 
 /// Whether a message carries what every replica must take: a node that cannot read it must not go
@@ -178,8 +179,8 @@ pub(crate) struct Forward {
     pub(crate) timeout_ms: u64,
 }
 
-/// Outcomes, one for each command; or why not. They are frames, so that one that only a newer program
-/// knows is distinguished from a damaged reply.
+/// Outcomes, one for each command; or why not. They are frames, so that one that only a newer
+/// program knows is distinguished from a damaged reply.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ForwardReply(pub(crate) Result<Vec<Frame>, ForwardRefusal>);
 
@@ -216,8 +217,23 @@ pub(crate) enum MemberChange {
     MoveLeader {
         to: Option<String>,
     },
-    /// Checks the change, and makes none.
-    TryOut(Box<MemberChange>),
+    /// Checks the change, and makes none. Of a type of its own: one within another to any depth
+    /// could not be read within a stack.
+    TryOut(ChangeOfMembers),
+}
+
+impl MemberChange {
+    /// The change, and whether it is only tried out.
+    pub(crate) fn split(self) -> (ChangeOfMembers, bool) {
+        let change = match self {
+            Self::Add { name, peer, http } => ChangeOfMembers::Add { name, peer, http },
+            Self::Promote { name } => ChangeOfMembers::Promote { name },
+            Self::Remove { name } => ChangeOfMembers::Remove { name },
+            Self::MoveLeader { to } => ChangeOfMembers::MoveLeader { to },
+            Self::TryOut(change) => return (change, true),
+        };
+        (change, false)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -247,6 +263,19 @@ pub(crate) struct ChangeReply(pub(crate) Result<Changed, ChangeRefusal>);
 /// Asks the leader to keep the answer back for as long as it serves; answered with the same.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Watch;
+
+/// How far a node is with a clean stop. One that stops sends it to each member, and is answered
+/// with the receiver's own. In order: a start only goes on to a later one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Stopping {
+    /// It does not stop.
+    #[default]
+    No,
+    /// It stops, and has yet to give back what it holds.
+    Holds,
+    /// It stops, and needs the others no longer.
+    GaveBack,
+}
 
 /// Sent to each member each second, and answered with the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -10,6 +10,8 @@ mod calls;
 mod connection;
 pub(crate) mod dialer;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub(crate) mod incoming;
 pub(crate) mod messages;
 mod places;

@@ -39,6 +39,7 @@ routes! {
     Adopt = 13,
     SnapshotKept = 14,
     SnapshotRest = 15,
+    Stopping = 16,
 }
 
 impl Route {

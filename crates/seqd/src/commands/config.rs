@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use seqd_client::api::exit;
 use seqd_node::config::{self, Config, ConfigError, Resolved};
-use seqd_node::{Access, Descriptors, OsClock, Tls};
+use seqd_node::{Descriptors, OsClock, Tls, TokenFile};
 use serde_json::json;
 
 use crate::config_flags::ConfigFlags;
@@ -65,11 +65,11 @@ impl ConfigSource {
     }
 }
 
-/// Reads the certificates, keys and tokens that the configuration names, and refuses a node that anybody could
-/// talk to; what was permitted of that is a warning.
+/// Reads the certificates, keys and tokens that the configuration names, and refuses a node that
+/// anybody could talk to; what was permitted of that is a warning.
 pub(crate) fn check_access(resolved: &mut Resolved) -> Result<(), Failure> {
     Tls::load(&resolved.config, &OsClock).map_err(refused)?;
-    Access::load(&resolved.config).map_err(refused)?;
+    TokenFile::load(&resolved.config).map_err(refused)?;
     let open = config::check_exposed(&resolved.config).map_err(refused)?;
     resolved.warnings.extend(open);
     Ok(())

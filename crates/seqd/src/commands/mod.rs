@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod access;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod data;

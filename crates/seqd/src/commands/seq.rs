@@ -24,13 +24,17 @@ pub(crate) enum SeqCommand {
     /// One sequence and where it stands
     Get {
         /// Its name
+        #[arg(value_parser = arguments::sequence_name)]
         name: String,
     },
     /// Make a sequence; harmless where an equal one is there
     Create(CreateArgs),
+    /// Change what may change of a sequence in use; the rest stays as it was made
+    Update(UpdateArgs),
     /// The next values, one a line
     Next {
         /// The sequence
+        #[arg(value_parser = arguments::sequence_name)]
         name: String,
         /// How many
         #[arg(short = 'n', long, allow_negative_numbers = true, value_parser = arguments::number)]
@@ -42,6 +46,7 @@ pub(crate) enum SeqCommand {
     /// Move forward: the next value is the first at or beyond TO
     Advance {
         /// The sequence
+        #[arg(value_parser = arguments::sequence_name)]
         name: String,
         /// The value
         #[arg(allow_negative_numbers = true, value_parser = arguments::value)]
@@ -50,6 +55,7 @@ pub(crate) enum SeqCommand {
     /// Delete a sequence; its definition and mark are kept
     Delete {
         /// The sequence
+        #[arg(value_parser = arguments::sequence_name)]
         name: String,
     },
 }
@@ -58,6 +64,7 @@ pub(crate) enum SeqCommand {
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
     /// Its name
+    #[arg(value_parser = arguments::sequence_name)]
     name: String,
     /// How values are given out
     #[arg(long, value_enum)]
@@ -91,6 +98,35 @@ pub(crate) struct CreateArgs {
     description: Option<String>,
 }
 
+/// What is to change; what is left out stays as it is.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// Its name
+    #[arg(value_parser = arguments::sequence_name)]
+    name: String,
+    /// Largest value, of an ascending sequence that does not cycle: only upwards
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
+    max: Option<i64>,
+    /// Smallest value, of a descending sequence that does not cycle: only downwards
+    #[arg(long, allow_negative_numbers = true, value_parser = arguments::value)]
+    min: Option<i64>,
+    /// How long a node's range should last, such as 1m
+    #[arg(long)]
+    segment_target: Option<String>,
+    /// Smallest range of a node
+    #[arg(long, value_parser = arguments::number)]
+    segment_min: Option<u64>,
+    /// Largest range of a node
+    #[arg(long, value_parser = arguments::number)]
+    segment_max: Option<u64>,
+    /// A word for people
+    #[arg(long)]
+    description: Option<String>,
+    /// Only if the definition still has this revision, as `seq get` shows it
+    #[arg(long, value_name = "REVISION", value_parser = arguments::number)]
+    if_revision: Option<u64>,
+}
+
 /// How values are given out.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ModeArg {
@@ -105,6 +141,7 @@ pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Fa
         SeqCommand::List { prefix } => list(prefix, session).await,
         SeqCommand::Get { name } => get(&name, session).await,
         SeqCommand::Create(args) => create(args, session).await,
+        SeqCommand::Update(args) => update(args, session).await,
         SeqCommand::Next {
             name,
             count,
@@ -141,11 +178,7 @@ async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
 }
 
 async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
-    let segment = SegmentSpec {
-        target: args.segment_target,
-        min: args.segment_min,
-        max: args.segment_max,
-    };
+    let segment = segment(args.segment_target, args.segment_min, args.segment_max);
     let spec = SequenceSpec {
         mode: args.mode.map(|mode| match mode {
             ModeArg::Segment => Mode::Segment,
@@ -156,7 +189,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
         min: args.min,
         max: args.max,
         cycle: args.cycle.then_some(true),
-        segment: (segment != SegmentSpec::default()).then_some(segment),
+        segment,
         description: args.description,
     };
     if session.is_dry_run {
@@ -175,6 +208,34 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     // A person who made it knows what was made; a program may want it in full.
     if session.format.is_json() || session.format == Format::Csv {
         one(&created.sequence)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}
+
+/// The sizes, if any is given.
+fn segment(target: Option<String>, min: Option<u64>, max: Option<u64>) -> Option<SegmentSpec> {
+    let segment = SegmentSpec { target, min, max };
+    (segment != SegmentSpec::default()).then_some(segment)
+}
+
+async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
+    let (name, revision) = (&args.name, args.if_revision);
+    let change = SequenceSpec {
+        min: args.min,
+        max: args.max,
+        segment: segment(args.segment_target, args.segment_min, args.segment_max),
+        description: args.description,
+        ..SequenceSpec::default()
+    };
+    if session.is_dry_run {
+        let trial = session.client.dry_run();
+        return session.print_plan(&trial.update_sequence(name, &change, revision).await?);
+    }
+    let sequence = session.client.update_sequence(name, &change, revision);
+    let sequence = sequence.await?;
+    session.note(&format!("{name} has revision {}", sequence.revision));
+    if session.format.is_json() || session.format == Format::Csv {
+        one(&sequence)?.print(session.format)?;
     }
     Ok(exit::OK)
 }
@@ -300,6 +361,7 @@ fn one(sequence: &Sequence) -> Result<Report, Failure> {
         ("next", or_dash(sequence.next)),
         ("allocated", or_dash(sequence.allocated)),
         ("remaining", or_dash(sequence.remaining)),
+        ("revision", sequence.revision.to_string()),
     ];
     if let Some(segment) = &sequence.segment {
         let text = format!(
@@ -333,7 +395,7 @@ mod tests {
         let report = one(&sequence).unwrap();
         let people = "name       order\nmode       strict\nstart      1\nincrement  1\nmin        1\n\
                       max        9223372036854775807\ncycle      false\nnext       3\n\
-                      allocated  2\nremaining  9223372036854775805\n";
+                      allocated  2\nremaining  9223372036854775805\nrevision   0\n";
         assert_eq!(report.text(Format::Table), people);
         assert_eq!(
             report.text(Format::Plain),

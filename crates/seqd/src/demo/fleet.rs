@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::demo::event::{Ended, Event, Leads};
 use crate::demo::plan::NodePlan;
+use crate::demo::secure::Secured;
 use crate::failure::Failure;
 
 /// A node's own clean stop takes at most ten seconds; a node that is not done then is killed.
@@ -20,6 +21,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(11);
 #[derive(Debug)]
 pub(crate) struct Fleet {
     nodes: Vec<NodePlan>,
+    /// By which clients are let in; nothing is needed without it.
+    secured: Option<Secured>,
     /// How to signal each process; none for one that has ended.
     running: Vec<Option<mpsc::Sender<Signal>>>,
     /// The leader that was printed last.
@@ -29,12 +32,13 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn start(
-        nodes: Vec<NodePlan>,
+        (nodes, secured): (Vec<NodePlan>, Option<Secured>),
         events: mpsc::Sender<Event>,
     ) -> Result<Self, Failure> {
         let running = nodes.iter().map(|_| None).collect();
         let mut fleet = Self {
             nodes,
+            secured,
             running,
             leader: String::new(),
             events,
@@ -43,6 +47,10 @@ impl Fleet {
             fleet.spawn(node)?;
         }
         Ok(fleet)
+    }
+
+    pub(crate) fn secured(&self) -> Option<&Secured> {
+        self.secured.as_ref()
     }
 
     /// Every node, running or not.

@@ -9,20 +9,22 @@ mod fleet;
 mod folder;
 mod keys;
 mod plan;
+mod secure;
 mod watch;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use seqd_client::api::{address::base_url, exit};
+use clap::builder::FalseyValueParser;
+use seqd_client::api::exit;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 use crate::output::write_stdout;
 use crate::runtime::{block_on, current_thread};
-use crate::signals::Signals;
+use crate::signals::{Signals, is_ignored};
 use event::Event;
 use fleet::Fleet;
 use folder::Folder;
@@ -37,6 +39,9 @@ pub(crate) struct DemoArgs {
     /// Keep the nodes' folders here, and go on with those that are there
     #[arg(long, env = "SEQD_DEMO_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// With TLS for clients and between nodes, and a token that clients need
+    #[arg(long, env = "SEQD_DEMO_SECURE", value_parser = FalseyValueParser::new())]
+    secure: bool,
 }
 
 /// The nodes are spawned from the calling thread, which lives as long as the demo: the kernel
@@ -52,12 +57,15 @@ pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
 /// Starts and stops everything, in order.
 async fn demo(args: DemoArgs) -> Result<u8, Failure> {
     let started = Instant::now();
-    // A terminal that is closed sends the third.
-    let mut signals = Signals::new()?.with("SIGHUP", SignalKind::hangup())?;
+    let mut signals = Signals::new()?;
+    // A terminal that is closed sends it; `nohup` has it ignored.
+    if !is_ignored(SignalKind::hangup()) {
+        signals = signals.with("SIGHUP", SignalKind::hangup())?;
+    }
     let folder = Folder::open(args.data_dir)?;
     // Held until the nodes listen, so that two demos do not choose the same ports.
     let turn = plan::take_turn()?;
-    let plan = plan::make(&folder.path)?;
+    let plan = plan::make(&folder.path, args.secure)?;
     let (events, mut inbox) = mpsc::channel(EVENTS);
     let mut fleet = Fleet::start(plan, events.clone())?;
     let ready = tokio::select! {
@@ -157,7 +165,7 @@ fn banner(
         } else {
             "follower"
         };
-        let url = base_url(node.http);
+        let url = node.url(fleet.secured().is_some());
         text.push_str(&format!("  {} {role:<9} {url}\n", node.name));
     }
     let end = if keys {
@@ -165,8 +173,14 @@ fn banner(
     } else {
         "Ctrl-C ends it."
     };
-    text.push_str(&format!(
-        "  DEV MODE: no TLS, no auth, loopback only.   {end}\n"
-    ));
+    match fleet.secured() {
+        None => text.push_str(&format!(
+            "  DEV MODE: no TLS, no auth, loopback only.   {end}\n"
+        )),
+        Some(secured) => text.push_str(&format!(
+            "  TLS for clients and between nodes; clients need a token.   {end}\n\n{}",
+            secured.how_to(fleet.nodes())
+        )),
+    }
     text
 }

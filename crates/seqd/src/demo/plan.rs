@@ -8,9 +8,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use seqd_client::api::address::base_url;
+use seqd_client::api::address::{base_url, tls_url};
 use serde::{Deserialize, Serialize};
 
+use crate::demo::secure::Secured;
 use crate::failure::Failure;
 
 /// The file in the demo's folder that keeps the ports.
@@ -40,6 +41,17 @@ pub(crate) struct NodePlan {
     pub(crate) log: PathBuf,
 }
 
+impl NodePlan {
+    /// Where clients reach it, with its scheme.
+    pub(crate) fn url(&self, is_secure: bool) -> String {
+        if is_secure {
+            tls_url(self.http)
+        } else {
+            base_url(self.http)
+        }
+    }
+}
+
 /// A turn in choosing ports, over when it is dropped. Every demo of the same executable takes one.
 pub(crate) fn take_turn() -> Result<File, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("cannot take a turn: {error}"));
@@ -51,8 +63,19 @@ pub(crate) fn take_turn() -> Result<File, Failure> {
 }
 
 /// The plan of the folder: the one that is written there, or a new one.
-pub(crate) fn make(folder: &Path) -> Result<Vec<NodePlan>, Failure> {
+pub(crate) fn make(
+    folder: &Path,
+    is_secure: bool,
+) -> Result<(Vec<NodePlan>, Option<Secured>), Failure> {
     let file = folder.join(PLAN_FILE);
+    if file.exists() && Secured::is_in(folder) != is_secure {
+        let with = if is_secure { "without" } else { "with" };
+        let why = format!(
+            "the cluster in {} was founded {with} --secure",
+            folder.display()
+        );
+        return Err(Failure::usage(why));
+    }
     let failed = |error: &dyn std::fmt::Display| {
         Failure::failed(format!("cannot use {}: {error}", file.display()))
     };
@@ -71,6 +94,10 @@ pub(crate) fn make(folder: &Path) -> Result<Vec<NodePlan>, Failure> {
         }
         Err(error) => return Err(failed(&error)),
     };
+    let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    let secured = is_secure
+        .then(|| Secured::make(folder, &names))
+        .transpose()?;
     let peers: Vec<String> = nodes
         .iter()
         .map(|node| format!("{}={}", node.name, node.peer))
@@ -78,10 +105,13 @@ pub(crate) fn make(folder: &Path) -> Result<Vec<NodePlan>, Failure> {
     for node in &mut nodes {
         node.config = folder.join(format!("{}.toml", node.name));
         node.log = folder.join(format!("{}.log", node.name));
-        let text = config_text(node, &folder.join(&node.name), &peers)?;
+        let mut text = config_text(node, &folder.join(&node.name), &peers, is_secure)?;
+        if let Some(secured) = &secured {
+            text.push_str(&secured.config_text(&node.name));
+        }
         std::fs::write(&node.config, text).map_err(|error| failed(&error))?;
     }
-    Ok(nodes)
+    Ok((nodes, secured))
 }
 
 /// Nodes of an old plan cannot move: their addresses are in the cluster's membership.
@@ -129,7 +159,12 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-fn config_text(node: &NodePlan, data: &Path, peers: &[String]) -> Result<String, Failure> {
+fn config_text(
+    node: &NodePlan,
+    data: &Path,
+    peers: &[String],
+    is_secure: bool,
+) -> Result<String, Failure> {
     let Some(data) = data.to_str() else {
         return Err(Failure::usage(
             "the demo's folder has a name that is not UTF-8",
@@ -141,7 +176,7 @@ fn config_text(node: &NodePlan, data: &Path, peers: &[String]) -> Result<String,
     let NodePlan {
         name, http, peer, ..
     } = node;
-    let url = base_url(http);
+    let url = node.url(is_secure);
     Ok(format!(
         "[node]\nname = \"{name}\"\ndata_dir = {quoted}\n\n\
          [http]\nlisten = \"{http}\"\nadvertise = \"{url}\"\n\n\
@@ -179,8 +214,8 @@ mod tests {
     #[test]
     fn a_plan_is_found_again_and_its_files_are_complete() {
         let folder = tempfile::tempdir().unwrap();
-        let first = make(folder.path()).unwrap();
-        let second = make(folder.path()).unwrap();
+        let (first, _) = make(folder.path(), false).unwrap();
+        let (second, _) = make(folder.path(), false).unwrap();
         assert_eq!(first, second);
         let text = std::fs::read_to_string(&first[1].config).unwrap();
         let layers = seqd_node::config::Layers::default()
@@ -191,5 +226,23 @@ mod tests {
         assert_eq!(config.node.data_dir, folder.path().join("n2"));
         assert_eq!(config.http.listen, first[1].http);
         assert_eq!(config.peer.peers.len(), 3);
+    }
+
+    #[test]
+    fn a_secure_plan_has_certificates_and_a_token_that_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (nodes, secured) = make(folder.path(), true).unwrap();
+        let secured = secured.unwrap();
+        let token = secured.token().unwrap();
+        let text = std::fs::read_to_string(&nodes[0].config).unwrap();
+        let layers = seqd_node::config::Layers::default();
+        let config = layers.file("n1.toml", &text).unwrap().resolve("host");
+        let config = config.unwrap().config;
+        assert!(config.auth.enabled && config.tls.peer_ca.is_some());
+        assert!(config.http.advertise.starts_with("https:"));
+        let (_, again) = make(folder.path(), true).unwrap();
+        assert_eq!(again.unwrap().token().unwrap(), token);
+        let refused = format!("{:?}", make(folder.path(), false).unwrap_err());
+        assert!(refused.contains("founded with --secure"), "{refused}");
     }
 }

@@ -1,6 +1,5 @@
 //! Looking at the demo's nodes from outside, as a client: are they ready, who leads.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use seqd_client::api::Cluster;
@@ -10,6 +9,8 @@ use tokio::time::Instant;
 
 use crate::demo::event::{Event, Leads};
 use crate::demo::fleet::Fleet;
+use crate::demo::plan::NodePlan;
+use crate::demo::secure::Secured;
 use crate::failure::Failure;
 use crate::output::write_stderr;
 use crate::session::PATIENCE;
@@ -47,7 +48,7 @@ async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
     let deadline = Instant::now() + READY_PATIENCE;
     let mut next_note = Instant::now() + PATIENCE;
     for node in fleet.nodes() {
-        let client = client(node.http)?;
+        let client = client(fleet, node)?;
         loop {
             let Err(error) = client.ready().await else {
                 break;
@@ -71,7 +72,7 @@ async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
                 cluster_id: Some(id),
                 leader: Some(leader),
                 ..
-            }) = client(node.http)?.cluster().await
+            }) = client(fleet, node)?.cluster().await
             {
                 return Ok(ReadyCluster { id, leader });
             }
@@ -96,7 +97,7 @@ async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure 
 
 /// Kills the leader, or prints that there is none.
 pub(crate) async fn kill_leader(fleet: &Fleet) {
-    let leader = leader(fleet.live().map(|node| node.http).collect()).await;
+    let leader = leader(&clients(fleet)).await;
     match leader {
         Some((name, _)) if fleet.live().any(|node| node.name == name) => fleet.kill(&name),
         _ => {
@@ -109,21 +110,18 @@ pub(crate) async fn kill_leader(fleet: &Fleet) {
 
 /// Prints the next leader, from a task of its own.
 pub(crate) fn report_next_leader(fleet: &Fleet) {
-    let live: Vec<(String, SocketAddr)> = fleet
-        .live()
-        .map(|node| (node.name.clone(), node.http))
-        .collect();
+    let live: Vec<String> = fleet.live().map(|node| node.name.clone()).collect();
+    let clients = clients(fleet);
     if live.is_empty() {
         return;
     }
     let events = fleet.events();
     tokio::spawn(async move {
         let started = Instant::now();
-        let addresses: Vec<SocketAddr> = live.iter().map(|(_, address)| *address).collect();
         while started.elapsed() < LEADER_PATIENCE {
-            let found = leader(addresses.clone()).await;
+            let found = leader(&clients).await;
             if let Some((name, term)) = found
-                && live.iter().any(|(known, _)| *known == name)
+                && live.contains(&name)
             {
                 let leads = Leads {
                     name,
@@ -141,13 +139,10 @@ pub(crate) fn report_next_leader(fleet: &Fleet) {
     });
 }
 
-/// Who leads, as the nodes at these addresses see it: the highest term counts.
-async fn leader(addresses: Vec<SocketAddr>) -> Option<(String, u64)> {
+/// Who leads, as the nodes of these clients see it: the highest term counts.
+async fn leader(clients: &[Client]) -> Option<(String, u64)> {
     let mut best: Option<(String, u64)> = None;
-    for address in addresses {
-        let Ok(client) = client(address) else {
-            continue;
-        };
+    for client in clients {
         if let Ok(Cluster {
             leader: Some(leader),
             term,
@@ -161,12 +156,20 @@ async fn leader(addresses: Vec<SocketAddr>) -> Option<(String, u64)> {
     best
 }
 
-fn client(address: SocketAddr) -> Result<Client, Failure> {
-    let endpoint = Endpoint::parse(&address.to_string())?;
+/// A client of each node that runs.
+fn clients(fleet: &Fleet) -> Vec<Client> {
+    let each = fleet.live().map(|node| client(fleet, node));
+    each.filter_map(Result::ok).collect()
+}
+
+fn client(fleet: &Fleet, node: &NodePlan) -> Result<Client, Failure> {
+    let secured = fleet.secured();
+    let endpoint = Endpoint::parse(&node.url(secured.is_some()))?;
     let options = Options {
         endpoints: vec![endpoint],
         timeout: Some(LOOK_PATIENCE),
-        ..Options::default()
+        tls: secured.map(Secured::client_files).unwrap_or_default(),
+        token: secured.map(Secured::token).transpose()?,
     };
     Ok(Client::new(options)?)
 }

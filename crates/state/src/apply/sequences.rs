@@ -1,7 +1,7 @@
 //! Grants of sequences: which indices were granted, and which can be returned.
 //!
-//! The replicated state of a sequence is an *index*, which a progression turns into a value. The mark
-//! of a sequence is the next index that will be granted.
+//! The replicated state of a sequence is an *index*, which a progression turns into a value. The
+//! mark of a sequence is the next index that will be granted.
 //!
 //! Invariants of each sequence, over all entries ever applied:
 //! - no index is granted twice, except one that was returned unused;
@@ -9,7 +9,8 @@
 //! - while there is a run, the mark is its end. Any other change that moves the mark, or may void
 //!   what was granted, ends the run, so an older token can return nothing;
 //! - a grant never crosses the end of a pass;
-//! - advance and delete raise the epoch; it never falls, and neither does it over a deletion.
+//! - advance and delete raise the epoch; it never falls, and neither does it over a deletion;
+//! - a change of the definition leaves each index its value, the mark and the run.
 
 use seqd_guards::is_out;
 
@@ -20,7 +21,9 @@ use crate::sequences::commands::{
     NextGrant, NextRequest, SegmentGrant, SequenceCommand, SequenceOutcome, SequenceRefusal,
     ValueRange,
 };
-use crate::sequences::definition::{SequenceDefinition, SequenceMode};
+use crate::sequences::definition::{
+    DefinitionChange, SegmentSizes, SequenceDefinition, SequenceMode,
+};
 use crate::sequences::record::{Run, SequenceRecord};
 use crate::table::Table;
 
@@ -50,6 +53,11 @@ impl Table<SequenceRecord> {
             } => self.return_tail(name, *token, *first_unused),
             SequenceCommand::Advance { name, to } => self.advance(name, *to),
             SequenceCommand::Next(request) => self.next(request),
+            SequenceCommand::Update {
+                name,
+                change,
+                if_revision,
+            } => self.update(name, change, *if_revision),
         };
         Ok(outcome?)
     }
@@ -89,7 +97,7 @@ impl Table<SequenceRecord> {
             let (name, kept) = (name.clone(), Box::new(kept.clone()));
             return Err(SequenceRefusal::DefinitionDiffers { name, kept });
         }
-        let revision = Revision(revision.0 + 1);
+        let revision = revision.next();
         if let Some(record) = self.get_mut(name) {
             record.definition = definition.clone();
             record.revision = revision;
@@ -107,20 +115,54 @@ impl Table<SequenceRecord> {
         if_revision: Option<Revision>,
     ) -> Result<SequenceOutcome, SequenceRefusal> {
         let record = self.existing_mut(name)?;
-        let actual = record.revision;
-        if let Some(expected) = if_revision.filter(|expected| *expected != actual) {
-            return Err(SequenceRefusal::RevisionMismatch {
-                name: name.clone(),
-                expected,
-                actual,
-            });
-        }
+        record.demand_revision(name, if_revision)?;
         record.deleted = true;
         record.run = None;
-        record.epoch.0 += 1;
+        record.epoch = record.epoch.next();
         Ok(SequenceOutcome::Deleted {
             epoch: record.epoch,
         })
+    }
+
+    /// The run stays: what was granted keeps its indices, and each index its value.
+    fn update(
+        &mut self,
+        name: &SequenceName,
+        change: &DefinitionChange,
+        if_revision: Option<Revision>,
+    ) -> Result<SequenceOutcome, SequenceRefusal> {
+        let record = self.existing_mut(name)?;
+        record.demand_revision(name, if_revision)?;
+        if change.is_of_segments() {
+            record.demand(name, SequenceMode::Segment)?;
+        }
+        let now = &record.definition;
+        let progression = now.extended(change.min, change.max);
+        let progression = progression.map_err(|(bound, why)| {
+            let name = name.clone();
+            SequenceRefusal::BoundStays { name, bound, why }
+        })?;
+        let segment = SegmentSizes {
+            target_ms: change.target_ms.unwrap_or(now.segment.target_ms),
+            min: change.segment_min.unwrap_or(now.segment.min),
+            max: change.segment_max.unwrap_or(now.segment.max),
+        };
+        let description = change.description.as_ref().unwrap_or(&now.description);
+        let next = SequenceDefinition {
+            mode: now.mode,
+            progression,
+            segment,
+            description: description.clone(),
+        };
+        let checked = next.check();
+        checked.map_err(SequenceRefusal::InvalidDefinition)?;
+        let changed = next != record.definition;
+        if changed {
+            record.definition = next;
+            record.revision = record.revision.next();
+        }
+        let revision = record.revision;
+        Ok(SequenceOutcome::Updated { changed, revision })
     }
 
     fn grant(
@@ -241,7 +283,7 @@ impl Table<SequenceRecord> {
         if !is_out!(AdvanceEndsRun) {
             record.run = None;
         }
-        record.epoch.0 += 1;
+        record.epoch = record.epoch.next();
         Ok(SequenceOutcome::Advanced {
             next,
             next_index,

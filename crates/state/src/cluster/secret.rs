@@ -39,8 +39,7 @@ mod tests {
     use super::*;
     use crate::cluster::commands::ClusterCommand;
     use crate::domains::Outcome;
-    use crate::restore::Restoration;
-    use crate::testing::{entry, founded};
+    use crate::testing::{entry, founded, restore};
 
     #[test]
     fn the_first_secret_is_kept_and_a_restored_cluster_has_none() {
@@ -52,14 +51,7 @@ mod tests {
         }
         assert_eq!(state.secret(), Some(SecretKey([1; 32])));
         assert!(!format!("{state:?}").contains("1, 1"), "it is shown");
-        let restoration = Restoration {
-            cluster_id: "c2".to_owned(),
-            founder: "n1".to_owned(),
-            ancestors: Vec::new(),
-            floors: [].into(),
-            margin: None,
-        };
-        state.restore(&restoration).unwrap();
+        restore(&mut state);
         assert_eq!(state.secret(), None);
     }
 }

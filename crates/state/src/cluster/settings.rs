@@ -3,6 +3,7 @@
 use seqd_idgen::Layout;
 use serde::{Deserialize, Serialize};
 
+use super::commands::{MAX_PEER_SKEW_MS, MAX_WINDOW_MS};
 use crate::newtypes::{ClusterMs, NodeId};
 use crate::table::{Table, singleton};
 
@@ -22,6 +23,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether times can be reckoned with them: no cluster is founded with others, and a file that
+    /// was made by hand may have any.
+    fn are_bounded(&self) -> bool {
+        self.window_ms <= MAX_WINDOW_MS && self.max_peer_skew_ms <= MAX_PEER_SKEW_MS
+    }
+
     /// The window for `layout`: the agreed one, but never under three of its ticks.
     #[must_use]
     pub fn window_ms_for(&self, layout: &Layout) -> u64 {
@@ -52,7 +59,7 @@ pub(crate) struct Counter {
     pub(crate) last: u64,
 }
 
-singleton!(Settings, kind 10, version 1, prefix b'a');
+singleton!(Settings, kind 10, version 1, prefix b'a', sound Settings::are_bounded);
 singleton!(Clock, kind 11, version 1, prefix b'b');
 singleton!(Counter, kind 12, version 1, prefix b'c');
 
@@ -61,4 +68,33 @@ pub(crate) fn draw(counter: &mut Table<Counter>) -> u64 {
     let counter = counter.entry((), Counter::default);
     counter.last = counter.last.saturating_add(1);
     counter.last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec;
+    use crate::row::RowError;
+    use crate::state::State;
+
+    #[test]
+    fn settings_that_no_cluster_was_founded_with_are_unsound() {
+        let loaded = |window_ms, max_peer_skew_ms| {
+            let settings = Settings {
+                cluster_id: "c".to_owned(),
+                window_ms,
+                max_peer_skew_ms,
+                founders: vec![(NodeId(1), "n1".to_owned())],
+            };
+            State::from_rows([(vec![b'a'], codec::encode(&settings).unwrap())])
+        };
+        assert!(loaded(MAX_WINDOW_MS, MAX_PEER_SKEW_MS).is_ok());
+        for (window_ms, skew_ms) in [(u64::MAX, 0), (1, u64::MAX)] {
+            let refused = loaded(window_ms, skew_ms).err();
+            assert!(
+                matches!(refused, Some(RowError::Unsound { .. })),
+                "{refused:?}"
+            );
+        }
+    }
 }

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{DefinitionError, SequenceDefinition, SequenceMode};
+use super::definition::{
+    Bound, BoundError, DefinitionChange, DefinitionError, SequenceDefinition, SequenceMode,
+};
 use crate::codec::frame::{FrameRow, FrameTable, row};
+use crate::level::Level;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 
 /// The most values in one strict request: as many as the HTTP interface hands out at once.
@@ -43,6 +46,13 @@ pub enum SequenceCommand {
     },
     /// Values of a strict sequence: all of them or none.
     Next(NextRequest),
+    /// Changes what may change of a sequence that is in use.
+    Update {
+        name: SequenceName,
+        change: DefinitionChange,
+        /// Refused unless the definition still has this revision.
+        if_revision: Option<Revision>,
+    },
 }
 
 impl SequenceCommand {
@@ -55,6 +65,7 @@ impl SequenceCommand {
             | Self::GrantSegment { name, .. }
             | Self::ReturnTail { name, .. }
             | Self::Advance { name, .. }
+            | Self::Update { name, .. }
             | Self::Next(NextRequest { name, .. }) => name,
         }
     }
@@ -62,12 +73,13 @@ impl SequenceCommand {
 
 impl FrameTable for SequenceCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0301), // Create
-        row(0x0302), // Delete
-        row(0x0303), // GrantSegment
-        row(0x0304), // ReturnTail
-        row(0x0305), // Advance
-        row(0x0306), // Next
+        row(0x0301),                      // Create
+        row(0x0302),                      // Delete
+        row(0x0303),                      // GrantSegment
+        row(0x0304),                      // ReturnTail
+        row(0x0305),                      // Advance
+        row(0x0306),                      // Next
+        row(0x0307).since(Level::TOKENS), // Update
     ];
 }
 
@@ -101,16 +113,22 @@ pub enum SequenceOutcome {
         epoch: Epoch,
     },
     Next(NextGrant),
+    Updated {
+        /// `false` if nothing of it was new.
+        changed: bool,
+        revision: Revision,
+    },
 }
 
 impl FrameTable for SequenceOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0341), // Created
-        row(0x0342), // Deleted
-        row(0x0343), // SegmentGranted
-        row(0x0344), // TailReturned
-        row(0x0345), // Advanced
-        row(0x0346), // Next
+        row(0x0341),                      // Created
+        row(0x0342),                      // Deleted
+        row(0x0343),                      // SegmentGranted
+        row(0x0344),                      // TailReturned
+        row(0x0345),                      // Advanced
+        row(0x0346),                      // Next
+        row(0x0347).since(Level::TOKENS), // Updated
     ];
 }
 
@@ -211,23 +229,30 @@ pub enum SequenceRefusal {
         run_start: u64,
         next: u64,
     },
+    #[error("{bound} of the sequence {name} stays: {why}")]
+    BoundStays {
+        name: SequenceName,
+        bound: Bound,
+        why: BoundError,
+    },
 }
 
 impl FrameTable for SequenceRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0381), // SequenceNotFound
-        row(0x0382), // SequenceExists
-        row(0x0383), // DefinitionDiffers
-        row(0x0384), // InvalidDefinition
-        row(0x0385), // RevisionMismatch
-        row(0x0386), // WrongMode
-        row(0x0387), // SequenceExhausted
-        row(0x0388), // CountOutOfRange
-        row(0x0389), // WouldGoBackwards
-        row(0x038a), // CannotAdvanceCycling
-        row(0x038b), // AdvanceOutOfRange
-        row(0x038c), // GrantSuperseded
-        row(0x038d), // TailOutsideRun
+        row(0x0381),                      // SequenceNotFound
+        row(0x0382),                      // SequenceExists
+        row(0x0383),                      // DefinitionDiffers
+        row(0x0384),                      // InvalidDefinition
+        row(0x0385),                      // RevisionMismatch
+        row(0x0386),                      // WrongMode
+        row(0x0387),                      // SequenceExhausted
+        row(0x0388),                      // CountOutOfRange
+        row(0x0389),                      // WouldGoBackwards
+        row(0x038a),                      // CannotAdvanceCycling
+        row(0x038b),                      // AdvanceOutOfRange
+        row(0x038c),                      // GrantSuperseded
+        row(0x038d),                      // TailOutsideRun
+        row(0x038e).since(Level::TOKENS), // BoundStays
     ];
 }
 

@@ -14,7 +14,8 @@ pub(crate) const MAX_SEGMENT_TARGET_MS: u64 = 86_400_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SequenceMode {
-    /// From ranges that are granted to nodes; a strict one is served value by value through the log.
+    /// From ranges that are granted to nodes; a strict one is served value by value through the
+    /// log.
     Segment,
     Strict,
 }
@@ -47,6 +48,47 @@ pub struct SequenceDefinition {
     pub description: String,
 }
 
+/// What may change of a sequence from which values are taken; what is left out stays as it is.
+///
+/// It leaves every index its value, so nothing that was granted becomes void.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefinitionChange {
+    /// Of an ascending sequence: where it ends, further on than before.
+    pub max: Option<i64>,
+    /// Of a descending sequence: where it ends, further down than before.
+    pub min: Option<i64>,
+    pub target_ms: Option<u64>,
+    pub segment_min: Option<u64>,
+    pub segment_max: Option<u64>,
+    pub description: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    Min,
+    Max,
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Min => "min",
+            Self::Max => "max",
+        })
+    }
+}
+
+/// Why a bound of a sequence stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum BoundError {
+    #[error("the sequence cycles: where a pass ends decides which value stands at an index")]
+    Cycles,
+    #[error("the sequence does not run towards it")]
+    NotTheEnd,
+    #[error("it is {now}, and moves only on from there: values beyond it may be granted")]
+    Narrower { now: i64 },
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum DefinitionError {
     #[error("segment sizes are 1 to {MAX_GRANT_SIZE}, the smallest not above the largest")]
@@ -55,7 +97,61 @@ pub enum DefinitionError {
     SegmentTarget,
 }
 
+impl DefinitionChange {
+    /// Whether it asks for other sizes of segments.
+    pub(crate) fn is_of_segments(&self) -> bool {
+        let sizes = [self.target_ms, self.segment_min, self.segment_max];
+        sizes.iter().any(Option::is_some)
+    }
+}
+
 impl SequenceDefinition {
+    /// The values with the bound that the sequence runs to at another place.
+    pub(crate) fn extended(
+        &self,
+        min: Option<i64>,
+        max: Option<i64>,
+    ) -> Result<Progression, (Bound, BoundError)> {
+        let now = self.progression;
+        let upwards = now.increment() > 0;
+        let mut bounds = (now.min(), now.max());
+        for (bound, asked) in [(Bound::Min, min), (Bound::Max, max)] {
+            let Some(asked) = asked else { continue };
+            let (place, is_end) = match bound {
+                Bound::Min => (&mut bounds.0, !upwards),
+                Bound::Max => (&mut bounds.1, upwards),
+            };
+            let is_narrower = if upwards {
+                asked < *place
+            } else {
+                asked > *place
+            };
+            let refused = if asked == *place {
+                None
+            } else if now.cycle() {
+                Some(BoundError::Cycles)
+            } else if !is_end {
+                Some(BoundError::NotTheEnd)
+            } else if is_narrower {
+                Some(BoundError::Narrower { now: *place })
+            } else {
+                None
+            };
+            if let Some(why) = refused {
+                return Err((bound, why));
+            }
+            *place = asked;
+        }
+        let (start, increment) = (now.start(), now.increment());
+        let wider = Progression::new(start, increment, bounds.0, bounds.1, now.cycle());
+        #[expect(
+            clippy::expect_used,
+            reason = "the bounds hold what the former ones held, which were those of a progression"
+        )]
+        let wider = wider.expect("wider bounds are bounds");
+        Ok(wider)
+    }
+
     pub(crate) fn check(&self) -> Result<(), DefinitionError> {
         let SegmentSizes {
             target_ms,

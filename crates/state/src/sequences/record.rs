@@ -64,6 +64,23 @@ impl SequenceRecord {
         self.definition.progression.remaining(self.next_index)
     }
 
+    /// Refuses a change that was meant for another revision.
+    pub(crate) fn demand_revision(
+        &self,
+        name: &SequenceName,
+        expected: Option<Revision>,
+    ) -> Result<(), SequenceRefusal> {
+        let actual = self.revision;
+        match expected.filter(|expected| *expected != actual) {
+            None => Ok(()),
+            Some(expected) => Err(SequenceRefusal::RevisionMismatch {
+                name: name.clone(),
+                expected,
+                actual,
+            }),
+        }
+    }
+
     pub(crate) fn demand(
         &self,
         name: &SequenceName,

@@ -2,10 +2,12 @@
 
 use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
-    ClusterCommand, ClusterOutcome, ClusterRefusal, Command, DefinitionError, Epoch, FoundingError,
-    GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant, NodeId, Outcome,
-    Refusal, Revision, SecretKey, SegmentGrant, SequenceMode, SequenceOutcome, SequenceRefusal,
-    TakeLease, TextField, TextRefusal, ValueRange, WorkerCommand, WorkerOutcome, WorkerRefusal,
+    AccessCommand, AccessId, AccessOutcome, AccessRefusal, Bound, BoundError, ClusterCommand,
+    ClusterOutcome, ClusterRefusal, Command, DefinitionChange, DefinitionError, Epoch,
+    FoundingError, GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant, NodeId,
+    Outcome, Refusal, Revision, SecretKey, SegmentGrant, SequenceMode, SequenceOutcome,
+    SequenceRefusal, TakeLease, TextField, TextRefusal, ValueRange, WorkerCommand, WorkerOutcome,
+    WorkerRefusal,
 };
 
 use crate::support::commands::*;
@@ -50,6 +52,18 @@ pub(crate) fn commands() -> Vec<Command> {
         Command::Cluster(ClusterCommand::KeepSecret {
             key: SecretKey([7; 32]),
         }),
+        update(
+            order(),
+            DefinitionChange {
+                max: Some(1_000_000),
+                segment_min: Some(500),
+                description: Some("orders of 2026".to_owned()),
+                ..DefinitionChange::default()
+            },
+            Some(Revision(2)),
+        ),
+        create_token(AccessId(0x0123_4567_89ab_cdef)),
+        Command::Access(AccessCommand::Revoke { id: AccessId(7) }),
     ]
 }
 
@@ -84,6 +98,11 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             length: 256,
             limit: 255,
         }),
+        Refusal::Access(AccessRefusal::NotFound { id: AccessId(7) }),
+        Refusal::Access(AccessRefusal::Exists { id: AccessId(7) }),
+        Refusal::Access(AccessRefusal::TooMany),
+        Refusal::Access(AccessRefusal::InvalidPermissions),
+        Refusal::Access(AccessRefusal::InvalidRate),
         Refusal::Cluster(ClusterRefusal::UnknownNode { node: NodeId(9) }),
         Refusal::Cluster(ClusterRefusal::NodeRemoved { node: NodeId(9) }),
         Refusal::Cluster(ClusterRefusal::NodeNameTaken {
@@ -182,6 +201,11 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             run_start: 5,
             next: 10,
         }),
+        Refusal::Sequences(SequenceRefusal::BoundStays {
+            name: order(),
+            bound: Bound::Max,
+            why: BoundError::Narrower { now: 1_000 },
+        }),
         Refusal::Cluster(ClusterRefusal::RestorationNotStamped {
             backup_wall_ms: WallMs(7),
         }),
@@ -266,6 +290,10 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             epoch: Epoch(3),
         }),
         Outcome::Sequences(SequenceOutcome::Next(next)),
+        Outcome::Sequences(SequenceOutcome::Updated {
+            changed: true,
+            revision: Revision(3),
+        }),
         Outcome::Cluster(ClusterOutcome::RestorationStamped {
             wall_ms: WallMs(1_767_225_600_000),
         }),
@@ -273,5 +301,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             level: Level::FRAMES,
         }),
         Outcome::Cluster(ClusterOutcome::SecretKept),
+        Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
+        Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
     ]
 }

@@ -2,9 +2,10 @@
 
 use seqd_idgen::{Tick, WallMs, WorkerId};
 use seqd_state::{
-    AllocateNodeId, ClusterCommand, Command, Entry, Found, GrantToken, LeaseId, NextRequest,
-    NodeId, Outcome, Revision, SequenceCommand, SequenceDefinition, SequenceName, Stamp, State,
-    TakeLease, WorkerCommand,
+    AccessCommand, AccessId, AllocateNodeId, ClusterCommand, Command, DefinitionChange, Entry,
+    Found, GrantToken, LeaseId, NextRequest, NodeId, Outcome, Permission, Revision, Scope,
+    SequenceCommand, SequenceDefinition, SequenceName, Stamp, State, TakeLease, TokenHash,
+    WorkerCommand,
 };
 
 use super::{SKEW_MS, WINDOW_MS, name};
@@ -111,7 +112,39 @@ pub(crate) fn advance(name: SequenceName, to: i64) -> Command {
     SequenceCommand::Advance { name, to }.into()
 }
 
+pub(crate) fn update(
+    name: SequenceName,
+    change: DefinitionChange,
+    if_revision: Option<Revision>,
+) -> Command {
+    let update = SequenceCommand::Update {
+        name,
+        change,
+        if_revision,
+    };
+    update.into()
+}
+
 pub(crate) fn strict_next(text: &str, count: u64) -> Command {
     let name = name(text);
     SequenceCommand::Next(NextRequest { name, count }).into()
+}
+
+pub(crate) fn create_token(id: AccessId) -> Command {
+    let permission = |scope, prefix: &str| Permission {
+        scope,
+        prefix: prefix.to_owned(),
+    };
+    Command::Access(AccessCommand::Create {
+        id,
+        hash: TokenHash([9; 32]),
+        permissions: vec![
+            permission(Scope::Read, ""),
+            permission(Scope::Allocate, "order."),
+            permission(Scope::Admin, "test/"),
+        ],
+        description: "billing".to_owned(),
+        expires_ms: Some(1_798_761_600_000),
+        per_second: Some(100),
+    })
 }

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    ClusterCommand, ClusterOutcome, Command, Entry, Found, GrantToken, LeaseId, Level, LogPosition,
-    NodeId, Outcome, Refusal, Restoration, Revision, SegmentSizes, SequenceDefinition,
-    SequenceMode, SequenceOutcome, State, TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
+    AccessOutcome, ClusterCommand, ClusterOutcome, Command, DefinitionChange, Entry, Found,
+    GrantToken, LeaseId, Level, LogPosition, NodeId, Outcome, Refusal, Restoration, Revision,
+    SegmentSizes, SequenceDefinition, SequenceMode, SequenceOutcome, State, TakeLease, ValueRange,
+    WorkerCommand, WorkerOutcome,
 };
 
 use super::commands::*;
@@ -127,6 +128,18 @@ fn command(text: &str) -> Command {
             words.u64("unused").unwrap(),
         ),
         ["advance", sequence, to] => advance(name(sequence), to.parse().unwrap()),
+        ["update", sequence] => update(
+            name(sequence),
+            DefinitionChange {
+                max: words.i64("max"),
+                min: words.i64("min"),
+                target_ms: words.u64("target"),
+                segment_min: words.u64("smallest"),
+                segment_max: words.u64("largest"),
+                description: words.named.get("about").map(|&text| text.to_owned()),
+            },
+            words.u64("revision").map(Revision),
+        ),
         ["raise", to] => Command::Cluster(ClusterCommand::RaiseLevel {
             to: Level(to.parse().unwrap()),
             membership: position(words.u64("asked").unwrap()),
@@ -252,6 +265,8 @@ fn describe(outcome: &Outcome) -> String {
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
+        Outcome::Access(AccessOutcome::Created { id }) => format!("token {id}"),
+        Outcome::Access(AccessOutcome::Revoked { id }) => format!("token {id} revoked"),
         Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => format!(
             "worker {} of {}, lease {}, ticks from {} to {}",
             grant.worker.0, grant.layout, grant.lease, grant.from_tick, grant.fence
@@ -290,6 +305,10 @@ fn describe(outcome: &Outcome) -> String {
             epoch,
         }) => {
             format!("next value {next}, index {next_index}, epoch {epoch}")
+        }
+        Outcome::Sequences(SequenceOutcome::Updated { changed, revision }) => {
+            let what = if *changed { "updated" } else { "unchanged" };
+            format!("{what}, revision {revision}")
         }
         Outcome::Cluster(ClusterOutcome::RestorationStamped { wall_ms }) => {
             format!("stamped at {}", wall_ms.0 - super::EPOCH_MS)

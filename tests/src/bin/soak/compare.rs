@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seqd_tests::certificates::{Certificates, days};
+use seqd_tests::certificates::{Certificates, Secures as _, days};
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::load::{Figures, Pace, Target, quantile, run as load};

@@ -19,6 +19,7 @@ mod endurance;
 mod failover;
 mod fsync_delay;
 mod group_commit;
+mod hostile;
 mod ids;
 mod links;
 mod power_cuts;
@@ -43,6 +44,9 @@ const USAGE: &str = "usage: soak COMMAND
                                 a follower comes back behind a slow cable, under load (root)
   failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
                                 from the loss of the leader to the next acknowledged value (root)
+  hostile [--seconds 60] [--descriptors 1024|65536]
+                                one node of three attacked at both ports, the others under load, for
+                                so long with each number of open files
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
@@ -68,6 +72,8 @@ fn main() -> ExitCode {
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "catch-up" => catch_up::run(&arguments),
+        "hostile" => hostile::run(&arguments),
+        "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "compare" => {

@@ -1,6 +1,5 @@
 //! What is under way: until when it is waited for, and that a leader which stops answers it first.
 
-use futures_util::poll;
 use tokio::time::timeout;
 
 use super::super::route::given_up;
@@ -41,14 +40,19 @@ async fn a_leader_that_stops_answers_what_is_under_way_before_it_hands_over() {
         raft.batcher().pending() == 1 && target.is_some()
     })
     .await;
-    let mut stopping = raft.stop();
-    assert!(poll!(&mut stopping).is_pending());
+    let stopped = raft.clone();
+    let stopping = tokio::spawn(async move { stopped.stop().await });
+    let drains = || raft.batcher().leaving.load(Ordering::SeqCst);
+    wait("it drains, or hands over", || async {
+        drains() || !replica.is_leader()
+    })
+    .await;
     assert!(
-        raft.batcher().leaving.load(Ordering::SeqCst),
+        drains(),
         "leadership is handed over while a proposal is under way"
     );
     cut.lock().unwrap().clear();
-    stopping.await;
+    stopping.await.unwrap();
     // It was acknowledged, or is unknown: a busy machine may take longer than the drain.
     let answer = asked.await.unwrap();
     assert!(

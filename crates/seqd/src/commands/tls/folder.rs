@@ -1,9 +1,9 @@
-//! The folder that `seqd tls init` makes: `ca.crt`, `ca.key`, and `NAME.crt`, `NAME.key` of each node
-//! and client.
+//! The folder that `seqd tls init` makes: `ca.crt`, `ca.key`, and `NAME.crt`, `NAME.key` of each
+//! node and client.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use seqd_client::api::exit;
@@ -11,9 +11,10 @@ use seqd_tls::issue::{Authority, Issued};
 use seqd_tls::{TlsError, Validity};
 
 use crate::failure::Failure;
+use crate::private;
 
 /// The name of the CA's files.
-pub(super) const CA: &str = "ca";
+pub(crate) const CA: &str = "ca";
 
 const DAY: i64 = 24 * 3600;
 
@@ -21,35 +22,35 @@ const DAY: i64 = 24 * 3600;
 const CLOCKS: i64 = 3600;
 
 /// A folder of certificates.
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 /// A validity from now on.
-pub(super) fn for_days(days: u32, now: i64) -> Validity {
+pub(crate) fn for_days(days: u32, now: i64) -> Validity {
     Validity {
         from: now - CLOCKS,
         until: now + i64::from(days) * DAY,
     }
 }
 
-pub(super) fn failed(error: TlsError) -> Failure {
+pub(crate) fn failed(error: TlsError) -> Failure {
     Failure::failed(error.to_string())
 }
 
 impl Folder {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         Self(path.to_path_buf())
     }
 
-    pub(super) fn cert(&self, name: &str) -> PathBuf {
+    pub(crate) fn cert(&self, name: &str) -> PathBuf {
         self.0.join(format!("{name}.crt"))
     }
 
-    pub(super) fn key(&self, name: &str) -> PathBuf {
+    pub(crate) fn key(&self, name: &str) -> PathBuf {
         self.0.join(format!("{name}.key"))
     }
 
     /// Refuses to go on where one of these has files already.
-    pub(super) fn refuse_present(&self, names: &[&str]) -> Result<(), Failure> {
+    pub(crate) fn refuse_present(&self, names: &[&str]) -> Result<(), Failure> {
         for name in names {
             for path in [self.cert(name), self.key(name)] {
                 if path.symlink_metadata().is_ok() {
@@ -66,7 +67,7 @@ impl Folder {
     }
 
     /// Makes the folder, for its user alone.
-    pub(super) fn create(&self) -> Result<(), Failure> {
+    pub(crate) fn create(&self) -> Result<(), Failure> {
         let made = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -75,12 +76,12 @@ impl Folder {
     }
 
     /// Writes a certificate and its key, the key first: who has the certificate can use both.
-    pub(super) fn put(&self, name: &str, issued: &Issued) -> Result<(), Failure> {
+    pub(crate) fn put(&self, name: &str, issued: &Issued) -> Result<(), Failure> {
         write(&self.key(name), &issued.key, 0o600)?;
         write(&self.cert(name), &issued.cert, 0o644)
     }
 
-    pub(super) fn authority(&self) -> Result<Authority, Failure> {
+    pub(crate) fn authority(&self) -> Result<Authority, Failure> {
         let read = |path: PathBuf| {
             fs::read_to_string(&path).map_err(|error| {
                 let hint = "--dir is a folder that `seqd tls init` made, with its ca.key";
@@ -95,7 +96,7 @@ impl Folder {
     }
 
     /// The names of the certificates beside the CA's, in order.
-    pub(super) fn names(&self) -> Result<Vec<String>, Failure> {
+    pub(crate) fn names(&self) -> Result<Vec<String>, Failure> {
         let entries = fs::read_dir(&self.0).map_err(|error| cannot("read", &self.0, &error))?;
         let files = entries.flatten().map(|entry| entry.file_name());
         let name = |file: std::ffi::OsString| Some(file.to_str()?.strip_suffix(".crt")?.to_owned());
@@ -106,7 +107,7 @@ impl Folder {
 }
 
 /// Puts a file in its place as a whole, with this mode from its first byte on.
-fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);
@@ -115,12 +116,7 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&beside)?;
+        let mut file = private::new_file(&beside, mode)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&beside, path)

@@ -101,7 +101,9 @@ fn subjects(args: &InitArgs) -> Result<Vec<(String, Subject)>, Failure> {
             None => (item.split('.').next().unwrap_or(item), item.as_str()),
         };
         if !is_host(host) {
-            let why = format!("{item}: {host:?} is no host: a name or an address, without a port");
+            let why = format!(
+                "--nodes: {item:?} is no NAME=HOST: the host is a name or an address, without a port"
+            );
             return Err(Failure::usage(why));
         }
         let mut hosts = vec![host.to_owned()];

@@ -7,6 +7,8 @@ mod renew;
 
 use clap::Subcommand;
 
+pub(crate) use folder::{CA, Folder, failed, for_days, write};
+
 use crate::failure::Failure;
 use crate::format::Format;
 
@@ -30,7 +32,7 @@ pub(crate) fn run(command: TlsCommand, format: Format) -> Result<u8, Failure> {
 }
 
 /// Seconds since 1970.
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 

@@ -1,0 +1,106 @@
+//! The operator's token: read from its file at the start, and again while the node runs.
+//!
+//! Invariants:
+//! - What is kept is the hash of a token, and it is compared in constant time.
+//! - A file that cannot be used leaves the token in force as it is.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use seqd_api::{Token, TokenError};
+use seqd_state::TokenHash;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::token::{hash, is_equal};
+use crate::config::{Config, ConfigError};
+
+/// How often the file is read again: a token that was replaced is refused about a second later.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub struct TokenFile {
+    path: PathBuf,
+    in_force: RwLock<TokenHash>,
+}
+
+/// What another look at the file has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Look {
+    Same,
+    Taken,
+    Refused(TokenError),
+}
+
+impl TokenFile {
+    /// Reads the file that `config` names, if callers need a token.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn load(config: &Config) -> Result<Option<Self>, ConfigError> {
+        let auth = &config.auth;
+        let (true, Some(path)) = (auth.enabled, &auth.bootstrap_token_file) else {
+            return Ok(None);
+        };
+        let refused = |error| ConfigError(format!("auth.bootstrap_token_file: {error}"));
+        let token = Token::read(path).map_err(refused)?;
+        Ok(Some(Self {
+            path: path.clone(),
+            in_force: RwLock::new(hash(token.secret().as_bytes())),
+        }))
+    }
+
+    /// One in which this token is in force, without a file.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of_token(token: &str) -> Self {
+        Self {
+            path: PathBuf::new(),
+            in_force: RwLock::new(hash(token.as_bytes())),
+        }
+    }
+
+    /// Whether this is the token in force.
+    pub(super) fn is(&self, token: &[u8]) -> bool {
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        is_equal(hash(token), *in_force)
+    }
+
+    /// Reads the file again and again, and takes the token that replaced the one before.
+    pub(super) async fn keep_fresh(file: Arc<Self>) {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = Look::Same;
+        loop {
+            ticks.tick().await;
+            let looking = Arc::clone(&file);
+            let Ok(look) = tokio::task::spawn_blocking(move || looking.look()).await else {
+                continue;
+            };
+            match &look {
+                Look::Taken => tracing::info!("access: a new bootstrap token is in force"),
+                // Once for each reason.
+                Look::Refused(error) if look != last => tracing::warn!(
+                    "access: the bootstrap token in force stays, its file cannot be used: {error}"
+                ),
+                Look::Refused(_) | Look::Same => {}
+            }
+            last = look;
+        }
+    }
+
+    fn look(&self) -> Look {
+        let found = match Token::read(&self.path) {
+            Ok(token) => hash(token.secret().as_bytes()),
+            Err(error) => return Look::Refused(error),
+        };
+        let mut in_force = self
+            .in_force
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *in_force == found {
+            return Look::Same;
+        }
+        *in_force = found;
+        Look::Taken
+    }
+}

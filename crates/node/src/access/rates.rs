@@ -1,0 +1,67 @@
+//! How many requests a token may send to this node: so many a second, and as many at once.
+//!
+//! The generic cell rate algorithm (ITU-T I.371): one time for each token, up to which its requests
+//! have used its rate.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use seqd_state::{AccessId, MAX_TOKENS};
+use tokio::time::Instant;
+
+/// Requests of this much time may come at once.
+const BURST: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Rates(Mutex<HashMap<AccessId, Instant>>);
+
+impl Rates {
+    /// Counts a request; refuses it with the time to wait where the rate is used up.
+    pub(super) fn take(&self, id: AccessId, per_second: u32, now: Instant) -> Result<(), Duration> {
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Tokens that were revoked leave an entry behind.
+        if used.len() > 2 * MAX_TOKENS {
+            used.retain(|_, until| *until > now);
+        }
+        let until = used.entry(id).or_insert(now);
+        let next = (*until).max(now) + Duration::from_secs(1) / per_second.max(1);
+        match next.checked_duration_since(now + BURST) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => {
+                *until = next;
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_s_requests_may_come_at_once_and_then_one_at_a_time() {
+        let rates = Rates::default();
+        let (now, id) = (Instant::now(), AccessId(7));
+        let mut passed = 0;
+        let wait = loop {
+            match rates.take(id, 10, now) {
+                Ok(()) => passed += 1,
+                Err(wait) => break wait,
+            }
+        };
+        assert_eq!((passed, wait), (10, Duration::from_millis(100)));
+        assert!(rates.take(AccessId(8), 10, now).is_ok(), "another token");
+        assert!(rates.take(id, 10, now + wait / 2).is_err());
+        assert!(rates.take(id, 10, now + wait).is_ok());
+        assert!(rates.take(id, 10, now + wait).is_err());
+        let later = now + Duration::from_secs(60);
+        assert_eq!(
+            (0..20)
+                .filter(|_| rates.take(id, 10, later).is_ok())
+                .count(),
+            10
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Who is let in, and for what, on the real state machine.
+
+use std::sync::atomic::Ordering;
+
+use seqd_api::{CreateAccess, Need, Scope};
+use tokio::time::{Duration, Instant, advance};
+
+use super::*;
+use crate::services::AccessService;
+use crate::test_replica::{NOON, TestClock, TestReplica};
+
+const OPERATOR: &str = "operator-0123456789abcdef0123456789abcdef";
+
+const WINDOW: Duration = Duration::from_secs(30);
+
+struct Door {
+    access: Access,
+    tokens: AccessService,
+    clock: Arc<TestClock>,
+    replica: Arc<TestReplica>,
+}
+
+impl Door {
+    fn new() -> Self {
+        let clock = TestClock::at(NOON);
+        let replica = TestReplica::founded(clock.clone(), 30_000);
+        let operator = Some(TokenFile::of_token(OPERATOR));
+        Self {
+            access: Access::new(operator, replica.clone(), clock.clone(), WINDOW),
+            tokens: AccessService {
+                replica: replica.clone(),
+                clock: clock.clone(),
+            },
+            clock,
+            replica,
+        }
+    }
+
+    async fn create(&self, request: CreateAccess) -> (AccessId, String) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let created = self.tokens.create(request, deadline).await.unwrap();
+        let id = AccessId::parse(&created.listed.id).unwrap();
+        (id, created.token)
+    }
+
+    fn shows(&self, token: &str) -> Result<Caller, NotLetIn> {
+        self.access.admit(Some(token.as_bytes()))
+    }
+}
+
+fn request(scope: &str) -> CreateAccess {
+    CreateAccess {
+        scopes: Some(vec![scope.parse().unwrap()]),
+        ..CreateAccess::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_a_token_s_id_and_not_its_secret_is_a_stranger() {
+    let door = Door::new();
+    let (id, token) = door.create(request("read")).await;
+    assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
+    assert_eq!(door.shows(OPERATOR), Ok(Caller::Operator));
+    let other = format!("{}{}", &token[..token.len() - 1], "x");
+    let strangers = ["", OPERATOR.trim_end_matches('f'), &token[..21], &other];
+    for shown in strangers {
+        assert_eq!(
+            door.shows(shown),
+            Err(NotLetIn::Unknown),
+            "a token was taken without its secret"
+        );
+    }
+    assert_eq!(door.access.admit(None), Err(NotLetIn::Unknown));
+
+    let deadline = Instant::now() + Duration::from_secs(1);
+    door.tokens.revoke(&id.to_string(), deadline).await.unwrap();
+    assert_eq!(door.shows(&token), Err(NotLetIn::Unknown));
+    assert!(!door.access.permits(Caller::Token(id), Need::AnyToken, ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cluster_s_tokens_count_only_on_a_node_that_is_in_touch_with_it() {
+    let door = Door::new();
+    let (id, token) = door.create(request("read")).await;
+    let in_touch = |is| door.replica.has_quorum.store(is, Ordering::SeqCst);
+    let refused = || {
+        assert_eq!(
+            door.shows(&token),
+            Err(NotLetIn::NotCurrent),
+            "a token was taken by a node that may lack its revocation"
+        );
+        assert_eq!(door.shows(OPERATOR), Ok(Caller::Operator));
+    };
+    in_touch(false);
+    refused();
+    let soon = Instant::now() + Duration::from_secs(1);
+    let unconfirmed = door.access.confirm(Caller::Token(id), soon).await;
+    assert!(
+        unconfirmed.is_err(),
+        "an administrator is let in without the leader"
+    );
+    assert!(door.access.confirm(Caller::Operator, soon).await.is_ok());
+    in_touch(true);
+    assert!(door.access.confirm(Caller::Token(id), soon).await.is_ok());
+    assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
+    in_touch(false);
+    advance(WINDOW - Duration::from_millis(1)).await;
+    assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
+    advance(Duration::from_millis(1)).await;
+    refused();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_ends_by_the_node_s_own_clock() {
+    let door = Door::new();
+    let ttl_ms = Some(1000);
+    let (id, token) = door
+        .create(CreateAccess {
+            ttl_ms,
+            ..request("read")
+        })
+        .await;
+    door.clock.step(999);
+    assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
+    door.clock.step(1);
+    let at = WallMs(NOON + 1000);
+    assert_eq!(
+        door.shows(&token),
+        Err(NotLetIn::Expired { id, at }),
+        "a token was taken past its end"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_permits_what_it_was_made_for() {
+    let door = Door::new();
+    let (id, _) = door.create(request("allocate:order.")).await;
+    let permits = |need, name| door.access.permits(Caller::Token(id), need, name);
+    assert!(permits(Need::Named(Scope::Allocate), "order.eu"));
+    for (need, name) in [
+        (Need::Named(Scope::Allocate), "invoice.eu"),
+        (Need::Named(Scope::Admin), "order.eu"),
+        (Need::Whole(Scope::Read), ""),
+    ] {
+        assert!(
+            !permits(need, name),
+            "permitted beyond its scope: {need:?} {name}"
+        );
+    }
+    assert!(
+        door.access
+            .permits(Caller::Operator, Need::Whole(Scope::Admin), "")
+    );
+    for need in [Need::AnyToken, Need::Anywhere(Scope::Read)] {
+        assert!(!door.access.permits(Caller::Anyone, need, ""));
+    }
+    assert!(door.access.permits(Caller::Anyone, Need::Nothing, ""));
+    assert_eq!(door.access.prefixes(Caller::Token(id)), ["order."]);
+    assert_eq!(door.access.prefixes(Caller::Operator), [""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_has_its_rate() {
+    let door = Door::new();
+    let per_second = Some(10);
+    let (_, token) = door
+        .create(CreateAccess {
+            per_second,
+            ..request("allocate")
+        })
+        .await;
+    let served = || (0..100).filter(|_| door.shows(&token).is_ok()).count();
+    assert_eq!(served(), 10, "served beyond its rate");
+    advance(Duration::from_millis(500)).await;
+    assert_eq!(served(), 5);
+}
+
+#[test]
+fn prefixes_within_others_are_left_out() {
+    let kept = |all: &[&str]| outermost(all.iter().map(|text| (*text).to_owned()).collect());
+    assert_eq!(kept(&["b", "a.b", "a.", "a.c", "b"]), ["a.", "b"]);
+    assert_eq!(kept(&["a", ""]), [""]);
+    assert_eq!(kept(&[]), [""; 0]);
+}

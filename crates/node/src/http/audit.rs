@@ -1,0 +1,89 @@
+//! A line of the log for each request that changes the cluster, or reads all of it: who, from
+//! where, what, and what became of it.
+//!
+//! Invariant: a request has exactly one line, also if its caller leaves before the answer.
+
+use std::net::IpAddr;
+
+use axum::body::Body;
+use axum::http::{self, HeaderValue, StatusCode};
+use seqd_raft::net::ClientAddress;
+
+use crate::access::Caller;
+
+/// What is logged of a request, taken before it is read. The line is written when this is dropped.
+pub(super) struct Audit {
+    method: http::Method,
+    target: String,
+    caller: Caller,
+    from: Option<IpAddr>,
+    request_id: HeaderValue,
+    /// None until there is an answer.
+    status: Option<StatusCode>,
+}
+
+impl Audit {
+    pub(super) fn of(request: &http::Request<Body>, request_id: &HeaderValue) -> Self {
+        let extensions = request.extensions();
+        let target = request.uri().path_and_query();
+        Self {
+            method: request.method().clone(),
+            target: target.map_or_else(String::new, |target| plain(target.as_str())),
+            caller: extensions.get().copied().unwrap_or_default(),
+            from: extensions.get().and_then(|ClientAddress(address)| *address),
+            request_id: request_id.clone(),
+            status: None,
+        }
+    }
+
+    pub(super) fn answered(mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+}
+
+impl Drop for Audit {
+    fn drop(&mut self) {
+        let from = self
+            .from
+            .map_or_else(|| "-".to_owned(), |ip| ip.to_string());
+        // The target is the log's own, which lets it pass at every level.
+        tracing::info!(
+            target: "seqd_audit",
+            who = %self.caller,
+            from = %from,
+            status = self.status.map_or(0, |status| status.as_u16()),
+            request_id = self.request_id.to_str().unwrap_or("-"),
+            "audit: {} {}",
+            self.method,
+            self.target,
+        );
+    }
+}
+
+/// The text with everything escaped that is not printable ASCII: a target may have any bytes above.
+fn plain(text: &str) -> String {
+    let escaped = |character: char| {
+        let is_plain = character.is_ascii_graphic();
+        let (own, code) = if is_plain {
+            (Some(character), None)
+        } else {
+            (None, Some(character.escape_unicode()))
+        };
+        own.into_iter().chain(code.into_iter().flatten())
+    };
+    text.chars().flat_map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_has_no_line_end_of_any_kind() {
+        assert_eq!(plain("/v1/a%0a?b=c"), "/v1/a%0a?b=c");
+        assert_eq!(
+            plain("/\u{85}\u{2028}\u{202e}\n"),
+            "/\\u{85}\\u{2028}\\u{202e}\\u{a}"
+        );
+    }
+}

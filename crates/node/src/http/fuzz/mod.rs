@@ -1,0 +1,311 @@
+//! What a fuzzer calls, with any bytes: connections of clients, and headers. `docs/FUZZING.md` has
+//! the targets.
+//!
+//! The server is the one of a node, down to the stream; behind its router each handler reads its
+//! request and answers with what it read.
+
+mod header;
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http;
+use hyper::body::Incoming;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
+use seqd_api::{
+    AddMember, AdvanceRequest, GetSequenceQuery, GrantRequest, IdQuery, LeaderMove, ListQuery,
+    NextRequest, NoFields, Problem, ReadyQuery, ReturnRequest, SequenceSpec, paths,
+};
+use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Listen};
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::etag::{ETag, if_match, only_new};
+use super::gate::RequestIds;
+use super::negotiate::Media;
+use super::request::Request;
+use super::response::Response;
+use super::router::{Context, Path, build};
+use super::server::LIMITS;
+use crate::metrics::Metrics;
+
+pub use header::node_header;
+
+/// What a connection holds under way: more than the answers to any input.
+const BUFFER: usize = 8 << 20;
+
+/// How long a connection that is at its end may be held: no longer than a stop.
+const MOST_WAIT: Duration = Duration::from_secs(10);
+
+/// The longest words of a refusal: a detail quotes what was sent.
+const MOST_WORDS: usize = 16 << 10;
+
+async fn read<T>(_: Arc<()>, request: Request) -> Result<Response, Problem>
+where
+    T: seqd_api::Request + Serialize + 'static,
+{
+    let tag = ETag {
+        revision: if_match(&request.headers)?.unwrap_or(1),
+        state: 7,
+    };
+    only_new(&request.headers)?;
+    let response = match request.media {
+        Media::Text => Response::text(request.path.join("\n")),
+        _ => Response::json(&request.decode::<T>()?)?,
+    };
+    Ok(response.with_etag(tag))
+}
+
+fn table() -> Vec<Path<()>> {
+    fn path<T>(path: &'static str, methods: &[Method]) -> Path<()>
+    where
+        T: seqd_api::Request + Serialize + Send + 'static,
+    {
+        let path = Path::new(path, &[Media::Json, Media::Text]);
+        methods
+            .iter()
+            .fold(path, |path, method| path.on_or_dry(*method, read::<T>))
+    }
+    vec![
+        path::<IdQuery>(paths::ID, &[Get, Post]),
+        path::<ListQuery>(paths::SEQUENCES, &[Get]),
+        path::<GetSequenceQuery>(paths::SEQUENCE, &[Get])
+            .on_or_dry(Put, read::<SequenceSpec>)
+            .on_or_dry(Patch, read::<SequenceSpec>)
+            .on_or_dry(Delete, read::<NoFields>),
+        path::<NextRequest>(paths::SEQUENCE_NEXT, &[Post]),
+        path::<AdvanceRequest>(paths::SEQUENCE_ADVANCE, &[Post]),
+        path::<GrantRequest>(paths::SEGMENTS, &[Post]),
+        path::<ReturnRequest>(paths::SEGMENT, &[Delete]),
+        path::<AddMember>(paths::MEMBERS, &[Get, Post]),
+        path::<LeaderMove>(paths::LEADER, &[Post]),
+        path::<ReadyQuery>(paths::READYZ, &[Get]),
+    ]
+}
+
+fn router() -> axum::Router {
+    let metrics = Metrics::new();
+    let limit = Duration::from_secs(3);
+    let cluster = Box::new(|| Some("01J9".to_owned()));
+    match Context::new("n1", RequestIds::new(1), limit, &metrics.http, cluster) {
+        Some(context) => build(table(), &Arc::new(context), &Arc::new(())),
+        None => panic!("n1 is fit for a header"),
+    }
+}
+
+thread_local! {
+    static ROUTER: axum::Router = router();
+}
+
+/// One stream, and no other.
+struct One(Option<DuplexStream>);
+
+impl Listen for One {
+    fn open(&mut self) -> io::Result<SocketAddr> {
+        Ok((Ipv4Addr::LOCALHOST, 7400).into())
+    }
+
+    fn accept(&mut self) -> Accepting<'_> {
+        Box::pin(async {
+            match self.0.take() {
+                Some(stream) => Ok(Accepted {
+                    stream: Box::new(stream),
+                    from: None,
+                    certified: None,
+                }),
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// A connection of a client: the first byte says in what pieces it sends the rest.
+///
+/// It ends with its bytes; what is answered is HTTP/1.1 with the statuses of the contract, none of
+/// them that of an error inside, and a refusal of a handler is a problem of the same status.
+pub fn node_http(input: &[u8]) {
+    let Some((piece, bytes)) = input.split_first() else {
+        return;
+    };
+    let piece = if *piece == 0 {
+        bytes.len().max(1)
+    } else {
+        usize::from(*piece)
+    };
+    let answers = in_a_runtime(async {
+        let began = Instant::now();
+        let answers = exchange(bytes, piece).await;
+        assert!(began.elapsed() <= MOST_WAIT, "{:?}", began.elapsed());
+        answers
+    });
+    // The answer to HEAD has the length of a body, and none.
+    let has_head = bytes.windows(4).any(|word| word == b"HEAD");
+    let mut rest = &answers[..];
+    while let Some(answer) = first_answer(rest) {
+        answer.check(has_head);
+        if has_head {
+            return;
+        }
+        rest = &rest[answer.length..];
+    }
+    assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(rest));
+}
+
+async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
+    let (near, far) = duplex(BUFFER);
+    let acceptor = match Acceptor::open(Box::new(One(Some(far))), 2) {
+        Ok(acceptor) => acceptor,
+        Err(error) => panic!("{error}"),
+    };
+    let router = ROUTER.with(Clone::clone);
+    let answer = move |request: http::Request<Incoming>| {
+        let router = router.clone();
+        async move {
+            let Ok(response) = TowerToHyperService::new(router)
+                .call(request.map(Body::new))
+                .await;
+            response
+        }
+    };
+    let (over, is_over) = oneshot::channel();
+    let stop = async {
+        let _ = is_over.await;
+        Duration::from_secs(1)
+    };
+    let client = async {
+        let answers = client(near, bytes, piece).await;
+        let _ = over.send(());
+        answers
+    };
+    let (_, answers) = tokio::join!(net::serve(acceptor, LIMITS, answer, stop), client);
+    answers
+}
+
+async fn client(stream: DuplexStream, bytes: &[u8], piece: usize) -> Vec<u8> {
+    let (mut read, mut write) = tokio::io::split(stream);
+    for piece in bytes.chunks(piece) {
+        // The server may have closed already.
+        if write.write_all(piece).await.is_err() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let _ = write.shutdown().await;
+    let mut answers = Vec::new();
+    let _ = read.read_to_end(&mut answers).await;
+    answers
+}
+
+struct Answer<'a> {
+    status: u16,
+    head: &'a str,
+    body: &'a [u8],
+    length: usize,
+}
+
+/// The first answer in these bytes.
+fn first_answer(bytes: &[u8]) -> Option<Answer<'_>> {
+    let end = bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
+    let status = head
+        .strip_prefix("HTTP/1.1 ")
+        .or_else(|| head.strip_prefix("HTTP/1.0 "))?;
+    let status = status.get(..3)?.parse().ok()?;
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>())
+    });
+    let length = length
+        .and_then(Result::ok)
+        .unwrap_or(0)
+        .min(bytes.len() - end);
+    Some(Answer {
+        status,
+        head,
+        body: &bytes[end..end + length],
+        length: end + length,
+    })
+}
+
+impl Answer<'_> {
+    fn check(&self, may_lack_body: bool) {
+        let known = [
+            100, 200, 304, 400, 404, 405, 406, 408, 412, 413, 414, 415, 421, 422, 403, 431, 505,
+        ];
+        assert!(known.contains(&self.status), "{}", self.head);
+        let head = self.head.to_ascii_lowercase();
+        if head.contains("x-request-id") {
+            assert!(
+                head.contains("seqd-node: n1") && head.contains("no-store"),
+                "{}",
+                self.head
+            );
+            if self.status >= 400 && !may_lack_body {
+                assert!(head.contains("application/problem+json"), "{}", self.head);
+                let problem = serde_json::from_slice::<Problem>(self.body);
+                let problem = problem.map(|problem| (problem.status, problem.detail.len()));
+                assert!(
+                    matches!(problem, Ok((status, 1..=MOST_WORDS)) if status == self.status),
+                    "{} {problem:?}",
+                    self.head
+                );
+            }
+        }
+    }
+}
+
+/// Runs on a clock that goes on at once where nothing else is to be done.
+fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
+    thread_local! {
+        static RUNTIME: io::Result<tokio::runtime::Runtime> =
+            tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build();
+    }
+    RUNTIME.with(|runtime| match runtime {
+        Ok(runtime) => runtime.block_on(future),
+        Err(error) => panic!("no runtime: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kept::{replay, seeds};
+
+    const REQUESTS: [&str; 15] = [
+        "GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET /v1/id?format=hex&pad=20&timeout_ms=5 HTTP/1.1\r\nhost: localhost\r\naccept: text/plain;q=0.5, */*\r\n\r\n",
+        "POST /v1/sequences/order/next HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"count\":5}",
+        "POST /v1/sequences/order/next?count=5&count=5&dry_run=1 HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "PUT /v1/sequences/a%2Fb HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n11\r\n{\"mode\":\"strict\"}\r\n0\r\n\r\n",
+        "HEAD /readyz?for=ids&verbose HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "DELETE /v1/sequences/order/segments/7?unused=998 HTTP/1.1\r\nhost: localhost\r\nif-match: \"3-57\"\r\n\r\n",
+        "GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\nGET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        "POST /v1/cluster/leader HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\ncontent-length: 0\r\n\r\n\r\n\r\nGET /v1/id HTTP/1.1\r\nhost: [::1]:7400\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "POST /v1/cluster/members HTTP/1.1\r\nhost: localhost\r\ncontent-length: 70000\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n\r\n{",
+        "PATCH /v1/sequences/order?dry_run HTTP/1.1\r\nhost: localhost\r\nif-match: \"3\"\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{\"max\":\"99\"}",
+        "OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        "GET  bad\r\n\r\n",
+        "POST /v1/sequences/order/advance HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nidempotency-key: a\r\n\r\n",
+    ];
+
+    #[test]
+    fn kept_connections_are_answered_as_the_contract_says() {
+        let whole = REQUESTS.map(|request| [b"\0", request.as_bytes()].concat());
+        let in_pieces = REQUESTS.map(|request| [b"\x07", request.as_bytes()].concat());
+        let inputs = whole.into_iter().chain(in_pieces);
+        replay("node_http", &seeds(inputs), node_http);
+    }
+}

@@ -1,0 +1,258 @@
+//! The cluster's tokens: made, listed, revoked.
+
+use std::sync::Arc;
+
+use seqd_api::name::MAX_NAME_LEN;
+use seqd_api::request::MAX_BODY_BYTES;
+use seqd_api::{
+    AccessCreated, AccessRevoked, AccessToken, CreateAccess, ListQuery, Page, Permission, Plan,
+};
+use seqd_idgen::{WallClock, WallMs};
+use seqd_raft::ProposeError;
+use seqd_state::{
+    AccessCommand, AccessId, AccessOutcome, AccessRecord, MAX_PERMISSIONS, MAX_PREFIX_BYTES,
+    Outcome, Refusal,
+};
+use tokio::time::Instant;
+
+use super::confirm::unconfirmed;
+use super::error::RequestError;
+use super::page::PageRequest;
+use crate::access::{Drawn, scope_of_state};
+use crate::codes;
+use crate::replica::{Replica, peek, propose_at_level, wait_for_level};
+use crate::times::rfc3339;
+
+/// The longest life of a token, ten years: one that is meant to last longer has no end.
+const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600_000;
+
+// What a request can ask for the state takes, and the most that the state takes a request can ask
+// for.
+const _: () = assert!(MAX_PREFIX_BYTES == seqd_api::scope::MAX_PREFIX_BYTES);
+const _: () = assert!(MAX_PREFIX_BYTES >= MAX_NAME_LEN, "a name is a prefix too");
+const _: () = assert!(MAX_PERMISSIONS * (MAX_PREFIX_BYTES + 16) < MAX_BODY_BYTES / 2);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error("there is no token {0}")]
+    NotFound(String),
+    #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("no random bytes: {0}")]
+    NoRandom(String),
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
+
+pub(crate) struct AccessService {
+    pub(crate) replica: Arc<dyn Replica>,
+    pub(crate) clock: Arc<dyn WallClock>,
+}
+
+impl AccessService {
+    /// The tokens, by ID, after all that was acknowledged before.
+    pub(crate) async fn list(
+        &self,
+        query: &ListQuery,
+        deadline: Instant,
+    ) -> Result<Page<AccessToken>, AccessError> {
+        let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
+        self.replica
+            .read(deadline)
+            .await
+            .map_err(AccessError::Unread)?;
+        let (prefix, now) = (
+            query.prefix.as_deref().unwrap_or_default(),
+            self.clock.wall(),
+        );
+        let page = peek(&*self.replica, |state| {
+            let all = state
+                .tokens()
+                .map(|(id, record)| (id.to_string(), to_api(id, record, now)));
+            wanted.cut(all.filter(|(id, _)| id.starts_with(prefix)))
+        });
+        Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
+    }
+
+    /// Makes a token. The answer alone has its secret.
+    pub(crate) async fn create(
+        &self,
+        wanted: CreateAccess,
+        deadline: Instant,
+    ) -> Result<AccessCreated, AccessError> {
+        let (drawn, command) = self.creation(wanted)?;
+        self.propose(command.clone(), deadline).await?;
+        // It is made: whatever is asked from here on, the answer has to be given.
+        let unconfirmed = unconfirmed(&*self.replica, deadline).await;
+        let now = self.clock.wall();
+        let own = record_of(command, now);
+        let applied = peek(&*self.replica, |state| state.access(drawn.id).cloned());
+        let record = applied.flatten().or(own);
+        let gone = || AccessError::NotFound(drawn.id.to_string());
+        Ok(AccessCreated {
+            listed: to_api(drawn.id, &record.ok_or_else(gone)?, now),
+            token: drawn.text,
+            unconfirmed,
+        })
+    }
+
+    pub(crate) async fn plan_create(
+        &self,
+        wanted: CreateAccess,
+        deadline: Instant,
+    ) -> Result<Plan, AccessError> {
+        let permissions = wanted.scopes.clone().unwrap_or_default();
+        let (_, command) = self.creation(wanted)?;
+        self.plan(&command, deadline).await?;
+        let texts: Vec<String> = permissions.iter().map(ToString::to_string).collect();
+        let effect = format!("makes a token that permits {}", texts.join(", "));
+        Ok(Plan::new(effect, None))
+    }
+
+    /// Revokes a token: each node refuses it once it has applied that.
+    pub(crate) async fn revoke(
+        &self,
+        id: &str,
+        deadline: Instant,
+    ) -> Result<AccessRevoked, AccessError> {
+        let id = read_id(id)?;
+        self.propose(AccessCommand::Revoke { id }, deadline).await?;
+        Ok(AccessRevoked {
+            id: id.to_string(),
+            revoked: true,
+            unconfirmed: unconfirmed(&*self.replica, deadline).await,
+        })
+    }
+
+    pub(crate) async fn plan_revoke(
+        &self,
+        id: &str,
+        deadline: Instant,
+    ) -> Result<Plan, AccessError> {
+        let id = read_id(id)?;
+        self.plan(&AccessCommand::Revoke { id }, deadline).await?;
+        let described = peek(&*self.replica, |state| {
+            state.access(id).map(|record| record.description.clone())
+        });
+        let described = described.flatten().filter(|text| !text.is_empty());
+        let described = described.map_or_else(String::new, |text| format!(" ({text})"));
+        let effect =
+            format!("revokes the token {id}{described}: every node refuses it from then on");
+        Ok(Plan::new(effect, None))
+    }
+
+    fn creation(&self, wanted: CreateAccess) -> Result<(Drawn, AccessCommand), AccessError> {
+        let invalid = |text: String| AccessError::Request(RequestError::Invalid(text));
+        let permissions = wanted.scopes.unwrap_or_default();
+        if permissions.is_empty() {
+            let rule = seqd_api::scope::PERMISSION_RULE;
+            return Err(invalid(format!("scopes: one at least, each {rule}")));
+        }
+        let now = self.clock.wall();
+        let expires_ms = match wanted.ttl_ms {
+            None => None,
+            Some(ttl_ms) if (1..=MAX_TTL_MS).contains(&ttl_ms) => Some(now.0 + ttl_ms),
+            Some(_) => return Err(invalid(format!("ttl_ms is 1 to {MAX_TTL_MS} (ten years)"))),
+        };
+        let drawn = Drawn::draw().map_err(|error| AccessError::NoRandom(error.to_string()))?;
+        let command = AccessCommand::Create {
+            id: drawn.id,
+            hash: drawn.hash,
+            permissions: permissions.into_iter().map(to_state).collect(),
+            description: wanted.description.unwrap_or_default(),
+            expires_ms,
+            per_second: wanted.per_second,
+        };
+        Ok((drawn, command))
+    }
+
+    async fn plan(&self, command: &AccessCommand, deadline: Instant) -> Result<(), AccessError> {
+        self.replica
+            .read(deadline)
+            .await
+            .map_err(AccessError::Unread)?;
+        let whole = command.clone().into();
+        let level = wait_for_level(&*self.replica, &whole, deadline).await;
+        level.map_err(AccessError::Propose)?;
+        let tried = peek(&*self.replica, |state| state.try_access(command));
+        match tried {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(refusal)) => Err(AccessError::Refused(refusal)),
+            None => Err(AccessError::UnexpectedOutcome("none".to_owned())),
+        }
+    }
+
+    async fn propose(&self, command: AccessCommand, deadline: Instant) -> Result<(), AccessError> {
+        let outcome = propose_at_level(&*self.replica, command.into(), deadline).await;
+        match outcome.map_err(AccessError::Propose)? {
+            Outcome::Access(AccessOutcome::Created { .. } | AccessOutcome::Revoked { .. }) => {
+                Ok(())
+            }
+            Outcome::Refused(refusal) => Err(AccessError::Refused(refusal)),
+            other => Err(AccessError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+}
+
+/// The ID in a path. What is no ID is no token either.
+fn read_id(text: &str) -> Result<AccessId, AccessError> {
+    let shown = || AccessError::NotFound(text.chars().take(80).collect());
+    AccessId::parse(text).ok_or_else(shown)
+}
+
+/// The record of a creation, where it was not applied here yet.
+fn record_of(command: AccessCommand, now: WallMs) -> Option<AccessRecord> {
+    let AccessCommand::Create {
+        id: _,
+        hash,
+        permissions,
+        description,
+        expires_ms,
+        per_second,
+    } = command
+    else {
+        return None;
+    };
+    Some(AccessRecord {
+        hash,
+        permissions,
+        description,
+        created: now,
+        expires_ms,
+        per_second,
+    })
+}
+
+fn to_state(permission: Permission) -> seqd_state::Permission {
+    seqd_state::Permission {
+        scope: match permission.scope {
+            seqd_api::Scope::Read => seqd_state::Scope::Read,
+            seqd_api::Scope::Allocate => seqd_state::Scope::Allocate,
+            seqd_api::Scope::Admin => seqd_state::Scope::Admin,
+        },
+        prefix: permission.prefix,
+    }
+}
+
+fn to_api(id: AccessId, record: &AccessRecord, now: WallMs) -> AccessToken {
+    let shown = record.permissions.iter().map(|permission| {
+        let scope = scope_of_state(permission.scope);
+        let prefix = permission.prefix.clone();
+        Permission { scope, prefix }.to_string()
+    });
+    AccessToken {
+        id: id.to_string(),
+        scopes: shown.collect(),
+        description: record.description.clone(),
+        created: rfc3339(record.created),
+        expires: record.expires_ms.map(|ms| rfc3339(WallMs(ms))),
+        expired: record.is_expired(now),
+        per_second: record.per_second,
+    }
+}

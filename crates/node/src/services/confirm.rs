@@ -1,0 +1,33 @@
+//! Which members have applied a change: until then they act on what was before.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::replica::Replica;
+
+/// How long an answer waits for the other members to apply the entry, before it names those that
+/// have not: longer than the second in which each reports how far it is.
+const CONFIRM_WAIT: Duration = Duration::from_millis(1200);
+
+/// Between two looks at what the members have reported.
+const CONFIRM_LOOK: Duration = Duration::from_millis(20);
+
+/// The members that have not shown to have applied what this node has. Waits a moment for them
+/// first.
+pub(super) async fn unconfirmed(replica: &dyn Replica, deadline: Instant) -> Vec<String> {
+    let until = deadline.min(Instant::now() + CONFIRM_WAIT);
+    let is_here = replica.read(until).await.is_ok();
+    let own = replica.progress().applied;
+    loop {
+        let mut others = replica.progress().others;
+        others.retain(|other| !is_here || other.applied.is_none_or(|applied| applied < own));
+        let may_come = others.iter().any(|other| other.reachable);
+        if !may_come || Instant::now() >= until {
+            let mut missing: Vec<String> = others.into_iter().map(|other| other.name).collect();
+            missing.sort();
+            return missing;
+        }
+        sleep(CONFIRM_LOOK).await;
+    }
+}

@@ -1,0 +1,84 @@
+//! Changes of a sequence that is in use: of what leaves each index its value.
+
+use seqd_api::{SegmentSpec, Sequence, SequenceSpec};
+use seqd_state::{
+    Command, DefinitionChange, Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome,
+};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use super::sequences::{SequenceError, SequenceService, target_ms, unexpected};
+
+/// What may be given, for messages.
+const MAY_CHANGE: &str =
+    "description and segment, and the end that it runs to: max, or min of a descending one";
+
+impl SequenceService {
+    /// Changes what is given of a definition, only at `if_revision` where one is given.
+    pub(crate) async fn update(
+        &self,
+        name: &SequenceName,
+        spec: SequenceSpec,
+        if_revision: Option<u64>,
+        deadline: Instant,
+    ) -> Result<Sequence, SequenceError> {
+        let command = Command::Sequences(update(name, spec, if_revision)?);
+        let done = self.propose_at_level(command, deadline).await;
+        let revision = match done.map_err(|error| self.undeleted(error))? {
+            Outcome::Sequences(SequenceOutcome::Updated { revision, .. }) => revision,
+            other => return Err(unexpected(&other)),
+        };
+        let read = self.at_revision(name, revision, deadline).await;
+        read.map_err(|error| SequenceError::ChangedUnread(Box::new(error)))
+    }
+}
+
+/// The command of a request, of which every field that cannot change is refused by its name.
+pub(super) fn update(
+    name: &SequenceName,
+    spec: SequenceSpec,
+    if_revision: Option<u64>,
+) -> Result<SequenceCommand, RequestError> {
+    let SequenceSpec {
+        mode,
+        start,
+        increment,
+        min,
+        max,
+        cycle,
+        segment,
+        description,
+    } = spec;
+    let fixed = [
+        ("mode", mode.is_some()),
+        ("start", start.is_some()),
+        ("increment", increment.is_some()),
+        ("cycle", cycle.is_some()),
+    ];
+    if let Some((field, _)) = fixed.iter().find(|(_, is_given)| *is_given) {
+        let detail = format!("{field}: it stays as it was made; what may change is {MAY_CHANGE}");
+        return Err(RequestError::Invalid(detail));
+    }
+    let SegmentSpec {
+        target,
+        min: segment_min,
+        max: segment_max,
+    } = segment.unwrap_or_default();
+    let change = DefinitionChange {
+        max,
+        min,
+        target_ms: target.as_deref().map(target_ms).transpose()?,
+        segment_min,
+        segment_max,
+        description,
+    };
+    if change == DefinitionChange::default() {
+        let detail = format!("nothing is given that is to change: it may be {MAY_CHANGE}");
+        return Err(RequestError::Invalid(detail));
+    }
+    Ok(SequenceCommand::Update {
+        name: name.clone(),
+        change,
+        if_revision: if_revision.map(Revision),
+    })
+}

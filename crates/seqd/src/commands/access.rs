@@ -1,0 +1,216 @@
+//! `seqd access`: tokens of programs and people.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use seqd_client::api::{AccessToken, CreateAccess, ListQuery, Permission, exit, validate_name};
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::private;
+use crate::session::Session;
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AccessCommand {
+    /// Make a token; it is shown once, on stdout
+    Create(CreateArgs),
+    /// All tokens, with what each permits
+    List,
+    /// Revoke a token: every node refuses it from then on
+    Revoke {
+        /// Its ID, as in the list
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// What it permits, each including the ones before it: read, allocate, admin; for names that
+    /// begin with a prefix alone: allocate:order. More than once, or comma-separated
+    #[arg(
+        long = "scope",
+        required = true,
+        value_delimiter = ',',
+        value_name = "SCOPE[:PREFIX]"
+    )]
+    scopes: Vec<Permission>,
+    /// A word for people: whose it is
+    #[arg(long)]
+    description: Option<String>,
+    /// How long it counts, such as 90d; for ever without it
+    #[arg(long, value_parser = arguments::duration)]
+    ttl: Option<Duration>,
+    /// Requests that each node serves for it in a second
+    #[arg(long, value_parser = arguments::number, value_name = "N")]
+    rate: Option<u64>,
+    /// Write the token to a new file, open to its owner alone (mode 0600), and not to stdout
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) async fn run(command: AccessCommand, session: &Session) -> Result<u8, Failure> {
+    match command {
+        AccessCommand::Create(args) => create(args, session).await,
+        AccessCommand::List => list(session).await,
+        AccessCommand::Revoke { id } => revoke(&id, session).await,
+    }
+}
+
+async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
+    let too_many = |_| Failure::usage("--rate: it is 1 to 1000000 requests a second");
+    for scope in &args.scopes {
+        note_unfit(scope, session);
+    }
+    let request = CreateAccess {
+        scopes: Some(args.scopes),
+        description: args.description,
+        ttl_ms: args
+            .ttl
+            .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        per_second: args.rate.map(u32::try_from).transpose().map_err(too_many)?,
+    };
+    if session.is_dry_run {
+        let plan = session.client.dry_run().create_token(&request).await?;
+        if let Some(path) = args.out.as_deref().filter(|path| path.exists()) {
+            return Err(cannot_make(path, &std::io::ErrorKind::AlreadyExists.into()));
+        }
+        return session.print_plan(&plan);
+    }
+    // Made before the token is: one that cannot be kept would be lost.
+    let file = args.out.as_deref().map(new_file).transpose()?;
+    let created = match session.client.create_token(&request).await {
+        Ok(created) => created,
+        Err(error) => {
+            if let Some(path) = &args.out {
+                // Nothing is in it.
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(error.into());
+        }
+    };
+    let listed = &created.listed;
+    let until = listed.expires.as_deref().unwrap_or("it is revoked");
+    session.note(&format!(
+        "token {} permits {} until {until}; it is shown this once",
+        listed.id,
+        listed.scopes.join(", ")
+    ));
+    warn_unconfirmed(&created.unconfirmed, "refused", session);
+    if let (Some(mut file), Some(path)) = (file, &args.out) {
+        let line = format!("{}\n", created.token);
+        let written = file
+            .write_all(line.as_bytes())
+            .and_then(|()| file.sync_all());
+        written.map_err(|error| {
+            let id = &listed.id;
+            Failure::failed(format!("cannot write {}: {error}", path.display()))
+                .with_hint(format!("nobody has the token: seqd access revoke {id}"))
+        })?;
+        let mut report = Report::new(listed)?
+            .with_columns(&["id", "file"])
+            .with_people(format!("{}\n", path.display()));
+        report.row(vec![listed.id.clone(), path.display().to_string()]);
+        report.print(session.format)?;
+        return Ok(exit::OK);
+    }
+    let mut report = Report::new(&created)?
+        .with_columns(&["token", "id"])
+        .with_people(format!("{}\n", created.token));
+    report.row(vec![created.token.clone(), listed.id.clone()]);
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
+
+/// Names the members that act on what was before.
+fn warn_unconfirmed(members: &[String], fate: &str, session: &Session) {
+    if !members.is_empty() {
+        let names = members.join(", ");
+        session.note(&format!(
+            "not confirmed yet by {names}: the token may still be {fate} there"
+        ));
+    }
+}
+
+/// Each beginning of a name is a name, so what is none begins no name.
+fn note_unfit(scope: &Permission, session: &Session) {
+    if !scope.prefix.is_empty()
+        && let Err(error) = validate_name(&scope.prefix)
+    {
+        session.note(&format!(
+            "{scope}: no sequence has a name that begins so, only locks and keys can: {error}"
+        ));
+    }
+}
+
+fn new_file(path: &Path) -> Result<std::fs::File, Failure> {
+    let made = private::new_file(path, 0o600);
+    made.map_err(|error| cannot_make(path, &error))
+}
+
+fn cannot_make(path: &Path, error: &std::io::Error) -> Failure {
+    let text = std::io::Error::from(error.kind()).to_string();
+    Failure::usage(format!("cannot make {}: {text}", path.display()))
+}
+
+async fn all(session: &Session) -> Result<Vec<AccessToken>, Failure> {
+    let limit = Some(ListQuery::MAX_LIMIT);
+    let mut query = ListQuery {
+        limit,
+        ..ListQuery::default()
+    };
+    let mut all = Vec::new();
+    loop {
+        let page = session.client.tokens(&query).await?;
+        all.extend(page.items);
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+async fn list(session: &Session) -> Result<u8, Failure> {
+    let all = all(session).await?;
+    let columns = ["id", "scopes", "rate", "created", "expires", "description"];
+    let mut report = Report::list(&all)?.with_columns(&columns);
+    for token in all {
+        let expires = match (token.expires, token.expired) {
+            (Some(at), true) => format!("{at} (expired)"),
+            (Some(at), false) => at,
+            (None, _) => "-".to_owned(),
+        };
+        let rate = token.per_second;
+        report.row(vec![
+            token.id,
+            token.scopes.join(","),
+            rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/s")),
+            token.created,
+            expires,
+            token.description,
+        ]);
+    }
+    report.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn revoke(id: &str, session: &Session) -> Result<u8, Failure> {
+    // The server's own check, and its words.
+    let plan = session.client.dry_run().revoke_token(id).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let revoked = session.client.revoke_token(id).await?;
+    session.note(&format!("revoked {id}"));
+    warn_unconfirmed(&revoked.unconfirmed, "let in", session);
+    if session.format.is_json() {
+        Report::new(&revoked)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,112 @@
+//! What a demo with `--secure` has beside its nodes: a CA, a certificate for each node, and the
+//! operator's token, all in the demo's folder.
+
+use std::path::{Path, PathBuf};
+
+use seqd_client::ClientFiles;
+use seqd_client::api::Token;
+use seqd_tls::issue::{Authority, Subject};
+
+use crate::commands::tls;
+use crate::demo::plan::NodePlan;
+use crate::failure::Failure;
+
+/// Longer than anybody keeps a demo.
+const DAYS: u32 = 365;
+
+const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
+
+/// The files by which clients of the demo are let in.
+#[derive(Debug, Clone)]
+pub(crate) struct Secured {
+    pub(crate) cacert: PathBuf,
+    pub(crate) token: PathBuf,
+    files: PathBuf,
+}
+
+impl Secured {
+    /// Those of this folder.
+    fn of(folder: &Path) -> Self {
+        let files = folder.join("tls");
+        Self {
+            cacert: files.join("ca.crt"),
+            token: folder.join("token"),
+            files,
+        }
+    }
+
+    /// Whether the folder has them.
+    pub(crate) fn is_in(folder: &Path) -> bool {
+        Self::of(folder).cacert.exists()
+    }
+
+    /// Those that are in the folder, or new ones.
+    pub(crate) fn make(folder: &Path, nodes: &[&str]) -> Result<Self, Failure> {
+        let secured = Self::of(folder);
+        if Self::is_in(folder) {
+            return Ok(secured);
+        }
+        write_token(&secured.token)?;
+        let certificates = tls::Folder::new(&secured.files);
+        certificates.create()?;
+        let validity = tls::for_days(DAYS, tls::now());
+        let (authority, ca) = Authority::create("seqd demo CA", validity).map_err(tls::failed)?;
+        for name in nodes {
+            let subject = Subject::Node {
+                name: (*name).to_owned(),
+                hosts: HOSTS.map(str::to_owned).to_vec(),
+            };
+            let issued = authority.issue(&subject, validity).map_err(tls::failed)?;
+            certificates.put(name, &issued)?;
+        }
+        // Last: with it the folder has all of them.
+        certificates.put(tls::CA, &ca)?;
+        Ok(secured)
+    }
+
+    /// The part of a node's configuration that is about them.
+    pub(crate) fn config_text(&self, node: &str) -> String {
+        let quoted = |path: PathBuf| serde_json::Value::from(path.to_string_lossy()).to_string();
+        let (cert, key) = (format!("{node}.crt"), format!("{node}.key"));
+        let [cert, key] = [cert, key].map(|name| quoted(self.files.join(name)));
+        let (ca, token) = (quoted(self.cacert.clone()), quoted(self.token.clone()));
+        format!(
+            "\n[tls]\ncert = {cert}\nkey = {key}\n\
+             peer_cert = {cert}\npeer_key = {key}\npeer_ca = {ca}\n\n\
+             [auth]\nenabled = true\nbootstrap_token_file = {token}\n"
+        )
+    }
+
+    /// How a shell becomes one of its clients.
+    pub(crate) fn how_to(&self, nodes: &[NodePlan]) -> String {
+        let urls: Vec<String> = nodes.iter().map(|node| node.url(true)).collect();
+        let (cacert, token) = (self.cacert.display(), self.token.display());
+        format!(
+            "  export SEQD_ENDPOINTS={all}\n  export SEQD_CACERT={cacert} SEQD_TOKEN_FILE={token}\n  \
+             seqd status\n  seqd access create --scope allocate:order. --description shop\n  \
+             curl --cacert $SEQD_CACERT -H \"Authorization: Bearer $(cat $SEQD_TOKEN_FILE)\" \
+             {first}/v1/id\n",
+            all = urls.join(","),
+            first = urls.first().map_or("", String::as_str),
+        )
+    }
+
+    pub(crate) fn client_files(&self) -> ClientFiles {
+        ClientFiles {
+            cacert: Some(self.cacert.clone()),
+            ..ClientFiles::default()
+        }
+    }
+
+    pub(crate) fn token(&self) -> Result<Token, Failure> {
+        Token::read(&self.token).map_err(|error| Failure::failed(error.to_string()))
+    }
+}
+
+fn write_token(path: &Path) -> Result<(), Failure> {
+    let secret = seqd_node::new_secret().map_err(|error| {
+        let path = path.display();
+        Failure::failed(format!("cannot make {path}: {error}"))
+    })?;
+    tls::write(path, &format!("{secret}\n"), 0o600)
+}

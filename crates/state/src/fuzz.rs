@@ -1,0 +1,289 @@
+//! What a fuzzer calls, with any bytes: entries, rows and frames. `docs/FUZZING.md` has the
+//! targets.
+//!
+//! A target panics where a promise is broken. The kept inputs of `fuzz/corpus` are run by the tests
+//! below, so that they are checked without a fuzzer too.
+
+use std::fmt::Debug;
+
+use seqd_idgen::Tick;
+
+use crate::codec::frame::{self, Frame, Framed};
+use crate::{
+    Command, EncodedEntry, Entry, NextRequest, Outcome, Refusal, Row, SequenceCommand, Stamp,
+    State, StateLoader, TakeLease, WorkerCommand, codec,
+};
+
+/// The longest words of a refusal, in bytes: several names and texts of the longest allowed.
+const MOST_WORDS: usize = 4096;
+
+/// Chunks: a length of two bytes, little-endian, and so many bytes, or what there is.
+fn chunks(mut input: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = input.split_first_chunk::<2>()?;
+        let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+        let (chunk, rest) = rest.split_at(length);
+        input = rest;
+        Some(chunk)
+    })
+}
+
+/// Entries of a log, in chunks, applied one after the other.
+///
+/// An entry that is read is written as the same bytes. Every replica has the same outcomes and
+/// rows, also one that loads its state from rows before each entry; each command has one outcome.
+pub fn state_entries(input: &[u8]) {
+    let mut state = State::new();
+    for chunk in chunks(input) {
+        let Some(entry) = entry(chunk) else {
+            return;
+        };
+        let mut other = loaded(&state);
+        let outcomes = state.apply(&entry, None);
+        assert_eq!(outcomes.len(), entry.commands.len());
+        assert_eq!(other.apply(&entry, None), outcomes);
+        assert_eq!(other.digest(), state.digest());
+        for outcome in &outcomes {
+            framed(outcome);
+            if let Outcome::Refused(refusal) = outcome {
+                worded(&refusal.to_string());
+            }
+        }
+        looked_at(&state);
+    }
+    let digest = state.digest();
+    state.drain_changes();
+    assert_eq!(state.digest(), digest);
+    assert_eq!(loaded(&state).digest(), digest);
+}
+
+fn entry(bytes: &[u8]) -> Option<Entry> {
+    let entry = match EncodedEntry::decode(bytes.to_vec().into()) {
+        Ok(entry) => entry,
+        Err(error) => {
+            worded(&error.to_string());
+            return None;
+        }
+    };
+    assert_eq!(&*entry.bytes().0, bytes);
+    match entry.first_version() {
+        Ok(None) => assert_eq!(codec::encode(&*entry).as_deref(), Ok(bytes)),
+        Ok(Some(first)) => {
+            let again = EncodedEntry::of_first_version(first);
+            assert_eq!(again.as_ref(), Ok(&entry));
+        }
+        Err(error) => panic!("it was decoded before: {error}"),
+    }
+    Some((*entry).clone())
+}
+
+fn loaded(state: &State) -> State {
+    match State::from_rows(state.rows()) {
+        Ok(loaded) => loaded,
+        Err(error) => panic!("the rows of a state cannot be loaded: {error}"),
+    }
+}
+
+/// Rows of a checkpoint or a snapshot, in chunks: a key, a value, a key, a value.
+///
+/// What is loaded are these rows and no others, byte for byte, and their digest; and it can be
+/// used.
+pub fn state_rows(input: &[u8]) {
+    let mut chunks = chunks(input);
+    let mut given: Vec<Row> = Vec::new();
+    let mut loader = StateLoader::default();
+    while let (Some(key), Some(value)) = (chunks.next(), chunks.next()) {
+        if let Err(error) = loader.row(key, value) {
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+        given.push((key.to_vec(), value.to_vec()));
+    }
+    let mut state = loader.finish();
+    given.sort();
+    let mut rows: Vec<Row> = state.rows().collect();
+    rows.sort();
+    assert_eq!(rows, given, "other rows than were loaded");
+    assert_eq!(state.digest(), loaded(&state).digest());
+    looked_at(&state);
+    let stamp = Stamp {
+        wall_ms: state.last_wall_ms(),
+        cluster_ms: state.cluster_ms(),
+    };
+    let commands = used(&state);
+    let count = commands.len();
+    assert_eq!(state.apply(&Entry { stamp, commands }, None).len(), count);
+    assert_eq!(state.digest(), loaded(&state).digest());
+}
+
+/// Commands that use what is in a state: each of a sequence, and a lease.
+fn used(state: &State) -> Vec<Command> {
+    let lease = WorkerCommand::TakeLease(TakeLease {
+        layout: "default".to_owned(),
+        owner: "n1".to_owned(),
+        node: None,
+        boot: 0,
+        fence: Tick(30_000),
+        datacenter: None,
+    });
+    let mut commands = vec![lease.into()];
+    for (name, record) in state.sequences("", None, 8) {
+        let name = || name.clone();
+        let next = record.next_value().unwrap_or(0);
+        let uses = [
+            SequenceCommand::Next(NextRequest {
+                name: name(),
+                count: 3,
+            }),
+            SequenceCommand::GrantSegment {
+                name: name(),
+                size: 1000,
+                after: record.run.map(|run| run.token),
+            },
+            SequenceCommand::Advance {
+                name: name(),
+                to: next.saturating_add(5000),
+            },
+            SequenceCommand::Delete {
+                name: name(),
+                if_revision: Some(record.revision),
+            },
+        ];
+        commands.extend(uses.map(Command::from));
+    }
+    commands
+}
+
+/// What a node reads of its state while it serves.
+fn looked_at(state: &State) {
+    for (name, record) in state.sequences("", None, 100) {
+        let (next, remaining) = (record.next_value(), record.remaining());
+        // The last index has no value, so that the mark behind it is an index.
+        let is_over = remaining == Some(0) || record.next_index == u64::MAX;
+        assert!(next.is_some() || is_over, "{name}");
+    }
+    for lease in state.leases() {
+        let _ = (lease.record.owner.len(), state.layout(lease.layout));
+    }
+    let _ = (state.next_deadline(), state.secret(), state.restoration());
+}
+
+/// A frame, as one peer sends it to another: a kind, a version and a body.
+///
+/// What is read is written as the same frame, and its size is known without writing it.
+pub fn state_frame(input: &[u8]) {
+    let [low, high, version, body @ ..] = input else {
+        return;
+    };
+    let frame = Frame {
+        kind: u16::from_le_bytes([*low, *high]),
+        version: *version,
+        body: body.to_vec().into(),
+    };
+    read::<Command>(&frame);
+    read::<Outcome>(&frame);
+    if let Some(refusal) = read::<Refusal>(&frame) {
+        assert!(!refusal.to_string().is_empty());
+    }
+}
+
+fn read<T: Framed>(frame: &Frame) -> Option<T> {
+    match frame::read::<T>(frame) {
+        Ok(value) => {
+            assert_eq!(value.to_frame().as_ref(), Ok(frame));
+            Some(value)
+        }
+        Err(error) => {
+            worded(&error.to_string());
+            None
+        }
+    }
+}
+
+fn framed<T: Framed + PartialEq + Debug>(value: &T) {
+    let Ok(frame) = value.to_frame() else {
+        panic!("no frame for {value:?}");
+    };
+    assert_eq!(frame::read::<T>(&frame).as_ref(), Ok(value));
+    let bytes = codec::body_bytes(0, &frame);
+    assert_eq!(value.frame_bytes(), bytes);
+}
+
+fn worded(words: &str) {
+    assert!(!words.is_empty() && words.len() <= MOST_WORDS, "{words}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kept::{replay, seeds};
+
+    const LOGS: [&str; 3] = [
+        include_str!("../tests/golden/log-v1.hex"),
+        include_str!("../tests/golden/log-v2.hex"),
+        include_str!("../tests/golden/log-level-3.hex"),
+    ];
+    const ENTRIES: [&str; 2] = [
+        include_str!("../tests/golden/entry-v1.hex"),
+        include_str!("../tests/golden/entry-v2.hex"),
+    ];
+    const ROWS: [&str; 4] = [
+        include_str!("../tests/golden/rows-v1.hex"),
+        include_str!("../tests/golden/rows-level-2.hex"),
+        include_str!("../tests/golden/rows-level-3.hex"),
+        include_str!("../tests/golden/rows-restored-v1.hex"),
+    ];
+    const OUTCOMES: &str = include_str!("../tests/golden/outcomes-v2.hex");
+
+    fn unhex(text: &str) -> Vec<u8> {
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).unwrap();
+            u8::from_str_radix(pair, 16).unwrap()
+        };
+        text.as_bytes().chunks(2).map(byte).collect()
+    }
+
+    fn chunk(bytes: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(bytes.len()).unwrap();
+        [&length.to_le_bytes()[..], bytes].concat()
+    }
+
+    /// The bytes at the end of each line that begins with this word.
+    fn lines(text: &'static str, word: &str) -> Vec<Vec<u8>> {
+        let lines = text.lines().filter(|line| line.starts_with(word));
+        lines
+            .map(|line| unhex(line.rsplit(' ').next().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn kept_entries_have_the_same_outcomes_on_each_replica() {
+        let logs = LOGS.map(|log| lines(log, "entry").iter().flat_map(|e| chunk(e)).collect());
+        let entries = ENTRIES.iter().flat_map(|entries| lines(entries, ""));
+        // Each behind the entry that founds the cluster.
+        let founding = chunk(&lines(LOGS[1], "entry")[0]);
+        let behind = entries.map(|entry| [founding.clone(), chunk(&entry)].concat());
+        let inputs: Vec<Vec<u8>> = logs.into_iter().chain(behind).collect();
+        replay("state_entries", &seeds(inputs), state_entries);
+    }
+
+    #[test]
+    fn kept_rows_are_what_a_state_has() {
+        let inputs = ROWS.map(|rows| {
+            let rows = rows.lines().filter(|line| line.starts_with("row "));
+            let rows = rows.flat_map(|row| row.split(' ').skip(1).map(unhex).collect::<Vec<_>>());
+            rows.flat_map(|bytes| chunk(&bytes)).collect()
+        });
+        replay("state_rows", &seeds(inputs), state_rows);
+    }
+
+    #[test]
+    fn kept_frames_are_written_as_they_were_read() {
+        let inputs = OUTCOMES.lines().filter_map(|line| {
+            let bytes = unhex(line.rsplit(' ').next()?);
+            // Kind, version, and behind the length of the body the body.
+            (bytes.len() >= 11).then(|| [&bytes[..3], &bytes[11..]].concat())
+        });
+        replay("state_frame", &seeds(inputs), state_frame);
+    }
+}

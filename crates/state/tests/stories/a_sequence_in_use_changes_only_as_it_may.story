@@ -1,0 +1,73 @@
+found c1
+> founded
+create segment order max=100 min=1
+> created, revision 1, epoch 1
+grant order 60
+> values 1 to 60 by 1: indices 0 + 60, run from 0, token 4, epoch 1
+# A further end: the run stays, and so does every value.
+update order max=200
+> updated, revision 2
+show order
+> next value 61, 60 allocated, 140 remain; run from 0 with token 4
+grant order 60 after=4
+> values 61 to 120 by 1: indices 60 + 60, run from 0, token 5, epoch 1
+update order max=200
+> unchanged, revision 2
+update order max=199
+> refused: max of the sequence order stays: it is 200, and moves only on from there: values beyond it may be granted
+update order min=-5
+> refused: min of the sequence order stays: the sequence does not run towards it
+return order token=5 unused=80
+> 40 returned, next index 80
+show order
+> next value 81, 80 allocated, 120 remain; run none
+# Sizes and description, at the revision that is meant.
+update order smallest=5 largest=50 about=orders revision=2
+> updated, revision 3
+update order smallest=5 revision=2
+> refused: the sequence order has revision 3, not 2
+update order smallest=500
+> refused: segment sizes are 1 to 1000000000, the smallest not above the largest
+update order target=0
+> refused: a segment's target is 1 to 86400000 ms
+# An exhausted sequence goes on.
+create strict short max=3
+> created, revision 1, epoch 1
+next short*3
+> values 1 to 3
+next short
+> refused: the sequence short has 0 values left, 1 were asked for
+update short max=5
+> updated, revision 2
+next short*2
+> values 4 to 5
+update short smallest=5
+> refused: the sequence short is a strict sequence
+# Downwards the end is min.
+create strict down by=-1 min=-3
+> created, revision 1, epoch 1
+next down*3
+> values -1 to -3
+update down min=-5
+> updated, revision 2
+next down
+> values -4 to -4
+update down min=-4
+> refused: min of the sequence down stays: it is -5, and moves only on from there: values beyond it may be granted
+update down max=5
+> refused: max of the sequence down stays: the sequence does not run towards it
+# A cycling one keeps both bounds.
+create strict round max=5 cycle=yes
+> created, revision 1, epoch 1
+update round max=6
+> refused: max of the sequence round stays: the sequence cycles: where a pass ends decides which value stands at an index
+update round max=5
+> unchanged, revision 1
+update round about=again
+> updated, revision 2
+update nobody max=5
+> refused: there is no sequence nobody
+delete order
+> deleted, epoch 2
+update order max=300
+> refused: there is no sequence order

@@ -1,0 +1,52 @@
+//! The kept inputs of a target, run by the tests of the crate that has it.
+//!
+//! Each such crate takes in this file by its path, so that none depends on the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Names the input that a target failed on.
+struct Running(PathBuf);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the target failed on {}", self.0.display());
+        }
+    }
+}
+
+/// Runs a target with these inputs and with those in `fuzz/corpus/TARGET`.
+///
+/// `SEQD_WRITE_CORPUS=1` writes the former into that folder, for a fuzzer to begin with.
+pub(crate) fn replay(target: &str, seeds: &[(String, Vec<u8>)], run: fn(&[u8])) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let folder = root.join(target);
+    if std::env::var_os("SEQD_WRITE_CORPUS").is_some() {
+        fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in seeds {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    for (name, bytes) in seeds {
+        let _running = Running(name.into());
+        run(bytes);
+    }
+    let kept = fs::read_dir(&folder).unwrap();
+    let mut kept: Vec<_> = kept.map(|file| file.unwrap().path()).collect();
+    kept.sort();
+    assert!(!kept.is_empty(), "nothing is kept of {target}");
+    for path in kept {
+        let bytes = fs::read(&path).unwrap();
+        let _running = Running(path);
+        run(&bytes);
+    }
+}
+
+/// Inputs with names from a list of bytes.
+pub(crate) fn seeds(inputs: impl IntoIterator<Item = Vec<u8>>) -> Vec<(String, Vec<u8>)> {
+    let named = inputs.into_iter().enumerate();
+    named
+        .map(|(at, bytes)| (format!("seed-{at:03}"), bytes))
+        .collect()
+}

@@ -1,0 +1,285 @@
+//! What attackers do: each kind on so many connections at once, opened again when the node closes
+//! them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::seed::Random;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::arguments::Arguments;
+
+/// What a connection does after it was opened.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Sends nothing.
+    Idle,
+    /// Sends the half of a head.
+    HalfOpen,
+    /// Sends a request, a byte a second.
+    Slow,
+    /// Sends many requests of large answers, and takes none of them.
+    NeverReading,
+    /// Sends random lines.
+    Malformed,
+    /// Sends heads and bodies without end.
+    Oversized,
+    /// Begins with HTTP/2.
+    Http2,
+    /// Sends requests as fast as they are answered.
+    Flood,
+    /// Connects and closes.
+    Churn,
+    /// Sends the beginning of a frame of the peers' port, with a length that nobody has.
+    Frame,
+    /// Sends the half of a good frame to the peers' port.
+    HalfFrame,
+    /// Opens a peer's connection and sends calls as fast as they are answered.
+    PeerFlood,
+}
+
+/// Each kind with its share of the connections in percent, at the clients' port and at the peers'.
+const KINDS: [(Kind, usize, usize); 12] = [
+    (Kind::Idle, 30, 30),
+    (Kind::HalfOpen, 20, 0),
+    (Kind::Slow, 15, 10),
+    (Kind::NeverReading, 10, 0),
+    (Kind::Malformed, 5, 20),
+    (Kind::Oversized, 5, 10),
+    (Kind::Http2, 5, 0),
+    (Kind::Flood, 4, 0),
+    (Kind::Churn, 6, 10),
+    (Kind::Frame, 0, 10),
+    (Kind::HalfFrame, 0, 6),
+    (Kind::PeerFlood, 0, 4),
+];
+
+/// More connections than the node has places: of the clients' port and of the peers'.
+const MOST_CLIENTS: usize = 6000;
+const MOST_PEERS: usize = 1500;
+
+/// Connections that flood, at most: beyond these they only take the processor from each other.
+const MOST_FLOODS: usize = 64;
+
+/// A pause before a connection is opened again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a connection is held that the node does not close.
+const HELD: Duration = Duration::from_secs(120);
+
+/// The body of the process that `hostile` starts.
+pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--clients", "--peers", "--seconds", "--places"]);
+    let address = |name: &str| arguments.text(name).expect("an address").to_owned();
+    let end = Instant::now() + Duration::from_secs(arguments.value("--seconds", 10));
+    let places: usize = arguments.value("--places", 1024);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.expect("a runtime").block_on(async {
+        let mut counts = Vec::new();
+        let mut tasks = Vec::new();
+        for (kind, clients, peers) in KINDS {
+            let count = Arc::new(AtomicU64::new(0));
+            let at_clients = places.saturating_mul(2).min(MOST_CLIENTS) * clients / 100;
+            let at_peers = places.min(MOST_PEERS) * peers / 100;
+            let most = match kind {
+                Kind::Flood | Kind::PeerFlood => MOST_FLOODS,
+                _ => usize::MAX,
+            };
+            for (address, connections) in [
+                (address("--clients"), at_clients.min(most)),
+                (address("--peers"), at_peers.min(most)),
+            ] {
+                for number in 0..connections {
+                    let (address, count) = (address.clone(), Arc::clone(&count));
+                    tasks.push(tokio::spawn(again_and_again(
+                        kind, address, number, end, count,
+                    )));
+                }
+            }
+            counts.push((kind, count));
+        }
+        for task in tasks {
+            task.await.expect("an attacker");
+        }
+        let counts = counts
+            .iter()
+            .map(|(kind, count)| (kind, count.load(Ordering::Relaxed)));
+        let counts: Vec<_> = counts.collect();
+        println!("  attackers' connections: {counts:?}");
+        match counts.iter().find(|(_, count)| *count == 0) {
+            Some((kind, _)) => Err(Violation::new("an attack that bites", format!("{kind:?}"))),
+            None => Ok(()),
+        }
+    })
+}
+
+async fn again_and_again(
+    kind: Kind,
+    address: String,
+    number: usize,
+    end: Instant,
+    count: Arc<AtomicU64>,
+) {
+    let mut random = Random::seeded(number as u64);
+    // Not all in the same moment.
+    sleep(Duration::from_millis(random.below(2000))).await;
+    while Instant::now() < end {
+        if let Ok(Ok(stream)) = timeout_at(end, TcpStream::connect(&address)).await {
+            count.fetch_add(1, Ordering::Relaxed);
+            let until = end.min(Instant::now() + HELD);
+            // The node may close at any time: that is its answer.
+            let _ = timeout_at(until, act(kind, stream, &mut random)).await;
+        }
+        if !matches!(kind, Kind::PeerFlood) {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn act(kind: Kind, mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
+    match kind {
+        Kind::Idle => until_closed(stream).await,
+        Kind::HalfOpen => {
+            stream
+                .write_all(b"GET /v1/id HTTP/1.1\r\nhost: loc")
+                .await?;
+            until_closed(stream).await
+        }
+        Kind::Slow => {
+            let request = b"POST /v1/sequences/range/next HTTP/1.1\r\nhost: localhost\r\n\
+                            content-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
+            let bytes = request.iter().chain(std::iter::repeat(&b' '));
+            for byte in bytes {
+                stream.write_all(&[*byte]).await?;
+                sleep(Duration::from_secs(1)).await;
+            }
+            Ok(())
+        }
+        Kind::NeverReading => {
+            let request = b"GET /v1/ids?count=10000 HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(64);
+            stream.write_all(&request).await?;
+            sleep(HELD).await;
+            Ok(())
+        }
+        Kind::Malformed => malformed(stream, random).await,
+        Kind::Oversized => oversized(stream, random).await,
+        Kind::Http2 => {
+            stream
+                .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+                .await?;
+            until_closed(stream).await
+        }
+        Kind::Flood => loop {
+            stream
+                .write_all(b"GET /v1/id HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                .await?;
+            let mut answer = [0; 1024];
+            if stream.read(&mut answer).await? == 0 {
+                return Ok(());
+            }
+        },
+        Kind::Churn => Ok(()),
+        Kind::Frame => {
+            let mut bytes = vec![0xff; 64];
+            bytes[0] = random.below(256) as u8;
+            stream.write_all(&bytes).await?;
+            until_closed(stream).await
+        }
+        Kind::HalfFrame => {
+            let bytes = opening();
+            stream.write_all(&bytes[..bytes.len() / 2]).await?;
+            until_closed(stream).await
+        }
+        Kind::PeerFlood => peer_flood(stream, random).await,
+    }
+}
+
+/// A frame of the peers' port as `docs/PEERS.md` has it.
+fn frame(kind: u8, call: u64, body: &[u8]) -> Vec<u8> {
+    let mut rest = vec![kind];
+    rest.extend_from_slice(&call.to_le_bytes());
+    rest.extend_from_slice(body);
+    let mut bytes = (rest.len() as u32 + 4).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&crc32c::crc32c(&rest).to_le_bytes());
+    bytes.extend_from_slice(&rest);
+    bytes
+}
+
+/// The first frame of a connection: version 1, the link for hellos.
+fn opening() -> Vec<u8> {
+    frame(1, 0, b"seqdpeer\x01\0\x03")
+}
+
+/// Calls of a random route whose frames are whole and whose bodies are not.
+async fn peer_flood(mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
+    stream.write_all(&opening()).await?;
+    let mut answer = [0; 1024];
+    for call in 1.. {
+        if stream.read(&mut answer).await? == 0 {
+            return Ok(());
+        }
+        // A route, no limit, the last part; every other call is a hello.
+        let route = if call % 2 == 0 {
+            11
+        } else {
+            random.below(20) as u8
+        };
+        let mut body = vec![route, 0, 0, 0, 0, 1];
+        body.extend((0..random.below(200)).map(|_| random.below(256) as u8));
+        stream.write_all(&frame(2, call, &body)).await?;
+    }
+    Ok(())
+}
+
+async fn malformed(mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
+    let lines = [
+        &b"GET"[..],
+        b" /v1/id",
+        b" HTTP/1.1",
+        b"\r\n",
+        b"\0",
+        b"host: a",
+        b"\xff",
+        b": ",
+    ];
+    let mut bytes = Vec::new();
+    for _ in 0..random.below(40) {
+        bytes.extend_from_slice(lines[random.below(lines.len() as u64) as usize]);
+    }
+    bytes.extend_from_slice(b"\r\n\r\n");
+    stream.write_all(&bytes).await?;
+    let mut answer = [0; 512];
+    // What is taken for the beginning of something has no answer yet.
+    let _ = timeout(Duration::from_secs(1), stream.read(&mut answer)).await;
+    Ok(())
+}
+
+async fn oversized(mut stream: TcpStream, random: &mut Random) -> io::Result<()> {
+    let head = if random.below(2) == 0 {
+        &b"GET /v1/id HTTP/1.1\r\nhost: localhost\r\na: "[..]
+    } else {
+        b"PUT /v1/sequences/big HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+          transfer-encoding: chunked\r\n\r\nfffffff\r\n"
+    };
+    stream.write_all(head).await?;
+    let part = vec![b'x'; 64 * 1024];
+    for _ in 0..64 {
+        stream.write_all(&part).await?;
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Takes what comes until the node closes.
+async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
+    let mut answer = [0; 1024];
+    while stream.read(&mut answer).await? > 0 {}
+    Ok(())
+}
