@@ -25,8 +25,8 @@ pub(super) const LIMITS: HttpLimits = HttpLimits {
     // As long as the reader of a snapshot may stand still, and many times what a link that loses
     // packets does.
     write_wait: Duration::from_secs(60),
-    // Three hundred of the largest answers.
-    unsent_bytes: 64 << 20,
+    // A hundred and fifty of the largest answers.
+    unsent_bytes: 32 << 20,
 };
 
 #[derive(Debug)]

@@ -121,7 +121,7 @@ fn attacked(descriptors: u64, length: Duration) -> Result<(), Violation> {
     if watched.most_memory > MOST_MEMORY {
         return violation("bounded memory", format!("{watched}"));
     }
-    if watched.unanswered > 0 || watched.longest() > MOST_HEALTH {
+    if watched.unanswered > 0 || watched.longest > MOST_HEALTH {
         return violation("health is answered", format!("{watched}"));
     }
     if let Some((what, figures)) = figures.iter().find(|(_, one)| one.failures > 0) {

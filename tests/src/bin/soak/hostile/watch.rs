@@ -19,14 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Watched {
     /// How long each check took, in order of size.
     checks: Vec<Duration>,
+    pub(super) longest: Duration,
+    /// When the longest began, since the begin of the attacks.
+    longest_at: Duration,
     pub(super) unanswered: u64,
     pub(super) most_memory: u64,
-}
-
-impl Watched {
-    pub(super) fn longest(&self) -> Duration {
-        self.checks.last().copied().unwrap_or_default()
-    }
 }
 
 impl fmt::Display for Watched {
@@ -34,11 +31,12 @@ impl fmt::Display for Watched {
         let [median, slow] = [0.5, 0.99].map(|share| quantile(&self.checks, share));
         write!(
             out,
-            "/livez: {} checks, {} unanswered, p50 {median:.1?}, p99 {slow:.1?}, most {:.1?}; {} MB of memory \
-             at most",
+            "/livez: {} checks, {} unanswered, p50 {median:.1?}, p99 {slow:.1?}, most {:.1?} (after \
+             {:.0?}); {} MB of memory at most",
             self.checks.len(),
             self.unanswered,
-            self.longest(),
+            self.longest,
+            self.longest_at,
             self.most_memory / 1_000_000
         )
     }
@@ -63,7 +61,13 @@ fn check_for(address: &str, length: Duration) -> Watched {
     while begin.elapsed() < length {
         let asked = Instant::now();
         match check(address) {
-            Some(()) => watched.checks.push(asked.elapsed()),
+            Some(()) => {
+                let took = asked.elapsed();
+                if took > watched.longest {
+                    (watched.longest, watched.longest_at) = (took, asked - begin);
+                }
+                watched.checks.push(took);
+            }
             None => watched.unanswered += 1,
         }
         std::thread::sleep(EVERY.saturating_sub(asked.elapsed()));
