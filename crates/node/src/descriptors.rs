@@ -11,8 +11,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const STORAGE: usize = 192;
 
 /// Connections of clients, where there are descriptors for them: more than a pool of each of a few hundred clients
-/// needs. One costs up to 48 KiB of buffers, so all together less than 150 MiB.
-pub(crate) const CLIENTS: usize = 3072;
+/// needs. One costs up to 48 KiB of buffers, so all together less than 200 MiB.
+pub(crate) const CLIENTS: usize = 4096;
 
 /// With fewer there is no place for a few clients.
 const LEAST: usize = 512;

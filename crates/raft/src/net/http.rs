@@ -99,7 +99,8 @@ where
             if !has_place {
                 request.extensions_mut().insert(OneTooMany);
             }
-            let (answering, answered) = (own.begin(), answer(request));
+            // In a box: an idle connection has no room for an answer.
+            let (answering, answered) = (own.begin(), Box::pin(answer(request)));
             async move {
                 let mut response = answered.await.map(|body| answering.with(body));
                 if !has_place {

@@ -2,8 +2,8 @@
 //! ports, while a health checker asks it ten times a second, each time on a new connection, and
 //! clients of the other two nodes draw values and IDs.
 //!
-//! The attackers run in a process of their own, at a lower priority: on other machines they would
-//! not take the node's processor either.
+//! The attackers run in a process of their own, which gets the processor when nobody else wants it:
+//! on other machines they would not take it from the node either.
 
 mod attacks;
 mod watch;
@@ -166,8 +166,8 @@ fn full_speed(cluster: &Cluster, node: usize) -> f64 {
 
 fn attackers(ports: &[String; 2], length: Duration, places: usize) -> std::process::Child {
     let own = std::env::current_exe().expect("this program");
-    let mut command = Command::new("nice");
-    command.args(["-n", "10"]).arg(own).arg("hostile-attack");
+    let mut command = Command::new("chrt");
+    command.args(["--idle", "0"]).arg(own).arg("hostile-attack");
     for (name, value) in [
         ("--clients", ports[0].clone()),
         ("--peers", ports[1].clone()),
