@@ -2,7 +2,7 @@
 //!
 //! Uniqueness never rests on it: that is the fence's. The guard keeps IDs roughly ordered by time
 //! and keeps a clock that is plainly wrong from burning the future. It compares each reading of
-//! the wall clock with three others:
+//! the wall clock with four others:
 //!
 //! **The stored mark**, at a start: how far the process before this one got. A clock that
 //! has passed `ahead` is past everything. Between `last_minted` and `ahead` ticks may have been
@@ -12,6 +12,10 @@
 //!
 //! **The last tick used** by this process. The generators refuse by it on their own; the guard
 //! returns the same, so that a health check need not mint.
+//!
+//! **The peers' clocks.** A reading that agrees with a majority of them is good however it came about,
+//! and one that a majority agrees without is not, however steady it is (see `agreement`). Where no
+//! majority agrees none is good. Where too few are known, or there are none, it is for the last:
 //!
 //! **The monotonic clock.** The difference between wall and monotonic clock, the *line*, is steady
 //! while nobody sets the wall clock. A reading within the tolerance of the trusted line is good,
@@ -26,6 +30,7 @@
 
 use std::time::Duration;
 
+use crate::agreement::Standing;
 use crate::policy::{ClockPolicy, OnRollback};
 use crate::time::WallMs;
 
@@ -95,12 +100,19 @@ pub enum ClockVerdict {
         /// The clock reading from which on it serves again.
         until: WallMs,
     },
-    /// The wall clock ran ahead of the monotonic clock: neither extend a fence nor take a lease
-    /// from this reading. Minting inside the window may go on.
+    /// The wall clock ran ahead of the monotonic clock, and there is no majority of other clocks to
+    /// ask: neither mint, nor extend a fence or take a lease from this reading.
     ForwardJump {
         /// By how many milliseconds.
         by_ms: u64,
     },
+    /// A majority of the clocks agrees without this one: as for a jump.
+    Skewed {
+        /// By how many milliseconds it is ahead of the majority; negative if behind.
+        ahead_ms: i64,
+    },
+    /// No majority of the clocks agrees, so that this one may be wrong: as for a jump.
+    Split,
 }
 
 /// Readings off the trusted line that may become it.
@@ -131,13 +143,15 @@ impl ClockGuard {
         }
     }
 
-    /// Judges a reading: the wall clock, monotonic time since any fixed moment of this process, and
-    /// when the last tick began that this process has used, if it has used one.
+    /// Judges a reading: the wall clock, monotonic time since any fixed moment of this process,
+    /// when the last tick began that this process has used, if it has used one, and what the peers'
+    /// clocks say of it.
     pub fn observe(
         &mut self,
         wall: WallMs,
         monotonic: Duration,
         last_used: Option<WallMs>,
+        standing: Standing,
     ) -> ClockVerdict {
         if let Some(verdict) = self
             .behind_mark(wall)
@@ -146,7 +160,25 @@ impl ClockGuard {
             self.candidate = None;
             return verdict;
         }
-        self.judge_line(wall, monotonic)
+        match standing {
+            Standing::Right => {
+                self.line_ms = Some(line_of(wall, monotonic));
+                self.candidate = None;
+                ClockVerdict::Good
+            }
+            Standing::Wrong { ahead_ms } => ClockVerdict::Skewed { ahead_ms },
+            Standing::Split => ClockVerdict::Split,
+            Standing::Unknown => self.judge_line(wall, monotonic),
+        }
+    }
+
+    /// The last line that a clock without peers may have and be good at once, in milliseconds; `None`
+    /// before the first reading.
+    pub fn last_line_ms(&self) -> Option<i64> {
+        let line_ms = self
+            .line_ms?
+            .saturating_add(i128::from(self.policy.max_forward_jump_ms));
+        i64::try_from(line_ms).ok()
     }
 
     fn behind_mark(&mut self, wall: WallMs) -> Option<ClockVerdict> {
@@ -184,7 +216,7 @@ impl ClockGuard {
     }
 
     fn judge_line(&mut self, wall: WallMs, monotonic: Duration) -> ClockVerdict {
-        let line_ms = i128::from(wall.0) - monotonic.as_millis() as i128;
+        let line_ms = line_of(wall, monotonic);
         let ahead_ms = line_ms - self.line_ms.unwrap_or(line_ms);
         if self.is_near(ahead_ms) || self.is_confirmed(line_ms, monotonic) {
             self.line_ms = Some(line_ms);
@@ -210,4 +242,8 @@ impl ClockGuard {
     fn is_near(&self, difference_ms: i128) -> bool {
         difference_ms.unsigned_abs() <= u128::from(self.policy.max_forward_jump_ms)
     }
+}
+
+fn line_of(wall: WallMs, monotonic: Duration) -> i128 {
+    i128::from(wall.0) - monotonic.as_millis() as i128
 }

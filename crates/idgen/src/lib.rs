@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+mod agreement;
 mod generator;
 mod guard;
 mod id;
@@ -16,6 +17,7 @@ mod progression;
 mod segment;
 mod time;
 
+pub use agreement::{Agreed, Agreement, Line, Standing};
 pub use generator::{Generator, GeneratorError, IdRun, IdRunIter, Mint, Refusal};
 pub use guard::{
     ClockGuard, ClockVerdict, FORWARD_JUMP_CONFIRM, MARK_EVERY_MS, MARK_LEAD_MS, StoredMark,

@@ -93,7 +93,12 @@ impl Node {
 
             // Minting: the mark that the last start left, the guard, the default layout's lease.
             let before = last_tick::read(&*disk, &config.node.data_dir)?;
-            let clock = Arc::new(ClockWatch::new(clock, policy(&config), before));
+            let clock = Arc::new(ClockWatch::new(
+                clock,
+                policy(&config),
+                before,
+                raft.clocks(),
+            ));
             let keeper = keeper(&config, &raft, &clock)?;
             let minters = Arc::new(Minters::start(keeper, default_layout(&raft)?));
             let folder = config.node.data_dir.clone();
@@ -134,6 +139,7 @@ impl Node {
             let fresh = report::keep_fresh(raft.clone(), Arc::clone(&minters), Arc::clone(health));
             tasks.spawn(fresh);
             tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
+            tasks.spawn(Arc::clone(&clock).follow_peers());
             tasks.spawn(tls.keep_fresh(wall));
             tasks.spawn(access.keep_fresh());
 

@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use seqd_state::Level;
+use seqd_state::idgen::Line;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::clocks::Clocks;
 use crate::handle::{Phase, Report, Settings, Stop};
 use crate::levels::LevelRange;
-use crate::peers::clock_offset::ClockOffset;
+use crate::peers::clock::{Drift, Measured};
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
 use crate::storage::opening::Began;
@@ -26,6 +28,10 @@ use seqd_store::folder::{Folder, Identity};
 
 /// How long a peer counts as reachable after its last answer.
 const REACHABLE_FOR: Duration = Duration::from_secs(3);
+
+/// How long a peer's clock counts as known after it was measured: its line is steady, and a process
+/// that stood still for some seconds knows what it knew before. As long as a window.
+const CLOCK_KNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// Names of nodes that are no members: nodes that wait to be added, and what was removed.
 const NAMES: usize = 64;
@@ -80,6 +86,11 @@ pub(crate) struct NodeContext {
     /// What is known of the others' starts.
     pub(crate) peers: Peers,
     pub(crate) disk: DiskHealth,
+    /// A member answers that did not: its clock is to be measured at once.
+    pub(crate) member_came: tokio::sync::Notify,
+    /// Lines of clocks are against the monotonic clock since this moment.
+    pub(crate) clock_since: Instant,
+    clocks: watch::Sender<Clocks>,
     /// What this start began with; unknown until its log is open.
     pub(crate) began: OnceLock<Began>,
     pub(crate) report: Mutex<Report>,
@@ -105,7 +116,9 @@ pub(crate) struct Known {
     answered: Option<Instant>,
     refused: bool,
     pub(crate) ping: Option<Ping>,
-    clock: Option<ClockOffset>,
+    clock: Option<Measured>,
+    /// How its clock moves against this node's.
+    pub(crate) drift: Drift,
     /// How far it is with its stop, and the start that sent that.
     stopping: Option<(Start, Stopping)>,
 }
@@ -115,10 +128,10 @@ impl Known {
         !self.refused && self.answered.is_some_and(|at| at.elapsed() < REACHABLE_FOR)
     }
 
-    /// How far its clock is ahead, while that was measured lately.
-    pub(crate) fn clock_offset(&self) -> Option<ClockOffset> {
+    /// Its clock, while that was measured lately.
+    pub(crate) fn clock(&self) -> Option<Measured> {
         self.clock
-            .filter(|offset| offset.seen.elapsed() < REACHABLE_FOR)
+            .filter(|measured| measured.seen.elapsed() < CLOCK_KNOWN_FOR)
     }
 
     /// Whether it last reported that its disk does not answer.
@@ -137,6 +150,8 @@ impl NodeContext {
         peers: Peers,
     ) -> Self {
         let (history, _) = watch::channel(None);
+        let clock_since = Instant::now();
+        let (clocks, _) = watch::channel(Clocks::unknown(clock_since));
         let (phase, _) = watch::channel(Phase::Waiting {
             reason: "starting".to_owned(),
         });
@@ -147,6 +162,9 @@ impl NodeContext {
             transport,
             peers,
             disk: DiskHealth::default(),
+            member_came: tokio::sync::Notify::new(),
+            clock_since,
+            clocks,
             began: OnceLock::new(),
             report: Mutex::default(),
             identity_taken: tokio::sync::Notify::new(),
@@ -418,8 +436,38 @@ impl NodeContext {
         answers && self.stopping_of(node) == Stopping::No
     }
 
-    pub(crate) fn record_clock(&self, node: u64, offset: ClockOffset) {
-        self.known().entry(node).or_default().clock = Some(offset);
+    pub(crate) fn record_clock(&self, node: u64, measured: Measured) {
+        let ahead_ms = self.ahead_ms(measured);
+        let at = self.clock_since.elapsed();
+        let mut known = self.known();
+        let known = known.entry(node).or_default();
+        known.clock = Some(measured);
+        known.drift.sample(at, ahead_ms);
+    }
+
+    /// How far a measured clock is ahead of this node's, in milliseconds; negative if it is behind.
+    pub(crate) fn ahead_ms(&self, measured: Measured) -> i64 {
+        let own = Line::of(self.settings.clock.wall(), self.clock_since.elapsed(), 0);
+        measured.line.ms.saturating_sub(own.ms)
+    }
+
+    /// Whether a measured clock is certainly within so much of this node's.
+    pub(crate) fn is_within(&self, measured: Measured, limit_ms: u64) -> bool {
+        let apart = self.ahead_ms(measured).unsigned_abs();
+        apart.saturating_add(measured.line.uncertain_ms) <= limit_ms
+    }
+
+    /// The clocks of the members, as last looked at.
+    pub(crate) fn clocks(&self) -> watch::Ref<'_, Clocks> {
+        self.clocks.borrow()
+    }
+
+    pub(crate) fn clocks_watched(&self) -> watch::Receiver<Clocks> {
+        self.clocks.subscribe()
+    }
+
+    pub(crate) fn set_clocks(&self, clocks: Clocks) {
+        self.clocks.send_replace(clocks);
     }
 
     pub(crate) fn record_refused(&self, node: u64) {

@@ -14,6 +14,7 @@ use seqd_state::{Digest, NodeId};
 pub(crate) use seqd_store::stop::{Stop, StopReason};
 use serde::{Deserialize, Serialize};
 
+use crate::clocks::MemberClock;
 use crate::levels::LevelRange;
 use crate::net::Listen;
 use crate::wire::transport::Transport;
@@ -237,6 +238,8 @@ pub struct Status {
     pub proposals_pending: usize,
     /// The cluster's level, as far as this node has applied it.
     pub level: u32,
+    /// What is said of the members' clocks.
+    pub clocks: BTreeMap<NodeId, MemberClock>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::raft::{Leader, TransferLeaderRequest};
 use openraft::{Instant as RaftInstant, ServerState};
 use seqd_guards::is_out;
+use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, Level};
 use tokio::time::Instant;
 
@@ -30,6 +31,7 @@ const ANSWERED_HEARTBEATS: u32 = 8;
 pub(crate) struct Leading {
     pub(crate) term: u64,
     base: ClusterMs,
+    stamped: Option<WallMs>,
     since: Instant,
 }
 
@@ -38,6 +40,14 @@ impl Leading {
     pub(crate) fn cluster_ms(&self) -> ClusterMs {
         let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         ClusterMs(self.base.0.saturating_add(elapsed))
+    }
+
+    /// The wall-clock time of the last stamp before this leadership, and what has passed since; `None`
+    /// if this process has seen none.
+    pub(crate) fn stamped_before(&self) -> Option<WallMs> {
+        let elapsed = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let before = self.stamped?;
+        Some(WallMs(before.0.saturating_add(elapsed)))
     }
 }
 
@@ -63,6 +73,7 @@ impl Replica {
         (blank.term == term).then_some(Leading {
             term,
             base: blank.cluster_ms,
+            stamped: blank.stamped,
             since: blank.at,
         })
     }

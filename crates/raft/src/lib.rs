@@ -5,6 +5,7 @@
 pub use seqd_state as state;
 pub use seqd_store::stop::{Stop, StopReason};
 
+pub use crate::clocks::{Clocks, MemberClock};
 pub use crate::export::{Export, Pieces, SnapshotError};
 pub use crate::handle::{
     ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase, ProposeError,
@@ -24,6 +25,7 @@ pub use crate::wire::transport::{
 mod batch;
 mod blocking;
 mod bootstrap;
+mod clocks;
 mod contact;
 mod context;
 mod conversation;

@@ -8,6 +8,7 @@ use seqd_state::{Command, NodeId, Outcome, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::clocks::Clocks;
 use crate::export::{self, Export, SnapshotError};
 use crate::handle::{
     ChangeOfMembers, MemberError, MemberStatus, Options, Phase, ProposeError, Report, Status, Stop,
@@ -123,6 +124,12 @@ impl Raft {
     pub fn status(&self) -> Status {
         let changes = self.inner.leader_changes.load(Ordering::Relaxed);
         status::status(&self.inner.node, changes, self.inner.batcher.pending())
+    }
+
+    /// The members' wall clocks, as last looked at.
+    #[must_use]
+    pub fn clocks(&self) -> watch::Receiver<Clocks> {
+        self.inner.node.context.clocks_watched()
     }
 
     #[must_use]

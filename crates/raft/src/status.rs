@@ -36,6 +36,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         leader_changes,
         proposals_pending,
         level: context.level().0,
+        clocks: context.clocks().members.clone(),
     };
     let Some(replica) = node.replica() else {
         return status;
@@ -76,7 +77,8 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
         .map(|(id, member)| {
             let own = id == replica.node;
             let known = context.peer(id);
-            let clock_offset_ms = known.clock_offset().map(|offset| offset.ms);
+            let clock = known.clock();
+            let clock_offset_ms = clock.map(|measured| context.ahead_ms(measured));
             let reachable = own || known.is_reachable();
             let ping = if own {
                 Some(context.own_ping(replica.applied_index()))

@@ -1,5 +1,5 @@
 //! A node whose wall clock went back does not mint below what it minted, answers `clock-behind`,
-//! and serves all that needs no clock.
+//! and serves all that needs no clock. One whose clock is wrong mints nothing, and stops no other.
 //!
 //! Where no clock can be shifted (see `seqd_tests::clock`) a story is skipped; the node crate's
 //! stories show the same rules through its clock port.
@@ -191,4 +191,89 @@ fn a_crash_and_a_quick_restart_on_a_good_clock_is_no_rollback() {
         (reply.status == 200).then(|| reply.body.trim().parse::<u64>().expect("an ID"))
     });
     assert_above(id, last);
+}
+
+/// How long nodes whose clocks are right may refuse IDs.
+const MAY_REFUSE: Duration = Duration::from_secs(5);
+
+/// The leader's clock is set: the others go on, and it does when it is right again.
+fn set_the_leaders_clock(by_ms: i64) {
+    let mut cluster = Cluster::planned(3).with("clock", "window", "\"6s\"");
+    let folder = cluster.folder().to_path_buf();
+    let mut clocks = Vec::new();
+    for node in 0..3 {
+        let Some(clock) = ShiftedClock::for_node(cluster.node_mut(node), &folder) else {
+            return;
+        };
+        clocks.push(clock);
+    }
+    cluster.start_all();
+    cluster.wait_ready();
+    let wrong = cluster.leader();
+    let name = cluster.node(wrong).name().to_owned();
+    let right: Vec<usize> = (0..3).filter(|node| *node != wrong).collect();
+    clocks[wrong].shift_ms(by_ms);
+    let begin = Instant::now();
+    let refusal = wait::until("the refusal of a clock that is wrong", READY, || {
+        let reply = http::get(&cluster.url(wrong, "/v1/id")).send().ok()?;
+        (reply.status == 503).then_some(reply)
+    });
+    let code = refusal.code();
+    assert!(
+        ["clock-skewed", "clock-behind"].contains(&code.as_str()),
+        "{}",
+        refusal.body
+    );
+    wait::until("another leader", READY, || {
+        (cluster.leader() != wrong).then_some(())
+    });
+    println!("{by_ms} ms: another leads after {:?}", begin.elapsed());
+    // Longer than a window: they are extended by leaders whose clocks are right.
+    let until = begin + Duration::from_secs(15);
+    let mut served = [Instant::now(); 2];
+    while Instant::now() < until {
+        for (node, last) in right.iter().zip(&mut served) {
+            if http::get(&cluster.url(*node, "/v1/id"))
+                .send()
+                .is_ok_and(|reply| reply.status == 200)
+            {
+                *last = Instant::now();
+            }
+            assert!(last.elapsed() <= MAY_REFUSE, "n{} refuses IDs", node + 1);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let view = cluster.node(right[0]).cluster_view().expect("a view");
+    let member = |of: &str| {
+        let members = view["members"].as_array().expect("members");
+        members
+            .iter()
+            .find(|member| member["name"] == of)
+            .expect("a member")
+            .clone()
+    };
+    assert_eq!(member(&name)["state"], "skewed", "{view}");
+    let ahead_ms = member(&name)["clock_ahead_ms"].as_f64().expect("how far");
+    assert!((ahead_ms - by_ms as f64).abs() < 1_000.0, "{ahead_ms}");
+    clocks[wrong].shift_ms(0);
+    let corrected = Instant::now();
+    wait::until("IDs of the corrected node", READY, || {
+        let reply = http::get(&cluster.url(wrong, "/v1/id")).send().ok()?;
+        (reply.status == 200).then_some(())
+    });
+    println!(
+        "{by_ms} ms: IDs again {:?} after the correction",
+        corrected.elapsed()
+    );
+    cluster.wait_ready();
+}
+
+#[test]
+fn a_leader_an_hour_ahead_stops_no_other_node_and_serves_again_when_it_is_right() {
+    set_the_leaders_clock(3_600_000);
+}
+
+#[test]
+fn a_leader_three_seconds_back_stops_no_other_node_and_serves_again_when_it_is_right() {
+    set_the_leaders_clock(-3_000);
 }

@@ -148,6 +148,14 @@ pub struct Member {
     /// How far its clock is from the answering node's, in milliseconds, where known.
     #[serde(default)]
     pub clock_offset_ms: Option<f64>,
+    /// How far its wall clock is ahead of a majority of the voters' clocks, in milliseconds, where a
+    /// majority agrees without it; null otherwise.
+    #[serde(default)]
+    pub clock_ahead_ms: Option<f64>,
+    /// How fast its wall clock gains on the answering node's, in microseconds a second, over up to ten
+    /// minutes; null where that is not known.
+    #[serde(default)]
+    pub clock_drift_ppm: Option<f64>,
     /// The whole worker field that it holds, by layout.
     #[serde(default)]
     pub workers: BTreeMap<String, u32>,

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use seqd_idgen::ClockVerdict::{Behind, ForwardJump, Good, Wait};
+use seqd_idgen::ClockVerdict::{Behind, ForwardJump, Good, Skewed, Split, Wait};
 use seqd_idgen::{
     ClockGuard, ClockPolicy, ClockVerdict, FORWARD_JUMP_CONFIRM, MARK_LEAD_MS, OnRollback,
-    StoredMark, WallMs,
+    Standing, StoredMark, WallMs,
 };
 
 use crate::cases;
@@ -24,6 +24,8 @@ struct Bench {
     mono_ms: u64,
     offset_ms: i64,
     last_used: Option<WallMs>,
+    /// What the peers' clocks say.
+    standing: Standing,
 }
 
 impl Bench {
@@ -34,6 +36,7 @@ impl Bench {
             mono_ms: 0,
             offset_ms: 0,
             last_used: None,
+            standing: Standing::Unknown,
         }
     }
 
@@ -43,7 +46,8 @@ impl Bench {
 
     fn read(&mut self) -> ClockVerdict {
         let wall = self.wall();
-        self.guard.observe(wall, ms(self.mono_ms), self.last_used)
+        self.guard
+            .observe(wall, ms(self.mono_ms), self.last_used, self.standing)
     }
 
     fn after(&mut self, passed_ms: u64) -> ClockVerdict {
@@ -103,6 +107,47 @@ fn ten_seconds_behind_at_a_start_refuses_until_caught_up() {
     assert_eq!(bench.after(9_949), behind(51, until));
     assert_eq!(bench.after(1), Wait { ms: 550 });
     assert_eq!(bench.after(550), Good);
+}
+
+#[test]
+fn a_jump_that_the_peers_agree_with_is_good_at_once_and_one_that_they_do_not_never() {
+    let mut bench = Bench::new(ClockPolicy::default(), None);
+    assert_eq!(bench.read(), Good);
+    bench.step(3_600_000);
+    bench.standing = Standing::Wrong {
+        ahead_ms: 3_600_000,
+    };
+    let skewed = Skewed {
+        ahead_ms: 3_600_000,
+    };
+    assert_eq!(bench.after(1_000), skewed);
+    assert_eq!(bench.after(DAY_MS), skewed);
+    bench.standing = Standing::Split;
+    assert_eq!(bench.after(1_000), Split);
+    bench.standing = Standing::Right;
+    assert_eq!(bench.after(1_000), Good);
+    // Without the peers it is still the line that they agreed with.
+    bench.standing = Standing::Unknown;
+    assert_eq!(bench.after(1_000), Good);
+    assert_eq!(bench.guard.last_line_ms(), Some(BASE_MS as i64 + 3_601_000));
+}
+
+#[test]
+fn behind_its_last_tick_is_said_before_wrong() {
+    let mut bench = Bench::new(ClockPolicy::default(), None);
+    bench.last_used = Some(WallMs(BASE_MS));
+    bench.step(-600_000);
+    bench.standing = Standing::Wrong { ahead_ms: -600_000 };
+    assert_eq!(bench.read(), behind(600_000, WallMs(BASE_MS)));
+    let logical = ClockPolicy {
+        on_rollback: OnRollback::Continue,
+        ..ClockPolicy::default()
+    };
+    let mut bench = Bench::new(logical, None);
+    bench.last_used = Some(WallMs(BASE_MS));
+    bench.step(-600_000);
+    bench.standing = Standing::Wrong { ahead_ms: -600_000 };
+    assert_eq!(bench.read(), Good, "logical time goes on");
 }
 
 #[test]
@@ -294,6 +339,7 @@ proptest! {
                     prop_assert!(by_ms > 50);
                     prop_assert!(until > bench.wall());
                 }
+                Skewed { .. } | Split => prop_assert!(false, "nobody was asked"),
             }
         }
         // Heal: a steady clock that has passed all marks is good again in the time of a jump.

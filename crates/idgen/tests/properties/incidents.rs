@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use seqd_idgen::{
-    ClockGuard, ClockPolicy, ClockVerdict, Generator, Layout, Mint, OnRollback, Refusal,
+    ClockGuard, ClockPolicy, ClockVerdict, Generator, Layout, Mint, OnRollback, Refusal, Standing,
     StoredMark, Tick, WallMs, WorkerId,
 };
 
@@ -80,13 +80,18 @@ fn a_restart_inside_the_gap_of_reports_with_a_clock_set_back_waits_or_refuses() 
     for back_ms in [100, 240, 260, 1000, 3000] {
         let mut guard = ClockGuard::new(ClockPolicy::default(), Some(mark));
         let restarted = WallMs(used_since.0 - back_ms);
-        match guard.observe(restarted, Duration::ZERO, None) {
+        match guard.observe(restarted, Duration::ZERO, None, Standing::Unknown) {
             ClockVerdict::Wait { ms } => assert_eq!(WallMs(restarted.0 + ms), mark.ahead),
             ClockVerdict::Behind { until, .. } => assert_eq!(until, mark.ahead),
             served => panic!("{served:?} {back_ms} ms back"),
         }
         assert_eq!(
-            guard.observe(mark.ahead, Duration::from_millis(back_ms), None),
+            guard.observe(
+                mark.ahead,
+                Duration::from_millis(back_ms),
+                None,
+                Standing::Unknown
+            ),
             ClockVerdict::Good
         );
     }

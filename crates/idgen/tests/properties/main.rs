@@ -6,6 +6,7 @@
     reason = "a test may fail loudly"
 )]
 
+mod agreement;
 mod generator;
 mod guard;
 mod incidents;

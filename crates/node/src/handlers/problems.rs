@@ -93,7 +93,7 @@ pub(super) fn mint(error: &MintError) -> Problem {
             .with_extra("behind_ms", *by_ms)
             .with_extra("until", rfc3339(*until))
             .with_hint("ask another node; this one serves again when its clock is right"),
-        MintError::ClockAhead { .. } => {
+        MintError::ClockSkewed { .. } => {
             problem.with_hint("ask another node; check this one's clock (chronyc tracking)")
         }
         MintError::Propose(ProposeError::OutcomeUnknown { .. })

@@ -1,7 +1,7 @@
 //! Why no ID can be given, with the time at which that ends.
 
 use seqd_api::ErrorCode;
-use seqd_idgen::WallMs;
+use seqd_idgen::{ClockVerdict, WallMs};
 use seqd_raft::ProposeError;
 use seqd_state::{ClusterRefusal, Refusal, WorkerRefusal};
 
@@ -19,10 +19,11 @@ pub(crate) enum MintError {
         /// The reading from which on it serves again.
         until: WallMs,
     },
-    /// The clock ran ahead: of the node's monotonic clock, or of the leader's.
+    /// The clock disagrees: with a majority of the cluster's clocks, with its own monotonic clock, or
+    /// with the leader's.
     #[error("{detail}")]
-    ClockAhead {
-        /// By how much, or the leader's refusal.
+    ClockSkewed {
+        /// By how much and what to do, or the leader's refusal.
         detail: String,
     },
     #[error("{}", unanswered(.0))]
@@ -55,10 +56,43 @@ pub(crate) enum MintError {
 }
 
 impl MintError {
+    /// Why a reading of the clock is not minted with, and no window is asked for from it.
+    pub(super) fn of_clock(verdict: ClockVerdict) -> MintError {
+        let detail = match verdict {
+            ClockVerdict::Behind { by_ms, until } => {
+                return MintError::ClockBehind { by_ms, until };
+            }
+            ClockVerdict::Skewed { ahead_ms } => {
+                let (by_ms, way) = (
+                    ahead_ms.unsigned_abs(),
+                    if ahead_ms < 0 { "behind" } else { "ahead of" },
+                );
+                format!(
+                    "this node's clock is {by_ms} ms {way} a majority of the cluster's clocks: correct \
+                     it, and look at its time service (chrony, ntpd, systemd-timesyncd)"
+                )
+            }
+            ClockVerdict::Split => {
+                "no majority of the cluster's clocks agrees, so this node's may be \
+                                    wrong: `seqd status` shows how far they are apart; correct them"
+                    .to_owned()
+            }
+            ClockVerdict::ForwardJump { by_ms } => format!(
+                "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady a while"
+            ),
+            ClockVerdict::Good | ClockVerdict::Wait { .. } => {
+                "the clock was looked at again and is right".to_owned()
+            }
+        };
+        MintError::ClockSkewed { detail }
+    }
+}
+
+impl MintError {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             MintError::ClockBehind { .. } | MintError::BeforeEpoch => ErrorCode::ClockBehind,
-            MintError::ClockAhead { .. } => ErrorCode::ClockSkewed,
+            MintError::ClockSkewed { .. } => ErrorCode::ClockSkewed,
             // A lease that was perhaps taken costs a worker for one window; no ID was given.
             MintError::Propose(ProposeError::OutcomeUnknown { .. }) => ErrorCode::NoQuorum,
             MintError::Propose(error) => codes::of_propose(error),

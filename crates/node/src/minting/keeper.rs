@@ -97,11 +97,12 @@ impl Keeper {
 
     async fn attempt(&self, minter: &Minter) -> Result<(), MintError> {
         let now = self.clock.wall();
-        if let ClockVerdict::ForwardJump { by_ms } = self.clock.judge(now) {
-            let detail = format!(
-                "the clock jumped {by_ms} ms ahead; it is trusted once it has been steady a while"
-            );
-            return Err(MintError::ClockAhead { detail });
+        let verdict = self.clock.judge(now);
+        if matches!(
+            verdict,
+            ClockVerdict::ForwardJump { .. } | ClockVerdict::Skewed { .. } | ClockVerdict::Split
+        ) {
+            return Err(MintError::of_clock(verdict));
         }
         match minter.holder() {
             Some(holder) => match self.extend(minter, &holder).await {
@@ -126,6 +127,11 @@ impl Keeper {
             let detail = "this node is not a running member of its cluster yet".to_owned();
             return Err(MintError::NoLeaseYet { detail });
         };
+        if !self.clock.is_known() {
+            let detail =
+                "this node does not know yet whether its clock agrees with its peers'".to_owned();
+            return Err(MintError::NoLeaseYet { detail });
+        }
         let has_datacenters = minter.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
             layout: minter.layout.name().to_owned(),
@@ -251,7 +257,7 @@ impl Keeper {
 fn unexpected(outcome: Outcome) -> MintError {
     match outcome {
         Outcome::Refused(Refusal::Workers(WorkerRefusal::FenceTooFar { asked, limit })) => {
-            MintError::ClockAhead {
+            MintError::ClockSkewed {
                 detail: format!(
                     "the leader refuses a window up to tick {asked} (limit {limit}): this node's clock \
                  runs ahead of the leader's"
@@ -271,6 +277,10 @@ fn retry_after(error: &MintError) -> Duration {
             WorkerRefusal::WorkersExhausted { retry_after_ms, .. }
             | WorkerRefusal::WindowsBeginLater { retry_after_ms, .. },
         )) => Duration::from_millis(*retry_after_ms).clamp(RETRY, LONGEST_RETRY),
+        // Full by the leader's clock, which may have been wrong.
+        MintError::Refused(Refusal::Workers(WorkerRefusal::LayoutExhausted { .. })) => {
+            LONGEST_RETRY
+        }
         error if error.is_for_good() => FOR_GOOD,
         // Nobody was asked: the node is not a running member yet, which ends without notice.
         MintError::NoLeaseYet { .. } => BETWEEN_ATTEMPTS,

@@ -196,11 +196,9 @@ impl Minter {
     /// One attempt without any wait.
     fn step(&self, clock: &ClockWatch, now: WallMs, count: u32) -> Result<Mint, MintError> {
         match clock.judge_for_minting(now) {
-            ClockVerdict::Good | ClockVerdict::ForwardJump { .. } => {}
+            ClockVerdict::Good => {}
             ClockVerdict::Wait { ms } => return Ok(Mint::Wait { ms }),
-            ClockVerdict::Behind { by_ms, until } => {
-                return Err(MintError::ClockBehind { by_ms, until });
-            }
+            verdict => return Err(MintError::of_clock(verdict)),
         }
         let holder = self.holder.read().unwrap_or_else(PoisonError::into_inner);
         match holder.as_ref() {

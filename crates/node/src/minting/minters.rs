@@ -122,7 +122,9 @@ impl Minters {
         self.keeper.clock.used(last.unwrap_or_default().max(before));
         // Of all generators that this process ever had, also of those whose lease is gone.
         let last = self.keeper.clock.last_used();
-        StoredMark::running(last, self.keeper.clock.wall(), ends.unwrap_or_default())
+        // A reading that is not minted with is not reached.
+        let now = self.keeper.clock.right_time().unwrap_or(last);
+        StoredMark::running(last, now, ends.unwrap_or_default())
     }
 
     fn keep(&self, minter: &Arc<Minter>) {

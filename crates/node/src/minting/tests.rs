@@ -1,6 +1,7 @@
 //! Stories of minting: a real state machine, a clock that is set by hand, paused monotonic time.
 
 mod in_line;
+mod peers;
 mod refused;
 
 use std::sync::Arc;
@@ -41,7 +42,17 @@ impl Story {
         policy: ClockPolicy,
         mark: Option<StoredMark>,
     ) -> Story {
-        let watch = Arc::new(ClockWatch::new(clock.clone(), policy, mark));
+        let watch = ClockWatch::alone(clock.clone(), policy, mark);
+        Story::watched(clock, replica, watch, policy)
+    }
+
+    fn watched(
+        clock: Arc<TestClock>,
+        replica: Arc<TestReplica>,
+        watch: ClockWatch,
+        policy: ClockPolicy,
+    ) -> Story {
+        let watch = Arc::new(watch);
         let keeper = replica.keeper(&watch, policy);
         let minters = Minters::start(keeper, Layout::preset("default").unwrap());
         Story {

@@ -1,22 +1,32 @@
 //! The node's one clock guard, shared: what the wall clock is worth at this moment.
 //!
-//! The request path asks nothing of it but one comparison: whether the clock stands before the
-//! mark that the last start left. All else is judged by the keepers: in regular readings, and
-//! before each fence that they ask for.
+//! The request path compares the reading with bounds: the mark that the last start left, and the
+//! first and last line that are right by the peers' clocks, or by the monotonic clock where there are
+//! none. Whatever is outside is judged by the guard, as are the keepers' regular readings and
+//! each reading that a fence is asked for from. A look at the peers' clocks moves the bounds.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seqd_guards::is_out;
-use seqd_idgen::{ClockGuard, ClockPolicy, ClockVerdict, StoredMark, WallClock, WallMs};
+use seqd_idgen::{
+    Agreement, ClockGuard, ClockPolicy, ClockVerdict, Line, Standing, StoredMark, WallClock, WallMs,
+};
+use seqd_raft::Clocks;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) struct ClockWatch {
     clock: Arc<dyn WallClock>,
     guard: Mutex<ClockGuard>,
-    started: Instant,
+    peers: watch::Receiver<Clocks>,
+    /// What the lines of all clocks count from.
+    since: Instant,
     /// Readings below this are judged by the guard one by one, in milliseconds.
     mark_ahead: AtomicU64,
+    /// Lines before and after these are judged by the guard one by one, in milliseconds.
+    first_line: AtomicI64,
+    last_line: AtomicI64,
     /// When the last tick began that any generator of this node has used, in milliseconds.
     last_used: AtomicU64,
     regressions: AtomicU64,
@@ -24,44 +34,76 @@ pub(crate) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Watches `clock`, which should have passed `mark`.
+    /// Watches `clock`, which should have passed `mark` and agree with its peers.
     pub(crate) fn new(
         clock: Arc<dyn WallClock>,
         policy: ClockPolicy,
         mark: Option<StoredMark>,
+        peers: watch::Receiver<Clocks>,
     ) -> ClockWatch {
+        let since = peers.borrow().since;
         ClockWatch {
             clock,
             guard: Mutex::new(ClockGuard::new(policy, mark)),
-            started: Instant::now(),
+            since,
+            peers,
             mark_ahead: AtomicU64::new(mark.map_or(0, |mark| mark.ahead.0)),
+            // Nothing is within them before the first judgement.
+            first_line: AtomicI64::new(i64::MAX),
+            last_line: AtomicI64::new(i64::MIN),
             last_used: AtomicU64::new(0),
             regressions: AtomicU64::new(0),
             is_behind: AtomicBool::new(false),
         }
     }
 
+    /// Of a node without peers.
+    #[cfg(test)]
+    pub(crate) fn alone(
+        clock: Arc<dyn WallClock>,
+        policy: ClockPolicy,
+        mark: Option<StoredMark>,
+    ) -> ClockWatch {
+        let (_, peers) = watch::channel(Clocks::alone());
+        Self::new(clock, policy, mark, peers)
+    }
+
     pub(crate) fn wall(&self) -> WallMs {
         self.clock.wall()
     }
 
+    /// What a clock that agrees with a majority shows: this one's reading, unless it is wrong; `None`
+    /// where no majority agrees.
+    pub(crate) fn right_time(&self) -> Option<WallMs> {
+        self.peers.borrow().right_time(self.wall())
+    }
+
     /// Whether a generator may be asked with this reading; it judges rollbacks by itself.
     pub(crate) fn judge_for_minting(&self, now: WallMs) -> ClockVerdict {
-        if now.0 >= self.mark_ahead.load(Ordering::Relaxed) || is_out!(MarkPassed) {
+        let line = Line::of(now, self.since.elapsed(), 0).ms;
+        let is_past_mark = now.0 >= self.mark_ahead.load(Ordering::Relaxed) || is_out!(MarkPassed);
+        let is_near = self.first_line.load(Ordering::Relaxed) <= line
+            && line <= self.last_line.load(Ordering::Relaxed);
+        if is_past_mark && is_near {
             return ClockVerdict::Good;
         }
-        match self.judge(now) {
-            ClockVerdict::ForwardJump { .. } => ClockVerdict::Good,
-            verdict => verdict,
-        }
+        self.judge(now)
     }
 
     /// Whether a fence may be asked for from this reading.
     pub(crate) fn judge(&self, now: WallMs) -> ClockVerdict {
         let last_used = Some(self.last_used.load(Ordering::Relaxed)).filter(|last| *last > 0);
         let verdict = {
-            let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-            guard.observe(now, self.started.elapsed(), last_used.map(WallMs))
+            let mut guard = self.guard();
+            let peers = self.peers.borrow();
+            let standing = if peers.is_alone {
+                Standing::Unknown
+            } else {
+                peers.standing(now)
+            };
+            let verdict = guard.observe(now, self.since.elapsed(), last_used.map(WallMs), standing);
+            self.set_bounds(&guard, &peers);
+            verdict
         };
         let is_behind = matches!(verdict, ClockVerdict::Behind { .. });
         if is_behind && !self.is_behind.load(Ordering::Relaxed) {
@@ -69,6 +111,35 @@ impl ClockWatch {
         }
         self.is_behind.store(is_behind, Ordering::Relaxed);
         verdict
+    }
+
+    /// Follows the peers' clocks, for ever.
+    pub(crate) async fn follow_peers(self: Arc<Self>) {
+        let mut peers = self.peers.clone();
+        while peers.changed().await.is_ok() {
+            self.judge(self.wall());
+        }
+    }
+
+    /// Whether it can be said of this node's clock that it is right or wrong, or there is nobody to
+    /// ask.
+    pub(crate) fn is_known(&self) -> bool {
+        let peers = self.peers.borrow();
+        peers.is_alone || peers.agreement != Agreement::Unknown
+    }
+
+    fn set_bounds(&self, guard: &ClockGuard, peers: &Clocks) {
+        let (first, last) = match peers.agreement {
+            Agreement::Agreed(agreed) if !peers.is_alone => agreed.right(),
+            Agreement::Split => (i64::MAX, i64::MIN),
+            _ => (i64::MIN, guard.last_line_ms().unwrap_or(i64::MIN)),
+        };
+        self.first_line.store(first, Ordering::Relaxed);
+        self.last_line.store(last, Ordering::Relaxed);
+    }
+
+    fn guard(&self) -> MutexGuard<'_, ClockGuard> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records when the last tick began that a generator has used.

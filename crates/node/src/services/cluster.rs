@@ -7,6 +7,7 @@ use seqd_api::{
     AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
     MemberState, Page, Plan, Quorum, Role, validate_name,
 };
+use seqd_idgen::Standing;
 use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
@@ -192,6 +193,7 @@ impl ClusterService {
         let newest = others.max().unwrap_or_default().max(status.committed);
         let lag_entries = applied.map(|applied| newest.saturating_sub(applied));
         let report = member.report.as_ref();
+        let ahead_ms = wrong_by(status, member);
         Member {
             name: member.name.clone(),
             id: member.id.0,
@@ -199,13 +201,18 @@ impl ClusterService {
             state: if is_self {
                 self.health.own_state()
             } else {
-                state_of(member, lag_entries)
+                state_of(member, lag_entries, ahead_ms.is_some())
             },
             http: Some(member.http.clone()).filter(|http| !http.is_empty()),
             peer: member.peer.clone(),
             applied,
             lag_entries,
             clock_offset_ms: member.clock_offset_ms.map(|offset| offset as f64),
+            clock_ahead_ms: ahead_ms.map(|ahead| ahead as f64),
+            clock_drift_ppm: status
+                .clocks
+                .get(&member.id)
+                .and_then(|clock| clock.drift_ppm),
             workers: if is_self {
                 self.minters.held()
             } else {
@@ -265,11 +272,20 @@ fn quorum(status: &Status) -> Quorum {
     Quorum::of(count(status.voters), count(status.reachable))
 }
 
-fn state_of(member: &MemberStatus, lag_entries: Option<u64>) -> MemberState {
+/// By how many milliseconds a member's clock is ahead of a majority, if it is wrong.
+fn wrong_by(status: &Status, member: &MemberStatus) -> Option<i64> {
+    match status.clocks.get(&member.id)?.standing {
+        Standing::Wrong { ahead_ms } => Some(ahead_ms),
+        _ => None,
+    }
+}
+
+fn state_of(member: &MemberStatus, lag_entries: Option<u64>, is_clock_wrong: bool) -> MemberState {
     let is_behind = lag_entries.is_some_and(|lag| lag > MAY_BE_BEHIND);
     match &member.report {
         _ if !member.reachable => MemberState::Unreachable,
         Some(report) if report.draining => MemberState::Draining,
+        _ if is_clock_wrong => MemberState::Skewed,
         Some(report) if report.ready => MemberState::Ready,
         _ if is_behind => MemberState::CatchingUp,
         _ => MemberState::Waiting,

@@ -106,9 +106,14 @@ impl HealthService {
 
     pub(crate) fn own_state(&self) -> MemberState {
         if self.is_stopping() {
-            MemberState::Draining
-        } else if self.readiness().is_ready() {
+            return MemberState::Draining;
+        }
+        let readiness = self.readiness();
+        let code = readiness.failed().map(|(_, why)| why.code());
+        if code.is_none() {
             MemberState::Ready
+        } else if code == Some(ErrorCode::ClockSkewed) {
+            MemberState::Skewed
         } else if self.raft.status().caught_up {
             MemberState::Waiting
         } else {

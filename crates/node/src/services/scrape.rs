@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seqd_raft::{Raft, Status};
+use seqd_idgen::Standing;
+use seqd_raft::{MemberStatus, Raft, Status};
 use seqd_state::{LeaseView, SequenceRecord};
 
 #[cfg(target_os = "linux")]
@@ -198,13 +199,7 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
         "Changes of the leader that this node saw",
         status.leader_changes,
     );
-    let others = || {
-        status
-            .members
-            .iter()
-            .filter(|member| member.name != status.name)
-    };
-    let peer = |name: &str| vec![("peer", name.to_owned())];
+    let others = || others(&status);
     let lag = others().filter_map(|member| {
         Some((
             peer(&member.name),
@@ -216,12 +211,45 @@ fn raft(node: &MetricsService, scrape: &mut Scrape) {
         "Entries that a peer has yet to apply",
         lag,
     );
+    clocks(&status, scrape);
+}
+
+fn others(status: &Status) -> impl Iterator<Item = &MemberStatus> {
+    let members = status.members.iter();
+    members.filter(|member| member.name != status.name)
+}
+
+/// A label for a member.
+fn peer(name: &str) -> Labels {
+    vec![("peer", name.to_owned())]
+}
+
+fn clocks(status: &Status, scrape: &mut Scrape) {
+    let others = || others(status);
     let offsets = others()
         .filter_map(|member| Some((peer(&member.name), member.clock_offset_ms? as f64 / 1000.0)));
     scrape.by_label(
         "clock_offset_seconds",
         "A peer's clock minus this node's",
         offsets,
+    );
+    let clock_of = |member: &MemberStatus| status.clocks.get(&member.id).copied();
+    let members = || status.members.iter();
+    let wrong = members().filter_map(|member| {
+        let is_wrong = matches!(clock_of(member)?.standing, Standing::Wrong { .. });
+        Some((peer(&member.name), f64::from(u8::from(is_wrong))))
+    });
+    scrape.by_label(
+        "clock_wrong",
+        "1 where a majority of the voters' clocks agrees without that of this member, or of this node",
+        wrong,
+    );
+    let drifts = others()
+        .filter_map(|member| Some((peer(&member.name), clock_of(member)?.drift_ppm? / 1e6)));
+    scrape.by_label(
+        "clock_drift_ratio",
+        "How fast a peer's clock gains on this node's, in seconds a second",
+        drifts,
     );
 }
 

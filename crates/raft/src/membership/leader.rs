@@ -65,6 +65,8 @@ fn check_target(
         format!("{name} is {lag} entries behind; {MAY_LAG} are allowed")
     } else if context.peer(node).is_disk_hanging() {
         format!("the disk of {name} hangs")
+    } else if let Some(ahead_ms) = context.clocks().wrong_by(node) {
+        format!("the clock of {name} is wrong: {ahead_ms} ms ahead of a majority")
     } else if context.stopping_of(node) != Stopping::No {
         format!("{name} is stopping")
     } else {
@@ -74,14 +76,16 @@ fn check_target(
     Err(refused(MemberError::Unfit { detail }))
 }
 
-/// The voter, other than this leader, that answers now and whose log is the longest.
+/// The voter, other than this leader, that answers now and whose log is the longest, of those whose
+/// clocks are right if there is one.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
+    let clocks = context.clocks().clone();
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
     voters
         .into_iter()
         .filter(|id| *id != replica.node && replica.answers_now(*id))
         .filter(|id| context.may_lead(*id))
-        .max_by_key(|id| replica.matched_index(*id))
+        .max_by_key(|id| (clocks.is_right(*id), replica.matched_index(*id)))
 }
 
 /// Asks `target` to lead and waits until another node does, for two seconds at most.

@@ -9,6 +9,7 @@ use seqd_state::{CodecError, Command, Entry as StateEntry, EntryError, Outcome, 
 use tokio::time::Instant;
 
 use super::route::given_up;
+use crate::clocks;
 use crate::context::NodeContext;
 use crate::handle::ProposeError;
 use crate::leadership::Leading;
@@ -31,7 +32,7 @@ pub(super) fn encode(
     commands: Vec<Command>,
 ) -> Result<Proposal, ProposeError> {
     let stamp = Stamp {
-        wall_ms: context.settings.clock.wall(),
+        wall_ms: clocks::stamp(context, leading),
         cluster_ms: leading.cluster_ms(),
     };
     let level = replica.applied.read().state.level();

@@ -40,3 +40,4 @@ mod run;
 mod scenarios;
 mod shrink;
 mod tests;
+mod wrong_clocks;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use openraft::entry::RaftEntry;
+use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, State};
 use seqd_store::checkpoint::{Change, Checkpoint};
 use seqd_store::snapshot_file::{Received, SnapshotFile};
@@ -56,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) membership: StoredMembership,
     /// The last leader's blank entry: from here on its cluster clock runs.
     pub(crate) blank: Option<Blank>,
+    /// The wall-clock time of the last entry that has one, of those that this process applied.
+    pub(crate) stamped: Option<WallMs>,
 }
 
 /// A leader's first entry of its term, as applied here.
@@ -63,6 +66,8 @@ pub(crate) struct Core {
 pub(crate) struct Blank {
     pub(crate) term: u64,
     pub(crate) cluster_ms: ClusterMs,
+    /// The wall-clock time of the last entry before it, if this process has applied one.
+    pub(crate) stamped: Option<WallMs>,
     pub(crate) at: Instant,
 }
 
@@ -81,6 +86,7 @@ impl Applied {
             applied,
             membership,
             blank: None,
+            stamped: None,
         };
         Self {
             core: RwLock::new(core),
@@ -153,12 +159,14 @@ impl Applied {
                 core.blank = Some(Blank {
                     term,
                     cluster_ms,
+                    stamped: core.stamped,
                     at: Instant::now(),
                 });
                 Answer::default()
             }
             Payload::Normal(proposal) => {
                 let membership = records::position_of(&core.membership);
+                core.stamped = Some(proposal.0.stamp.wall_ms);
                 Answer(core.state.apply(&proposal.0, membership))
             }
             Payload::Membership(membership) => {

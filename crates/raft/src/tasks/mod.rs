@@ -3,9 +3,11 @@
 //! - to its peers: [`ping`], [`greet_strangers`], as the leader [`heartbeats`]
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
-//! - against a leader or a disk that fails: [`fast_failover`], [`elections`], [`disk_watch`]
+//! - against a leader, a disk or a clock that fails: [`fast_failover`], [`elections`],
+//!   [`disk_watch`], [`clock_watch`]
 //! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`]
 
+pub(crate) mod clock_watch;
 pub(crate) mod disk_watch;
 pub(crate) mod elections;
 pub(crate) mod fast_failover;
@@ -27,6 +29,7 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::clocks;
 use crate::context::NodeContext;
 use crate::platform;
 use crate::proposer::ProposalBatcher;
@@ -50,6 +53,8 @@ pub(crate) fn spawn_all(
         register,
         leader_changes,
     } = background;
+    // A lone voter's clock is known before anything is stamped with it.
+    context.set_clocks(clocks::look(context, replica));
     let own = || (Arc::clone(context), Arc::clone(replica));
     let mut tasks = JoinSet::new();
     let (context, replica) = own();
@@ -74,6 +79,8 @@ pub(crate) fn spawn_all(
     tasks.spawn(platform::owned(greet_strangers::run(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(disk_watch::watch(context, replica)));
+    let (context, replica) = own();
+    tasks.spawn(platform::owned(clock_watch::watch(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(file_sizes::watch(context, replica)));
     let (context, replica) = own();

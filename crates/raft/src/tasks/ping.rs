@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_state::idgen::WallMs;
 use tokio::time::Instant;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::conversation;
 use crate::peer_stops;
-use crate::peers::clock_offset::ClockOffset;
+use crate::peers::clock::Measured;
 use crate::platform;
 use crate::replica::Replica;
 use crate::wire::messages::Ping;
@@ -28,7 +29,11 @@ pub(crate) fn take_ping(context: &NodeContext, from: u64, mut ping: Ping) {
     if let Some(own) = context.with_identity(|own| own.node) {
         context.peers.merge(own, rows);
     }
+    let was_reachable = context.peer(from).is_reachable();
     context.record_answer(from, Some(ping));
+    if !was_reachable {
+        context.member_came.notify_one();
+    }
 }
 
 /// Pings all members each second, and notices that this node is not one any more.
@@ -49,8 +54,11 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
                 platform::spawn(ping(context, replica, node, member.peer));
             }
         }
-        let changed = replica.applied.membership_changed();
-        let _ = tokio::time::timeout(PING_EVERY, changed).await;
+        tokio::select! {
+            () = tokio::time::sleep(PING_EVERY) => {}
+            () = replica.applied.membership_changed() => {}
+            () = context.member_came.notified() => {}
+        }
     }
 }
 
@@ -141,13 +149,16 @@ fn changes(
 async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr: String) {
     let message = context.own_ping(replica.applied_index());
     let to = (node, addr.as_str());
-    let (asked, asked_wall) = (Instant::now(), message.wall_ms);
+    let asked = Instant::now();
     let (link, route) = (Link::Control, Route::Ping);
     let answer: Result<Ping, CallError> =
         conversation::call(&context, link, to, route, message, PING_EVERY).await;
     if let Ok(ping) = answer {
-        let offset = ClockOffset::of_answer(asked_wall, asked.elapsed(), ping.wall_ms);
-        context.record_clock(node, offset);
+        let (asked_at, took) = (asked - context.clock_since, asked.elapsed());
+        context.record_clock(
+            node,
+            Measured::of_answer(asked_at, took, WallMs(ping.wall_ms)),
+        );
         take_ping(&context, node, ping);
     }
 }

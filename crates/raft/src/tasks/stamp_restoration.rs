@@ -8,7 +8,6 @@
 use seqd_state::{ClusterCommand, Command};
 
 use crate::context::NodeContext;
-use crate::peers::clock_offset::ClockOffset;
 use crate::replica::Replica;
 
 /// The leader's wait for a clock that agrees with the others'; each reason is logged once.
@@ -38,15 +37,14 @@ impl RestorationStamp {
         }
         for voter in voters.into_iter().filter(|voter| *voter != replica.node) {
             let name = replica.member(voter).map_or(String::new(), |m| m.name);
-            match context.peer(voter).clock_offset() {
+            match context.peer(voter).clock() {
                 None => {
                     self.log(&name, format!("the clock of {name} is not known yet"));
                     return None;
                 }
-                Some(offset) if !offset.is_within(skew_ms) => {
-                    let ClockOffset {
-                        ms, uncertain_ms, ..
-                    } = offset;
+                Some(measured) if !context.is_within(measured, skew_ms) => {
+                    let ms = context.ahead_ms(measured);
+                    let uncertain_ms = measured.line.uncertain_ms;
                     let reason = format!(
                         "the clock of {name} is {ms} ms ahead (give or take {uncertain_ms} ms), \
                          the limit is {skew_ms} ms"

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
@@ -21,8 +21,11 @@ struct TestClock;
 
 impl WallClock for TestClock {
     fn wall(&self) -> WallMs {
-        // Any clock after the layouts' epochs will do: no test here reads dates.
-        WallMs(1_800_000_000_000)
+        // Any time after the layouts' epochs will do: no test here reads dates. It goes on, the same for
+        // all, or they would not agree.
+        static BEGAN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+        let passed = u64::try_from(BEGAN.elapsed().as_millis()).unwrap_or(u64::MAX);
+        WallMs(1_800_000_000_000 + passed)
     }
 }
 

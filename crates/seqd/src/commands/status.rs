@@ -237,7 +237,29 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
     for layout in &cluster.layouts {
         text.push_str(&format!("  {}.", life(layout, now)));
     }
+    text.push_str(&wrong_clocks(cluster));
     text
+}
+
+/// A line for each clock that is wrong, or one where nobody can say which is.
+fn wrong_clocks(cluster: &Cluster) -> String {
+    let wrong = cluster.members.iter().filter_map(|member| {
+        let ahead_ms = member.clock_ahead_ms?;
+        let (by, way) = (ahead_ms.abs() / 1000.0, if ahead_ms < 0.0 { "behind" } else { "ahead of" });
+        Some(format!(
+            "\nclock WRONG: that of {} is {by:.3} s {way} the majority's; it makes no IDs until that is \
+             corrected (look at its time service: chrony, ntpd, systemd-timesyncd).",
+            member.name
+        ))
+    });
+    let lines: String = wrong.collect();
+    let mut members = cluster.members.iter();
+    if lines.is_empty() && members.any(|member| member.state == MemberState::Skewed) {
+        return "\nclocks DISAGREE: no majority of them agrees, so no node that knows makes IDs; compare them \
+                with a clock that is right."
+            .to_owned();
+    }
+    lines
 }
 
 /// Who is missing to a quorum, as the node that answered sees it.

@@ -11,7 +11,7 @@ use crate::replica::layout;
 impl Story {
     fn ids(&self) -> IdService {
         let policy = ClockPolicy::default();
-        let clock = Arc::new(ClockWatch::new(TestClock::at(NOON), policy, None));
+        let clock = Arc::new(ClockWatch::alone(TestClock::at(NOON), policy, None));
         let keeper = self.replica.keeper(&clock, policy);
         let default = layout(&*self.replica, "default").unwrap();
         IdService {
@@ -92,7 +92,7 @@ async fn the_workers_and_layouts_are_those_of_the_state() {
 fn a_uuid_has_version_7_or_4() {
     let uuids = UuidService {
         source: UuidSource::default(),
-        clock: Arc::new(ClockWatch::new(
+        clock: Arc::new(ClockWatch::alone(
             TestClock::at(NOON),
             ClockPolicy::default(),
             None,

@@ -1,0 +1,97 @@
+//! What the peers' clocks say decides whether a node mints, at once and both ways.
+
+use seqd_idgen::{Agreement, Line};
+use seqd_raft::Clocks;
+use tokio::sync::watch;
+
+use super::*;
+
+const LIMIT_MS: u64 = 500;
+
+/// What three voters' clocks say of which two are so far ahead of the right time: this node's, and
+/// another that is known or, with the third, is not.
+fn agreement(own_ahead_ms: i64, other_ahead_ms: Option<i64>) -> Agreement {
+    let line = |ahead_ms: i64| Line {
+        ms: NOON as i64 + ahead_ms,
+        uncertain_ms: 1,
+    };
+    let known = [
+        Some(own_ahead_ms),
+        other_ahead_ms,
+        other_ahead_ms.map(|_| 0),
+    ];
+    let known: Vec<Line> = known.into_iter().flatten().map(line).collect();
+    Agreement::of(3, &known, LIMIT_MS)
+}
+
+/// A node whose peers say this.
+fn among(agreement: Agreement) -> (Story, watch::Sender<Clocks>) {
+    let mut clocks = Clocks::alone();
+    (clocks.is_alone, clocks.agreement) = (false, agreement);
+    let (said, peers) = watch::channel(clocks);
+    let clock = TestClock::at(NOON);
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let policy = ClockPolicy::default();
+    let watch = ClockWatch::new(clock.clone(), policy, None, peers);
+    (Story::watched(clock, replica, watch, policy), said)
+}
+
+impl Story {
+    /// The peers say this from now on.
+    fn hears(&self, said: &watch::Sender<Clocks>, agreement: Agreement) {
+        said.send_modify(|clocks| clocks.agreement = agreement);
+        self.watch.judge(self.watch.wall());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_a_majority_does_not_agree_with_mints_nothing_inside_its_window() {
+    let (story, said) = among(agreement(0, Some(0)));
+    story.mint(1).await.unwrap();
+    // Ahead, and well inside the window.
+    story.clock.step(5_000);
+    assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
+    let words = story.mint(1).await.unwrap_err().to_string();
+    assert!(words.contains(" ms ahead of a majority"), "{words}");
+    story.hears(&said, agreement(5_000, Some(0)));
+    assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
+    story.clock.step(-4_990);
+    story.mint(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_majority_agrees_nothing_is_minted_and_where_too_few_are_known_the_window_is() {
+    let (story, said) = among(agreement(0, Some(0)));
+    story.mint(1).await.unwrap();
+    story.hears(&said, agreement(0, Some(60_000)));
+    // Two of three agree still: the third is wrong.
+    story.mint(1).await.unwrap();
+    story.hears(&said, Agreement::Split);
+    assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
+    story.hears(&said, Agreement::Unknown);
+    story.mint(1).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_lease_is_taken_before_the_clock_is_known() {
+    let (story, said) = among(agreement(0, None));
+    assert_eq!(story.code().await, Some(ErrorCode::NoWorkerYet));
+    let words = story.mint(1).await.unwrap_err().to_string();
+    assert!(words.contains("its clock agrees"), "{words}");
+    story.hears(&said, agreement(0, Some(0)));
+    story.pass(300).await;
+    story.mint(1).await.unwrap();
+}
+
+/// A crash then, and a start with the clock set right, would wait for the mark.
+#[tokio::test(start_paused = true)]
+async fn the_mark_of_a_clock_that_is_wrong_lies_in_the_right_time() {
+    let (story, said) = among(agreement(0, Some(0)));
+    story.mint(1).await.unwrap();
+    story.clock.step(3_600_000);
+    for peers in [agreement(3_600_000, Some(0)), Agreement::Split] {
+        story.hears(&said, peers);
+        let mark = story.minters.mark(WallMs(0));
+        assert!(mark.ahead.0 <= NOON + 1_000, "{mark:?}");
+    }
+}

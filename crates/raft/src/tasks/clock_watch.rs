@@ -1,0 +1,108 @@
+//! Clocks that are wrong: noticed, told, and no leader's.
+//!
+//! A leader whose clock is wrong stamps its entries with the time of the majority, and transfers
+//! leadership to a voter whose clock is right. If there is none, it goes on leading.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_state::NodeId;
+use seqd_state::idgen::{Agreement, Standing};
+use tokio::time::{Instant, timeout};
+
+use crate::clocks::{self, Clocks};
+use crate::context::NodeContext;
+use crate::membership::leader;
+use crate::replica::Replica;
+
+/// Time between two looks: several in the second between two measurements, so that a step of this
+/// node's own clock is noticed at once.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Looks in a row that find a leader's clock wrong before it transfers leadership: one may be of an
+/// exchange that the machine held up.
+const CERTAIN: u32 = 2;
+
+/// A transfer that did not come about is tried again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    let mut logged = Logged::default();
+    let mut wrong = 0;
+    let mut tried: Option<Instant> = None;
+    while !context.is_stopped() {
+        let clocks = clocks::look(&context, &replica);
+        let standing = clocks.standing(context.settings.clock.wall());
+        context.set_clocks(clocks.clone());
+        logged.log(&clocks, &replica);
+        wrong = match standing {
+            Standing::Wrong { .. } => wrong + 1,
+            _ => 0,
+        };
+        let may_try = tried.is_none_or(|at| at.elapsed() >= AGAIN_AFTER);
+        if wrong >= CERTAIN && may_try && replica.is_leader() {
+            hand_over(&context, &replica, &clocks).await;
+            tried = Some(Instant::now());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Transfers leadership to a voter whose clock is right, if one can take it over.
+async fn hand_over(context: &NodeContext, replica: &Replica, clocks: &Clocks) {
+    let Some(target) = leader::best_transfer_target(context, replica) else {
+        return;
+    };
+    if !clocks.is_right(target) {
+        return;
+    }
+    tracing::warn!("this node's clock is wrong: it transfers its leadership");
+    let patience = context.settings.election.1;
+    let _ = timeout(patience, leader::transfer_leadership(replica, target)).await;
+}
+
+/// What was last logged, so that each change is logged once.
+#[derive(Default)]
+struct Logged {
+    standings: BTreeMap<NodeId, Standing>,
+    is_split: bool,
+}
+
+impl Logged {
+    fn log(&mut self, clocks: &Clocks, replica: &Replica) {
+        let is_split = clocks.agreement == Agreement::Split;
+        if is_split && !self.is_split {
+            tracing::warn!(
+                "no majority of the clocks agrees, so nobody can say which is wrong; the nodes that \
+                 disagree make no IDs"
+            );
+        }
+        self.is_split = is_split;
+        for (node, clock) in &clocks.members {
+            let before = self.standings.get(node).copied();
+            let name = || {
+                replica
+                    .member(node.0)
+                    .map_or_else(String::new, |member| member.name)
+            };
+            match (before, clock.standing) {
+                (Some(Standing::Wrong { .. }), Standing::Wrong { .. }) => {}
+                (_, Standing::Wrong { ahead_ms }) => {
+                    let (member, own) = (name(), node.0 == replica.node);
+                    tracing::warn!(
+                        member,
+                        own,
+                        ahead_ms,
+                        "a clock is wrong: a majority of the clocks agrees without it; correct it"
+                    );
+                }
+                (Some(Standing::Wrong { .. }), Standing::Right) => {
+                    tracing::info!(member = name(), "the clock is right again");
+                }
+                _ => continue,
+            }
+            self.standings.insert(*node, clock.standing);
+        }
+    }
+}
