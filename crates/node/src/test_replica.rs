@@ -124,7 +124,6 @@ impl TestReplica {
             ancestors: Vec::new(),
             floors: BTreeMap::new(),
             margin: Some(1000),
-            written: None,
         };
         self.state.lock().unwrap().restore(&restoration).unwrap();
     }

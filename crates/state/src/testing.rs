@@ -39,7 +39,6 @@ pub(crate) fn restore(state: &mut State) {
         ancestors: Vec::new(),
         floors: [].into(),
         margin: None,
-        written: None,
     };
     state.restore(&restoration).unwrap();
 }
