@@ -172,7 +172,7 @@ error_codes! {
          before the backup's last entry",
         "ask another node, and check this one's clock: chronyc tracking";
     ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes",
-        "a majority of the cluster's clocks agrees without the node's, or no majority agrees; alone, its clock jumped ahead of its monotonic clock",
+        "a majority of the cluster's clocks agrees without the node's, or no majority agrees; or the clock ran ahead of its own monotonic clock or of the leader's time",
         "ask another node, and check this one's clock: chronyc tracking";
     Draining = "draining", 503, UNAVAILABLE, true, "The node is stopping or drained",
         "the node is stopping",

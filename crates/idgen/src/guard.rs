@@ -130,6 +130,8 @@ pub struct ClockGuard {
     /// Wall minus monotonic time, of the last reading that was trusted.
     line_ms: Option<i128>,
     candidate: Option<Candidate>,
+    /// What the peers found, while they found it and after that.
+    refused: Option<ClockVerdict>,
 }
 
 impl ClockGuard {
@@ -140,6 +142,7 @@ impl ClockGuard {
             mark,
             line_ms: None,
             candidate: None,
+            refused: None,
         }
     }
 
@@ -162,14 +165,33 @@ impl ClockGuard {
         }
         match standing {
             Standing::Right => {
+                self.refused = None;
                 self.line_ms = Some(line_of(wall, monotonic));
                 self.candidate = None;
                 ClockVerdict::Good
             }
-            Standing::Wrong { ahead_ms } => ClockVerdict::Skewed { ahead_ms },
-            Standing::Split => ClockVerdict::Split,
-            Standing::Unknown => self.judge_line(wall, monotonic),
+            Standing::Wrong { ahead_ms } => self.not_good(ClockVerdict::Skewed { ahead_ms }),
+            Standing::Split => self.not_good(ClockVerdict::Split),
+            Standing::Unknown => self.judge_unknown(wall, monotonic),
         }
+    }
+
+    fn not_good(&mut self, verdict: ClockVerdict) -> ClockVerdict {
+        self.candidate = None;
+        self.refused = Some(verdict);
+        verdict
+    }
+
+    /// Nobody can be asked any more. A reading that the peers found wrong stays so until it is near the
+    /// last line that they agreed with.
+    fn judge_unknown(&mut self, wall: WallMs, monotonic: Duration) -> ClockVerdict {
+        if let (Some(refused), Some(line_ms)) = (self.refused, self.line_ms) {
+            if !self.is_near(line_of(wall, monotonic) - line_ms) {
+                return refused;
+            }
+            self.refused = None;
+        }
+        self.judge_line(wall, monotonic)
     }
 
     /// The last line that a clock without peers may have and be good at once, in milliseconds; `None`

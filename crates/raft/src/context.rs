@@ -451,10 +451,11 @@ impl NodeContext {
         measured.line.ms.saturating_sub(own.ms)
     }
 
-    /// Whether a measured clock is certainly within so much of this node's.
+    /// Whether a measured clock is certainly within so much of this node's, as measured just now.
     pub(crate) fn is_within(&self, measured: Measured, limit_ms: u64) -> bool {
         let apart = self.ahead_ms(measured).unsigned_abs();
-        apart.saturating_add(measured.line.uncertain_ms) <= limit_ms
+        let is_fresh = measured.seen.elapsed() < REACHABLE_FOR;
+        is_fresh && apart.saturating_add(measured.line.uncertain_ms) <= limit_ms
     }
 
     /// The clocks of the members, as last looked at.

@@ -133,6 +133,37 @@ fn a_jump_that_the_peers_agree_with_is_good_at_once_and_one_that_they_do_not_nev
 }
 
 #[test]
+fn a_clock_that_was_wrong_stays_so_when_the_peers_fall_silent_until_it_is_right() {
+    for off_ms in [10_000, -10_000] {
+        let mut bench = Bench::new(ClockPolicy::default(), None);
+        bench.standing = Standing::Right;
+        assert_eq!(bench.read(), Good);
+        bench.step(off_ms);
+        bench.standing = Standing::Wrong { ahead_ms: off_ms };
+        let skewed = Skewed { ahead_ms: off_ms };
+        assert_eq!(bench.after(1_000), skewed);
+        bench.standing = Standing::Unknown;
+        for _ in 0..20 {
+            assert_eq!(bench.after(1_000), skewed);
+        }
+        bench.step(-off_ms);
+        assert_eq!(bench.after(1_000), Good);
+    }
+}
+
+#[test]
+fn a_jump_before_the_peers_were_heard_is_not_confirmed_by_the_time_they_were() {
+    let mut bench = Bench::new(ClockPolicy::default(), None);
+    assert_eq!(bench.read(), Good);
+    bench.step(10_000);
+    assert_eq!(bench.after(1_000), ForwardJump { by_ms: 10_000 });
+    bench.standing = Standing::Split;
+    assert_eq!(bench.after(20_000), Split);
+    bench.standing = Standing::Unknown;
+    assert_eq!(bench.after(1_000), Split);
+}
+
+#[test]
 fn behind_its_last_tick_is_said_before_wrong() {
     let mut bench = Bench::new(ClockPolicy::default(), None);
     bench.last_used = Some(WallMs(BASE_MS));

@@ -76,8 +76,8 @@ fn check_target(
     Err(refused(MemberError::Unfit { detail }))
 }
 
-/// The voter, other than this leader, that answers now and whose log is the longest, of those whose
-/// clocks are right if there is one.
+/// The voter, other than this leader, that answers now: of those that are level one whose clock is
+/// right, if there is one, and whose log is the longest.
 pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> Option<u64> {
     let clocks = context.clocks().clone();
     let voters: Vec<u64> = replica.applied.read().membership.voter_ids().collect();
@@ -85,7 +85,10 @@ pub(crate) fn best_transfer_target(context: &NodeContext, replica: &Replica) -> 
         .into_iter()
         .filter(|id| *id != replica.node && replica.answers_now(*id))
         .filter(|id| context.may_lead(*id))
-        .max_by_key(|id| (clocks.is_right(*id), replica.matched_index(*id)))
+        .max_by_key(|id| {
+            let is_level = replica.lag_of(*id) <= MAY_LAG;
+            (is_level, clocks.is_right(*id), replica.matched_index(*id))
+        })
 }
 
 /// Asks `target` to lead and waits until another node does, for two seconds at most.
