@@ -1,4 +1,4 @@
-//! Which clocks agree: whether a wall clock is right is for a majority of the clocks to say.
+//! Which clocks agree: a wall clock is right if it agrees with a majority of the clocks.
 //!
 //! Each node measures the wall clocks of its peers, its own among them, against its own monotonic
 //! clock. The difference, the clock's [`Line`], is steady while nobody sets that wall clock, and a
@@ -7,8 +7,8 @@
 //! Two clocks agree where their lines are within the limit of each other, as far as they are known.
 //! So each line is widened by half the limit on either side, and the clocks of a majority agree
 //! where the intervals of so many meet (Marzullo's intersection, as NTP has it). A clock whose
-//! interval reaches that place is right, every other is wrong. Where no majority meets nobody can
-//! say which clock is wrong, and nobody does.
+//! interval reaches that place is right, every other is wrong. Where no majority meets it is not
+//! known which clock is wrong, and none is called so.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Line {
     }
 }
 
-/// What the known clocks of the voters say together.
+/// Whether a majority of the voters' clocks agrees, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// Too few clocks are known for a majority.
@@ -69,10 +69,10 @@ pub struct Agreed {
     limit_ms: u64,
 }
 
-/// What an agreement says of one clock.
+/// Whether one clock agrees with the majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody can say: too few clocks are known.
+    /// Not known: too few clocks are.
     Unknown,
     /// It agrees with a majority.
     Right,
@@ -86,7 +86,7 @@ pub enum Standing {
 }
 
 impl Agreement {
-    /// What the known lines of `voters` voters say, of whom two agree within `limit_ms`.
+    /// The agreement of the known lines of `voters` voters, of which two agree within `limit_ms`.
     pub fn of(voters: usize, known: &[Line], limit_ms: u64) -> Self {
         let majority = voters / 2 + 1;
         if known.len() < majority {
@@ -119,7 +119,7 @@ impl Agreement {
         }
     }
 
-    /// What it says of a clock.
+    /// Whether a clock agrees.
     pub fn judge(&self, line: Line) -> Standing {
         match self {
             Self::Unknown => Standing::Unknown,

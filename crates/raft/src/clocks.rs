@@ -1,4 +1,4 @@
-//! The wall clocks of the members: what a majority of them says of each, and the time that a leader
+//! The wall clocks of the members: which agree with a majority of them, and the time that a leader
 //! stamps its entries with.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::replica::Replica;
 /// The clocks at one moment, as this node has measured them.
 #[derive(Clone, Debug)]
 pub struct Clocks {
-    /// What the voters' clocks say together. Lines are against the monotonic clock since `since`.
+    /// Whether a majority of the voters' clocks agrees. Lines are against the monotonic clock since `since`.
     pub agreement: Agreement,
     pub since: Instant,
     /// Whether this node is the only voter: there is no other clock to ask.
@@ -60,7 +60,7 @@ impl Clocks {
         Line::of(wall, self.since.elapsed(), 0)
     }
 
-    /// What is said of this node's clock, which shows `wall` now.
+    /// Whether this node's clock, which shows `wall` now, agrees with the majority.
     #[must_use]
     pub fn standing(&self, wall: WallMs) -> Standing {
         self.agreement.judge(self.own_line(wall))
