@@ -31,6 +31,10 @@ pub enum FirstSequence {
     /// Below this bound, different from tick to tick, so that IDs taken at a low rate spread over
     /// shards by remainder. The numbers below the first are not used in that tick.
     RandomBelow(u32),
+    /// Drawn over all sequences in each fresh tick, so that IDs taken at a low rate spread over any
+    /// number of shards; 0 in the tick behind one that was used to its end, so that a worker at its
+    /// limit loses none. A batch that opens a tick is placed so that it fits whole.
+    Spread,
 }
 
 /// What defines a layout. Two layouts with equal definitions but different names are different.

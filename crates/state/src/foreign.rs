@@ -105,6 +105,7 @@ enum Order {
 enum First {
     Zero,
     RandomBelow(u32),
+    Spread,
 }
 
 #[derive(Serialize, Deserialize)]

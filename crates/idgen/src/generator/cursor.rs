@@ -88,27 +88,41 @@ impl Rules {
         1 << self.geometry.sequence_bits
     }
 
-    /// The sequence with which a fresh tick begins.
-    fn first_of(&self, tick: Tick) -> u32 {
+    /// The sequence with which a batch of `count` begins a fresh tick, when `next` is the next slot.
+    fn first_of(&self, next: u64, tick: Tick, count: u32) -> u32 {
         match self.first_sequence {
             FirstSequence::Zero => 0,
-            FirstSequence::RandomBelow(bound) => {
-                let drawn = mix(self.seed ^ mix(tick.0));
-                // The upper half of the product is below the bound.
-                ((u128::from(drawn) * u128::from(bound)) >> 64) as u32
+            FirstSequence::RandomBelow(bound) => self.draw(tick, bound),
+            // The tick before was used to its end: more is asked for than a draw may leave out.
+            FirstSequence::Spread
+                if tick == self.tick_of(next) && self.last_tick(next).is_some() =>
+            {
+                0
+            }
+            FirstSequence::Spread => {
+                let sequences = self.sequences();
+                // No batch is empty here: one of none is placed like one of one.
+                self.draw(tick, sequences - count.clamp(1, sequences) + 1)
             }
         }
     }
 
+    /// A number below `bound`, the same for the same tick.
+    fn draw(&self, tick: Tick, bound: u32) -> u32 {
+        let drawn = mix(self.seed ^ mix(tick.0));
+        // The upper half of the product is below the bound.
+        ((u128::from(drawn) * u128::from(bound)) >> 64) as u32
+    }
+
     /// The decision. The rollback check comes before anything that depends on the reading's tick:
     /// a sequence that is reset first repeats IDs.
-    fn decide(&self, next: u64, fence: Tick, now: WallMs) -> Step {
+    fn decide(&self, next: u64, fence: Tick, now: WallMs, count: u32) -> Step {
         let open = self.tick_of(next);
         let last = self.last_tick(next);
         if let Some(last) = last {
             let last_begins = self.geometry.wall_at(last);
             if now < last_begins && !is_out!(TicksRise) {
-                return self.decide_behind(next, fence, now, last_begins);
+                return self.decide_behind(next, fence, now, last_begins, count);
             }
         }
         let now_tick = match self.geometry.tick_at(now) {
@@ -127,18 +141,25 @@ impl Rules {
             }
             return Step::wait(ms);
         }
-        self.take(next, fence, now_tick)
+        self.take(next, fence, now_tick, count)
     }
 
     /// The clock is behind the last tick, which began at `last_begins`.
-    fn decide_behind(&self, next: u64, fence: Tick, now: WallMs, last_begins: WallMs) -> Step {
+    fn decide_behind(
+        &self,
+        next: u64,
+        fence: Tick,
+        now: WallMs,
+        last_begins: WallMs,
+        count: u32,
+    ) -> Step {
         let open = self.tick_of(next);
         let by_ms = last_begins.0 - now.0;
         match self.policy.on_rollback {
             OnRollback::Continue if open > self.geometry.max_tick() => {
                 Step::refuse(Refusal::TimeFull)
             }
-            OnRollback::Continue => self.take(next, fence, open),
+            OnRollback::Continue => self.take(next, fence, open, count),
             OnRollback::Refuse if by_ms > self.policy.max_backward_wait_ms => {
                 Step::refuse(Refusal::ClockBehind {
                     by_ms,
@@ -151,7 +172,7 @@ impl Rules {
     }
 
     /// Takes from `tick`, which is not before the next slot's and within the time field.
-    fn take(&self, next: u64, fence: Tick, tick: Tick) -> Step {
+    fn take(&self, next: u64, fence: Tick, tick: Tick, count: u32) -> Step {
         if tick >= fence && !is_out!(MintBelowFence) {
             return Step::refuse(Refusal::FenceReached { fence });
         }
@@ -161,7 +182,7 @@ impl Rules {
         let first = if in_open_tick {
             used
         } else {
-            self.first_of(tick)
+            self.first_of(next, tick, count)
         };
         Step::Take { tick, first }
     }
@@ -200,7 +221,8 @@ impl<W: Word> Cursor<W> {
             if word & CLOSED != 0 {
                 return Mint::Refused(Refusal::Closed);
             }
-            let (tick, first) = match rules.decide(word, Tick(self.fence.load()), now) {
+            let fence = Tick(self.fence.load());
+            let (tick, first) = match rules.decide(word, fence, now, count) {
                 Step::Take { tick, first } => (tick, first),
                 Step::Answer(answer) => return answer,
             };

@@ -14,6 +14,10 @@ use crate::time::{Tick, WallMs};
 
 /// Four IDs to a tick of one millisecond, epoch 0: a tick is the reading.
 fn cursor(from: u64, fence: u64) -> Arc<Cursor<AtomicU64>> {
+    cursor_of(FirstSequence::Zero, from, fence)
+}
+
+fn cursor_of(first_sequence: FirstSequence, from: u64, fence: u64) -> Arc<Cursor<AtomicU64>> {
     let layout = Layout::new(LayoutSpec {
         name: "small".to_owned(),
         epoch_ms: 0,
@@ -23,7 +27,7 @@ fn cursor(from: u64, fence: u64) -> Arc<Cursor<AtomicU64>> {
         worker_bits: 1,
         sequence_bits: 2,
         order: FieldOrder::TickWorkerSequence,
-        first_sequence: FirstSequence::Zero,
+        first_sequence,
     })
     .unwrap();
     let rules = Rules::new(&layout, WorkerId(1), Tick(from), 0, ClockPolicy::default());
@@ -59,14 +63,16 @@ fn two_threads_that_mint_never_get_the_same_slot() {
         [&[(7, 1), (6, 1)], &[(6, 1), (7, 1)]],
         [&[(5, 4), (5, 1)], &[(6, 4), (5, 2)]],
     ];
-    for [left, right] in scripts {
-        loom::model(move || {
-            let cursor = cursor(5, 100);
-            let other = Arc::clone(&cursor);
-            let thread = thread::spawn(move || mint(&other, right));
-            let ours = mint(&cursor, left);
-            assert_distinct_and_ordered(&ours, &thread.join().unwrap());
-        });
+    for first_sequence in [FirstSequence::Zero, FirstSequence::Spread] {
+        for [left, right] in scripts {
+            loom::model(move || {
+                let cursor = cursor_of(first_sequence, 5, 100);
+                let other = Arc::clone(&cursor);
+                let thread = thread::spawn(move || mint(&other, right));
+                let ours = mint(&cursor, left);
+                assert_distinct_and_ordered(&ours, &thread.join().unwrap());
+            });
+        }
     }
 }
 

@@ -57,7 +57,8 @@ fn setup() -> impl Strategy<Value = Setup> {
     let tick_ms = prop_oneof![3 => Just(1u32), 1 => Just(10), 1 => Just(1000)];
     let first = prop_oneof![
         Just(FirstSequence::Zero),
-        Just(FirstSequence::RandomBelow(2))
+        Just(FirstSequence::RandomBelow(2)),
+        Just(FirstSequence::Spread)
     ];
     let order = prop_oneof![
         Just(FieldOrder::TickWorkerSequence),
@@ -167,6 +168,18 @@ impl Model {
         }
     }
 
+    /// The greatest sequence with which a batch may begin a fresh tick.
+    fn greatest_first(&self, tick: Tick, count: u32) -> u32 {
+        let sequences = self.layout.sequences();
+        let follows_a_full_tick = self.last().is_some() && self.open() == tick;
+        match self.layout.spec().first_sequence {
+            FirstSequence::Zero => 0,
+            FirstSequence::RandomBelow(bound) => bound - 1,
+            FirstSequence::Spread if follows_a_full_tick => 0,
+            FirstSequence::Spread => sequences - count.clamp(1, sequences),
+        }
+    }
+
     /// Checks an answer against the model and records what it hands out.
     fn check(&mut self, now: WallMs, count: u32, answer: Mint) {
         let expected = self.expect(now);
@@ -199,11 +212,8 @@ impl Model {
             "a batch is as long as asked or as fits"
         );
         if fresh {
-            let random = matches!(
-                self.layout.spec().first_sequence,
-                FirstSequence::RandomBelow(_)
-            );
-            assert!(run.first_sequence == 0 || random && run.first_sequence < 2);
+            let greatest = self.greatest_first(tick, count);
+            assert!(run.first_sequence <= greatest, "{run:?} above {greatest}");
         } else {
             assert_eq!(run.first_sequence, self.last().unwrap().1 + 1);
         }

@@ -225,6 +225,17 @@ fn a_bad_definition_is_refused_with_its_reason() {
 }
 
 #[test]
+fn any_layout_may_spread_its_sequences() {
+    for sequence_bits in [1, 12, 20] {
+        let spec = LayoutSpec {
+            first_sequence: FirstSequence::Spread,
+            ..small_layout(1, 40, sequence_bits)
+        };
+        assert!(Layout::new(spec).is_ok());
+    }
+}
+
+#[test]
 fn a_datacenter_owns_the_workers_with_its_upper_bits() {
     let twitter = Layout::preset("twitter").unwrap();
     assert_eq!(

@@ -13,6 +13,7 @@ mod incidents;
 mod layout;
 mod progression;
 mod segment;
+mod spread;
 mod threads;
 
 use proptest::test_runner::Config;
