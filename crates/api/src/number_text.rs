@@ -77,6 +77,29 @@ pub mod option {
     }
 }
 
+/// A text, or an integer as it is written: for a time, which people write and programs count.
+pub mod text {
+    use super::{Deserialize, Deserializer, Given, Serialize, Serializer};
+
+    /// Writes the text, or null.
+    pub fn serialize<S: Serializer>(value: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+        value.serialize(to)
+    }
+
+    /// Reads a text, an integer, or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+        match Option::<Given>::deserialize(from)? {
+            None => Ok(None),
+            Some(Given::Text(text)) => Ok(Some(text)),
+            Some(Given::Unsigned(number)) => Ok(Some(number.to_string())),
+            Some(Given::Signed(number)) => Ok(Some(number.to_string())),
+            Some(Given::Float(_)) => Err(serde::de::Error::custom(
+                "an integer has neither point nor exponent",
+            )),
+        }
+    }
+}
+
 /// The same for a list.
 pub mod list {
     use super::{Deserialize, Deserializer, Display, FromStr, Given, Serializer, parse};

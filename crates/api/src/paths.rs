@@ -12,10 +12,12 @@ pub const ID_PARTS: &str = "/v1/ids/{id}";
 pub const UUID: &str = "/v1/uuid";
 /// Many UUIDs: GET or POST.
 pub const UUIDS: &str = "/v1/uuids";
-/// All layouts: GET.
+/// All layouts: GET, POST.
 pub const LAYOUTS: &str = "/v1/layouts";
 /// One layout: GET.
 pub const LAYOUT: &str = "/v1/layouts/{name}";
+/// The ID of a time, computed: POST.
+pub const LAYOUT_ENCODE: &str = "/v1/layouts/{name}/encode";
 /// All sequences: GET.
 pub const SEQUENCES: &str = "/v1/sequences";
 /// One sequence: GET, PUT, DELETE.
@@ -28,8 +30,10 @@ pub const SEQUENCE_ADVANCE: &str = "/v1/sequences/{name}/advance";
 pub const SEGMENTS: &str = "/v1/sequences/{name}/segments";
 /// The unused end of a range: DELETE.
 pub const SEGMENT: &str = "/v1/sequences/{name}/segments/{grant}";
-/// All worker leases: GET.
+/// All worker leases: GET, POST.
 pub const WORKERS: &str = "/v1/workers";
+/// The lease of one worker: PUT, DELETE.
+pub const WORKER_LEASE: &str = "/v1/workers/{layout}/{id}/lease";
 /// The cluster as this node sees it: GET.
 pub const CLUSTER: &str = "/v1/cluster";
 /// All members: GET, POST.

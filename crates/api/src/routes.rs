@@ -69,6 +69,7 @@ impl Route {
 const GET: &[Method] = &[Method::Get];
 const POST: &[Method] = &[Method::Post];
 const DELETE: &[Method] = &[Method::Delete];
+const PUT_DELETE: &[Method] = &[Method::Put, Method::Delete];
 const GET_POST: &[Method] = &[Method::Get, Method::Post];
 
 /// A path that tells and, with other methods, changes.
@@ -98,12 +99,14 @@ const fn changing(path: &'static str, methods: &'static [Method], need: Need) ->
 }
 
 const fn allocating(path: &'static str) -> Route {
-    let need = Need::Anywhere(Scope::Allocate);
     Route {
         allocates: true,
-        ..route(path, GET_POST, need, need)
+        ..route(path, GET_POST, ANYWHERE, ANYWHERE)
     }
 }
+
+/// Takes what has no name: IDs, workers.
+const ANYWHERE: Need = Need::Anywhere(Scope::Allocate);
 
 /// Reads what a name in the path stands for.
 const NAMED: Need = Need::Named(Scope::Read);
@@ -125,15 +128,17 @@ pub const ROUTES: &[Route] = &[
     telling(paths::ID_PARTS, Need::AnyToken),
     allocating(paths::UUID),
     allocating(paths::UUIDS),
-    telling(paths::LAYOUTS, Need::AnyToken),
+    route(paths::LAYOUTS, GET_POST, Need::AnyToken, RULED),
     telling(paths::LAYOUT, Need::AnyToken),
+    changing(paths::LAYOUT_ENCODE, POST, Need::AnyToken),
     telling(paths::SEQUENCES, Need::Anywhere(Scope::Read)),
     route(paths::SEQUENCE, SEQUENCE, NAMED, OWNED),
     changing(paths::SEQUENCE_NEXT, POST, TAKEN),
     changing(paths::SEQUENCE_ADVANCE, POST, OWNED),
     changing(paths::SEGMENTS, POST, TAKEN),
     changing(paths::SEGMENT, DELETE, TAKEN),
-    telling(paths::WORKERS, SEEN),
+    route(paths::WORKERS, GET_POST, SEEN, ANYWHERE),
+    changing(paths::WORKER_LEASE, PUT_DELETE, ANYWHERE),
     telling(paths::CLUSTER, SEEN),
     route(paths::MEMBERS, GET_POST, SEEN, RULED),
     changing(paths::MEMBER, DELETE, RULED),

@@ -4,7 +4,8 @@
 use reqwest::Method;
 use reqwest::header::{HeaderValue, IF_MATCH};
 use seqd_api::{
-    AddMember, AdvanceRequest, CreateAccess, LeaderMove, NoFields, SequenceSpec, paths,
+    AddMember, AdvanceRequest, CreateAccess, CreateLayout, LeaderMove, NoFields, SequenceSpec,
+    paths,
 };
 
 use crate::client::Call;
@@ -61,4 +62,8 @@ pub(crate) fn create_token(request: &CreateAccess) -> Result<Call, Error> {
 
 pub(crate) fn revoke_token(id: &str) -> Call {
     Call::change(Method::DELETE, paths::fill(paths::ACCESS_TOKEN, id))
+}
+
+pub(crate) fn create_layout(request: &CreateLayout) -> Result<Call, Error> {
+    Call::change(Method::POST, paths::LAYOUTS).body(request)
 }

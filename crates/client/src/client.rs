@@ -98,6 +98,12 @@ impl Call {
         }
     }
 
+    /// Another method, for a request that may be lost and repeated all the same.
+    pub(crate) fn method(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
     /// The form in which the answer is wanted; JSON by default.
     pub(crate) fn accept(mut self, form: &'static str) -> Self {
         self.accept = form;

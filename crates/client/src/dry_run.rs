@@ -1,7 +1,9 @@
 //! Changes that are only checked: the server answers what each would do, as it would answer the
 //! real one.
 
-use seqd_api::{AddMember, AdvanceRequest, CreateAccess, LeaderMove, Plan, SequenceSpec};
+use seqd_api::{
+    AddMember, AdvanceRequest, CreateAccess, CreateLayout, LeaderMove, Plan, SequenceSpec,
+};
 use serde::Serialize;
 
 use crate::changes;
@@ -60,6 +62,11 @@ impl DryRun<'_> {
     /// Of [`Client::advance`].
     pub async fn advance(&self, name: &str, request: &AdvanceRequest) -> Result<Plan, Error> {
         self.plan(changes::advance(name, request)?).await
+    }
+
+    /// Of [`Client::create_layout`].
+    pub async fn create_layout(&self, request: &CreateLayout) -> Result<Plan, Error> {
+        self.plan(changes::create_layout(request)?).await
     }
 
     /// Of [`Client::add_member`].

@@ -3,10 +3,11 @@
 use reqwest::{Method, StatusCode};
 use seqd_api::{
     AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced, Cluster,
-    CodePage, ConfigEntries, CreateAccess, Deleted, Grant, GrantRequest, Id, IdParts, IdPartsQuery,
-    IdQuery, Ids, Layout, LeaderMove, LeaderMoved, ListQuery, Live, Member, MemberChange, Next,
-    NextRequest, Page, Ready, ReturnRequest, Returned, Sequence, SequenceSpec, Uuid, UuidQuery,
-    Uuids, Version, Worker, WorkersQuery, paths,
+    CodePage, ConfigEntries, CreateAccess, CreateLayout, Deleted, EncodeRequest, Encoded, Grant,
+    GrantRequest, Id, IdParts, IdPartsQuery, IdQuery, Ids, Layout, LayoutQuery, LeaderMove,
+    LeaderMoved, Lease, LeaseRequest, ListQuery, Live, Member, MemberChange, Next, NextRequest,
+    Page, Ready, ReleaseRequest, Released, RenewRequest, ReturnRequest, Returned, Sequence,
+    SequenceSpec, Uuid, UuidQuery, Uuids, Version, Worker, WorkersQuery, paths,
 };
 
 use crate::changes;
@@ -59,10 +60,23 @@ impl Client {
         self.answer(Call::get(paths::LAYOUTS).query(query)?).await
     }
 
-    /// One layout.
-    pub async fn layout(&self, name: &str) -> Result<Layout, Error> {
+    /// One layout, with the spread of its IDs if a rate or a modulus is given.
+    pub async fn layout(&self, name: &str, query: &LayoutQuery) -> Result<Layout, Error> {
         let path = paths::fill(paths::LAYOUT, name);
-        self.answer(Call::get(path)).await
+        self.answer(Call::get(path).query(query)?).await
+    }
+
+    /// Makes a layout; harmless where an equal one is there. Whether it is new, and the layout.
+    pub async fn create_layout(&self, request: &CreateLayout) -> Result<(bool, Layout), Error> {
+        let (status, layout) = self.send(changes::create_layout(request)?).await?;
+        Ok((status == StatusCode::CREATED, layout))
+    }
+
+    /// The ID of a time, a worker and a sequence: computed, and allocated to nobody.
+    pub async fn encode_id(&self, layout: &str, parts: &EncodeRequest) -> Result<Encoded, Error> {
+        let path = paths::fill(paths::LAYOUT_ENCODE, layout);
+        self.answer(Call::get(path).method(Method::POST).body(parts)?)
+            .await
     }
 
     /// One page of the sequences.
@@ -136,6 +150,34 @@ impl Client {
     /// One page of the worker leases.
     pub async fn workers(&self, query: &WorkersQuery) -> Result<Page<Worker>, Error> {
         self.answer(Call::get(paths::WORKERS).query(query)?).await
+    }
+
+    /// Takes a worker for a generator of one's own. A lost answer costs a worker for one window.
+    pub async fn lease_worker(&self, request: &LeaseRequest) -> Result<Lease, Error> {
+        self.answer(Call::change(Method::POST, paths::WORKERS).body(request)?)
+            .await
+    }
+
+    /// Raises the fence of a lease. It may be repeated: a fence never falls by it.
+    pub async fn renew_worker(
+        &self,
+        layout: &str,
+        worker: u32,
+        request: &RenewRequest,
+    ) -> Result<Lease, Error> {
+        let call = Call::get(lease_path(layout, worker)).method(Method::PUT);
+        self.answer(call.body(request)?).await
+    }
+
+    /// Gives a worker back.
+    pub async fn release_worker(
+        &self,
+        layout: &str,
+        worker: u32,
+        request: &ReleaseRequest,
+    ) -> Result<Released, Error> {
+        let call = Call::change(Method::DELETE, lease_path(layout, worker));
+        self.answer(call.query(request)?).await
     }
 
     /// The cluster as the node that answers sees it.
@@ -214,4 +256,11 @@ impl Client {
     pub async fn version(&self) -> Result<Version, Error> {
         self.answer(Call::get(paths::VERSION)).await
     }
+}
+
+fn lease_path(layout: &str, worker: u32) -> String {
+    paths::fill(
+        &paths::fill(paths::WORKER_LEASE, layout),
+        &worker.to_string(),
+    )
 }

@@ -100,6 +100,9 @@ guards! {
     /// A lease is taken and extended by the registered start alone.
     LeaseByLatestStart,
 
+    /// A layout never changes.
+    LayoutKept,
+
     // Sequences.
 
     /// Only the latest grant's token gives a tail back.
@@ -154,7 +157,7 @@ guards! {
     ScopesAsked,
     /// No more requests than a token's rate are served.
     RateHeld,
-    /// A grant that a client names has the cluster's own code.
+    /// A grant or lease that a client names has the cluster's own code.
     GrantSealed,
 
     // Minting and segments on a node.

@@ -3,9 +3,12 @@
 //! A layout is validated once and never changes. It refuses what does not fit and masks
 //! nothing. It reads no clock: `tick_at` is arithmetic on a reading.
 
+mod explain;
 mod presets;
 
 use std::sync::Arc;
+
+pub use explain::Remainders;
 
 use crate::id::SnowflakeId;
 use crate::time::{Tick, WallMs};

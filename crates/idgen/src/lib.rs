@@ -25,7 +25,7 @@ pub use guard::{
 pub use id::SnowflakeId;
 pub use layout::{
     FieldOrder, FirstSequence, Layout, LayoutError, LayoutSpec, MAX_NAME_BYTES, PackError, Parts,
-    TickError, UnpackError, WorkerId, is_name,
+    Remainders, TickError, UnpackError, WorkerId, is_name,
 };
 pub use policy::{ClockPolicy, OnRollback};
 pub use progression::{Progression, ProgressionError};

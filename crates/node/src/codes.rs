@@ -4,7 +4,8 @@
 use seqd_api::ErrorCode;
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, Refusal, SequenceRefusal, TextRefusal, WorkerRefusal,
+    AccessRefusal, ClusterRefusal, LayoutRefusal, Refusal, SequenceRefusal, TextRefusal,
+    WorkerRefusal,
 };
 
 use crate::times::rfc3339;
@@ -62,6 +63,11 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
         Refusal::Workers(refusal) => of_workers(refusal),
         Refusal::Sequences(refusal) => of_sequences(refusal),
         Refusal::Access(refusal) => of_access(refusal),
+        Refusal::Layouts(refusal) => match refusal {
+            LayoutRefusal::Exists { .. } => ErrorCode::AlreadyExists,
+            LayoutRefusal::EpochAhead { .. } => ErrorCode::InvalidArgument,
+            LayoutRefusal::TooMany => ErrorCode::PreconditionFailed,
+        },
         #[cfg(feature = "test-next-level")]
         Refusal::Notes(_) => ErrorCode::Internal,
     }

@@ -93,7 +93,7 @@ impl TestReplica {
     /// Raises the level to the newest of released programs, as a cluster does when it has begun.
     fn raise(&self) {
         let membership = LogPosition { term: 1, index: 0 };
-        for to in [Level::FRAMES, Level::TOKENS] {
+        for to in [Level::FRAMES, Level::TOKENS, Level::LAYOUTS] {
             let raise = ClusterCommand::RaiseLevel { to, membership };
             let entry = Entry {
                 stamp: Stamp::default(),
@@ -138,6 +138,7 @@ impl TestReplica {
             owner: "n1".to_owned(),
             datacenter: 0,
             window_ms: state.settings().unwrap().window_ms,
+            began: Instant::now(),
             seed: 1,
         }
     }

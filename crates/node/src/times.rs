@@ -14,6 +14,15 @@ pub(crate) fn rfc3339(at: WallMs) -> String {
     }
 }
 
+/// A time that people write as RFC 3339 and programs as milliseconds of Unix time.
+pub(crate) fn parse(text: &str) -> Option<WallMs> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(WallMs);
+    }
+    let stamp: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(stamp.as_millisecond()).ok().map(WallMs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +35,24 @@ mod tests {
         );
         assert_eq!(rfc3339(WallMs(0)), "1970-01-01T00:00:00.000Z");
         assert!(rfc3339(WallMs(u64::MAX)).contains("after 1970"));
+    }
+
+    #[test]
+    fn a_time_is_read_in_either_form() {
+        for text in ["2026-11-21T02:26:41.118Z", "2026-11-21T03:26:41.118+01:00"] {
+            assert_eq!(parse(text), Some(WallMs(1_795_228_001_118)), "{text}");
+        }
+        assert_eq!(parse("1795228001118"), Some(WallMs(1_795_228_001_118)));
+        let bad = [
+            "",
+            "-5",
+            "1e3",
+            "2026-11-21",
+            "1969-12-31T23:59:59Z",
+            "99999999999999999999",
+        ];
+        for text in bad {
+            assert_eq!(parse(text), None, "{text}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, id, leader, member, seq, snapshot, status, tls,
-    uuid, worker,
+    access, completions, config, data, decode, id, layout, leader, member, seq, snapshot, status,
+    tls, uuid, worker,
 };
 use crate::session::Global;
 use crate::{demo, server};
@@ -47,6 +47,9 @@ pub(crate) enum Command {
     /// Sequences
     #[command(subcommand)]
     Seq(seq::SeqCommand),
+    /// Layouts: what snowflake IDs are made of
+    #[command(subcommand)]
+    Layout(layout::LayoutCommand),
     /// Worker leases
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
@@ -97,6 +100,7 @@ impl Command {
             ) | Self::Access(
                 access::AccessCommand::Create(_) | access::AccessCommand::Revoke { .. }
             ) | Self::Leader(leader::LeaderCommand::Move { .. })
+                | Self::Layout(layout::LayoutCommand::Create(_))
                 | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))
                 | Self::Data(data::DataCommand::RecoverQuorum(_))
         )
@@ -160,6 +164,14 @@ mod tests {
             "seqd seq next order --count 100 --contiguous",
             "seqd seq advance order -5",
             "seqd worker list --layout default",
+            "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",
+            "seqd worker renew 17 --owner pod-7 --lease 152051615188281658329 --layout js53",
+            "seqd worker release 17 --owner pod-7 --lease 152051615188281658329 --last-tick 5",
+            "seqd layout list",
+            "seqd layout create short --epoch 2026-06-01T00:00:00Z --time-bits 39 --worker-bits 8",
+            "seqd layout create slow --tick-ms 10 --order tick-sequence-worker --dry-run",
+            "seqd layout explain default --rate 2000 --mod 16,64",
+            "seqd layout encode default --time 2026-11-21T00:00:00Z --worker 3 --sequence 1",
             "seqd member list",
             "seqd member add n4 n4.example:7401 --http http://n4.example:7400 --wait",
             "seqd member promote n4 --wait",

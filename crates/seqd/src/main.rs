@@ -78,6 +78,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Decode(args) => commands::decode::run(args, session).await,
         Command::Uuid(args) => commands::uuid::run(args, session).await,
         Command::Seq(command) => commands::seq::run(command, session).await,
+        Command::Layout(command) => commands::layout::run(command, session).await,
         Command::Worker(command) => commands::worker::run(command, session).await,
         Command::Member(command) => commands::member::run(command, session).await,
         Command::Leader(command) => commands::leader::run(command, session).await,

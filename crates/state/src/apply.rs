@@ -16,11 +16,12 @@ use crate::cluster::settings::Clock;
 use crate::context::ApplyContext;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::entry::Entry;
-use crate::level::LogPosition;
+use crate::level::{Level, LogPosition};
 use crate::sequences::commands::SequenceCommand;
 use crate::stamp::Stamp;
 use crate::state::State;
 use crate::workers::commands::WorkerCommand;
+use crate::workers::past::Past;
 
 impl State {
     /// Carries out the commands of an entry in order. One outcome for each.
@@ -37,9 +38,16 @@ impl State {
         entry.commands.iter().map(apply).collect()
     }
 
+    /// The wall clock is that of the last entry, not the highest: an entry that a leader stamped
+    /// while its clock was wrong has no effect on a backup that is taken later.
     fn pass_time(&mut self, stamp: Stamp) {
+        let level = self.level();
         let clock = self.tables.clock.entry((), Clock::default);
-        clock.wall_ms = clock.wall_ms.max(stamp.wall_ms.0);
+        clock.wall_ms = if level < Level::LAYOUTS {
+            clock.wall_ms.max(stamp.wall_ms.0)
+        } else {
+            stamp.wall_ms.0
+        };
         clock.cluster_ms = if is_out!(ClusterTimeRises) {
             stamp.cluster_ms
         } else {
@@ -59,6 +67,7 @@ impl State {
     ) -> Result<Outcome, Refusal> {
         self.check_stamped(command)?;
         let cluster_ms = self.cluster_ms();
+        let level = self.level();
         let (tables, deadlines) = (&mut self.tables, &mut self.deadlines);
         let Some(settings) = tables.settings.get(&()) else {
             return match command {
@@ -80,10 +89,17 @@ impl State {
         Ok(match command {
             Command::Cluster(command) => tables.apply_to_cluster(membership, command)?.into(),
             Command::Workers(command) => {
+                let past = (level >= Level::LAYOUTS).then_some(Past {
+                    leases: &mut tables.past_leases,
+                    start: &mut tables.past_start,
+                    index: &mut self.past_index,
+                });
                 let workers = &mut tables.workers;
-                workers.apply(counter, deadlines, &context, command)?.into()
+                let outcome = workers.apply(counter, deadlines, past, &context, command);
+                outcome?.into()
             }
             Command::Sequences(command) => tables.sequences.apply(counter, command)?.into(),
+            Command::Layouts(command) => tables.layouts.apply(wall_ms, command)?.into(),
             Command::Access(command) => tables.access.apply(wall_ms, command)?.into(),
             #[cfg(any(test, feature = "test-next-level"))]
             Command::Notes(command) => tables.notes.apply(deadlines, &context, command)?.into(),

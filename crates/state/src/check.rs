@@ -27,7 +27,7 @@ impl Command {
             Self::Access(command) => command.check(),
             #[cfg(any(test, feature = "test-next-level"))]
             Self::Notes(command) => Ok(command.check()?),
-            Self::Cluster(_) => Ok(()),
+            Self::Cluster(_) | Self::Layouts(_) => Ok(()),
         }
     }
 }

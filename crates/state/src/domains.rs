@@ -7,6 +7,7 @@
 use crate::access::{AccessCommand, AccessOutcome, AccessRefusal};
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
 use crate::codec::frame::framed_enum;
+use crate::layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal};
 use crate::sequences::commands::{SequenceCommand, SequenceOutcome, SequenceRefusal};
 use crate::text::TextRefusal;
 use crate::workers::commands::{WorkerCommand, WorkerOutcome, WorkerRefusal};
@@ -53,6 +54,7 @@ domains! {
     Workers: WorkerCommand, WorkerOutcome, WorkerRefusal;
     Sequences: SequenceCommand, SequenceOutcome, SequenceRefusal;
     Access: AccessCommand, AccessOutcome, AccessRefusal;
+    Layouts: LayoutCommand, LayoutOutcome, LayoutRefusal;
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;

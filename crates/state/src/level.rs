@@ -20,14 +20,16 @@ impl Level {
     /// A secret of the cluster's own, which the codes of grants over HTTP are made with; access
     /// tokens; changes of sequences that are in use.
     pub const TOKENS: Self = Self(3);
+    /// Layouts of one's own, and the leases that are over.
+    pub const LAYOUTS: Self = Self(4);
 
     /// Of no released program: for tests of clusters of two versions.
     #[cfg(any(test, feature = "test-next-level"))]
-    pub const NEXT: Self = Self::TOKENS.next();
+    pub const NEXT: Self = Self::LAYOUTS.next();
 
     /// The highest level that this program can be part of.
     #[cfg(not(any(test, feature = "test-next-level")))]
-    pub const NEWEST: Self = Self::TOKENS;
+    pub const NEWEST: Self = Self::LAYOUTS;
     /// The highest level that this program can be part of.
     #[cfg(any(test, feature = "test-next-level"))]
     pub const NEWEST: Self = Self::NEXT;

@@ -61,6 +61,7 @@ pub use domains::{Command, Outcome, Refusal};
 pub use entry::{
     EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, check_command,
 };
+pub use layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal, MAX_LAYOUTS};
 pub use level::{Level, LogPosition};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
@@ -80,10 +81,11 @@ pub use sequences::definition::{
 };
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
-pub use state::State;
+pub use state::{Origin, State};
 pub use text::{TextField, TextRefusal};
 pub use v1::EntryV1;
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
+pub use workers::past::MAX_PAST_LEASES;
 pub use workers::record::{LeaseView, WorkerRecord};

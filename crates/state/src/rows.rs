@@ -67,7 +67,7 @@ impl StateLoader {
     pub fn finish(mut self) -> State {
         let level = self.state.level();
         self.state.tables.set_level(level);
-        self.state.find_deadlines();
+        self.state.derive();
         self.state
     }
 }

@@ -12,6 +12,7 @@ use crate::cluster::settings::{Clock, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::domains::{Outcome, Refusal};
+use crate::layouts::commands::{LayoutCommand, LayoutOutcome};
 use crate::level::Level;
 use crate::newtypes::{ClusterMs, NodeId, SequenceName};
 use crate::sequences::commands::SequenceCommand;
@@ -19,13 +20,29 @@ use crate::sequences::record::SequenceRecord;
 use crate::table::Table;
 use crate::tables::Tables;
 use crate::workers::commands::Holder;
-use crate::workers::record::{LeaseView, WorkerKey};
+use crate::workers::past::PastIndex;
+use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord};
+
+/// Who may have minted an ID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The holder of the worker in the ID's tick.
+    Held(Box<Holder>),
+    /// No lease had the worker in that tick: no generator of this cluster made the ID.
+    Nobody,
+    /// The tick lies before the time from which on every lease is known.
+    Unknown {
+        /// `None` where no time is known to be covered.
+        known_from: Option<WallMs>,
+    },
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub(crate) tables: Tables,
-    /// Derived from the tables.
+    /// Derived from the tables, as is the index of past leases.
     pub(crate) deadlines: Deadlines,
+    pub(crate) past_index: PastIndex,
 }
 
 impl State {
@@ -34,7 +51,9 @@ impl State {
         Self::default()
     }
 
-    pub(crate) fn find_deadlines(&mut self) {
+    /// Makes what is derived from the tables.
+    pub(crate) fn derive(&mut self) {
+        self.past_index = PastIndex::of(&self.tables.past_leases);
         let deadlines = self
             .context()
             .map(|context| self.tables.deadlines(&context));
@@ -68,7 +87,7 @@ impl State {
         self.clock().cluster_ms
     }
 
-    /// The highest wall clock of any applied entry.
+    /// The wall clock of the last applied entry; below [`Level::LAYOUTS`] the highest of any.
     #[must_use]
     pub fn last_wall_ms(&self) -> WallMs {
         WallMs(self.clock().wall_ms)
@@ -113,21 +132,45 @@ impl State {
     }
 
     /// A worker's latest lease, live or not.
-    fn lease_of(&self, layout: &str, worker: WorkerId) -> Option<LeaseView<'_>> {
-        let key = WorkerKey {
-            layout: layout.to_owned(),
-            worker,
-        };
-        let (key, record) = self.tables.workers.get_key_value(&key)?;
-        Some(self.tables.workers.view(&self.context()?, key, record))
+    #[must_use]
+    pub fn worker(&self, layout: &str, worker: WorkerId) -> Option<&WorkerRecord> {
+        let layout = layout.to_owned();
+        self.tables.workers.get(&WorkerKey { layout, worker })
     }
 
-    /// Who may have minted an ID of this worker and tick, if the worker's latest lease covers it.
-    /// Earlier leases are not kept.
+    /// Who may have minted an ID of this worker and tick.
     #[must_use]
-    pub fn holder_at(&self, layout: &str, worker: WorkerId, tick: Tick) -> Option<Holder> {
-        let record = self.lease_of(layout, worker)?.record;
-        (record.from_tick <= tick && tick < record.fence).then(|| Holder::of(record))
+    pub fn origin(&self, layout: &Layout, worker: WorkerId, tick: Tick) -> Origin {
+        let key = WorkerKey {
+            layout: layout.name().to_owned(),
+            worker,
+        };
+        let latest = self.tables.workers.get(&key);
+        let latest = latest.filter(|latest| (latest.from_tick..latest.fence).contains(&tick));
+        let past = || {
+            let past = &self.tables.past_leases;
+            past.holder_at(&self.past_index, &key, tick)
+        };
+        if let Some(holder) = latest.map(Holder::of).or_else(past) {
+            return Origin::Held(Box::new(holder));
+        }
+        match self.leases_known_from(layout) {
+            Some(known_from) if layout.wall_at(tick) >= known_from => Origin::Nobody,
+            known_from => Origin::Unknown { known_from },
+        }
+    }
+
+    /// From which tick's begin on every lease of a layout is known; `None` for none at all, as in a
+    /// restored cluster that has not begun.
+    fn leases_known_from(&self, layout: &Layout) -> Option<WallMs> {
+        let start = self.tables.past_start.get(&())?;
+        let Some(restored) = self.restoration() else {
+            return Some(start.known_from);
+        };
+        // What the old cluster granted after the backup is not known.
+        let begins = restored.windows_from(self.settings()?, layout);
+        let begins = restored.stamped.then(|| layout.wall_at(begins))?;
+        Some(begins.max(start.known_from))
     }
 
     /// A sequence, unless it was deleted.
@@ -173,6 +216,19 @@ impl State {
     /// All tokens, by ID.
     pub fn tokens(&self) -> impl Iterator<Item = (AccessId, &AccessRecord)> {
         self.tables.access.iter().map(|(id, record)| (*id, record))
+    }
+
+    /// What would become of a change of the layouts at this time.
+    ///
+    /// # Errors
+    /// What it would be refused for.
+    pub fn try_layout(
+        &self,
+        wall_ms: WallMs,
+        command: &LayoutCommand,
+    ) -> Result<LayoutOutcome, Refusal> {
+        let mut layouts = self.tables.layouts.clone();
+        Ok(layouts.apply(wall_ms, command)?)
     }
 
     /// What would become of a change of the tokens.

@@ -104,12 +104,6 @@ impl<R: Record> Table<R> {
         self.slots.get(key).map(|slot| &slot.record)
     }
 
-    pub(crate) fn get_key_value(&self, key: &R::Key) -> Option<(&R::Key, &R)> {
-        self.slots
-            .get_key_value(key)
-            .map(|(key, slot)| (key, &slot.record))
-    }
-
     pub(crate) fn get_mut(&mut self, key: &R::Key) -> Option<&mut R> {
         let slot = self.slots.get_mut(key)?;
         if !slot.touched {
@@ -160,6 +154,14 @@ impl<R: Record> Table<R> {
     /// Encodes rows that are touched from here on in the version of this level.
     pub(crate) fn set_level(&mut self, level: Level) {
         self.version = R::version_at(level);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn first(&self) -> Option<(&R::Key, &R)> {
+        self.iter().next()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&R::Key, &R)> {

@@ -15,6 +15,7 @@ use crate::newtypes::ClusterMs;
 use crate::row::{Row, RowChange, RowError};
 use crate::sequences::record::SequenceRecord;
 use crate::table::{Record, Table};
+use crate::workers::past::{PastLease, PastStart};
 use crate::workers::record::WorkerRecord;
 
 /// The prefixes rise from line to line, so that all rows come in the order of their keys. `as
@@ -108,6 +109,8 @@ tables! {
     counter: Counter,
     restoration: RestorationRecord,
     level: LevelRecord,
+    past_leases: PastLease,
+    past_start: PastStart,
     secret: Secret,
     layouts: LayoutRecord,
     nodes: NodeRecord,

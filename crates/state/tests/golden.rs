@@ -73,7 +73,8 @@ fn entries_of_version_1_are_read_and_written_as_they_were() {
                 ClusterCommand::RaiseLevel { .. } | ClusterCommand::KeepSecret { .. },
             )
             | Command::Sequences(SequenceCommand::Update { .. })
-            | Command::Access(_) => {}
+            | Command::Access(_)
+            | Command::Layouts(_) => {}
             _ => expected.push(vec![command]),
         }
     }

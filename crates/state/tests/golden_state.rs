@@ -120,6 +120,37 @@ fn full_log_with_tokens() -> Vec<Entry> {
     log
 }
 
+/// The same at level 4: a layout of the cluster's own, and a lease that another one follows.
+fn full_log_at_level_4() -> Vec<Entry> {
+    let mut log = full_log_with_tokens();
+    log.push(at_once(raise(Level::LAYOUTS)));
+    let take = |owner: &str, fence| {
+        Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            layout: "short".to_owned(),
+            owner: owner.to_owned(),
+            node: None,
+            boot: 0,
+            fence: Tick(fence),
+            datacenter: Some(1),
+        }))
+    };
+    let worker = WorkerId(64);
+    let leases = [
+        create_layout("short", 39),
+        take("pod-1", 3_000),
+        release("short".to_owned(), worker, LeaseId(8), Some(Tick(90))),
+    ];
+    log.push(Entry {
+        stamp: stamp(900, 900),
+        commands: leases.into(),
+    });
+    log.push(Entry {
+        stamp: stamp(1_000, 1_000),
+        commands: vec![take("pod-1", 3_090)],
+    });
+    log
+}
+
 fn raise(to: Level) -> ClusterCommand {
     let membership = MEMBERSHIP.unwrap();
     ClusterCommand::RaiseLevel { to, membership }
@@ -151,6 +182,7 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
         ("rows-level-2.hex", full_log_at_level_2(), Level::FRAMES),
         ("rows-level-3.hex", full_log_at_level_3(), Level::TOKENS),
         ("rows-tokens.hex", full_log_with_tokens(), Level::TOKENS),
+        ("rows-level-4.hex", full_log_at_level_4(), Level::LAYOUTS),
     ] {
         let state = replay(log);
         check(file, &lines_of_rows(&state));
@@ -237,10 +269,12 @@ fn a_log_of_version_2_leads_to_its_digest() {
     check("log-v2.hex", &lines_of_log(full_log_at_level_2()));
     check("log-level-3.hex", &lines_of_log(full_log_at_level_3()));
     check("log-tokens.hex", &lines_of_log(full_log_with_tokens()));
+    check("log-level-4.hex", &lines_of_log(full_log_at_level_4()));
     for (file, level) in [
         ("log-v2.hex", Level::FRAMES),
         ("log-level-3.hex", Level::TOKENS),
         ("log-tokens.hex", Level::TOKENS),
+        ("log-level-4.hex", Level::LAYOUTS),
     ] {
         let golden = std::fs::read_to_string(path_of(file)).unwrap();
         let state = assert_leads_to_its_digest(&golden);

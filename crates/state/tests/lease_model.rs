@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::{Layout, Tick, WorkerId};
 use seqd_state::{
-    ClusterMs, Command, LeaseGrant, LeaseId, Outcome, Refusal, Stamp, State, WorkerOutcome,
-    WorkerRefusal,
+    ClusterCommand, ClusterMs, Command, Entry, LeaseGrant, LeaseId, Level, LogPosition, Origin,
+    Outcome, Refusal, Stamp, State, WorkerOutcome, WorkerRefusal,
 };
 use support::commands::{apply_one, extend, release, take};
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, founded, stamp};
@@ -271,18 +271,33 @@ impl World {
         assert_eq!(self.state.next_deadline(), ends.min());
         let read_live = self.state.leases().filter(|view| view.live).count();
         assert_eq!(read_live, live.len());
-        for known in live {
+        // Of all windows that there were, those that are over too.
+        for known in &self.leases {
             let grant = &known.grant;
-            let at = |tick| {
-                self.state
-                    .holder_at(LAYOUT, grant.worker, tick)
-                    .map(|h| h.lease)
+            let at = |tick| match self.state.origin(&self.layout, grant.worker, tick) {
+                Origin::Held(holder) => Some(holder.lease),
+                Origin::Nobody => None,
+                unknown => panic!("{unknown:?} at {tick} of {grant:?}"),
             };
-            assert_eq!(at(grant.from_tick), Some(grant.lease));
-            assert_eq!(at(Tick(known.end.0 - 1)), Some(grant.lease));
-            assert_eq!(at(known.end), None);
+            if grant.from_tick < known.end {
+                assert_eq!(at(grant.from_tick), Some(grant.lease));
+                assert_eq!(at(Tick(known.end.0 - 1)), Some(grant.lease));
+            }
+            assert_ne!(at(known.end), Some(grant.lease));
         }
     }
+}
+
+/// At the level from which on leases that are over are kept.
+fn with_past_leases(mut state: State) -> State {
+    let membership = LogPosition { term: 1, index: 0 };
+    for to in [Level::FRAMES, Level::TOKENS, Level::LAYOUTS] {
+        let raise = ClusterCommand::RaiseLevel { to, membership };
+        let (stamp, commands) = (stamp(0, 0), vec![raise.into()]);
+        state.apply(&Entry { stamp, commands }, Some(membership));
+    }
+    assert_eq!(state.level(), Level::LAYOUTS);
+    state
 }
 
 proptest! {
@@ -291,7 +306,7 @@ proptest! {
     #[test]
     fn windows_of_a_worker_never_overlap_and_the_rule_chooses_it(steps in steps()) {
         let layout = Layout::preset(LAYOUT).unwrap();
-        let state = founded();
+        let state = with_past_leases(founded());
         let mut world = World { state, layout, leases: Vec::new(), cluster: ClusterMs(0) };
         let (mut wall, mut cluster) = (100_000i64, 0);
         for (wall_passed, cluster_passed, step) in steps {

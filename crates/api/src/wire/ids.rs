@@ -114,6 +114,14 @@ pub struct IdParts {
     pub crockford: String,
     /// Who held the worker at that tick; null if no record has it.
     pub holder: Option<Holder>,
+    /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker then, so
+    /// the ID is not one of this cluster and layout), `unknown` (leases from that time are not
+    /// known any more) or `ahead` (its time has not come).
+    #[serde(default)]
+    pub origin: String,
+    /// The same in a sentence.
+    #[serde(default)]
+    pub origin_detail: String,
 }
 
 /// Who held a worker, and for which ticks.

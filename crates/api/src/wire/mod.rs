@@ -43,7 +43,7 @@ pub use ids::{
     DEFAULT_MAX_COUNT, Holder, Id, IdBody, IdParts, IdPartsQuery, IdQuery, IdValue, Ids, Uuid,
     UuidQuery, Uuids,
 };
-pub use layouts::Layout;
+pub use layouts::{CreateLayout, EncodeRequest, Encoded, Layout, LayoutQuery, Spread};
 pub use page::{ListQuery, Page};
 pub use plan::Plan;
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};
@@ -55,4 +55,6 @@ pub use snapshot::{
     CLUSTER_HEADER, DIGEST_HEADER, INDEX_HEADER, ROWS_HEADER, SNAPSHOT_CONTENT_TYPE, SnapshotHead,
     SnapshotQuery, TERM_HEADER,
 };
-pub use workers::{Worker, WorkersQuery};
+pub use workers::{
+    Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest, Worker, WorkersQuery,
+};

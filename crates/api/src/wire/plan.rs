@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Sequence;
+use super::{Layout, Sequence};
 
 /// The answer to `?dry_run=1`: the server checked the request as it checks the real one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,9 @@ pub struct Plan {
     /// The sequence as it would be afterwards; null if it would be gone, or for another request.
     #[serde(default)]
     pub sequence: Option<Sequence>,
+    /// The layout as it would be; null for another request.
+    #[serde(default)]
+    pub layout: Option<Layout>,
 }
 
 impl Plan {
@@ -24,6 +27,7 @@ impl Plan {
             dry_run: true,
             effect,
             sequence,
+            layout: None,
         }
     }
 }

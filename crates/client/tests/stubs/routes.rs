@@ -9,8 +9,10 @@ use std::thread;
 use seqd_client::Client;
 use seqd_client::api::routes::{ROUTES, Route};
 use seqd_client::api::{
-    AddMember, AdvanceRequest, CreateAccess, GrantRequest, IdPartsQuery, IdQuery, LeaderMove,
-    ListQuery, NextRequest, ReturnRequest, SequenceSpec, SnapshotQuery, UuidQuery, WorkersQuery,
+    AddMember, AdvanceRequest, CreateAccess, CreateLayout, EncodeRequest, GrantRequest,
+    IdPartsQuery, IdQuery, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, NextRequest,
+    ReleaseRequest, RenewRequest, ReturnRequest, SequenceSpec, SnapshotQuery, UuidQuery,
+    WorkersQuery, paths,
 };
 
 use super::client;
@@ -54,7 +56,9 @@ async fn call_all(client: &Client) {
     drop(client.uuid(&UuidQuery::default()).await);
     drop(client.uuids(&UuidQuery::default()).await);
     drop(client.layouts(&list).await);
-    drop(client.layout("P").await);
+    drop(client.layout("P", &LayoutQuery::default()).await);
+    drop(client.create_layout(&CreateLayout::default()).await);
+    drop(client.encode_id("P", &EncodeRequest::default()).await);
     drop(client.sequences(&list).await);
     drop(client.sequence("P").await);
     drop(client.create_sequence("P", &SequenceSpec::default()).await);
@@ -73,6 +77,10 @@ async fn call_all(client: &Client) {
             .await,
     );
     drop(client.workers(&WorkersQuery::default()).await);
+    drop(client.lease_worker(&LeaseRequest::default()).await);
+    drop(client.renew_worker("P", 7, &RenewRequest::default()).await);
+    let release = ReleaseRequest::default();
+    drop(client.release_worker("P", 7, &release).await);
     drop(client.cluster().await);
     drop(client.members(&list).await);
     drop(client.add_member(&member).await);
@@ -95,6 +103,7 @@ async fn call_all(client: &Client) {
 fn filled(route: &Route) -> String {
     let parts = route.path.split('/').map(|part| match part {
         "{grant}" => "7",
+        "{id}" if route.path == paths::WORKER_LEASE => "7",
         part if part.starts_with('{') => "P",
         part => part,
     });

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use seqd_api::{NoFields, Problem};
+use axum::http::StatusCode;
+use seqd_api::Problem;
 
 use crate::http::{Request, Response};
 use crate::services::Services;
@@ -12,6 +13,24 @@ pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Respon
 }
 
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let NoFields {} = request.decode()?;
-    Response::json(&node.layouts.get(request.name())?)
+    Response::json(&node.layouts.get(request.name(), &request.decode()?)?)
+}
+
+pub(super) async fn create(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted = request.decode()?;
+    if request.is_dry_run {
+        let plan = node.layouts.plan_create(wanted, request.deadline);
+        return Response::json(&plan.await?);
+    }
+    let (layout, is_new) = node.layouts.create(wanted, request.deadline).await?;
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok(Response::json(&layout)?.with_status(status))
+}
+
+pub(super) async fn encode(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    Response::json(&node.layouts.encode(request.name(), &request.decode()?)?)
 }

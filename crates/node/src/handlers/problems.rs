@@ -6,12 +6,15 @@
 
 use seqd_api::{ErrorCode, Problem, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
-use seqd_state::{AccessRefusal, ClusterRefusal, Refusal, SequenceRefusal, WorkerRefusal};
+use seqd_state::{
+    AccessRefusal, ClusterRefusal, LayoutRefusal, Refusal, SequenceRefusal, WorkerRefusal,
+};
 
 use crate::codes;
 use crate::minting::MintError;
 use crate::services::{
-    AccessError, ClusterError, IdError, Readiness, RequestError, SequenceError, UuidError,
+    AccessError, ClusterError, IdError, LayoutError, LeaseError, Readiness, RequestError,
+    SecretError, SequenceError, UuidError,
 };
 use crate::times::rfc3339;
 
@@ -78,6 +81,12 @@ fn refused(refusal: &Refusal) -> Problem {
         Refusal::Access(AccessRefusal::NotFound { .. }) => {
             problem.with_hint("seqd access list shows all")
         }
+        Refusal::Workers(WorkerRefusal::LeaseLost { .. }) => {
+            problem.with_hint("stop minting with it and take another: POST /v1/workers")
+        }
+        Refusal::Layouts(LayoutRefusal::Exists { name }) => problem.with_hint(format!(
+            "seqd layout explain {name} shows the one that there is"
+        )),
         Refusal::Sequences(SequenceRefusal::SequenceExists { name, .. }) => {
             problem.with_hint(format!("seqd seq get {name} shows the one that there is"))
         }
@@ -166,6 +175,8 @@ problems! {
     SequenceError: sequence;
     ClusterError: cluster;
     AccessError: access;
+    LayoutError: layout;
+    LeaseError: lease;
 }
 
 fn request(error: &RequestError) -> Problem {
@@ -265,6 +276,36 @@ fn access(error: &AccessError) -> Problem {
         AccessError::Propose(error) => propose(error),
         AccessError::Refused(refusal) => refused(refusal),
         AccessError::NoRandom(_) | AccessError::UnexpectedOutcome(_) => internal(error),
+    }
+}
+
+fn layout(error: &LayoutError) -> Problem {
+    match error {
+        LayoutError::Request(error) => request(error),
+        LayoutError::Invalid(_) => invalid(error.to_string()),
+        LayoutError::Unread(error) => unread(error),
+        LayoutError::Propose(error) => propose(error),
+        LayoutError::Refused(refusal) => refused(refusal),
+        LayoutError::UnexpectedOutcome(_) => internal(error),
+    }
+}
+
+fn lease(error: &LeaseError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        LeaseError::Request(error) => request(error),
+        LeaseError::Clock(error) => mint(error),
+        LeaseError::NotGranted { .. } => Problem::new(ErrorCode::LeaseLost, detail)
+            .with_hint("stop minting with it and take another: POST /v1/workers"),
+        LeaseError::Secret(error) => match error {
+            SecretError::Unread(error) => unread(error),
+            SecretError::Propose(error) => propose(error),
+            SecretError::NoRandom(_) => internal(error),
+        },
+        LeaseError::Unread(error) => unread(error),
+        LeaseError::Propose(error) => propose(error),
+        LeaseError::Refused(refusal) => refused(refusal),
+        LeaseError::UnexpectedOutcome(_) => internal(error),
     }
 }
 

@@ -91,8 +91,11 @@ fn identifiers() -> Vec<Path<Services>> {
         at(paths::UUIDS, JSON_FIRST)
             .on(Get, uuids::many)
             .on(Post, uuids::many),
-        at(paths::LAYOUTS, JSON).on(Get, layouts::list),
+        at(paths::LAYOUTS, JSON)
+            .on(Get, layouts::list)
+            .on_or_dry(Post, layouts::create),
         at(paths::LAYOUT, JSON).on(Get, layouts::get),
+        at(paths::LAYOUT_ENCODE, JSON).on(Post, layouts::encode),
     ]
 }
 
@@ -113,7 +116,12 @@ fn sequences_and_segments() -> Vec<Path<Services>> {
 
 fn of_the_cluster() -> Vec<Path<Services>> {
     vec![
-        at(paths::WORKERS, JSON).on(Get, workers::list),
+        at(paths::WORKERS, JSON)
+            .on(Get, workers::list)
+            .on(Post, workers::take),
+        at(paths::WORKER_LEASE, JSON)
+            .on(Put, workers::renew)
+            .on(Delete, workers::release),
         at(paths::CLUSTER, JSON).on(Get, cluster::show),
         at(paths::MEMBERS, JSON)
             .on(Get, cluster::members)

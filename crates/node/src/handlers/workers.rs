@@ -10,3 +10,30 @@ use crate::services::Services;
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     Response::json(&node.workers.list(&request.decode()?)?)
 }
+
+pub(super) async fn take(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let lease = node.workers.take(request.decode()?, request.deadline);
+    Response::json(&lease.await?)
+}
+
+pub(super) async fn renew(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let (layout, worker) = named(&request);
+    let lease = node
+        .workers
+        .renew(layout, worker, request.decode()?, request.deadline);
+    Response::json(&lease.await?)
+}
+
+pub(super) async fn release(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let (layout, worker) = named(&request);
+    let released = node
+        .workers
+        .release(layout, worker, request.decode()?, request.deadline);
+    Response::json(&released.await?)
+}
+
+/// The layout and the worker in the path.
+fn named(request: &Request) -> (&str, &str) {
+    let worker = request.path.get(1).map_or("", String::as_str);
+    (request.name(), worker)
+}

@@ -56,8 +56,16 @@ pub(crate) enum MintError {
 }
 
 impl MintError {
+    /// No window is asked for from a clock that may be wrong.
+    pub(crate) fn clock_unknown() -> MintError {
+        MintError::NoLeaseYet {
+            detail: "this node does not know yet whether its clock agrees with its peers'"
+                .to_owned(),
+        }
+    }
+
     /// Why a reading of the clock is not minted with, and no window is asked for from it.
-    pub(super) fn of_clock(verdict: ClockVerdict) -> MintError {
+    pub(crate) fn of_clock(verdict: ClockVerdict) -> MintError {
         let detail = match verdict {
             ClockVerdict::Behind { by_ms, until } => {
                 return MintError::ClockBehind { by_ms, until };

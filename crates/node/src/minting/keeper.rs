@@ -9,17 +9,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_guards::is_out;
-use seqd_idgen::{ClockPolicy, ClockVerdict, Generator, TickError};
+use seqd_idgen::{ClockPolicy, ClockVerdict, Generator};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, LeaseGrant, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
+    Command, LeaseGrant, Level, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
+    WorkerRefusal,
 };
 use tokio::time::{Instant, sleep, timeout};
 
+use super::fence::fence_from;
 use super::minter::{FRESH, Holder};
+use super::minters::DEFAULT;
 use super::{ClockWatch, MintError, Minter};
 use crate::codes::{OTHER_OUTCOME, words};
-use crate::replica::{Replica, peek, propose_one};
+use crate::replica::{self, Replica, peek, propose_one};
 
 /// How long the cluster may take to answer about a lease before it is asked again.
 const ANSWER: Duration = Duration::from_secs(3);
@@ -33,6 +36,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// The wait after a refusal that stays one. No request shortens it.
 const FOR_GOOD: Duration = Duration::from_secs(60);
+
+/// How long a new cluster may take to rise to the level of its members: it takes a few entries.
+const SETTLES: Duration = Duration::from_secs(3);
 
 /// Requests that find the window ended wake the keeper, but not more often than this.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
@@ -49,6 +55,8 @@ pub(crate) struct Keeper {
     pub(crate) datacenter: u32,
     /// The window until the replicated setting is known, in milliseconds.
     pub(crate) window_ms: u64,
+    /// When this node began to keep workers.
+    pub(crate) began: Instant,
     /// Varies the first sequence of each tick where a layout draws it.
     pub(crate) seed: u64,
 }
@@ -128,8 +136,11 @@ impl Keeper {
             return Err(MintError::NoLeaseYet { detail });
         };
         if !self.clock.is_known() {
-            let detail =
-                "this node does not know yet whether its clock agrees with its peers'".to_owned();
+            return Err(MintError::clock_unknown());
+        }
+        if self.is_settling(minter) {
+            let detail = "the cluster has just begun, and its members agree on what they support";
+            let detail = detail.to_owned();
             return Err(MintError::NoLeaseYet { detail });
         }
         let has_datacenters = minter.layout.spec().datacenter_bits > 0;
@@ -147,6 +158,18 @@ impl Keeper {
         }
     }
 
+    /// Whether this is a new cluster on its way to the level that sets how its IDs spread. A cluster
+    /// with a member of an earlier version stays below it, and is not waited for.
+    fn is_settling(&self, minter: &Minter) -> bool {
+        if minter.layout.name() != DEFAULT || self.began.elapsed() >= SETTLES {
+            return false;
+        }
+        let is_below = peek(self.replica.as_ref(), |state| {
+            state.level() < Level::LAYOUTS && !state.leases().any(|lease| lease.layout == DEFAULT)
+        });
+        is_below == Some(true)
+    }
+
     fn install(&self, minter: &Minter, grant: LeaseGrant) -> Result<(), MintError> {
         let LeaseGrant {
             worker,
@@ -155,7 +178,9 @@ impl Keeper {
             fence,
             ..
         } = grant;
-        let layout = minter.layout.clone();
+        // As it is now: the first sequence of `default` is set while a cluster begins.
+        let layout = replica::layout(self.replica.as_ref(), minter.layout.name());
+        let layout = layout.unwrap_or_else(|| minter.layout.clone());
         let seed = self.seed ^ lease.0.rotate_left(32);
         let generator = Generator::new(layout, worker, from_tick, fence, seed)
             .map_err(|error| MintError::NoLeaseYet {
@@ -223,18 +248,7 @@ impl Keeper {
     }
 
     fn fence(&self, minter: &Minter) -> Result<seqd_idgen::Tick, MintError> {
-        let now = self.clock.wall();
-        match minter.layout.tick_at(now) {
-            Ok(_) => {}
-            Err(TickError::BeforeEpoch) => return Err(MintError::BeforeEpoch),
-            Err(TickError::TimeFull) => {
-                return Err(MintError::LayoutFull {
-                    since: minter.layout.exhausted_at(),
-                });
-            }
-        }
-        let until = seqd_idgen::WallMs(now.0.saturating_add(self.window_ms(minter)));
-        Ok(minter.layout.fence_at(until))
+        fence_from(&minter.layout, self.clock.wall(), self.window_ms(minter))
     }
 
     fn window_ms(&self, minter: &Minter) -> u64 {

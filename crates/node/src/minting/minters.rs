@@ -13,7 +13,7 @@ use super::keeper::Keeper;
 use crate::replica;
 
 /// The layout that is leased at the start.
-const DEFAULT: &str = "default";
+pub(super) const DEFAULT: &str = "default";
 
 pub(crate) struct Minters {
     keeper: Keeper,

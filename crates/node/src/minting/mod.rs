@@ -5,6 +5,7 @@
 //! when something is missing. Uniqueness is the fence's business alone (see `seqd_idgen`).
 
 mod error;
+mod fence;
 mod keeper;
 pub(crate) mod last_tick;
 mod line;
@@ -16,6 +17,7 @@ pub(crate) mod uuids;
 mod watch;
 
 pub(crate) use error::MintError;
+pub(crate) use fence::fence_from;
 pub(crate) use keeper::Keeper;
 pub(crate) use minter::{Minted, Minter};
 pub(crate) use minters::Minters;

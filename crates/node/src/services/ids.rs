@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use seqd_api::{Holder, IdFormat, IdParts, IdPartsQuery};
+use seqd_api::{IdFormat, IdParts, IdPartsQuery};
 use seqd_idgen::{Layout, SnowflakeId};
 use tokio::time::Instant;
 
 use super::error::{RequestError, count_within};
 use super::layouts;
 use crate::minting::{ClockWatch, MintError, Minted, Minter, Minters};
-use crate::replica::{Replica, peek};
+use crate::replica::Replica;
 use crate::times::rfc3339;
 
 #[derive(Debug, thiserror::Error)]
@@ -77,21 +77,8 @@ impl IdService {
         let id = format.parse(text).map_err(RequestError::invalid)?;
         let parts = layout.unpack(SnowflakeId::from_u64(id));
         let parts = parts.map_err(RequestError::invalid)?;
-        let holder = peek(&*self.replica, |state| {
-            let holder = state.holder_at(layout.name(), parts.worker, parts.tick)?;
-            let node = holder
-                .node
-                .and_then(|id| state.node(id))
-                .map(|node| node.name.clone());
-            Some(Holder {
-                owner: holder.owner,
-                node,
-                lease: holder.lease.0,
-                from_tick: holder.from_tick.0,
-                fence_tick: holder.fence.0,
-            })
-        });
         let at = layout.wall_at(parts.tick);
+        let found = self.origin(&layout, &parts);
         Ok(IdParts {
             id,
             layout: layout.name().to_owned(),
@@ -104,7 +91,9 @@ impl IdService {
             hex: IdFormat::Hex.encode(id),
             base62: IdFormat::Base62.encode(id),
             crockford: IdFormat::Crockford.encode(id),
-            holder: holder.flatten(),
+            holder: found.holder,
+            origin: found.origin.to_owned(),
+            origin_detail: found.detail,
         })
     }
 }

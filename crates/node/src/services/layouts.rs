@@ -1,17 +1,52 @@
-//! Layouts: what IDs are made of and how long they last.
+//! Layouts: what IDs are made of, how long they last, how they spread; created, and used to compute
+//! an ID.
 
 use std::sync::Arc;
 
-use seqd_api::{ListQuery, Page};
-use seqd_idgen::{FieldOrder, Layout, WallMs};
+use seqd_api::{CreateLayout, EncodeRequest, Encoded, LayoutQuery, ListQuery, Page, Plan, Spread};
+use seqd_idgen::{
+    FieldOrder, FirstSequence, Layout, LayoutError as DefinitionError, LayoutSpec, TickError,
+    WallClock, WallMs, WorkerId,
+};
+use seqd_raft::ProposeError;
+use seqd_state::{Command, LayoutCommand, LayoutOutcome, Outcome, Refusal};
+use tokio::time::Instant;
 
 use super::error::RequestError;
 use super::page::PageRequest;
-use crate::replica::{self, Replica};
-use crate::times::rfc3339;
+use crate::codes;
+use crate::replica::{self, Replica, propose_at_level, wait_for_level};
+use crate::times::{self, rfc3339};
+
+/// 2026-01-01T00:00:00Z, as in the layout `default`.
+const DEFAULT_EPOCH: &str = "1767225600000";
+
+/// A layout that ends within ten years of its creation ends within the life of its tables.
+const SHORT_LIFE_MS: u64 = 10 * 366 * 24 * 3_600_000;
+
+/// Workers below which a restart can meet a layout without a free one: three nodes, each with the
+/// worker of the start before still within its window.
+const FEW_WORKERS: u32 = 8;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LayoutError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Invalid(#[from] DefinitionError),
+    #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
 
 pub(crate) struct LayoutService {
     pub(crate) replica: Arc<dyn Replica>,
+    pub(crate) clock: Arc<dyn WallClock>,
 }
 
 impl LayoutService {
@@ -24,8 +59,117 @@ impl LayoutService {
         Ok(wanted.cut(items.map(|layout| (layout.name().to_owned(), to_api(layout)))))
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<seqd_api::Layout, RequestError> {
-        Ok(to_api(&find(&*self.replica, name)?))
+    /// A layout with all that is known about it.
+    pub(crate) fn get(
+        &self,
+        name: &str,
+        query: &LayoutQuery,
+    ) -> Result<seqd_api::Layout, RequestError> {
+        let layout = find(&*self.replica, name)?;
+        let mut view = self.explained(&layout);
+        if query.rate.is_some() || query.modulus.is_some() {
+            view.spread = Some(spread(&layout, query)?);
+        }
+        Ok(view)
+    }
+
+    /// Creates a layout, unless an equal one is there; whether it is new.
+    pub(crate) async fn create(
+        &self,
+        wanted: CreateLayout,
+        deadline: Instant,
+    ) -> Result<(seqd_api::Layout, bool), LayoutError> {
+        let layout = defined(wanted)?;
+        let command = LayoutCommand::Create {
+            layout: layout.clone(),
+        };
+        let proposed = propose_at_level(&*self.replica, command.into(), deadline).await;
+        match proposed.map_err(LayoutError::Propose)? {
+            Outcome::Layouts(LayoutOutcome::Created { created }) => {
+                Ok((self.explained(&layout), created))
+            }
+            Outcome::Refused(refusal) => Err(LayoutError::Refused(refusal)),
+            other => Err(LayoutError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    /// What a creation would do: the state's own check, without its effect.
+    pub(crate) async fn plan_create(
+        &self,
+        wanted: CreateLayout,
+        deadline: Instant,
+    ) -> Result<Plan, LayoutError> {
+        let layout = defined(wanted)?;
+        let read = self.replica.read(deadline).await;
+        read.map_err(LayoutError::Unread)?;
+        let command = LayoutCommand::Create {
+            layout: layout.clone(),
+        };
+        let whole = Command::from(command.clone());
+        let level = wait_for_level(&*self.replica, &whole, deadline).await;
+        level.map_err(LayoutError::Propose)?;
+        let now = self.clock.wall();
+        let tried = replica::peek(&*self.replica, |state| state.try_layout(now, &command));
+        let unread = || LayoutError::UnexpectedOutcome("none".to_owned());
+        let outcome = tried.ok_or_else(unread)?.map_err(LayoutError::Refused)?;
+        let LayoutOutcome::Created { created } = outcome;
+        let name = layout.name();
+        let effect = if created {
+            format!("creates the layout {name}, which can never be changed or removed")
+        } else {
+            format!("nothing: {name} is there already, with the same definition")
+        };
+        let mut plan = Plan::new(effect, None);
+        plan.layout = Some(self.explained(&layout));
+        Ok(plan)
+    }
+
+    /// The ID of a time, a worker and a sequence; nothing is allocated.
+    pub(crate) fn encode(
+        &self,
+        name: &str,
+        request: &EncodeRequest,
+    ) -> Result<Encoded, RequestError> {
+        let layout = find(&*self.replica, name)?;
+        let missing = || RequestError::invalid("time is missing: RFC 3339, or Unix milliseconds");
+        let at = time("time", request.time.as_deref().ok_or_else(missing)?)?;
+        let tick = layout.tick_at(at).map_err(|error| {
+            let spec = layout.spec();
+            let (from, to) = (
+                rfc3339(WallMs(spec.epoch_ms)),
+                rfc3339(layout.exhausted_at()),
+            );
+            let why = match error {
+                TickError::BeforeEpoch => "is before the epoch",
+                TickError::TimeFull => "is past the end",
+            };
+            RequestError::Invalid(format!(
+                "time {why} of {name}: it has ticks from {from} to {to}"
+            ))
+        })?;
+        let worker = worker(&layout, request)?;
+        let id = layout.pack(tick, worker, request.sequence.unwrap_or(0));
+        let (first, last) = layout.tick_numbers(tick);
+        Ok(Encoded {
+            id: id.map_err(RequestError::invalid)?.get(),
+            layout: layout.name().to_owned(),
+            tick: tick.0,
+            time: rfc3339(layout.wall_at(tick)),
+            first,
+            last,
+        })
+    }
+
+    fn explained(&self, layout: &Layout) -> seqd_api::Layout {
+        let now = self.clock.wall();
+        let others = replica::layouts(&*self.replica);
+        let others = others.iter().filter(|other| other.name() != layout.name());
+        let shared = others.filter(|other| layout.shared_numbers(other, now).is_some());
+        seqd_api::Layout {
+            overlaps: shared.map(|other| other.name().to_owned()).collect(),
+            warnings: warnings(layout, now),
+            ..to_api(layout)
+        }
     }
 }
 
@@ -42,12 +186,9 @@ pub(super) fn unknown(replica: &dyn Replica, name: &str) -> RequestError {
     }
 }
 
-fn to_api(layout: &Layout) -> seqd_api::Layout {
+/// What does not depend on the day or on other layouts.
+pub(super) fn to_api(layout: &Layout) -> seqd_api::Layout {
     let spec = layout.spec();
-    let order = match spec.order {
-        FieldOrder::TickWorkerSequence => "tick-worker-sequence",
-        FieldOrder::TickSequenceWorker => "tick-sequence-worker",
-    };
     seqd_api::Layout {
         name: spec.name.clone(),
         epoch: rfc3339(WallMs(spec.epoch_ms)),
@@ -57,9 +198,170 @@ fn to_api(layout: &Layout) -> seqd_api::Layout {
         datacenter_bits: spec.datacenter_bits,
         worker_bits: spec.worker_bits,
         sequence_bits: spec.sequence_bits,
-        order: order.to_owned(),
+        order: order_text(spec.order).to_owned(),
         exhausted_at: rfc3339(layout.exhausted_at()),
         workers: layout.workers(),
         ids_per_second: layout.ids_per_second(),
+        ids_per_second_of_all: u128::from(layout.ids_per_second()) * u128::from(layout.workers()),
+        first_sequence: first_text(spec.first_sequence),
+        bits: layout.bits(),
+        largest: layout.largest(),
+        fits_53_bits: layout.bits() <= 53,
+        overlaps: Vec::new(),
+        warnings: Vec::new(),
+        spread: None,
     }
+}
+
+const fn order_text(order: FieldOrder) -> &'static str {
+    match order {
+        FieldOrder::TickWorkerSequence => "tick-worker-sequence",
+        FieldOrder::TickSequenceWorker => "tick-sequence-worker",
+    }
+}
+
+fn first_text(first: FirstSequence) -> String {
+    match first {
+        FirstSequence::Zero => "zero".to_owned(),
+        FirstSequence::RandomBelow(bound) => format!("random:{bound}"),
+        FirstSequence::Spread => "spread".to_owned(),
+    }
+}
+
+/// The layout that a request defines. What is not given is as in `default`.
+fn defined(wanted: CreateLayout) -> Result<Layout, LayoutError> {
+    let missing = || RequestError::invalid("name is missing");
+    let order = wanted.order.as_deref().unwrap_or("tick-worker-sequence");
+    let orders = [
+        FieldOrder::TickWorkerSequence,
+        FieldOrder::TickSequenceWorker,
+    ];
+    let order = orders.into_iter().find(|known| order_text(*known) == order);
+    let order = order.ok_or_else(|| {
+        RequestError::invalid("order is tick-worker-sequence or tick-sequence-worker")
+    })?;
+    let epoch = time("epoch", wanted.epoch.as_deref().unwrap_or(DEFAULT_EPOCH))?;
+    Ok(Layout::new(LayoutSpec {
+        name: wanted.name.ok_or_else(missing)?,
+        epoch_ms: epoch.0,
+        tick_ms: wanted.tick_ms.unwrap_or(1),
+        time_bits: wanted.time_bits.unwrap_or(41),
+        datacenter_bits: wanted.datacenter_bits.unwrap_or(0),
+        worker_bits: wanted.worker_bits.unwrap_or(10),
+        sequence_bits: wanted.sequence_bits.unwrap_or(12),
+        order,
+        first_sequence: first_sequence(wanted.first_sequence.as_deref().unwrap_or("spread"))?,
+    })?)
+}
+
+fn first_sequence(text: &str) -> Result<FirstSequence, RequestError> {
+    let below = |bound: &str| bound.parse().ok().map(FirstSequence::RandomBelow);
+    let found = match text {
+        "zero" => Some(FirstSequence::Zero),
+        "spread" => Some(FirstSequence::Spread),
+        text => text.strip_prefix("random:").and_then(below),
+    };
+    found.ok_or_else(|| {
+        RequestError::invalid("first_sequence is spread, zero, or random:N for one below N")
+    })
+}
+
+fn time(field: &str, text: &str) -> Result<WallMs, RequestError> {
+    times::parse(text).ok_or_else(|| {
+        let text: String = text.chars().take(80).collect();
+        RequestError::Invalid(format!(
+            "{field} is RFC 3339, such as 2026-11-21T02:26:41.118Z, or milliseconds of Unix time, not \
+             {text:?}"
+        ))
+    })
+}
+
+/// The whole worker field of a request.
+fn worker(layout: &Layout, request: &EncodeRequest) -> Result<WorkerId, RequestError> {
+    let number = request.worker.unwrap_or(0);
+    let Some(datacenter) = request.datacenter else {
+        return Ok(WorkerId(number));
+    };
+    let Some((first, last)) = layout.workers_of_datacenter(datacenter) else {
+        let bits = layout.spec().datacenter_bits;
+        let last = (1_u64 << bits) - 1;
+        return Err(RequestError::Invalid(match bits {
+            0 => format!("{} has no datacenters", layout.name()),
+            _ => format!(
+                "{} has datacenters 0 to {last}, not {datacenter}",
+                layout.name()
+            ),
+        }));
+    };
+    match first.0.checked_add(number) {
+        Some(worker) if worker <= last.0 => Ok(WorkerId(worker)),
+        _ => Err(RequestError::Invalid(format!(
+            "a datacenter of {} has workers 0 to {}, not {number}",
+            layout.name(),
+            last.0 - first.0
+        ))),
+    }
+}
+
+fn spread(layout: &Layout, query: &LayoutQuery) -> Result<Spread, RequestError> {
+    const MAX_RATE: u64 = 1_000_000;
+    let (rate, modulus) = (query.rate.unwrap_or(20), query.modulus.unwrap_or(16));
+    if !(1..=MAX_RATE).contains(&rate) {
+        return Err(RequestError::Invalid(format!(
+            "rate is 1 to {MAX_RATE}, not {rate}"
+        )));
+    }
+    if !(2..=Layout::MAX_MODULUS).contains(&modulus) {
+        let most = Layout::MAX_MODULUS;
+        return Err(RequestError::Invalid(format!(
+            "modulus is 2 to {most}, not {modulus}"
+        )));
+    }
+    let counted = layout.remainders(rate, modulus);
+    let counted = counted.ok_or_else(|| {
+        RequestError::invalid("the layout's time field ends before the IDs could be counted")
+    })?;
+    Ok(Spread {
+        rate,
+        modulus,
+        ids: counted.ids,
+        used: counted.used,
+        most: counted.most,
+        least: counted.least,
+    })
+}
+
+fn warnings(layout: &Layout, now: WallMs) -> Vec<String> {
+    let spec = layout.spec();
+    let mut warnings = Vec::new();
+    let ends = layout.exhausted_at();
+    let end = rfc3339(ends);
+    if ends <= now {
+        warnings.push(format!(
+            "its time field is full since {end}: it decodes only"
+        ));
+    } else if ends.0 - now.0 < SHORT_LIFE_MS {
+        warnings.push(format!(
+            "its time field is full on {end}, in less than ten years"
+        ));
+    }
+    let workers = layout.workers();
+    if workers < FEW_WORKERS {
+        warnings.push(format!(
+            "{workers} workers are few: each start takes another one, and one that did not end \
+             cleanly stays taken for a window"
+        ));
+    }
+    if spec.first_sequence == FirstSequence::Zero {
+        warnings.push(
+            "IDs that are made at a low rate have the sequence 0, so they share remainders: id mod N \
+             leaves most shards empty"
+                .to_owned(),
+        );
+    }
+    if layout.ids_per_second() < 1000 {
+        let most = layout.ids_per_second();
+        warnings.push(format!("a worker makes at most {most} IDs a second"));
+    }
+    warnings
 }

@@ -12,13 +12,16 @@ mod grants;
 mod health;
 mod ids;
 mod layouts;
+mod leases;
 mod missing;
 mod next;
+mod origin;
 mod page;
 mod plans;
 #[cfg(target_os = "linux")]
 mod process;
 mod scrape;
+mod seals;
 mod segments;
 mod sequences;
 mod snapshot;
@@ -36,8 +39,10 @@ pub(crate) use cluster::{ClusterError, ClusterService, checked};
 pub(crate) use error::{RequestError, sequence_name};
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::{IdError, IdService};
-pub(crate) use layouts::LayoutService;
+pub(crate) use layouts::{LayoutError, LayoutService};
+pub(crate) use leases::LeaseError;
 pub(crate) use scrape::MetricsService;
+pub(crate) use seals::SecretError;
 pub(crate) use segments::SegmentService;
 pub(crate) use sequences::{SequenceError, SequenceService};
 pub(crate) use snapshot::SnapshotService;
@@ -117,12 +122,19 @@ impl Services {
                 clock: clock(),
                 max_count,
             },
-            layouts: LayoutService { replica: replica() },
+            layouts: LayoutService {
+                replica: replica(),
+                clock: Arc::clone(&parts.wall),
+            },
             segments: SegmentService {
                 sequences: Arc::clone(&sequences),
             },
             sequences,
-            workers: WorkerService { replica: replica() },
+            workers: WorkerService {
+                replica: replica(),
+                clock: clock(),
+                window_ms: config.clock.window.as_millis() as u64,
+            },
             cluster: ClusterService {
                 raft: raft(),
                 minters: minters(),

@@ -7,6 +7,7 @@ use seqd_state::{Command, Outcome, SequenceCommand, SequenceName, SequenceOutcom
 use tokio::time::Instant;
 
 use super::error::{RequestError, within};
+use super::seals::secret;
 use super::sequences::{SequenceError, SequenceService, unexpected};
 
 pub(crate) struct SegmentService {
@@ -27,7 +28,7 @@ impl SegmentService {
             None => None,
         };
         // Before anything is granted: a grant that cannot be named would be lost.
-        self.sequences.secret(deadline).await?;
+        secret(&*self.sequences.replica, deadline).await?;
         let command = Command::Sequences(SequenceCommand::GrantSegment {
             name: name.clone(),
             size,

@@ -9,11 +9,15 @@ use seqd_state::{LeaseView, State};
 use super::error::RequestError;
 use super::layouts;
 use super::page::PageRequest;
+use crate::minting::ClockWatch;
 use crate::replica::{Replica, peek};
 use crate::times::rfc3339;
 
 pub(crate) struct WorkerService {
     pub(crate) replica: Arc<dyn Replica>,
+    pub(crate) clock: Arc<ClockWatch>,
+    /// The window until the replicated setting is known, in milliseconds.
+    pub(crate) window_ms: u64,
 }
 
 impl WorkerService {

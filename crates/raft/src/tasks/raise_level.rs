@@ -14,7 +14,7 @@ use crate::proposer::entry;
 use crate::records::position_of;
 use crate::replica::Replica;
 
-/// Raises the level if that is due, and returns once it is applied, or this node leads no more.
+/// Raises the level as far as that is due, and returns once it is applied, or this node leads no more.
 ///
 /// No member is added meanwhile, as `adding_or_raising` is held. Under the next leader the log decides:
 /// it leads once all entries of earlier leaders are applied, so it checks a new member against a raise
@@ -25,7 +25,14 @@ pub(super) async fn raise(context: &NodeContext, replica: &Replica, leading: Lea
     let Ok(_held) = replica.adding_or_raising.try_lock() else {
         return;
     };
-    if let Some(command) = due(context, replica) {
+    // A new cluster is some levels below what its members support: it rises through all at once.
+    let mut last = None;
+    while let Some(command) = due(context, replica) {
+        let level = replica.applied.read().state.level();
+        if last == Some(level) {
+            return;
+        }
+        last = Some(level);
         entry::propose_as(context, replica, leading, vec![command]).await;
     }
 }

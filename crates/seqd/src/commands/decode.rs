@@ -91,6 +91,7 @@ fn report(found: &[IdParts], asked: usize) -> Result<Report, Failure> {
         "hex",
         "base62",
         "crockford",
+        "origin",
     ];
     let mut report = report.with_columns(&columns).with_people(people);
     for parts in found {
@@ -108,6 +109,7 @@ fn report(found: &[IdParts], asked: usize) -> Result<Report, Failure> {
             parts.hex.clone(),
             parts.base62.clone(),
             parts.crockford.clone(),
+            parts.origin.clone(),
         ]);
     }
     Ok(report)
@@ -127,8 +129,13 @@ fn line(parts: &IdParts) -> String {
     let holder = holder(parts)
         .map(|name| format!(" ({name})"))
         .unwrap_or_default();
+    // Whoever held the worker is named beside it; all else takes a sentence.
+    let origin = match parts.origin.as_str() {
+        "" | "held" => String::new(),
+        _ => format!("   {}", parts.origin_detail),
+    };
     format!(
-        "  time {}   {datacenter}worker {}{holder}   sequence {}   layout {}   base62 {}   crockford {}\n",
+        "  time {}   {datacenter}worker {}{holder}   sequence {}   layout {}   base62 {}   crockford {}{origin}\n",
         parts.time, parts.worker, parts.sequence, parts.layout, parts.base62, parts.crockford,
     )
 }
@@ -143,7 +150,8 @@ mod tests {
             r#"{"id":"117450583018840065","layout":"default","time":"2026-11-21T02:26:41.118Z",
             "unix_ms":1795228001118,"tick":"28002400000","datacenter":null,"worker":2,"sequence":1,
             "hex":"1a1446bce002001","base62":"08fvLNRpKVt","crockford":"038A4NVBR0801",
-            "holder":{"owner":"n2","node":"n2","lease":"7","from_tick":"1","fence_tick":"2"}}"#,
+            "holder":{"owner":"n2","node":"n2","lease":"7","from_tick":"1","fence_tick":"2"},
+            "origin":"held","origin_detail":"node n2 held it"}"#,
         )
         .unwrap()
     }
@@ -158,9 +166,16 @@ mod tests {
         let unheld = IdParts {
             holder: None,
             datacenter: Some(3),
+            origin: "nobody".to_owned(),
+            origin_detail: "nobody held it".to_owned(),
             ..parts()
         };
-        assert!(line(&unheld).contains("   datacenter 3   worker 2   sequence 1   "));
+        let line = line(&unheld);
+        assert!(
+            line.contains("   datacenter 3   worker 2   sequence 1   "),
+            "{line}"
+        );
+        assert!(line.ends_with("   nobody held it\n"), "{line}");
     }
 
     #[test]

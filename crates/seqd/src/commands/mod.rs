@@ -8,6 +8,7 @@ pub(crate) mod decode;
 #[cfg(test)]
 pub(crate) mod example;
 pub(crate) mod id;
+pub(crate) mod layout;
 pub(crate) mod leader;
 pub(crate) mod member;
 pub(crate) mod seq;

@@ -1,7 +1,9 @@
 //! `seqd worker`: worker leases.
 
-use clap::Subcommand;
-use seqd_client::api::{ListQuery, WorkersQuery, exit};
+use clap::{Args, Subcommand};
+use seqd_client::api::{
+    Lease, LeaseRequest, ListQuery, ReleaseRequest, RenewRequest, WorkersQuery, exit,
+};
 
 use crate::failure::Failure;
 use crate::output::Report;
@@ -16,10 +18,107 @@ pub(crate) enum WorkerCommand {
         #[arg(long)]
         layout: Option<String>,
     },
+    /// Take a worker for a generator of your own: its IDs have ticks from the first up to the fence
+    Lease {
+        /// Who takes it: a host, pod or service name
+        #[arg(long)]
+        owner: String,
+        /// The layout
+        #[arg(long, default_value = "default")]
+        layout: String,
+        /// The datacenter, for a layout that has some
+        #[arg(long)]
+        datacenter: Option<u32>,
+    },
+    /// A later fence for a lease, asked for at a third of its window
+    Renew(HeldArgs),
+    /// Give a worker back
+    Release {
+        #[command(flatten)]
+        held: HeldArgs,
+        /// The last tick in which an ID was made, by a generator that makes no more; without it the
+        /// worker stays taken up to its fence
+        #[arg(long)]
+        last_tick: Option<u64>,
+    },
+}
+
+/// A lease, as it was answered.
+#[derive(Debug, Args)]
+pub(crate) struct HeldArgs {
+    /// The whole worker field
+    id: u32,
+    /// The owner, as it was given for the lease
+    #[arg(long)]
+    owner: String,
+    /// The lease, as it was answered
+    #[arg(long)]
+    lease: u128,
+    /// The layout
+    #[arg(long, default_value = "default")]
+    layout: String,
 }
 
 pub(crate) async fn run(command: WorkerCommand, session: &Session) -> Result<u8, Failure> {
-    let WorkerCommand::List { layout } = command;
+    let client = &session.client;
+    match command {
+        WorkerCommand::List { layout } => list(layout, session).await,
+        WorkerCommand::Lease {
+            owner,
+            layout,
+            datacenter,
+        } => {
+            let request = LeaseRequest {
+                layout: Some(layout),
+                owner: Some(owner),
+                datacenter,
+            };
+            report(&client.lease_worker(&request).await?, session)
+        }
+        WorkerCommand::Renew(held) => {
+            let request = RenewRequest {
+                owner: Some(held.owner),
+                lease: Some(held.lease),
+            };
+            let renewed = client.renew_worker(&held.layout, held.id, &request);
+            report(&renewed.await?, session)
+        }
+        WorkerCommand::Release { held, last_tick } => {
+            let request = ReleaseRequest {
+                owner: Some(held.owner),
+                lease: Some(held.lease),
+                last_tick,
+            };
+            let released = client.release_worker(&held.layout, held.id, &request);
+            let released = released.await?;
+            let facts = vec![
+                ("layout", released.layout.clone()),
+                ("id", released.id.to_string()),
+                ("fence", released.fence_time.clone()),
+                ("fence_tick", released.fence_tick.to_string()),
+            ];
+            Report::facts(&released, facts)?.print(session.format)?;
+            Ok(exit::OK)
+        }
+    }
+}
+
+fn report(lease: &Lease, session: &Session) -> Result<u8, Failure> {
+    let facts = vec![
+        ("layout", lease.layout.name.clone()),
+        ("id", lease.id.to_string()),
+        ("owner", lease.owner.clone()),
+        ("lease", lease.lease.to_string()),
+        ("from_tick", lease.from_tick.to_string()),
+        ("fence_tick", lease.fence_tick.to_string()),
+        ("fence", lease.fence_time.clone()),
+        ("renew_after_ms", lease.renew_after_ms.to_string()),
+    ];
+    Report::facts(lease, facts)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn list(layout: Option<String>, session: &Session) -> Result<u8, Failure> {
     let limit = Some(ListQuery::MAX_LIMIT);
     let mut query = WorkersQuery {
         layout,

@@ -4,8 +4,10 @@ use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal, F
 use crate::cluster::nodes::RegisteredStart;
 use crate::cluster::settings::{Counter, Settings};
 use crate::domains::Refusal;
+use crate::layouts::DEFAULT;
 use crate::level::{Level, LogPosition};
 use crate::tables::Tables;
+use crate::workers::past::PastStart;
 
 impl Tables {
     /// `membership` is the applied one.
@@ -87,6 +89,20 @@ impl Tables {
         let outcome = self.level.raise(to, asked, membership)?;
         self.set_level(to);
         self.layouts.add_those_of(to);
+        if to == Level::LAYOUTS {
+            self.begin_own_layouts();
+        }
         Ok(outcome)
+    }
+
+    fn begin_own_layouts(&mut self) {
+        let of = |layout: &str| self.layouts.named(layout);
+        let leases = self.workers.iter();
+        let leases = leases.filter_map(|(key, record)| Some((of(&key.layout)?, record)));
+        let start = PastStart::of(leases);
+        self.past_start.put((), start);
+        if !self.workers.iter().any(|(key, _)| key.layout == DEFAULT) {
+            self.layouts.spread_default();
+        }
     }
 }

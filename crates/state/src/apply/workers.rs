@@ -24,13 +24,16 @@ use crate::table::Table;
 use crate::workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
+use crate::workers::past::Past;
 use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
 
 impl Table<WorkerRecord> {
+    /// `past` is there from the level on that keeps leases that are over.
     pub(crate) fn apply(
         &mut self,
         counter: &mut Table<Counter>,
         deadlines: &mut Deadlines,
+        past: Option<Past<'_>>,
         context: &ApplyContext<'_>,
         command: &WorkerCommand,
     ) -> Result<WorkerOutcome, Refusal> {
@@ -40,7 +43,7 @@ impl Table<WorkerRecord> {
             worker: *worker,
         };
         match command {
-            WorkerCommand::TakeLease(asked) => self.take(counter, deadlines, context, asked),
+            WorkerCommand::TakeLease(asked) => self.take(counter, deadlines, past, context, asked),
             WorkerCommand::ExtendLease {
                 layout,
                 worker,
@@ -65,6 +68,7 @@ impl Table<WorkerRecord> {
         &mut self,
         counter: &mut Table<Counter>,
         deadlines: &mut Deadlines,
+        past: Option<Past<'_>>,
         context: &ApplyContext<'_>,
         asked: &TakeLease,
     ) -> Result<WorkerOutcome, Refusal> {
@@ -79,7 +83,8 @@ impl Table<WorkerRecord> {
             layout: asked.layout.clone(),
             worker: self.choose(context, layout, tick, asked)?,
         };
-        let fence_before = self.get(&key).map_or(Tick(0), |record| record.fence);
+        let before = self.get(&key);
+        let fence_before = before.map_or(Tick(0), |record| record.fence);
         let from_tick = if is_out!(WindowAboveFence) {
             tick
         } else {
@@ -91,6 +96,9 @@ impl Table<WorkerRecord> {
                 from_tick,
             }
             .into());
+        }
+        if let (Some(mut past), Some(before)) = (past, before) {
+            past.keep(&key, before, |layout, tick| context.wall_at(layout, tick));
         }
         let lease = LeaseId(draw(counter));
         let record = WorkerRecord {
@@ -255,6 +263,12 @@ impl<'a> ApplyContext<'a> {
             .ok_or_else(|| WorkerRefusal::UnknownLayout {
                 layout: name.to_owned(),
             })
+    }
+
+    /// When a tick begins; the beginning of all time where there is no such layout.
+    fn wall_at(&self, layout: &str, tick: Tick) -> WallMs {
+        let layout = self.layouts.named(layout);
+        layout.map_or(WallMs(0), |layout| layout.wall_at(tick))
     }
 
     fn tick(&self, layout: &Layout) -> Result<Tick, WorkerRefusal> {

@@ -4,10 +4,10 @@ use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
     AccessCommand, AccessId, AccessOutcome, AccessRefusal, Bound, BoundError, ClusterCommand,
     ClusterOutcome, ClusterRefusal, Command, DefinitionChange, DefinitionError, Epoch,
-    FoundingError, GrantToken, Holder, LeaseGrant, LeaseId, Level, LogPosition, NextGrant, NodeId,
-    Outcome, Refusal, Revision, SecretKey, SegmentGrant, SequenceMode, SequenceOutcome,
-    SequenceRefusal, TakeLease, TextField, TextRefusal, ValueRange, WorkerCommand, WorkerOutcome,
-    WorkerRefusal,
+    FoundingError, GrantToken, Holder, LayoutOutcome, LayoutRefusal, LeaseGrant, LeaseId, Level,
+    LogPosition, NextGrant, NodeId, Outcome, Refusal, Revision, SecretKey, SegmentGrant,
+    SequenceMode, SequenceOutcome, SequenceRefusal, TakeLease, TextField, TextRefusal, ValueRange,
+    WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 
 use crate::support::commands::*;
@@ -64,6 +64,7 @@ pub(crate) fn commands() -> Vec<Command> {
         ),
         create_token(AccessId(0x0123_4567_89ab_cdef)),
         Command::Access(AccessCommand::Revoke { id: AccessId(7) }),
+        create_layout("short", 39),
     ]
 }
 
@@ -228,6 +229,14 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             to: Level(7),
             level: Level::FRAMES,
         }),
+        Refusal::Layouts(LayoutRefusal::Exists {
+            name: "short".to_owned(),
+        }),
+        Refusal::Layouts(LayoutRefusal::EpochAhead {
+            epoch_ms: 2,
+            wall_ms: WallMs(1),
+        }),
+        Refusal::Layouts(LayoutRefusal::TooMany),
     ]
 }
 
@@ -303,5 +312,6 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Cluster(ClusterOutcome::SecretKept),
         Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
+        Outcome::Layouts(LayoutOutcome::Created { created: true }),
     ]
 }

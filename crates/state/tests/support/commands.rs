@@ -1,10 +1,10 @@
 //! One function for each command, and the application of one.
 
-use seqd_idgen::{Tick, WallMs, WorkerId};
+use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec, Tick, WallMs, WorkerId};
 use seqd_state::{
     AccessCommand, AccessId, AllocateNodeId, ClusterCommand, Command, DefinitionChange, Entry,
-    Found, GrantToken, LeaseId, NextRequest, NodeId, Outcome, Permission, Revision, Scope,
-    SequenceCommand, SequenceDefinition, SequenceName, Stamp, State, TakeLease, TokenHash,
+    Found, GrantToken, LayoutCommand, LeaseId, NextRequest, NodeId, Outcome, Permission, Revision,
+    Scope, SequenceCommand, SequenceDefinition, SequenceName, Stamp, State, TakeLease, TokenHash,
     WorkerCommand,
 };
 
@@ -147,4 +147,22 @@ pub(crate) fn create_token(id: AccessId) -> Command {
         expires_ms: Some(1_798_761_600_000),
         per_second: Some(100),
     })
+}
+
+/// A layout of so many bits of time, a worker and a sequence of 8 bits each, and the epoch of the
+/// tests.
+pub(crate) fn create_layout(name: &str, time_bits: u8) -> Command {
+    let layout = Layout::new(LayoutSpec {
+        name: name.to_owned(),
+        epoch_ms: super::EPOCH_MS,
+        tick_ms: 10,
+        time_bits,
+        datacenter_bits: 2,
+        worker_bits: 6,
+        sequence_bits: 8,
+        order: FieldOrder::TickSequenceWorker,
+        first_sequence: FirstSequence::Spread,
+    });
+    let layout = layout.unwrap();
+    LayoutCommand::Create { layout }.into()
 }

@@ -3,7 +3,7 @@
 //! A line is an entry; ` ; ` stands between the commands of one entry. Lines that begin with `>`
 //! are outcomes. `#` begins a remark. `time WALL CLUSTER` sets the times of the entries after it,
 //! both in milliseconds, the wall clock counted from 2026-01-01: so that a tick of the layout
-//! `default` is a time. `show NAME`, `restart` (read the state back from its rows) and `restore
+//! `default` is a time. `who LAYOUT WORKER TICK`, `show-first LAYOUT`, `show NAME`, `restart` (read the state back from its rows) and `restore
 //! CLUSTER` (into one of that ID, with floors as `NAME=VALUE`) are no entries; nor is `membership
 //! INDEX`, the entry of term 1 whose membership is applied from there on.
 
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
     AccessOutcome, ClusterCommand, ClusterOutcome, Command, DefinitionChange, Entry, Found,
-    GrantToken, LeaseId, Level, LogPosition, NodeId, Outcome, Refusal, Restoration, Revision,
-    SegmentSizes, SequenceDefinition, SequenceMode, SequenceOutcome, State, TakeLease, ValueRange,
-    WorkerCommand, WorkerOutcome,
+    GrantToken, LayoutOutcome, LeaseId, Level, LogPosition, NodeId, Origin, Outcome, Refusal,
+    Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode, SequenceOutcome, State,
+    TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
 };
 
 use super::commands::*;
@@ -44,6 +44,11 @@ pub(crate) fn play(story: &str) -> String {
             }
             ["restart"] => state = State::from_rows(state.rows().collect::<Vec<_>>()).unwrap(),
             ["restore", ..] => seen.push_str(&restore(&mut state, line)),
+            ["who", layout, worker, tick] => seen.push_str(&who(&state, layout, worker, tick)),
+            ["show-first", layout] => {
+                let first = state.layout(layout).unwrap().spec().first_sequence;
+                seen.push_str(&format!("> {first:?}\n"));
+            }
             ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
                 let commands = line.split(" ; ").flat_map(commands).collect();
@@ -70,6 +75,23 @@ fn number(word: &str) -> u64 {
 struct Words<'a> {
     plain: Vec<&'a str>,
     named: BTreeMap<&'a str, &'a str>,
+}
+
+/// Who may have minted in a tick of a worker.
+fn who(state: &State, layout: &str, worker: &str, tick: &str) -> String {
+    let layout = state.layout(layout).unwrap();
+    let worker = WorkerId(worker.parse().unwrap());
+    match state.origin(layout, worker, Tick(number(tick))) {
+        Origin::Held(holder) => format!(
+            "> {}, lease {}, ticks from {} to {}\n",
+            holder.owner, holder.lease, holder.from_tick, holder.fence
+        ),
+        Origin::Nobody => "> nobody\n".to_owned(),
+        Origin::Unknown { known_from } => {
+            let from = known_from.map(|from| from.0 - super::EPOCH_MS);
+            format!("> not known, leases are from {from:?}\n")
+        }
+    }
 }
 
 impl Words<'_> {
@@ -144,6 +166,7 @@ fn command(text: &str) -> Command {
             to: Level(to.parse().unwrap()),
             membership: position(words.u64("asked").unwrap()),
         }),
+        ["layout", layout, bits] => create_layout(layout, number(bits) as u8),
         ["stamp", wall] => stamp_restoration(stamp(number(wall), 0).wall_ms),
         _ => lease_command(&words),
     }
@@ -265,6 +288,8 @@ fn describe(outcome: &Outcome) -> String {
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
+        Outcome::Layouts(LayoutOutcome::Created { created: true }) => "created".to_owned(),
+        Outcome::Layouts(LayoutOutcome::Created { created: false }) => "there already".to_owned(),
         Outcome::Access(AccessOutcome::Created { id }) => format!("token {id}"),
         Outcome::Access(AccessOutcome::Revoked { id }) => format!("token {id} revoked"),
         Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => format!(

@@ -21,6 +21,21 @@ impl Story {
             max_count: MAX_COUNT,
         }
     }
+
+    fn workers(&self, ids: &IdService) -> WorkerService {
+        WorkerService {
+            replica: self.replica.clone(),
+            clock: Arc::clone(&ids.clock),
+            window_ms: 30_000,
+        }
+    }
+
+    fn layouts(&self) -> LayoutService {
+        LayoutService {
+            replica: self.replica.clone(),
+            clock: TestClock::at(NOON),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,9 +66,7 @@ async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
         panic!("a layout of that name");
     };
     assert!(known.iter().any(|known| known == "default"), "{known:?}");
-    let workers = WorkerService {
-        replica: story.replica.clone(),
-    };
+    let workers = story.workers(&ids);
     let query = WorkersQuery {
         layout: Some("defalt".to_owned()),
         ..WorkersQuery::default()
@@ -69,16 +82,14 @@ async fn the_workers_and_layouts_are_those_of_the_state() {
     let story = Story::begin();
     let ids = story.ids();
     ids.one(&ids.minter(None).unwrap(), soon()).await.unwrap();
-    let replica = story.replica.clone();
-    let workers = WorkerService { replica };
+    let workers = story.workers(&ids);
     let page = workers.list(&WorkersQuery::default()).unwrap();
     let [worker] = &page.items[..] else {
         panic!("{page:?}");
     };
     assert_eq!((&*worker.layout, &*worker.owner), ("default", "n1"));
     assert!(worker.live);
-    let replica = story.replica.clone();
-    let layouts = LayoutService { replica };
+    let layouts = story.layouts();
     let first = ListQuery {
         limit: Some(1),
         ..ListQuery::default()

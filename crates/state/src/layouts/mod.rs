@@ -2,21 +2,27 @@
 //!
 //! A cluster below [`Level::FRAMES`] has no rows and the six layouts of [`FIRST`], whatever presets
 //! a later program has. A level that brings layouts adds their rows in the `apply` that raises it,
-//! so every replica has them from the same entry on. A layout never changes and is never removed:
-//! IDs made with it exist.
+//! so every replica has them from the same entry on; from [`Level::LAYOUTS`] on a command creates
+//! others. A layout never changes and is never removed: IDs made with it exist. `default` alone
+//! changes once, in a cluster that has not made an ID with it: see [`spread_default`].
+
+pub(crate) mod commands;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use seqd_idgen::Layout;
+use seqd_idgen::{FirstSequence, Layout, LayoutSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Versioned;
 use crate::level::Level;
 use crate::table::{Record, Table};
 
+/// The layout that IDs have where none is named.
+pub(crate) const DEFAULT: &str = "default";
+
 const FIRST: [&str; 6] = [
-    "default",
+    DEFAULT,
     "twitter",
     "leaf",
     "sonyflake",
@@ -65,7 +71,7 @@ fn brought_by(level: Level) -> Vec<Layout> {
             .filter_map(|name| Layout::preset(name))
             .collect(),
         #[cfg(any(test, feature = "test-next-level"))]
-        Level::NEXT => Layout::new(seqd_idgen::LayoutSpec {
+        Level::NEXT => Layout::new(LayoutSpec {
             name: "next".to_owned(),
             // 2026-01-01T00:00:00Z.
             epoch_ms: 1_767_225_600_000,
@@ -75,7 +81,7 @@ fn brought_by(level: Level) -> Vec<Layout> {
             worker_bits: 8,
             sequence_bits: 14,
             order: seqd_idgen::FieldOrder::TickWorkerSequence,
-            first_sequence: seqd_idgen::FirstSequence::Zero,
+            first_sequence: FirstSequence::Zero,
         })
         .into_iter()
         .collect(),
@@ -104,9 +110,26 @@ impl Table<LayoutRecord> {
         self.iter().next().is_some()
     }
 
+    /// Adds the layouts that a level brings. One of the cluster's own that has the name of one of
+    /// them stays what it is.
     pub(crate) fn add_those_of(&mut self, level: Level) {
         for layout in brought_by(level) {
-            self.put(layout.name().to_owned(), LayoutRecord { layout });
+            if self.get(layout.name()).is_none() {
+                self.put(layout.name().to_owned(), LayoutRecord { layout });
+            }
+        }
+    }
+
+    /// Lets the sequences of `default` begin anywhere in a tick, so that IDs that are made at a low
+    /// rate spread over shards by remainder. For a cluster that has made no ID with it.
+    pub(crate) fn spread_default(&mut self) {
+        let key = DEFAULT.to_owned();
+        let spread = self.get(&key).map(|record| LayoutSpec {
+            first_sequence: FirstSequence::Spread,
+            ..record.layout.spec().clone()
+        });
+        if let Some(Ok(layout)) = spread.map(Layout::new) {
+            self.put(key, LayoutRecord { layout });
         }
     }
 }

@@ -1,0 +1,115 @@
+//! What a layout is good for, in figures: how its IDs spread over remainders, and which numbers it
+//! shares with another layout.
+
+use std::ops::RangeInclusive;
+
+use super::Layout;
+use crate::generator::{Generator, Mint};
+use crate::layout::WorkerId;
+use crate::policy::ClockPolicy;
+use crate::time::{Tick, WallMs};
+
+/// IDs that are counted for each remainder: the count of one is then off by a tenth by chance alone.
+const IDS_PER_REMAINDER: u64 = 100;
+
+/// How the IDs of one worker spread over `id mod modulus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remainders {
+    /// IDs that were counted.
+    pub ids: u64,
+    /// Remainders that came up.
+    pub used: u32,
+    /// IDs of the most frequent remainder.
+    pub most: u64,
+    /// IDs of the least frequent one.
+    pub least: u64,
+}
+
+impl Layout {
+    /// Counts the remainders of IDs that one worker makes one by one at random times, `rate` a
+    /// second on average: by the generator itself, with readings in place of a clock. The same
+    /// arguments give the same counts.
+    ///
+    /// It takes a hundred IDs for each remainder, at most 102 400; `modulus` is 1 to
+    /// [`Layout::MAX_MODULUS`]. `None` if it is not, if the rate is 0, or if the time field ends
+    /// before so many IDs are made.
+    pub fn remainders(&self, rate: u64, modulus: u32) -> Option<Remainders> {
+        if rate == 0 || !(1..=Self::MAX_MODULUS).contains(&modulus) {
+            return None;
+        }
+        let worker = WorkerId(0);
+        let fence = Tick(self.max_tick().0 + 1);
+        let generator = Generator::new(self.clone(), worker, Tick(0), fence, 1).ok()?;
+        let generator = generator.with_policy(ClockPolicy {
+            max_backward_wait_ms: u64::MAX,
+            ..ClockPolicy::default()
+        });
+        let ids = IDS_PER_REMAINDER * u64::from(modulus);
+        let mut counts = vec![0_u64; modulus as usize];
+        let mut random = Random(rate);
+        let mut now_us = self.spec().epoch_ms.checked_mul(1000)?;
+        for _ in 0..ids {
+            now_us += random.below((2_000_000 / rate).max(1));
+            let id = loop {
+                match generator.mint(WallMs(now_us / 1000), 1) {
+                    Mint::Ready(run) => break run.first()?,
+                    Mint::Wait { ms } => now_us += ms * 1000,
+                    Mint::Refused(_) => return None,
+                }
+            };
+            counts[(id.get() % u64::from(modulus)) as usize] += 1;
+        }
+        Some(Remainders {
+            ids,
+            used: counts.iter().filter(|count| **count > 0).count() as u32,
+            most: counts.iter().copied().max()?,
+            least: counts.iter().copied().min()?,
+        })
+    }
+
+    /// The largest divisor of [`Layout::remainders`].
+    pub const MAX_MODULUS: u32 = 1024;
+
+    /// The numbers that both layouts can emit from a time on, if there are any: first and last.
+    ///
+    /// Both count from different epochs or shift by different widths, so the same number stands for
+    /// different times; two columns of one table that hold IDs of both can hold it twice.
+    pub fn shared_numbers(&self, other: &Self, from: WallMs) -> Option<RangeInclusive<u64>> {
+        let (own, others) = (self.numbers_from(from)?, other.numbers_from(from)?);
+        let first = *own.start().max(others.start());
+        let last = *own.end().min(others.end());
+        (first <= last).then_some(first..=last)
+    }
+
+    /// The numbers that the layout can emit from a time on; `None` once its time field is full.
+    fn numbers_from(&self, from: WallMs) -> Option<RangeInclusive<u64>> {
+        let begins = WallMs(from.0.max(self.spec().epoch_ms));
+        let first = self.tick_at(begins).ok()?;
+        Some(self.tick_numbers(first).0..=self.largest())
+    }
+
+    /// The smallest and the largest number of a tick, whatever worker and sequence. The tick is one
+    /// of the layout's.
+    pub fn tick_numbers(&self, tick: Tick) -> (u64, u64) {
+        let shift = self.bits() - u32::from(self.spec().time_bits);
+        let first = tick.0 << shift;
+        (first, first | ((1 << shift) - 1))
+    }
+
+    /// The largest number that an ID of this layout can be.
+    pub fn largest(&self) -> u64 {
+        (1 << self.bits()) - 1
+    }
+}
+
+/// A fixed sequence of numbers that look random (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(z ^ (z >> 31)) * u128::from(bound)) >> 64) as u64
+    }
+}

@@ -1,0 +1,277 @@
+//! Worker leases of generators outside the cluster: taken, renewed, released over HTTP.
+//!
+//! The answering node asks for the fence from its own clock, as for its own leases, and not while
+//! that clock is wrong or not known to be right. A lease is named by its number and a code for
+//! layout, worker and owner: so nobody renews or releases what another holds, and with a release
+//! below what was minted nobody can have a tick minted twice but who holds it.
+
+use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
+use seqd_idgen::{ClockVerdict, Layout, Tick, WorkerId};
+use seqd_raft::ProposeError;
+use seqd_state::{
+    Command, LeaseGrant, LeaseId, Outcome, Refusal, State, TakeLease, WorkerCommand, WorkerOutcome,
+};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use super::layouts;
+use super::seals::{Seal, SecretError, secret};
+use super::workers::WorkerService;
+use crate::codes;
+use crate::minting::{MintError, fence_from};
+use crate::replica::{peek, propose_one};
+use crate::times::rfc3339;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LeaseError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// This node's clock cannot be relied on.
+    #[error(transparent)]
+    Clock(MintError),
+    #[error("this cluster has not granted lease {lease} of worker {worker} in {layout} to {owner}")]
+    NotGranted {
+        layout: String,
+        worker: u32,
+        lease: u128,
+        owner: String,
+    },
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
+
+/// A lease as a request names it.
+struct Named {
+    layout: Layout,
+    worker: WorkerId,
+    owner: String,
+    lease: LeaseId,
+}
+
+impl WorkerService {
+    /// Takes a worker that is free, for a window.
+    pub(crate) async fn take(
+        &self,
+        request: LeaseRequest,
+        deadline: Instant,
+    ) -> Result<Lease, LeaseError> {
+        let name = request.layout.as_deref().unwrap_or("default");
+        let layout = layouts::find(&*self.replica, name)?;
+        let owner = owner_of(request.owner)?;
+        // Before anything is granted: a lease that cannot be named would be lost.
+        secret(&*self.replica, deadline).await?;
+        let command = WorkerCommand::TakeLease(TakeLease {
+            layout: layout.name().to_owned(),
+            owner: owner.clone(),
+            node: None,
+            boot: 0,
+            fence: self.fence(&layout)?,
+            datacenter: request.datacenter,
+        });
+        match self.propose(command, deadline).await? {
+            WorkerOutcome::LeaseTaken(grant) => self.view(&layout, owner, grant, deadline).await,
+            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    /// Raises the fence of a lease to a window from now.
+    pub(crate) async fn renew(
+        &self,
+        layout: &str,
+        worker: &str,
+        request: RenewRequest,
+        deadline: Instant,
+    ) -> Result<Lease, LeaseError> {
+        let named = self
+            .named(layout, worker, request.owner, request.lease, deadline)
+            .await?;
+        let command = WorkerCommand::ExtendLease {
+            layout: named.layout.name().to_owned(),
+            worker: named.worker,
+            lease: named.lease,
+            fence: self.fence(&named.layout)?,
+        };
+        match self.propose(command, deadline).await? {
+            WorkerOutcome::LeaseExtended { fence } => {
+                let grant = LeaseGrant {
+                    layout: named.layout.name().to_owned(),
+                    worker: named.worker,
+                    lease: named.lease,
+                    from_tick: self.first_tick(&named, deadline).await?,
+                    fence,
+                };
+                self.view(&named.layout, named.owner, grant, deadline).await
+            }
+            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    /// Ends a lease.
+    pub(crate) async fn release(
+        &self,
+        layout: &str,
+        worker: &str,
+        request: ReleaseRequest,
+        deadline: Instant,
+    ) -> Result<Released, LeaseError> {
+        let named = self
+            .named(layout, worker, request.owner, request.lease, deadline)
+            .await?;
+        let command = WorkerCommand::ReleaseLease {
+            layout: named.layout.name().to_owned(),
+            worker: named.worker,
+            lease: named.lease,
+            last_tick: request.last_tick.map(Tick),
+        };
+        match self.propose(command, deadline).await? {
+            WorkerOutcome::LeaseReleased { fence } => Ok(Released {
+                layout: named.layout.name().to_owned(),
+                id: named.worker.0,
+                fence_tick: fence.0,
+                fence_time: rfc3339(named.layout.wall_at(fence)),
+            }),
+            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    /// The lease of a request, if the cluster made its code for this worker and owner.
+    async fn named(
+        &self,
+        layout: &str,
+        worker: &str,
+        owner: Option<String>,
+        lease: Option<u128>,
+        deadline: Instant,
+    ) -> Result<Named, LeaseError> {
+        let layout = layouts::find(&*self.replica, layout)?;
+        let owner = owner_of(owner)?;
+        let missing =
+            || RequestError::invalid("lease is missing: it is in the answer that granted it");
+        let lease = lease.ok_or_else(missing)?;
+        let workers = layout.workers();
+        let number = worker.parse().ok().filter(|worker| *worker < workers);
+        let worker = number.map(WorkerId).ok_or_else(|| {
+            let last = workers - 1;
+            RequestError::invalid(format!(
+                "the path has a worker, 0 to {last}, not {worker:?}"
+            ))
+        })?;
+        let key = secret(&*self.replica, deadline).await?;
+        let (name, id) = (key_of_layout(&layout), worker.0.to_be_bytes());
+        let opened = seal(&[&name, &id, owner.as_bytes()]).open(&key, lease);
+        let lease = opened.map(LeaseId).ok_or_else(|| LeaseError::NotGranted {
+            layout: layout.name().to_owned(),
+            worker: worker.0,
+            lease,
+            owner: owner.clone(),
+        })?;
+        Ok(Named {
+            layout,
+            worker,
+            owner,
+            lease,
+        })
+    }
+
+    /// The fence of a window that begins now.
+    fn fence(&self, layout: &Layout) -> Result<Tick, LeaseError> {
+        let now = self.clock.wall();
+        if !self.clock.is_known() {
+            return Err(LeaseError::Clock(MintError::clock_unknown()));
+        }
+        match self.clock.judge(now) {
+            ClockVerdict::Good | ClockVerdict::Wait { .. } => {}
+            verdict => return Err(LeaseError::Clock(MintError::of_clock(verdict))),
+        }
+        fence_from(layout, now, self.window_ms(layout)).map_err(LeaseError::Clock)
+    }
+
+    fn window_ms(&self, layout: &Layout) -> u64 {
+        let agreed = peek(&*self.replica, |state| {
+            let settings = state.settings();
+            settings.map(|settings| settings.window_ms_for(layout))
+        });
+        agreed.flatten().unwrap_or(self.window_ms)
+    }
+
+    async fn propose(
+        &self,
+        command: WorkerCommand,
+        deadline: Instant,
+    ) -> Result<WorkerOutcome, LeaseError> {
+        let outcome = propose_one(&*self.replica, Command::Workers(command), deadline).await;
+        match outcome.map_err(LeaseError::Propose)? {
+            Outcome::Workers(outcome) => Ok(outcome),
+            Outcome::Refused(refusal) => Err(LeaseError::Refused(refusal)),
+            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    /// The first tick of a lease that was just extended, perhaps through another node.
+    async fn first_tick(&self, named: &Named, deadline: Instant) -> Result<Tick, LeaseError> {
+        let first = |state: &State| {
+            let record = state.worker(named.layout.name(), named.worker)?;
+            (record.lease == named.lease).then_some(record.from_tick)
+        };
+        if let Some(first) = peek(&*self.replica, first).flatten() {
+            return Ok(first);
+        }
+        let read = self.replica.read(deadline).await;
+        read.map_err(LeaseError::Unread)?;
+        let first = peek(&*self.replica, first).flatten();
+        first.ok_or_else(|| LeaseError::UnexpectedOutcome("the lease is over".to_owned()))
+    }
+
+    async fn view(
+        &self,
+        layout: &Layout,
+        owner: String,
+        grant: LeaseGrant,
+        deadline: Instant,
+    ) -> Result<Lease, LeaseError> {
+        let key = secret(&*self.replica, deadline).await?;
+        let (name, id) = (key_of_layout(layout), grant.worker.0.to_be_bytes());
+        let lease = seal(&[&name, &id, owner.as_bytes()]).close(&key, grant.lease.0);
+        Ok(Lease {
+            worker: layout.worker_in_datacenter(grant.worker),
+            datacenter: layout.datacenter_of(grant.worker),
+            id: grant.worker.0,
+            owner,
+            lease,
+            from_tick: grant.from_tick.0,
+            fence_tick: grant.fence.0,
+            fence_time: rfc3339(layout.wall_at(grant.fence)),
+            renew_after_ms: self.window_ms(layout) / 3,
+            layout: layouts::to_api(layout),
+        })
+    }
+}
+
+/// The owner comes last: it has any length.
+fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
+    Seal {
+        kind: b"seqd worker lease\0",
+        parts,
+    }
+}
+
+/// The name and a zero byte, which no name has.
+fn key_of_layout(layout: &Layout) -> Vec<u8> {
+    let mut bytes = layout.name().as_bytes().to_vec();
+    bytes.push(0);
+    bytes
+}
+
+fn owner_of(owner: Option<String>) -> Result<String, RequestError> {
+    owner.ok_or_else(|| {
+        RequestError::invalid("owner is missing: a host, pod or service name of 1 to 255 bytes")
+    })
+}

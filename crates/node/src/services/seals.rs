@@ -1,0 +1,126 @@
+//! What a grant or a lease over HTTP is called outside of the cluster: its number, and a code that
+//! only the cluster can make. So a client gives back and renews what it was granted itself, and
+//! neither what a node holds nor what another client does: their numbers stand in a row.
+
+use hmac::{Hmac, Mac};
+use seqd_guards::is_out;
+use seqd_raft::ProposeError;
+use seqd_state::{ClusterCommand, Command, SecretKey};
+use sha2::Sha256;
+use tokio::time::Instant;
+
+use crate::replica::{Replica, peek, propose_at_level};
+
+/// Bytes of the code: whoever guesses needs 2^63 requests on average.
+const CODE_BYTES: usize = 8;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("no random bytes: {0}")]
+    NoRandom(String),
+}
+
+/// What a code is made for, beside the number: a kind, and what the number belongs to.
+pub(super) struct Seal<'a> {
+    pub(super) kind: &'static [u8],
+    /// In order. Each but the last has a fixed length or ends in a byte that it cannot have.
+    pub(super) parts: &'a [&'a [u8]],
+}
+
+impl Seal<'_> {
+    #[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]
+    fn mac(&self, key: &SecretKey, number: u64) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("a key of any length");
+        mac.update(self.kind);
+        mac.update(&number.to_be_bytes());
+        for part in self.parts {
+            mac.update(part);
+        }
+        mac
+    }
+
+    /// The number as clients name it: the number, and below it the code.
+    pub(super) fn close(&self, key: &SecretKey, number: u64) -> u128 {
+        let code = self.mac(key, number).finalize().into_bytes();
+        let mut first = [0; CODE_BYTES];
+        first.copy_from_slice(&code[..CODE_BYTES]);
+        u128::from(number) << 64 | u128::from(u64::from_be_bytes(first))
+    }
+
+    /// The number, if the cluster made the code for it. Compared in constant time.
+    pub(super) fn open(&self, key: &SecretKey, sealed: u128) -> Option<u64> {
+        let number = (sealed >> 64) as u64;
+        let code = (sealed as u64).to_be_bytes();
+        let is_own = self.mac(key, number).verify_truncated_left(&code);
+        (is_own.is_ok() || is_out!(GrantSealed)).then_some(number)
+    }
+}
+
+/// The cluster's secret; the first that asks for it has it drawn.
+pub(super) async fn secret(
+    replica: &dyn Replica,
+    deadline: Instant,
+) -> Result<SecretKey, SecretError> {
+    let known = || peek(replica, seqd_state::State::secret).flatten();
+    loop {
+        if let Some(key) = known() {
+            return Ok(key);
+        }
+        // Perhaps drawn a moment ago through another node.
+        let read = replica.read(deadline).await;
+        read.map_err(SecretError::Unread)?;
+        if let Some(key) = known() {
+            return Ok(key);
+        }
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|error| SecretError::NoRandom(error.to_string()))?;
+        let key = SecretKey(key);
+        let keep = Command::Cluster(ClusterCommand::KeepSecret { key });
+        let kept = propose_at_level(replica, keep, deadline).await;
+        kept.map_err(SecretError::Propose)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_number_is_known_by_its_code_alone() {
+        let key = SecretKey([7; 32]);
+        let of = |name: &'static str| Seal {
+            kind: b"grant\0",
+            parts: Box::leak(Box::new([name.as_bytes()])),
+        };
+        let order = of("order");
+        let sealed = order.close(&key, 7);
+        assert_eq!(order.open(&key, sealed), Some(7));
+        let lease = Seal {
+            kind: b"lease\0",
+            parts: order.parts,
+        };
+        let of_others = [
+            (&key, &of("bill")),
+            (&SecretKey([8; 32]), &order),
+            (&key, &lease),
+        ];
+        for (key, seal) in of_others {
+            let opened = seal.open(key, sealed);
+            assert_eq!(opened, None, "a forged grant was taken: of another");
+        }
+        for forged in [
+            7,
+            7 << 64,
+            sealed + 1,
+            sealed ^ (1 << 63),
+            sealed + (1 << 64),
+        ] {
+            let opened = order.open(&key, forged);
+            assert_eq!(opened, None, "a forged grant was taken: {forged}");
+        }
+    }
+}

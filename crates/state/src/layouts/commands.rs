@@ -1,0 +1,156 @@
+//! The command that creates a layout, its outcome and its refusals.
+
+use seqd_guards::is_out;
+use seqd_idgen::{Layout, WallMs};
+use serde::{Deserialize, Serialize};
+
+use super::LayoutRecord;
+use crate::codec::frame::{FrameRow, FrameTable, row};
+use crate::level::Level;
+use crate::table::Table;
+
+/// The most layouts: each node keeps a lease of each that it mints in, and asks for a later fence
+/// six times a minute.
+pub const MAX_LAYOUTS: usize = 256;
+
+/// A change of the layouts. There is one: a layout never changes and is never removed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum LayoutCommand {
+    Create {
+        #[serde(with = "crate::foreign::layout")]
+        layout: Layout,
+    },
+}
+
+/// What became of a [`LayoutCommand`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LayoutOutcome {
+    Created {
+        /// `false` if an equal one was there.
+        created: bool,
+    },
+}
+
+/// Why a [`LayoutCommand`] changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum LayoutRefusal {
+    #[error("there is a layout {name} with another definition, and a layout never changes")]
+    Exists { name: String },
+    #[error(
+        "the epoch ({epoch_ms} ms) lies after the cluster's clock ({} ms): nothing could be minted",
+        .wall_ms.0
+    )]
+    EpochAhead {
+        /// The layout's epoch, in Unix milliseconds.
+        epoch_ms: u64,
+        #[serde(with = "crate::foreign::wall_ms")]
+        wall_ms: WallMs,
+    },
+    #[error("there are {MAX_LAYOUTS} layouts, the most that a cluster keeps")]
+    TooMany,
+}
+
+impl FrameTable for LayoutCommand {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0601).since(Level::LAYOUTS), // Create
+    ];
+}
+
+impl FrameTable for LayoutOutcome {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0641).since(Level::LAYOUTS), // Created
+    ];
+}
+
+impl FrameTable for LayoutRefusal {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0681).since(Level::LAYOUTS), // Exists
+        row(0x0682).since(Level::LAYOUTS), // EpochAhead
+        row(0x0683).since(Level::LAYOUTS), // TooMany
+    ];
+}
+
+impl Table<LayoutRecord> {
+    pub(crate) fn apply(
+        &mut self,
+        wall_ms: WallMs,
+        command: &LayoutCommand,
+    ) -> Result<LayoutOutcome, LayoutRefusal> {
+        let LayoutCommand::Create { layout } = command;
+        let spec = layout.spec();
+        let existing = self.named(&spec.name);
+        if let Some(existing) = existing.filter(|_| !is_out!(LayoutKept)) {
+            if existing == layout {
+                return Ok(LayoutOutcome::Created { created: false });
+            }
+            let name = spec.name.clone();
+            return Err(LayoutRefusal::Exists { name });
+        }
+        if spec.epoch_ms > wall_ms.0 {
+            return Err(LayoutRefusal::EpochAhead {
+                epoch_ms: spec.epoch_ms,
+                wall_ms,
+            });
+        }
+        if self.len() >= MAX_LAYOUTS {
+            return Err(LayoutRefusal::TooMany);
+        }
+        let record = LayoutRecord {
+            layout: layout.clone(),
+        };
+        self.put(spec.name.clone(), record);
+        Ok(LayoutOutcome::Created { created: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_idgen::{FieldOrder, FirstSequence, LayoutSpec};
+
+    use super::*;
+
+    fn create(number: usize, epoch_ms: u64, time_bits: u8) -> LayoutCommand {
+        let layout = Layout::new(LayoutSpec {
+            name: format!("l{number:03}"),
+            epoch_ms,
+            tick_ms: 1,
+            time_bits,
+            datacenter_bits: 0,
+            worker_bits: 8,
+            sequence_bits: 8,
+            order: FieldOrder::TickWorkerSequence,
+            first_sequence: FirstSequence::Spread,
+        });
+        LayoutCommand::Create {
+            layout: layout.unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_layout_never_changes() {
+        let mut layouts = Table::<LayoutRecord>::default();
+        let created = |created| Ok(LayoutOutcome::Created { created });
+        assert_eq!(layouts.apply(WallMs(9), &create(1, 5, 40)), created(true));
+        assert_eq!(layouts.apply(WallMs(9), &create(1, 5, 40)), created(false));
+        let changed = layouts.apply(WallMs(9), &create(1, 5, 41));
+        let kept = layouts.named("l001").unwrap();
+        assert_eq!(kept.spec().time_bits, 40, "a layout was changed");
+        let name = "l001".to_owned();
+        assert_eq!(changed, Err(LayoutRefusal::Exists { name }));
+    }
+
+    #[test]
+    fn a_layout_begins_before_the_clock_and_there_are_so_many_at_most() {
+        let mut layouts = Table::<LayoutRecord>::default();
+        let (epoch_ms, wall_ms) = (10, WallMs(9));
+        let ahead = layouts.apply(wall_ms, &create(0, epoch_ms, 40));
+        assert_eq!(ahead, Err(LayoutRefusal::EpochAhead { epoch_ms, wall_ms }));
+        for number in 0..MAX_LAYOUTS {
+            layouts.apply(wall_ms, &create(number, 5, 40)).unwrap();
+        }
+        let one_more = layouts.apply(wall_ms, &create(MAX_LAYOUTS, 5, 40));
+        assert_eq!(one_more, Err(LayoutRefusal::TooMany));
+        let equal = layouts.apply(wall_ms, &create(3, 5, 40)).unwrap();
+        assert_eq!(equal, LayoutOutcome::Created { created: false });
+    }
+}

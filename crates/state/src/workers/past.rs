@@ -1,0 +1,248 @@
+//! The leases that are over: who held which worker in which ticks before its latest lease.
+//!
+//! A lease becomes a row here when its worker is granted again, from [`Level::LAYOUTS`] on. The
+//! rows are keyed by lease, so the one that was granted first goes first once there are
+//! [`MAX_PAST_LEASES`]; [`PastStart`] has the time from which on none is missing. Nothing that makes
+//! IDs unique depends on them.
+//!
+//! [`Level::LAYOUTS`]: crate::Level::LAYOUTS
+
+use std::collections::BTreeMap;
+
+use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use super::commands::Holder;
+use super::record::{WorkerKey, WorkerRecord};
+use crate::codec::Versioned;
+use crate::newtypes::{LeaseId, NodeId};
+use crate::table::{Record, Table, singleton};
+
+/// The most leases that are kept once they are over: at a hundred bytes each a few megabytes, and
+/// half a year of a hundred starts a day.
+pub const MAX_PAST_LEASES: usize = 1 << 15;
+
+/// A lease that is over and whose worker was granted again. Its ID is the row's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PastLease {
+    pub(crate) layout: String,
+    #[serde(with = "crate::foreign::worker_id")]
+    pub(crate) worker: WorkerId,
+    pub(crate) owner: String,
+    /// `None` for an external generator.
+    pub(crate) node: Option<NodeId>,
+    #[serde(with = "crate::foreign::tick")]
+    pub(crate) from_tick: Tick,
+    /// As it was at the end.
+    #[serde(with = "crate::foreign::tick")]
+    pub(crate) fence: Tick,
+}
+
+impl Versioned for PastLease {
+    const KIND: u8 = 21;
+    const VERSION: u8 = 1;
+}
+
+impl Record for PastLease {
+    type Key = LeaseId;
+    const PREFIX: u8 = b'h';
+
+    fn write_key(key: &LeaseId, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&key.0.to_be_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<LeaseId> {
+        Some(LeaseId(u64::from_be_bytes(bytes.try_into().ok()?)))
+    }
+
+    fn is_sound(&self) -> bool {
+        self.from_tick <= self.fence
+    }
+}
+
+/// From when on no lease that is over is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct PastStart {
+    #[serde(with = "crate::foreign::wall_ms")]
+    pub(crate) known_from: WallMs,
+}
+
+singleton!(PastStart, kind 22, version 1, prefix b'i');
+
+impl PastStart {
+    /// As of the raise of the level: of each worker the latest lease is known.
+    pub(crate) fn of<'a>(leases: impl Iterator<Item = (&'a Layout, &'a WorkerRecord)>) -> Self {
+        let begins = leases.map(|(layout, record)| layout.wall_at(record.from_tick));
+        Self {
+            known_from: begins.max().unwrap_or_default(),
+        }
+    }
+}
+
+/// The leases that are over, by worker and first tick. Derived from the rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PastIndex(BTreeMap<WorkerKey, BTreeMap<Tick, LeaseId>>);
+
+impl PastIndex {
+    pub(crate) fn of(past: &Table<PastLease>) -> Self {
+        let mut index = Self::default();
+        for (lease, record) in past.iter() {
+            index.insert(*lease, record);
+        }
+        index
+    }
+
+    fn insert(&mut self, lease: LeaseId, record: &PastLease) {
+        let ticks = self.0.entry(record.worker_key()).or_default();
+        ticks.insert(record.from_tick, lease);
+    }
+
+    fn remove(&mut self, lease: LeaseId, record: &PastLease) {
+        let key = record.worker_key();
+        if let Some(ticks) = self.0.get_mut(&key) {
+            if ticks.get(&record.from_tick) == Some(&lease) {
+                ticks.remove(&record.from_tick);
+            }
+            if ticks.is_empty() {
+                self.0.remove(&key);
+            }
+        }
+    }
+
+    /// The lease that began last at or before the tick.
+    fn before(&self, key: &WorkerKey, tick: Tick) -> Option<LeaseId> {
+        let (_, lease) = self.0.get(key)?.range(..=tick).next_back()?;
+        Some(*lease)
+    }
+}
+
+impl PastLease {
+    fn worker_key(&self) -> WorkerKey {
+        WorkerKey {
+            layout: self.layout.clone(),
+            worker: self.worker,
+        }
+    }
+}
+
+/// The leases that are over, with what belongs to them, while an entry is applied.
+pub(crate) struct Past<'a> {
+    pub(crate) leases: &'a mut Table<PastLease>,
+    pub(crate) start: &'a mut Table<PastStart>,
+    pub(crate) index: &'a mut PastIndex,
+}
+
+impl Past<'_> {
+    /// Keeps the lease that a worker had, as another one is granted. One without a tick made no ID.
+    pub(crate) fn keep(
+        &mut self,
+        key: &WorkerKey,
+        record: &WorkerRecord,
+        wall_at: impl Fn(&str, Tick) -> WallMs,
+    ) {
+        if record.from_tick == record.fence {
+            return;
+        }
+        while self.leases.len() >= MAX_PAST_LEASES {
+            self.forget_first(&wall_at);
+        }
+        let past = PastLease {
+            layout: key.layout.clone(),
+            worker: key.worker,
+            owner: record.owner.clone(),
+            node: record.node,
+            from_tick: record.from_tick,
+            fence: record.fence,
+        };
+        self.index.insert(record.lease, &past);
+        self.leases.put(record.lease, past);
+    }
+
+    fn forget_first(&mut self, wall_at: &impl Fn(&str, Tick) -> WallMs) {
+        let Some(lease) = self.leases.first().map(|(lease, _)| *lease) else {
+            return;
+        };
+        if let Some(past) = self.leases.remove(&lease) {
+            self.index.remove(lease, &past);
+            let known_from = wall_at(&past.layout, past.fence);
+            let start = self.start.entry((), PastStart::default);
+            start.known_from = start.known_from.max(known_from);
+        }
+    }
+}
+
+impl Table<PastLease> {
+    /// The lease, among those that are over, whose window has the tick.
+    pub(crate) fn holder_at(
+        &self,
+        index: &PastIndex,
+        key: &WorkerKey,
+        tick: Tick,
+    ) -> Option<Holder> {
+        let lease = index.before(key, tick)?;
+        let past = self.get(&lease).filter(|past| tick < past.fence)?;
+        Some(Holder {
+            lease,
+            owner: past.owner.clone(),
+            node: past.node,
+            from_tick: past.from_tick,
+            fence: past.fence,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::newtypes::ClusterMs;
+
+    const FIRST: u64 = 100;
+
+    fn record(lease: u64) -> WorkerRecord {
+        WorkerRecord {
+            lease: LeaseId(lease),
+            owner: "pod".to_owned(),
+            node: None,
+            boot: 0,
+            from_tick: Tick(lease * 10),
+            fence: Tick(lease * 10 + 5),
+            taken_wall_ms: WallMs(0),
+            used_ms: ClusterMs(0),
+            released: true,
+        }
+    }
+
+    #[test]
+    fn the_lease_that_was_granted_first_is_forgotten_first() {
+        let (mut leases, mut start) = (Table::default(), Table::default());
+        let mut index = PastIndex::default();
+        let mut past = Past {
+            leases: &mut leases,
+            start: &mut start,
+            index: &mut index,
+        };
+        let key = WorkerKey {
+            layout: "default".to_owned(),
+            worker: WorkerId(3),
+        };
+        let last = FIRST + MAX_PAST_LEASES as u64 + 2;
+        for lease in FIRST..=last {
+            past.keep(&key, &record(lease), |_, tick| WallMs(tick.0));
+        }
+        assert_eq!(leases.len(), MAX_PAST_LEASES);
+        let known_from = start.get(&()).unwrap().known_from;
+        assert_eq!(known_from, WallMs((FIRST + 2) * 10 + 5));
+        let again = PastIndex::of(&leases);
+        let held = |tick| {
+            let holder = leases.holder_at(&index, &key, Tick(tick));
+            assert_eq!(leases.holder_at(&again, &key, Tick(tick)), holder);
+            holder.map(|holder| holder.lease.0)
+        };
+        let (first, second) = (FIRST + 3, FIRST + 4);
+        assert_eq!(held(first * 10 - 6), None);
+        assert_eq!(held(first * 10), Some(first));
+        assert_eq!(held(first * 10 + 5), None, "behind its fence");
+        assert_eq!(held(second * 10 + 4), Some(second));
+        assert_eq!(held(last * 10), Some(last));
+    }
+}

@@ -1,0 +1,25 @@
+found c1
+> founded
+membership 1
+raise 2 asked=1 ; raise 3 asked=1
+> level 2
+> level 3
+time 50 50
+raise 4 asked=1
+> level 4
+layout short 39
+> created
+layout short 39
+> there already
+layout short 38
+> refused: there is a layout short with another definition, and a layout never changes
+take short owner=a fence=3000
+> worker 0 of short, lease 4, ticks from 5 to 3000
+# One of the presets.
+layout default 39
+> refused: there is a layout default with another definition, and a layout never changes
+restart
+layout short 39
+> there already
+layout short 38
+> refused: there is a layout short with another definition, and a layout never changes
