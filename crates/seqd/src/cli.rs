@@ -163,7 +163,7 @@ mod tests {
             "seqd seq delete order --yes",
             "seqd seq next order --count 100 --contiguous",
             "seqd seq advance order -5",
-            "seqd worker list --layout default",
+            "seqd worker list --layout default --past",
             "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",
             "seqd worker renew 17 --owner pod-7 --lease 152051615188281658329 --layout js53",
             "seqd worker release 17 --owner pod-7 --lease 152051615188281658329 --last-tick 5",

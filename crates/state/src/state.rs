@@ -131,6 +131,13 @@ impl State {
         })
     }
 
+    /// The leases that are over and whose workers were granted again, by lease: layout, worker and
+    /// holder.
+    pub fn past_leases(&self) -> impl Iterator<Item = (&str, WorkerId, Holder)> {
+        let past = self.tables.past_leases.iter();
+        past.map(|(lease, past)| (past.layout.as_str(), past.worker, past.holder(*lease)))
+    }
+
     /// A worker's latest lease, live or not.
     #[must_use]
     pub fn worker(&self, layout: &str, worker: WorkerId) -> Option<&WorkerRecord> {
@@ -160,9 +167,10 @@ impl State {
         }
     }
 
-    /// From which tick's begin on every lease of a layout is known; `None` for none at all, as in a
+    /// The time from which on every lease of a layout is known; `None` for none at all, as in a
     /// restored cluster that has not begun.
-    fn leases_known_from(&self, layout: &Layout) -> Option<WallMs> {
+    #[must_use]
+    pub fn leases_known_from(&self, layout: &Layout) -> Option<WallMs> {
         let start = self.tables.past_start.get(&())?;
         let Some(restored) = self.restoration() else {
             return Some(start.known_from);

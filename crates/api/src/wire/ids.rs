@@ -116,12 +116,13 @@ pub struct IdParts {
     pub holder: Option<Holder>,
     /// `held` (there is a holder), `nobody` (no generator of this cluster had the worker then, so
     /// the ID is not one of this cluster and layout), `unknown` (leases from that time are not
-    /// known any more) or `ahead` (its time has not come).
+    /// known any more) or `ahead` (its time has not come); null for
+    /// whoever may not see the workers.
     #[serde(default)]
-    pub origin: String,
+    pub origin: Option<String>,
     /// The same in a sentence.
     #[serde(default)]
-    pub origin_detail: String,
+    pub origin_detail: Option<String>,
 }
 
 /// Who held a worker, and for which ticks.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::number_text::{self, lenient};
+use crate::number_text::{self, flag, lenient};
 use crate::request::Request;
 use crate::wire::Layout;
 
@@ -45,6 +45,9 @@ requests! {
         layout: String,
         /// Only owners that begin with this.
         prefix: String,
+        /// The leases that are over and whose workers were granted again, in place of the latest
+        /// ones: in the order in which they were granted.
+        past: bool as "flag",
         /// Items on a page.
         limit: u32 as "lenient",
         /// `next_cursor` of the page before.

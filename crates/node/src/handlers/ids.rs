@@ -180,6 +180,8 @@ pub(super) async fn parts(node: Arc<Services>, request: Request) -> Result<Respo
     let sees_workers = Need::Whole(Scope::Read);
     if !node.callers.permits(request.caller, sees_workers, "") {
         parts.holder = None;
+        parts.origin = None;
+        parts.origin_detail = None;
     }
     Response::json(&parts)
 }

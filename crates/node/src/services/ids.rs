@@ -92,8 +92,8 @@ impl IdService {
             base62: IdFormat::Base62.encode(id),
             crockford: IdFormat::Crockford.encode(id),
             holder: found.holder,
-            origin: found.origin.to_owned(),
-            origin_detail: found.detail,
+            origin: Some(found.origin.to_owned()),
+            origin_detail: Some(found.detail),
         })
     }
 }

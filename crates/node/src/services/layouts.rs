@@ -165,7 +165,9 @@ impl LayoutService {
         let others = replica::layouts(&*self.replica);
         let others = others.iter().filter(|other| other.name() != layout.name());
         let shared = others.filter(|other| layout.shared_numbers(other, now).is_some());
+        let known_from = replica::peek(&*self.replica, |state| state.leases_known_from(layout));
         seqd_api::Layout {
+            leases_known_from: known_from.flatten().map(rfc3339),
             overlaps: shared.map(|other| other.name().to_owned()).collect(),
             warnings: warnings(layout, now),
             ..to_api(layout)
@@ -209,6 +211,7 @@ pub(super) fn to_api(layout: &Layout) -> seqd_api::Layout {
         fits_53_bits: layout.bits() <= 53,
         overlaps: Vec::new(),
         warnings: Vec::new(),
+        leases_known_from: None,
         spread: None,
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use seqd_api::{Page, Worker, WorkersQuery};
-use seqd_idgen::Layout;
-use seqd_state::{LeaseView, State};
+use seqd_idgen::{Layout, WorkerId};
+use seqd_state::{Holder, State};
 
 use super::error::RequestError;
 use super::layouts;
@@ -29,42 +29,52 @@ impl WorkerService {
             layouts::find(&*self.replica, layout)?;
         }
         let page = peek(&*self.replica, |state| {
-            let is_wanted = |view: &LeaseView<'_>| {
-                layout.is_none_or(|layout| view.layout == layout)
-                    && prefix.is_none_or(|prefix| view.record.owner.starts_with(prefix))
+            let is_wanted = |of: &str, owner: &str| {
+                layout.is_none_or(|layout| of == layout)
+                    && prefix.is_none_or(|prefix| owner.starts_with(prefix))
             };
-            let leases = state.leases().filter(is_wanted);
-            // Numbers with leading zeroes, so that names sort as the workers do.
+            if query.past.unwrap_or(false) {
+                let past = state.past_leases();
+                let past = past.filter(|(layout, _, holder)| is_wanted(layout, &holder.owner));
+                // Leading zeroes, so that names sort as the leases do.
+                return wanted.cut(past.map(|(layout, worker, holder)| {
+                    let name = format!("{:020}", holder.lease.0);
+                    (name, to_api(state, (layout, worker), &holder, false))
+                }));
+            }
+            let leases = state.leases();
+            let leases = leases.filter(|view| is_wanted(view.layout, &view.record.owner));
             wanted.cut(leases.map(|view| {
                 let name = format!("{}/{:010}", view.layout, view.worker.0);
-                (name, to_api(state, &view))
+                let holder = Holder::of(view.record);
+                (
+                    name,
+                    to_api(state, (view.layout, view.worker), &holder, view.live),
+                )
             }))
         });
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
     }
 }
 
-fn to_api(state: &State, view: &LeaseView<'_>) -> Worker {
-    let layout: Option<&Layout> = state.layout(view.layout);
-    let record = view.record;
+fn to_api(state: &State, (name, id): (&str, WorkerId), holder: &Holder, live: bool) -> Worker {
+    let layout: Option<&Layout> = state.layout(name);
     Worker {
-        layout: view.layout.to_owned(),
-        worker: layout.map_or(view.worker.0, |layout| {
-            layout.worker_in_datacenter(view.worker)
-        }),
-        datacenter: layout.and_then(|layout| layout.datacenter_of(view.worker)),
-        id: view.worker.0,
-        owner: record.owner.clone(),
-        node: record
+        layout: name.to_owned(),
+        worker: layout.map_or(id.0, |layout| layout.worker_in_datacenter(id)),
+        datacenter: layout.and_then(|layout| layout.datacenter_of(id)),
+        id: id.0,
+        owner: holder.owner.clone(),
+        node: holder
             .node
             .and_then(|id| state.node(id))
             .map(|node| node.name.clone()),
-        lease: record.lease.0,
-        from_tick: record.from_tick.0,
-        fence_tick: record.fence.0,
+        lease: holder.lease.0,
+        from_tick: holder.from_tick.0,
+        fence_tick: holder.fence.0,
         fence_time: layout
-            .map(|layout| rfc3339(layout.wall_at(record.fence)))
+            .map(|layout| rfc3339(layout.wall_at(holder.fence)))
             .unwrap_or_default(),
-        live: view.live,
+        live,
     }
 }

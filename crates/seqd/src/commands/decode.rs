@@ -109,7 +109,7 @@ fn report(found: &[IdParts], asked: usize) -> Result<Report, Failure> {
             parts.hex.clone(),
             parts.base62.clone(),
             parts.crockford.clone(),
-            parts.origin.clone(),
+            parts.origin.clone().unwrap_or_default(),
         ]);
     }
     Ok(report)
@@ -130,9 +130,9 @@ fn line(parts: &IdParts) -> String {
         .map(|name| format!(" ({name})"))
         .unwrap_or_default();
     // Whoever held the worker is named beside it; all else takes a sentence.
-    let origin = match parts.origin.as_str() {
-        "" | "held" => String::new(),
-        _ => format!("   {}", parts.origin_detail),
+    let origin = match (parts.origin.as_deref(), &parts.origin_detail) {
+        (None | Some("held"), _) | (_, None) => String::new(),
+        (_, Some(detail)) => format!("   {detail}"),
     };
     format!(
         "  time {}   {datacenter}worker {}{holder}   sequence {}   layout {}   base62 {}   crockford {}{origin}\n",
@@ -166,8 +166,8 @@ mod tests {
         let unheld = IdParts {
             holder: None,
             datacenter: Some(3),
-            origin: "nobody".to_owned(),
-            origin_detail: "nobody held it".to_owned(),
+            origin: Some("nobody".to_owned()),
+            origin_detail: Some("nobody held it".to_owned()),
             ..parts()
         };
         let line = line(&unheld);

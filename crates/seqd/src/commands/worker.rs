@@ -17,6 +17,9 @@ pub(crate) enum WorkerCommand {
         /// Only workers of this layout
         #[arg(long)]
         layout: Option<String>,
+        /// The leases that are over and whose workers were granted again
+        #[arg(long)]
+        past: bool,
     },
     /// Take a worker for a generator of your own: its IDs have ticks from the first up to the fence
     Lease {
@@ -62,7 +65,7 @@ pub(crate) struct HeldArgs {
 pub(crate) async fn run(command: WorkerCommand, session: &Session) -> Result<u8, Failure> {
     let client = &session.client;
     match command {
-        WorkerCommand::List { layout } => list(layout, session).await,
+        WorkerCommand::List { layout, past } => list(layout, past, session).await,
         WorkerCommand::Lease {
             owner,
             layout,
@@ -118,10 +121,11 @@ fn report(lease: &Lease, session: &Session) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-async fn list(layout: Option<String>, session: &Session) -> Result<u8, Failure> {
+async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u8, Failure> {
     let limit = Some(ListQuery::MAX_LIMIT);
     let mut query = WorkersQuery {
         layout,
+        past: past.then_some(true),
         limit,
         ..WorkersQuery::default()
     };

@@ -123,6 +123,16 @@ impl PastLease {
             worker: self.worker,
         }
     }
+
+    pub(crate) fn holder(&self, lease: LeaseId) -> Holder {
+        Holder {
+            lease,
+            owner: self.owner.clone(),
+            node: self.node,
+            from_tick: self.from_tick,
+            fence: self.fence,
+        }
+    }
 }
 
 /// The leases that are over, with what belongs to them, while an entry is applied.
@@ -181,13 +191,7 @@ impl Table<PastLease> {
     ) -> Option<Holder> {
         let lease = index.before(key, tick)?;
         let past = self.get(&lease).filter(|past| tick < past.fence)?;
-        Some(Holder {
-            lease,
-            owner: past.owner.clone(),
-            node: past.node,
-            from_tick: past.from_tick,
-            fence: past.fence,
-        })
+        Some(past.holder(lease))
     }
 }
 

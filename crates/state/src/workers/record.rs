@@ -126,7 +126,8 @@ impl Table<WorkerRecord> {
 }
 
 impl Holder {
-    pub(crate) fn of(record: &WorkerRecord) -> Self {
+    #[must_use]
+    pub fn of(record: &WorkerRecord) -> Self {
         Self {
             lease: record.lease,
             owner: record.owner.clone(),
