@@ -11,18 +11,23 @@
 mod changes;
 mod client;
 mod connect;
+mod definition;
 mod download;
 mod dry_run;
 mod endpoint;
 mod error;
 mod operations;
 mod round;
+mod verify;
 
 pub use client::{Client, Options};
+pub use definition::{UnknownLayout, layout_of};
 pub use download::Download;
 pub use dry_run::DryRun;
 pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use operations::Created;
 pub use seqd_api as api;
+pub use seqd_idgen as idgen;
 pub use seqd_tls::ClientFiles;
+pub use verify::{Finding, Verifier, VerifierError};

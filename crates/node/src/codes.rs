@@ -8,6 +8,8 @@ use seqd_state::{
     WorkerRefusal,
 };
 
+use seqd_idgen::WallMs;
+
 use crate::times::rfc3339;
 
 /// A proposal or a linearizable read that was not answered.
@@ -149,6 +151,10 @@ pub(crate) fn words(refusal: &Refusal) -> String {
         Refusal::Sequences(SequenceRefusal::SequenceNotFound { name }) => {
             format!("there is no sequence {name}")
         }
+        Refusal::Layouts(LayoutRefusal::EpochAhead { epoch_ms, .. }) => format!(
+            "the epoch, {}, lies ahead of the cluster's clock: give one that is past",
+            rfc3339(WallMs(*epoch_ms))
+        ),
         Refusal::Workers(WorkerRefusal::WindowsBeginLater { until, .. }) => {
             format!("{refusal}, at {}", rfc3339(*until))
         }

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     access, completions, config, data, decode, id, layout, leader, member, seq, snapshot, status,
-    tls, uuid, worker,
+    tls, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::{demo, server};
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Id(id::IdArgs),
     /// What IDs are made of
     Decode(decode::DecodeArgs),
+    /// Whether a column of IDs can be this cluster's, who made them, and which come up twice
+    VerifyIds(verify_ids::VerifyIdsArgs),
     /// UUIDs
     Uuid(uuid::UuidArgs),
     /// Sequences
@@ -167,6 +169,8 @@ mod tests {
             "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",
             "seqd worker renew 17 --owner pod-7 --lease 152051615188281658329 --layout js53",
             "seqd worker release 17 --owner pod-7 --lease 152051615188281658329 --last-tick 5",
+            "seqd verify-ids",
+            "seqd verify-ids column.txt --layout twitter --foreign --examples 20 -o json",
             "seqd layout list",
             "seqd layout create short --epoch 2026-06-01T00:00:00Z --time-bits 39 --worker-bits 8",
             "seqd layout create slow --tick-ms 10 --order tick-sequence-worker --dry-run",

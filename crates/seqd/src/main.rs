@@ -76,6 +76,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
     match command {
         Command::Id(args) => commands::id::run(args, session).await,
         Command::Decode(args) => commands::decode::run(args, session).await,
+        Command::VerifyIds(args) => commands::verify_ids::run(args, session).await,
         Command::Uuid(args) => commands::uuid::run(args, session).await,
         Command::Seq(command) => commands::seq::run(command, session).await,
         Command::Layout(command) => commands::layout::run(command, session).await,

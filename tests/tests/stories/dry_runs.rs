@@ -23,10 +23,12 @@ fn seen(cluster: &Cluster) -> Vec<Value> {
         .collect();
     let sequences = cluster.get(0, "/v1/sequences").ok().json();
     let tokens = cluster.get(0, "/v1/access").ok().json();
+    let layouts = cluster.get(0, "/v1/layouts").ok().json();
     vec![
         json!(members),
         sequences["items"].clone(),
         tokens["items"].clone(),
+        layouts["items"].clone(),
         view["leader"].clone(),
     ]
 }
@@ -115,6 +117,9 @@ fn each_dry_run_has_the_verdict_of_its_change_and_no_effect() {
         "access create --scope read --ttl 20years",
         "access revoke 0123456789abcdef",
         "access revoke nosuch",
+        "layout create default --time-bits 40",
+        "layout create wide --time-bits 50 --worker-bits 20",
+        "layout create later --epoch 2090-01-01T00:00:00Z",
     ] {
         assert_refused_alike(&cluster, line);
     }
@@ -126,6 +131,11 @@ fn each_dry_run_has_the_verdict_of_its_change_and_no_effect() {
             "permits allocate:a, read",
         ),
         (revoke.as_str(), "(shop)"),
+        (
+            "layout create short --time-bits 40",
+            "creates the layout short",
+        ),
+        ("layout create short --time-bits 40", "nothing"),
         ("seq create late --start 7", "next value is 7"),
         ("seq create order --mode strict --max 100", "nothing"),
         (

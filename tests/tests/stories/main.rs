@@ -29,6 +29,8 @@ mod golden;
 mod http;
 mod ids;
 mod large_requests;
+mod layouts;
+mod leases;
 mod links;
 mod members;
 mod peers_port;

@@ -54,10 +54,13 @@ pub struct Layout {
     /// What to know before it is used.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// From which time on every lease of its workers is known, RFC 3339: who held a worker before can
-    /// be unknown. Null where none is known.
+    /// From which time on every lease of its workers is known, in milliseconds of Unix time: who held a
+    /// worker before can be unknown. Null where none is known.
     #[serde(default)]
-    pub leases_known_from: Option<String>,
+    pub leases_known_from_ms: Option<u64>,
+    /// What the clock of the answering node shows, in milliseconds of Unix time; null in lists.
+    #[serde(default)]
+    pub now_ms: Option<u64>,
     /// How IDs spread over remainders; there if a rate or a modulus was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,

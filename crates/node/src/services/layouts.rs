@@ -167,7 +167,8 @@ impl LayoutService {
         let shared = others.filter(|other| layout.shared_numbers(other, now).is_some());
         let known_from = replica::peek(&*self.replica, |state| state.leases_known_from(layout));
         seqd_api::Layout {
-            leases_known_from: known_from.flatten().map(rfc3339),
+            leases_known_from_ms: known_from.flatten().map(|from| from.0),
+            now_ms: Some(now.0),
             overlaps: shared.map(|other| other.name().to_owned()).collect(),
             warnings: warnings(layout, now),
             ..to_api(layout)
@@ -211,7 +212,8 @@ pub(super) fn to_api(layout: &Layout) -> seqd_api::Layout {
         fits_53_bits: layout.bits() <= 53,
         overlaps: Vec::new(),
         warnings: Vec::new(),
-        leases_known_from: None,
+        leases_known_from_ms: None,
+        now_ms: None,
         spread: None,
     }
 }

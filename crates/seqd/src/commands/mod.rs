@@ -17,5 +17,6 @@ pub(crate) mod status;
 pub(crate) mod takeover;
 pub(crate) mod tls;
 pub(crate) mod uuid;
+pub(crate) mod verify_ids;
 pub(crate) mod version;
 pub(crate) mod worker;

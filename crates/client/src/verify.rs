@@ -1,0 +1,300 @@
+//! Whether numbers can be IDs that a cluster made: their bits, their time, and who held their worker
+//! in their tick.
+//!
+//! It compares with what the cluster knew at one moment, so that a column of millions is checked
+//! without a request for each. Whether a number comes up twice is not looked at here.
+
+use std::collections::BTreeMap;
+
+use seqd_api::{Layout as SentLayout, ListQuery, Worker, WorkersQuery};
+use seqd_idgen::{Layout, SnowflakeId, Tick, WallMs};
+
+use crate::client::Client;
+use crate::definition::{UnknownLayout, layout_of};
+use crate::error::Error;
+
+/// What is found about a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Finding {
+    /// A lease had its worker in its tick.
+    Held,
+    /// Its time lies before the one from which on every lease is known, and no known lease has it.
+    Unknown,
+    /// It has bits outside of the layout.
+    Foreign,
+    /// Its time lies ahead of the node's clock.
+    Ahead,
+    /// Its worker was leased, but not in its tick.
+    WrongWindow,
+    /// Its worker was never leased.
+    NeverLeased,
+}
+
+impl Finding {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Held,
+        Self::Unknown,
+        Self::Foreign,
+        Self::Ahead,
+        Self::WrongWindow,
+        Self::NeverLeased,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Unknown => "unknown",
+            Self::Foreign => "foreign",
+            Self::Ahead => "ahead",
+            Self::WrongWindow => "wrong-window",
+            Self::NeverLeased => "never-leased",
+        }
+    }
+
+    /// Whether the cluster cannot have made the number as an ID of the layout.
+    #[must_use]
+    pub const fn is_wrong(self) -> bool {
+        !matches!(self, Self::Held | Self::Unknown)
+    }
+}
+
+/// A lease: ticks from `from` up to, but without, `fence`.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    from: Tick,
+    fence: Tick,
+    holder: usize,
+}
+
+/// Compares numbers with what a cluster knows.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    layout: Layout,
+    /// By worker, each by its first tick.
+    windows: BTreeMap<u32, Vec<Window>>,
+    holders: Vec<String>,
+    known_from: Option<WallMs>,
+    /// Later times lie ahead.
+    now: WallMs,
+    /// Whether leases are compared: a table that another system filled has none here.
+    with_leases: bool,
+}
+
+/// Why no verifier can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifierError {
+    /// The cluster did not answer, or refused.
+    #[error(transparent)]
+    Client(#[from] Error),
+    /// The layout is of a later version.
+    #[error(transparent)]
+    Layout(#[from] UnknownLayout),
+}
+
+/// How far a time may lie ahead of the node's clock: more than clocks of one cluster differ.
+const AHEAD_MS: u64 = 1000;
+
+impl Verifier {
+    /// A verifier of this layout's IDs, by what the cluster knows now. Without leases only bits and
+    /// times are compared: for a table that another system filled.
+    ///
+    /// # Errors
+    /// The cluster did not answer, there is no such layout, or it is of a later version.
+    pub async fn of(
+        client: &Client,
+        layout: &str,
+        with_leases: bool,
+    ) -> Result<Self, VerifierError> {
+        // Leases first: one that is granted meanwhile may be missing, and the IDs that it makes then are
+        // younger than the column. A lease that ends meanwhile is in one of the two lists.
+        let mut workers = Vec::new();
+        if with_leases {
+            for past in [false, true, false] {
+                workers.extend(all(client, layout, past).await?);
+            }
+        }
+        let sent = client.layout(layout, &Default::default()).await?;
+        Ok(Self::new(&sent, &workers, with_leases)?)
+    }
+
+    /// A verifier of a layout's IDs by these leases.
+    ///
+    /// # Errors
+    /// The layout is of a later version.
+    pub fn new(
+        sent: &SentLayout,
+        workers: &[Worker],
+        with_leases: bool,
+    ) -> Result<Self, UnknownLayout> {
+        let layout = layout_of(sent)?;
+        let mut holders = Vec::new();
+        let mut numbers = BTreeMap::new();
+        let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
+        for lease in workers.iter().filter(|lease| lease.layout == sent.name) {
+            let name = lease.node.as_ref().unwrap_or(&lease.owner);
+            let holder = *numbers.entry(name.clone()).or_insert_with(|| {
+                holders.push(name.clone());
+                holders.len() - 1
+            });
+            windows.entry(lease.id).or_default().push(Window {
+                from: Tick(lease.from_tick),
+                fence: Tick(lease.fence_tick),
+                holder,
+            });
+        }
+        for of_worker in windows.values_mut() {
+            // A lease that comes up twice was renewed in between.
+            of_worker.sort_by_key(|window| (window.from, window.fence));
+        }
+        Ok(Self {
+            layout,
+            windows,
+            holders,
+            known_from: sent.leases_known_from_ms.map(WallMs),
+            now: WallMs(sent.now_ms.unwrap_or(u64::MAX)),
+            with_leases,
+        })
+    }
+
+    /// What is found about a number, and, where it was held, the holder's place in
+    /// [`Verifier::holders`].
+    #[must_use]
+    pub fn check(&self, number: u64) -> (Finding, Option<usize>) {
+        let Ok(parts) = self.layout.unpack(SnowflakeId::from_u64(number)) else {
+            return (Finding::Foreign, None);
+        };
+        let at = self.layout.wall_at(parts.tick);
+        if at.0 > self.now.0.saturating_add(AHEAD_MS) {
+            return (Finding::Ahead, None);
+        }
+        if !self.with_leases {
+            return (Finding::Unknown, None);
+        }
+        let windows = self.windows.get(&parts.worker.0);
+        let window = windows.and_then(|windows| {
+            let behind = windows.partition_point(|window| window.from <= parts.tick);
+            windows[..behind].last()
+        });
+        if let Some(window) = window.filter(|window| parts.tick < window.fence) {
+            return (Finding::Held, Some(window.holder));
+        }
+        let finding = match (self.known_from, windows) {
+            (None, _) => Finding::Unknown,
+            (Some(known_from), _) if at < known_from => Finding::Unknown,
+            (_, Some(_)) => Finding::WrongWindow,
+            (_, None) => Finding::NeverLeased,
+        };
+        (finding, None)
+    }
+
+    /// Nodes, by name, and owners of leases.
+    #[must_use]
+    pub fn holders(&self) -> &[String] {
+        &self.holders
+    }
+
+    /// The layout.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+/// All leases of a layout: the latest of each worker, or those that are over.
+async fn all(client: &Client, layout: &str, past: bool) -> Result<Vec<Worker>, Error> {
+    let mut query = WorkersQuery {
+        layout: Some(layout.to_owned()),
+        past: Some(past),
+        limit: Some(ListQuery::MAX_LIMIT),
+        ..WorkersQuery::default()
+    };
+    let mut all = Vec::new();
+    loop {
+        let page = client.workers(&query).await?;
+        all.extend(page.items);
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH_MS: u64 = 1_767_225_600_000;
+
+    fn sent() -> SentLayout {
+        let text = format!(
+            r#"{{"name":"js53","epoch":"","epoch_ms":{EPOCH_MS},"tick_ms":1,"time_bits":41,
+            "datacenter_bits":0,"worker_bits":5,"sequence_bits":7,"order":"tick-worker-sequence",
+            "exhausted_at":"","workers":32,"ids_per_second":128000,"first_sequence":"zero",
+            "leases_known_from_ms":{},"now_ms":{}}}"#,
+            EPOCH_MS + 100,
+            EPOCH_MS + 10_000
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn lease(id: u32, owner: &str, from: u64, fence: u64) -> Worker {
+        let text = format!(
+            r#"{{"layout":"js53","worker":{id},"datacenter":null,"id":{id},"owner":"{owner}",
+            "lease":"1","from_tick":"{from}","fence_tick":"{fence}","fence_time":""}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn id(tick: u64, worker: u64) -> u64 {
+        tick << 12 | worker << 7
+    }
+
+    #[test]
+    fn each_number_is_found_to_be_what_it_is() {
+        let leases = [
+            lease(3, "a", 200, 300),
+            lease(3, "b", 300, 400),
+            lease(3, "a", 500, 600),
+            // Renewed while the lists were read.
+            lease(3, "a", 500, 700),
+        ];
+        let verifier = Verifier::new(&sent(), &leases, true).unwrap();
+        let found = |number| {
+            let (finding, holder) = verifier.check(number);
+            (finding, holder.map(|at| verifier.holders()[at].as_str()))
+        };
+        let held = |owner| (Finding::Held, Some(owner));
+        assert_eq!(found(id(200, 3)), held("a"));
+        assert_eq!(found(id(299, 3)), held("a"));
+        assert_eq!(found(id(300, 3)), held("b"));
+        assert_eq!(found(id(650, 3)), held("a"));
+        assert_eq!(found(id(400, 3)), (Finding::WrongWindow, None));
+        assert_eq!(found(id(199, 3)), (Finding::WrongWindow, None));
+        assert_eq!(found(id(99, 3)), (Finding::Unknown, None));
+        assert_eq!(found(id(200, 4)), (Finding::NeverLeased, None));
+        assert_eq!(found(id(11_001, 3)), (Finding::Ahead, None));
+        assert_eq!(found(1 << 53), (Finding::Foreign, None));
+        assert_eq!(found(u64::MAX), (Finding::Foreign, None));
+    }
+
+    #[test]
+    fn without_leases_bits_and_times_alone_are_compared() {
+        let verifier = Verifier::new(&sent(), &[], false).unwrap();
+        assert_eq!(verifier.check(id(400, 3)).0, Finding::Unknown);
+        assert_eq!(verifier.check(id(11_001, 3)).0, Finding::Ahead);
+        assert_eq!(verifier.check(1 << 53).0, Finding::Foreign);
+    }
+
+    #[test]
+    fn a_layout_of_a_later_version_is_refused() {
+        let later = SentLayout {
+            first_sequence: "fibonacci".to_owned(),
+            ..sent()
+        };
+        let error = Verifier::new(&later, &[], false).unwrap_err().to_string();
+        assert!(error.contains("first_sequence \"fibonacci\""), "{error}");
+    }
+}
