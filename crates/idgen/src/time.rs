@@ -5,6 +5,7 @@
 //! [`std::time::Duration`] since any fixed moment of the running process.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A wall-clock reading: milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,4 +34,11 @@ impl fmt::Display for Tick {
 pub trait WallClock: Send + Sync {
     /// The wall clock's reading at this moment. It may step in either direction between two calls.
     fn wall(&self) -> WallMs;
+
+    /// How long it takes from this moment until the clock shows `at`, by a clock that is finer than
+    /// its readings; zero if it shows it already. `None` from one that is not.
+    fn until(&self, at: WallMs) -> Option<Duration> {
+        let _ = at;
+        None
+    }
 }

@@ -1,6 +1,6 @@
 //! The operating system's wall clock: the only place that reads it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seqd_idgen::{WallClock, WallMs};
 
@@ -8,15 +8,22 @@ use seqd_idgen::{WallClock, WallMs};
 pub struct OsClock;
 
 impl WallClock for OsClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "every other reader goes through this one"
-    )]
     fn wall(&self) -> WallMs {
-        // A clock before 1970 reads as 0: before every layout's epoch, so nothing is minted.
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        WallMs(since.as_millis() as u64)
+        WallMs(since_1970().as_millis() as u64)
     }
+
+    fn until(&self, at: WallMs) -> Option<Duration> {
+        Some(Duration::from_millis(at.0).saturating_sub(since_1970()))
+    }
+}
+
+/// A clock before 1970 reads as 0: before every layout's epoch, so nothing is minted.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "every other reader goes through this one"
+)]
+fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }

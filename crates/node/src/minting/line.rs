@@ -10,13 +10,14 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::MintError;
+use super::tick_timer::TickTimer;
 
 #[derive(Debug)]
 pub(super) struct Line {
     /// IDs that those in line wait for.
     ids: AtomicU64,
     /// Fair: it goes to whoever has waited for longest.
-    turn: Mutex<()>,
+    turn: Mutex<TickTimer>,
     /// IDs that a tick has.
     per_tick: u64,
     tick_ms: u64,
@@ -33,14 +34,15 @@ pub(super) struct Place<'a> {
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     _place: Place<'a>,
-    _turn: MutexGuard<'a, ()>,
+    /// For the sleep to the next tick: one at a time sleeps for it, so that one timer is enough.
+    pub(super) timer: MutexGuard<'a, TickTimer>,
 }
 
 impl Line {
     pub(super) fn of(layout: &Layout) -> Line {
         Line {
             ids: AtomicU64::new(0),
-            turn: Mutex::new(()),
+            turn: Mutex::default(),
             per_tick: u64::from(layout.sequences()),
             tick_ms: layout.spec().tick_ms.into(),
         }
@@ -84,7 +86,7 @@ impl Line {
 impl<'a> Place<'a> {
     pub(super) async fn turn(self) -> Turn<'a> {
         Turn {
-            _turn: self.line.turn.lock().await,
+            timer: self.line.turn.lock().await,
             _place: self,
         }
     }

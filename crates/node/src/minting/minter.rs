@@ -8,15 +8,10 @@ use seqd_api::ErrorCode;
 use seqd_idgen::{ClockVerdict, Generator, IdRun, Layout, Mint, Refusal, Tick, WallMs, WorkerId};
 use seqd_state::LeaseId;
 use tokio::sync::{Notify, watch};
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::line::{Line, Turn};
 use super::{ClockWatch, MintError};
-
-/// Looks at the clock while one millisecond passes: more than an idle runtime fits into one, so
-/// that only a clock that stands still ends in a sleep.
-const LOOKS_PER_TICK: u32 = 20_000;
 
 /// What begins within this is waited for, if the caller's deadline allows, and leaves the node ready.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
@@ -169,16 +164,20 @@ impl Minter {
                     }
                 }
                 Mint::Wait { .. } if !looked_again => looked_again = true,
-                Mint::Wait { ms } => {
-                    let reason = self.reason_to_wait(clock, now, ms);
-                    if turn.is_none() && matches!(reason, MintError::TickFull { .. }) {
+                Mint::Wait { ms } => match (self.reason_to_wait(clock, now, ms), &mut turn) {
+                    (MintError::TickFull { .. }, None) => {
                         turn = Some(self.turn(left, deadline).await?);
-                    } else if Instant::now() >= deadline {
-                        return Err(reason);
-                    } else if ms > 1 || !next_tick(clock).await {
-                        self.pause(ms, reason, deadline).await?;
                     }
-                }
+                    (reason @ MintError::TickFull { .. }, Some(turn)) => {
+                        let exactly = clock.until(WallMs(now.0.saturating_add(ms)));
+                        let whole = Duration::from_millis(ms);
+                        if Instant::now() + exactly.unwrap_or(whole) > deadline {
+                            return Err(reason);
+                        }
+                        turn.timer.sleep(ms, exactly).await;
+                    }
+                    (reason, _) => self.pause(ms, reason, deadline).await?,
+                },
                 Mint::Refused(refusal) => self.after(refusal, successes, deadline).await?,
             }
         }
@@ -416,21 +415,6 @@ fn gather(got: &mut Option<Minted>, run: IdRun, left: u32, count: u32) -> u32 {
             count - run.count
         }
     }
-}
-
-/// Lets other tasks run until the clock shows another millisecond; `false` if it does not.
-///
-/// A timer's grain is a millisecond and it rounds up, so that sleeping to the next tick would
-/// lose every other one.
-async fn next_tick(clock: &ClockWatch) -> bool {
-    let before = clock.wall();
-    for _ in 0..LOOKS_PER_TICK {
-        yield_now().await;
-        if clock.wall() != before {
-            return true;
-        }
-    }
-    false
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod minter;
 mod minters;
 #[cfg(test)]
 mod tests;
+mod tick_timer;
 pub(crate) mod uuids;
 mod watch;
 

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_idgen::{
@@ -70,6 +71,11 @@ impl ClockWatch {
 
     pub(crate) fn wall(&self) -> WallMs {
         self.clock.wall()
+    }
+
+    /// How long it takes until the clock shows `at`, where that is known more finely than by readings.
+    pub(crate) fn until(&self, at: WallMs) -> Option<Duration> {
+        self.clock.until(at)
     }
 
     /// What a clock that agrees with a majority shows: this one's reading, unless it is wrong; `None`

@@ -26,6 +26,7 @@ mod power_cuts;
 mod sample;
 mod scale;
 mod takeover;
+mod workers;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -57,6 +58,9 @@ const USAGE: &str = "usage: soak COMMAND
   endurance [--minutes 10]      full write load: disk use and memory level off
   scale [--records 2000000]     snapshot, learner and start with a large state
   bench [--seconds 5]           rates against a bare axum handler and a bare fdatasync loop
+  workers [--with BINARY] [--seconds 10]
+                                one worker of a node at its limit, its processor time, and four;
+                                with another build's figures beside
   compare --with BINARY [--rounds 30]
                                 rates of this build and of another one, in alternating slices
   compare --tls [--rounds 30]   rates with TLS at both ports and without, in the same way";
@@ -76,6 +80,11 @@ fn main() -> ExitCode {
         "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
+        "workers" => {
+            arguments.allow(&["--with", "--seconds"]);
+            let other = arguments.text("--with").map(Path::new);
+            workers::run(other, arguments.value("--seconds", 10))
+        }
         "compare" => {
             arguments.allow(&["--with", "--tls", "--rounds"]);
             let rounds = arguments.value("--rounds", 30);

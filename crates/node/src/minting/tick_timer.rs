@@ -1,0 +1,109 @@
+//! A sleep to the next tick, exact to some ten microseconds.
+//!
+//! The runtime's own timers have a grain of a millisecond and round up: a sleep to the next tick of a
+//! millisecond would end in the tick behind it, and every other tick would be lost. On Linux this is a
+//! timer of the kernel that the runtime polls with its sockets, so it costs no thread; elsewhere, and
+//! where it cannot be had, the runtime's timer.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+/// One sleeper's timer, made at its first sleep.
+#[derive(Debug, Default)]
+pub(super) struct TickTimer {
+    #[cfg(target_os = "linux")]
+    kernel: Option<linux::KernelTimer>,
+}
+
+impl TickTimer {
+    /// Sleeps for `exactly` so long if it is known and the kernel can, else for `ms`.
+    pub(super) async fn sleep(&mut self, ms: u64, exactly: Option<Duration>) {
+        #[cfg(target_os = "linux")]
+        if let Some(duration) = exactly
+            && self.sleep_by_kernel(duration).await.is_ok()
+        {
+            return;
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = exactly;
+        sleep(Duration::from_millis(ms)).await;
+    }
+
+    #[cfg(target_os = "linux")]
+    async fn sleep_by_kernel(&mut self, duration: Duration) -> std::io::Result<()> {
+        let timer = match &mut self.kernel {
+            Some(timer) => timer,
+            none => none.insert(linux::KernelTimer::new()?),
+        };
+        timer.sleep(duration).await
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io;
+    use std::os::fd::OwnedFd;
+    use std::time::Duration;
+
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    #[derive(Debug)]
+    pub(super) struct KernelTimer(AsyncFd<OwnedFd>);
+
+    impl KernelTimer {
+        pub(super) fn new() -> io::Result<KernelTimer> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            #[expect(
+                deprecated,
+                reason = "its successor is unsafe code; this descriptor is open until the AsyncFd ends"
+            )]
+            let timer = AsyncFd::try_with_interest(timer, Interest::READABLE)?;
+            Ok(KernelTimer(timer))
+        }
+
+        pub(super) async fn sleep(&self, duration: Duration) -> io::Result<()> {
+            // Zero would stop the timer.
+            let first = duration.max(Duration::from_nanos(1));
+            let time = Itimerspec {
+                it_interval: Timespec::default(),
+                it_value: Timespec::try_from(first).map_err(io::Error::other)?,
+            };
+            // Also ends what a sleep before this one, that was given up, left behind.
+            timerfd_settime(self.0.get_ref(), TimerfdTimerFlags::empty(), &time)?;
+            let read = |timer: &OwnedFd| Ok(rustix::io::read(timer, &mut [0; 8])?);
+            self.0.async_io(Interest::READABLE, read).await.map(drop)
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn it_sleeps_for_less_than_a_millisecond_and_again_after_a_sleep_that_was_given_up() {
+        let mut timer = TickTimer::default();
+        let long = Some(Duration::from_secs(3600));
+        let given_up = tokio::time::timeout(Duration::from_millis(1), timer.sleep(0, long)).await;
+        assert!(given_up.is_err());
+        let mut took = Vec::new();
+        for _ in 0..20 {
+            let began = Instant::now();
+            timer.sleep(10_000, Some(Duration::from_micros(300))).await;
+            took.push(began.elapsed());
+        }
+        assert!(took.iter().all(|took| *took >= Duration::from_micros(300)));
+        // One of twenty is quick, whatever else the machine does.
+        let least = took.iter().min().copied().unwrap_or_default();
+        assert!(least < Duration::from_millis(1), "{took:?}");
+    }
+}
