@@ -139,6 +139,7 @@ impl TestReplica {
             datacenter: 0,
             window_ms: state.settings().unwrap().window_ms,
             began: Instant::now(),
+            workers: 1,
             seed: 1,
         }
     }

@@ -159,6 +159,10 @@ pub struct Member {
     /// The whole worker field that it holds, by layout.
     #[serde(default)]
     pub workers: BTreeMap<String, u32>,
+    /// The whole worker field of each further worker that it holds while the load needs it, by layout;
+    /// of the answering node alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub more_workers: BTreeMap<String, Vec<u32>>,
     /// Its version, where known.
     #[serde(default)]
     pub version: Option<String>,

@@ -204,6 +204,9 @@ table! {
             "a longer clock jump is not trusted at once";
         max_peer_skew: Duration, Text, Some("500ms"), |given| duration(given, 10..=MINUTE),
             "largest tolerated difference of two clocks";
+        // The most that the layout `default` has; one that has fewer is the bound by itself.
+        workers: u32, Number, Some("1"), |given| number(given, 1..=1024),
+            "workers that this node may lease per layout, on demand";
     }
     tls: TlsSection {
         cert: Option<PathBuf>, Text, None, file,

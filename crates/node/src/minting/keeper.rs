@@ -1,11 +1,10 @@
-//! Keeps one layout's window ahead: takes the lease, extends its fence, takes another when lost.
+//! Keeps the window of one seat ahead: takes the lease, extends its fence, takes another when lost.
 //!
 //! The fence is asked for at a third of the window, so that nodes go on minting through an
 //! election. It is asked for by monotonic time too: a lease lives by cluster time, whatever the
 //! wall clock does.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_guards::is_out;
@@ -15,12 +14,12 @@ use seqd_state::{
     Command, LeaseGrant, Level, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
     WorkerRefusal,
 };
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::fence::fence_from;
-use super::minter::{FRESH, Holder};
 use super::minters::DEFAULT;
-use super::{ClockWatch, MintError, Minter};
+use super::seat::{FRESH, Holder, Seat};
+use super::{ClockWatch, MintError};
 use crate::codes::{OTHER_OUTCOME, words};
 use crate::replica::{self, Replica, peek, propose_one};
 
@@ -43,6 +42,14 @@ const SETTLES: Duration = Duration::from_secs(3);
 /// Requests that find the window ended wake the keeper, but not more often than this.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
+/// A worker beyond the first that has made no ID for so long is given back. Leases of a load that
+/// comes and goes within a minute, as that of programs that run by the clock, stay; one that is kept
+/// costs an entry of the log each third of a window.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Between the end of a lease at need, or its refusal, and the next.
+const BETWEEN_LEASES: Duration = Duration::from_secs(1);
+
 /// What a keeper works with; all keepers of a node share it.
 #[derive(Clone)]
 pub(crate) struct Keeper {
@@ -57,53 +64,103 @@ pub(crate) struct Keeper {
     pub(crate) window_ms: u64,
     /// When this node began to keep workers.
     pub(crate) began: Instant,
+    /// How many workers of a layout this node may lease.
+    pub(crate) workers: u32,
     /// Varies the first sequence of each tick where a layout draws it.
     pub(crate) seed: u64,
 }
 
+/// When a keeper last extended its lease and may ask for it again.
+#[derive(Debug)]
+struct Attempts {
+    extended: Instant,
+    next: Instant,
+    /// By a request that found something missing.
+    woken: bool,
+}
+
+impl Attempts {
+    fn begin() -> Attempts {
+        let now = Instant::now();
+        Attempts {
+            extended: now,
+            next: now,
+            woken: false,
+        }
+    }
+}
+
 impl Keeper {
-    pub(crate) async fn keep(self, minter: Arc<Minter>) {
-        let mut extended = Instant::now();
-        let mut next_attempt = extended;
-        let mut woken = false;
-        while !minter.stopping.load(Ordering::Acquire) {
-            let window = Duration::from_millis(self.window_ms(&minter));
-            let third = window / 3;
-            // The guard learns from regular readings what a jump is.
-            self.clock.judge(self.clock.wall());
-            let is_due = self.is_due(&minter, extended, third);
-            let left = next_attempt.saturating_duration_since(Instant::now());
-            let is_refused = minter.error().is_some_and(|error| error.is_for_good());
-            if is_due && (left.is_zero() || (woken && !is_refused)) {
-                let result = self.attempt(&minter).await;
-                let wait = result.as_ref().err().map_or(BETWEEN_ATTEMPTS, retry_after);
-                next_attempt = Instant::now() + wait;
-                if result.is_ok() {
-                    extended = Instant::now();
-                }
-                minter.report(result.err());
-                // No request wakes the keeper while its error is fresh: this bounds the proposals.
-                sleep(wait.min(FRESH)).await;
-                woken = false;
-            } else {
-                // A tenth of a third: a stepped clock is noticed well before the window ends.
-                let reading = third / 10;
-                let wait = if is_due { reading.min(left) } else { reading };
-                woken = timeout(wait, minter.wake.notified()).await.is_ok();
-            }
+    /// Keeps the first seat of a layout.
+    pub(super) async fn keep(self, seat: Arc<Seat>) {
+        let mut attempts = Attempts::begin();
+        while !seat.is_stopping() {
+            self.attend(&seat, &mut attempts).await;
         }
     }
 
-    fn is_due(&self, minter: &Minter, extended: Instant, third: Duration) -> bool {
-        let Some(window) = minter.window() else {
+    /// Keeps a seat that is leased while the load needs it.
+    pub(super) async fn keep_at_need(self, seat: Arc<Seat>) {
+        while !seat.is_stopping() {
+            seat.wanted.notified().await;
+            let mut attempts = Attempts::begin();
+            let (mut last_tick, mut used) = (None, Instant::now());
+            self.attend(&seat, &mut attempts).await;
+            while let Some(holder) = seat.holder()
+                && !seat.is_stopping()
+            {
+                let tick = holder.generator.last_tick();
+                if tick != last_tick {
+                    (last_tick, used) = (tick, Instant::now());
+                } else if used.elapsed() >= IDLE {
+                    self.release(&seat, Instant::now() + ANSWER).await;
+                    break;
+                }
+                self.attend(&seat, &mut attempts).await;
+            }
+            // After a refusal no load shortens the wait: the other workers serve it.
+            sleep_until(attempts.next.max(Instant::now() + BETWEEN_LEASES)).await;
+        }
+    }
+
+    /// Extends the lease, or takes one, if that is due; else waits until it may be.
+    async fn attend(&self, seat: &Seat, attempts: &mut Attempts) {
+        let window = Duration::from_millis(self.window_ms(seat));
+        let third = window / 3;
+        // The guard learns from regular readings what a jump is.
+        self.clock.judge(self.clock.wall());
+        let is_due = self.is_due(seat, attempts.extended, third);
+        let left = attempts.next.saturating_duration_since(Instant::now());
+        let is_refused = seat.error().is_some_and(|error| error.is_for_good());
+        if is_due && (left.is_zero() || (attempts.woken && !is_refused)) {
+            let result = self.attempt(seat).await;
+            let wait = result.as_ref().err().map_or(BETWEEN_ATTEMPTS, retry_after);
+            attempts.next = Instant::now() + wait;
+            if result.is_ok() {
+                attempts.extended = Instant::now();
+            }
+            seat.report(result.err());
+            // No request wakes the keeper while its error is fresh: this bounds the proposals.
+            sleep(wait.min(FRESH)).await;
+            attempts.woken = false;
+        } else {
+            // A tenth of a third: a stepped clock is noticed well before the window ends.
+            let reading = third / 10;
+            let wait = if is_due { reading.min(left) } else { reading };
+            attempts.woken = timeout(wait, seat.wake.notified()).await.is_ok();
+        }
+    }
+
+    fn is_due(&self, seat: &Seat, extended: Instant, third: Duration) -> bool {
+        let Some(window) = seat.window() else {
             return true;
         };
         let left = window.ends.0.saturating_sub(self.clock.wall().0);
         let is_short = left < 2 * third.as_millis() as u64;
-        is_short || extended.elapsed() >= third || minter.error().is_some()
+        is_short || extended.elapsed() >= third || seat.error().is_some()
     }
 
-    async fn attempt(&self, minter: &Minter) -> Result<(), MintError> {
+    async fn attempt(&self, seat: &Seat) -> Result<(), MintError> {
         let now = self.clock.wall();
         let verdict = self.clock.judge(now);
         if matches!(
@@ -112,25 +169,25 @@ impl Keeper {
         ) {
             return Err(MintError::of_clock(verdict));
         }
-        match minter.holder() {
-            Some(holder) => match self.extend(minter, &holder).await {
+        match seat.holder() {
+            Some(holder) => match self.extend(seat, &holder).await {
                 Err(MintError::Refused(Refusal::Workers(WorkerRefusal::LeaseLost { .. }))) => {
                     tracing::warn!(
-                        layout = minter.layout.name(),
+                        layout = seat.layout.name(),
                         "the lease is lost; taking another"
                     );
-                    if let Some((_, Some(last))) = minter.close() {
-                        self.clock.used(minter.layout.wall_at(last));
+                    if let Some((_, Some(last))) = seat.close() {
+                        self.clock.used(seat.layout.wall_at(last));
                     }
-                    self.take(minter).await
+                    self.take(seat).await
                 }
                 other => other,
             },
-            None => self.take(minter).await,
+            None => self.take(seat).await,
         }
     }
 
-    async fn take(&self, minter: &Minter) -> Result<(), MintError> {
+    async fn take(&self, seat: &Seat) -> Result<(), MintError> {
         let Some((node, boot)) = self.replica.started() else {
             let detail = "this node is not a running member of its cluster yet".to_owned();
             return Err(MintError::NoLeaseYet { detail });
@@ -138,30 +195,30 @@ impl Keeper {
         if !self.clock.is_known() {
             return Err(MintError::clock_unknown());
         }
-        if self.is_settling(minter) {
+        if self.is_settling(seat) {
             let detail = "the cluster has just begun, and its members agree on what they support";
             let detail = detail.to_owned();
             return Err(MintError::NoLeaseYet { detail });
         }
-        let has_datacenters = minter.layout.spec().datacenter_bits > 0;
+        let has_datacenters = seat.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
-            layout: minter.layout.name().to_owned(),
+            layout: seat.layout.name().to_owned(),
             owner: self.owner.clone(),
             node: Some(node),
             boot,
-            fence: self.fence(minter)?,
+            fence: self.fence(seat)?,
             datacenter: has_datacenters.then_some(self.datacenter),
         }));
         match self.propose(command).await? {
-            Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => self.install(minter, grant),
+            Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => self.install(seat, grant),
             other => Err(unexpected(other)),
         }
     }
 
     /// Whether this is a new cluster on its way to the level that sets how its IDs spread. A cluster
     /// with a member of an earlier version stays below it, and is not waited for.
-    fn is_settling(&self, minter: &Minter) -> bool {
-        if minter.layout.name() != DEFAULT || self.began.elapsed() >= SETTLES {
+    fn is_settling(&self, seat: &Seat) -> bool {
+        if seat.layout.name() != DEFAULT || self.began.elapsed() >= SETTLES {
             return false;
         }
         let is_below = peek(self.replica.as_ref(), |state| {
@@ -170,7 +227,7 @@ impl Keeper {
         is_below == Some(true)
     }
 
-    fn install(&self, minter: &Minter, grant: LeaseGrant) -> Result<(), MintError> {
+    fn install(&self, seat: &Seat, grant: LeaseGrant) -> Result<(), MintError> {
         let LeaseGrant {
             worker,
             lease,
@@ -179,8 +236,8 @@ impl Keeper {
             ..
         } = grant;
         // As it is now: the first sequence of `default` is set while a cluster begins.
-        let layout = replica::layout(self.replica.as_ref(), minter.layout.name());
-        let layout = layout.unwrap_or_else(|| minter.layout.clone());
+        let layout = replica::layout(self.replica.as_ref(), seat.layout.name());
+        let layout = layout.unwrap_or_else(|| seat.layout.clone());
         let seed = self.seed ^ lease.0.rotate_left(32);
         let generator = Generator::new(layout, worker, from_tick, fence, seed)
             .map_err(|error| MintError::NoLeaseYet {
@@ -188,22 +245,22 @@ impl Keeper {
             })?
             .with_policy(self.policy);
         tracing::info!(
-            layout = minter.layout.name(),
+            layout = seat.layout.name(),
             worker = worker.0,
             lease = lease.0,
             "worker leased"
         );
-        minter.install(Holder { generator, lease });
+        seat.install(Holder { generator, lease });
         Ok(())
     }
 
-    async fn extend(&self, minter: &Minter, holder: &Holder) -> Result<(), MintError> {
-        let fence = self.fence(minter)?;
+    async fn extend(&self, seat: &Seat, holder: &Holder) -> Result<(), MintError> {
+        let fence = self.fence(seat)?;
         if is_out!(FenceCommitted) {
             holder.generator.extend(fence);
         }
         let command = Command::Workers(WorkerCommand::ExtendLease {
-            layout: minter.layout.name().to_owned(),
+            layout: seat.layout.name().to_owned(),
             worker: holder.generator.worker(),
             lease: holder.lease,
             fence,
@@ -218,18 +275,18 @@ impl Keeper {
     }
 
     /// Gives the lease back: closes the generator first, then proposes its last tick.
-    pub(crate) async fn release(&self, minter: &Minter, deadline: Instant) {
-        let Some((holder, last)) = minter.close() else {
+    pub(super) async fn release(&self, seat: &Seat, deadline: Instant) {
+        let Some((holder, last)) = seat.close() else {
             return;
         };
         if let Some(last) = last {
-            self.clock.used(minter.layout.wall_at(last));
+            self.clock.used(seat.layout.wall_at(last));
         }
         // Nothing minted means that the window may begin again where it began.
         let first = holder.generator.first_tick();
         let last_tick = last.or_else(|| first.0.checked_sub(1).map(seqd_idgen::Tick));
         let command = Command::Workers(WorkerCommand::ReleaseLease {
-            layout: minter.layout.name().to_owned(),
+            layout: seat.layout.name().to_owned(),
             worker: holder.generator.worker(),
             lease: holder.lease,
             last_tick,
@@ -241,21 +298,21 @@ impl Keeper {
             Err(error) => error.to_string(),
         };
         tracing::warn!(
-            layout = minter.layout.name(),
+            layout = seat.layout.name(),
             why,
             "the worker was not given back and stays taken for a window"
         );
     }
 
-    fn fence(&self, minter: &Minter) -> Result<seqd_idgen::Tick, MintError> {
-        fence_from(&minter.layout, self.clock.wall(), self.window_ms(minter))
+    fn fence(&self, seat: &Seat) -> Result<seqd_idgen::Tick, MintError> {
+        fence_from(&seat.layout, self.clock.wall(), self.window_ms(seat))
     }
 
-    fn window_ms(&self, minter: &Minter) -> u64 {
+    fn window_ms(&self, seat: &Seat) -> u64 {
         let agreed = peek(self.replica.as_ref(), |state| {
             state
                 .settings()
-                .map(|settings| settings.window_ms_for(&minter.layout))
+                .map(|settings| settings.window_ms_for(&seat.layout))
         });
         agreed.flatten().unwrap_or(self.window_ms)
     }

@@ -53,7 +53,12 @@ impl Line {
     }
 
     pub(super) fn is_waited_in(&self) -> bool {
-        self.ids.load(Ordering::Relaxed) > 0
+        self.waited_for() > 0
+    }
+
+    /// IDs that those in line wait for.
+    pub(super) fn waited_for(&self) -> u64 {
+        self.ids.load(Ordering::Relaxed)
     }
 
     /// How long it takes until so many IDs were made.
@@ -63,7 +68,7 @@ impl Line {
 
     /// Too many IDs are waited for.
     pub(super) fn crowded(&self) -> MintError {
-        let ids = self.ids.load(Ordering::Relaxed);
+        let ids = self.waited_for();
         let ms = self.ms_of(ids);
         MintError::Crowded { ids, ms }
     }

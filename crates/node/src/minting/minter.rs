@@ -1,23 +1,21 @@
-//! One layout's minter: the generator in force, and the waits around it.
+//! One layout's minter: which of the workers that this node holds gives the IDs, and the waits.
+//!
+//! A batch is of one worker, and each worker's IDs increase. Those of several workers are in the
+//! order of their ticks alone. The first worker serves alone as long as it can, so that an idle node
+//! gives IDs of one; the others come in, in order, where those before them have used up the tick.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_api::ErrorCode;
-use seqd_idgen::{ClockVerdict, Generator, IdRun, Layout, Mint, Refusal, Tick, WallMs, WorkerId};
-use seqd_state::LeaseId;
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout_at};
+use seqd_idgen::{IdRun, Layout, Mint, WallMs, WorkerId};
+use tokio::time::Instant;
 
-use super::line::{Line, Turn};
+use super::demand::Demand;
+use super::line::Turn;
+use super::seat::{Seat, Window};
 use super::{ClockWatch, MintError};
-
-/// What begins within this is waited for, if the caller's deadline allows, and leaves the node ready.
-const SHORT_WAIT: Duration = Duration::from_secs(2);
-
-/// An error that was found within this is returned at once instead of being looked into again.
-pub(super) const FRESH: Duration = Duration::from_millis(250);
 
 /// The codes of refusals that can come at any time.
 const REFUSALS: [ErrorCode; 7] = [
@@ -56,60 +54,65 @@ impl Minted {
     }
 }
 
-/// A lease and the one generator that it will ever have.
+/// What was gathered for one request.
 #[derive(Debug)]
-pub(super) struct Holder {
-    pub(super) generator: Generator,
-    pub(super) lease: LeaseId,
+struct Batch {
+    got: Option<Minted>,
+    count: u32,
+    left: u32,
 }
 
-/// What the keeper last found, with when. Each attempt makes a new value, so that waiters wake.
-#[derive(Clone, Debug)]
-pub(super) struct LastAttempt {
-    pub(super) at: Instant,
-    pub(super) error: Option<MintError>,
-}
+impl Batch {
+    fn of(count: u32) -> Batch {
+        Batch {
+            got: None,
+            count,
+            left: count,
+        }
+    }
 
-/// A worker and the end of its window, for health and metrics.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
-    /// The whole worker field.
-    pub(crate) worker: WorkerId,
-    pub(crate) ends: WallMs,
+    /// Adds a run. IDs of another worker or lease do not mix with those gathered before: the request
+    /// begins anew and the earlier ones stay a gap.
+    fn add(&mut self, run: IdRun) {
+        match &mut self.got {
+            Some(minted) if minted.first.worker == run.worker => {
+                minted.more.push(run);
+                self.left -= run.count;
+            }
+            _ => {
+                self.got = Some(Minted {
+                    first: run,
+                    more: Vec::new(),
+                });
+                self.left = self.count - run.count;
+            }
+        }
+    }
+
+    fn whole(&mut self) -> Option<Minted> {
+        self.got.take_if(|_| self.left == 0)
+    }
 }
 
 /// Mints in one layout.
-///
-/// The holder is set by the keeper alone; a generator that left this place is closed first.
 #[derive(Debug)]
 pub(crate) struct Minter {
-    pub(super) layout: Layout,
-    holder: RwLock<Option<Arc<Holder>>>,
-    /// Wakes the keeper before its time.
-    pub(super) wake: Notify,
-    last_attempt: watch::Sender<LastAttempt>,
-    /// Attempts of the keeper that found or made a window, since the start.
-    successes: AtomicU64,
-    pub(super) stopping: AtomicBool,
-    line: Line,
+    layout: Layout,
+    /// The first is leased for good, the others at need.
+    seats: Box<[Arc<Seat>]>,
+    demand: Demand,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
 }
 
 impl Minter {
-    pub(crate) fn new(layout: Layout) -> Minter {
-        let last_attempt = LastAttempt {
-            at: Instant::now(),
-            error: Some(no_lease_yet()),
-        };
+    /// With up to so many workers, at least one and at most what the layout has.
+    pub(super) fn new(layout: Layout, workers: u32) -> Minter {
+        let seats = 0..workers.clamp(1, layout.workers());
         Minter {
-            line: Line::of(&layout),
+            seats: seats.map(|_| Arc::new(Seat::new(layout.clone()))).collect(),
             layout,
-            holder: RwLock::new(None),
-            wake: Notify::new(),
-            last_attempt: watch::Sender::new(last_attempt),
-            successes: AtomicU64::new(0),
-            stopping: AtomicBool::new(false),
+            demand: Demand::default(),
             minted: AtomicU64::new(0),
             // A counter that first appears with a refusal shows no increase.
             refused: Mutex::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
@@ -118,6 +121,15 @@ impl Minter {
 
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The first seat, and those that are leased at need.
+    pub(super) fn seats(&self) -> (&Arc<Seat>, &[Arc<Seat>]) {
+        (&self.seats[0], &self.seats[1..])
+    }
+
+    pub(super) fn all_seats(&self) -> &[Arc<Seat>] {
+        &self.seats
     }
 
     /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until `deadline`.
@@ -143,236 +155,156 @@ impl Minter {
         count: u32,
         deadline: Instant,
     ) -> Result<Minted, MintError> {
-        let mut got: Option<Minted> = None;
-        let mut left = count;
-        // Who needs IDs of more than one tick, or comes when others wait for a tick, waits in line.
+        let mut batch = Batch::of(count);
+        let mut seat = match self.at_once(clock, &mut batch)? {
+            Some(seat) => seat,
+            None => self.least_waited_for(),
+        };
+        loop {
+            if let Some(minted) = batch.whole() {
+                return Ok(minted);
+            }
+            let waited = self.fill(seat, clock, &mut batch, deadline).await?;
+            if waited == Filled::SeatEmptied {
+                // The first seat has the reason, or a worker.
+                (seat, batch) = (&self.seats[0], Batch::of(count));
+            }
+        }
+    }
+
+    /// Takes IDs from the first worker that has some and is not waited for, without any wait.
+    fn at_once(&self, clock: &ClockWatch, batch: &mut Batch) -> Result<Option<&Seat>, MintError> {
+        // Who needs IDs of more than one tick waits in line.
+        if u64::from(batch.count) > u64::from(self.layout.sequences()) {
+            return Ok(None);
+        }
+        let now = clock.wall();
+        for seat in &self.seats {
+            if seat.line.is_waited_in() {
+                continue;
+            }
+            if let Mint::Ready(run) = seat.step(clock, now, batch.left)? {
+                batch.add(run);
+                return Ok(Some(seat));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Of the seats with a worker the one for which the fewest IDs are waited, the first of equals;
+    /// where there is none with a worker the first seat.
+    fn least_waited_for(&self) -> &Seat {
+        let held = self.seats.iter().filter(|seat| seat.holder().is_some());
+        held.min_by_key(|seat| seat.line.waited_for())
+            .unwrap_or(&self.seats[0])
+    }
+
+    /// Takes what is left of a batch from one seat, waiting for its turn, the clock or the keeper.
+    async fn fill(
+        &self,
+        seat: &Seat,
+        clock: &ClockWatch,
+        batch: &mut Batch,
+        deadline: Instant,
+    ) -> Result<Filled, MintError> {
         let mut turn = None;
-        if self.line.is_waited_in() || u64::from(count) > self.line.per_tick() {
-            turn = Some(self.turn(count, deadline).await?);
+        // Who needs IDs of more than one tick, or comes when others wait for a tick, waits in line.
+        if seat.line.is_waited_in() || u64::from(batch.left) > seat.line.per_tick() {
+            turn = Some(self.turn(seat, clock, batch.left, deadline).await?);
         }
         // A reading may be older than another thread's: the first wait is a second look.
         let mut looked_again = false;
-        loop {
-            let successes = self.successes.load(Ordering::Acquire);
+        while batch.left > 0 {
+            let successes = seat.successes();
             let now = clock.wall();
-            match self.step(clock, now, left)? {
+            match seat.step(clock, now, batch.left)? {
                 Mint::Ready(run) => {
-                    left = gather(&mut got, run, left, count);
+                    batch.add(run);
                     looked_again = false;
-                    if let Some(all) = got.take_if(|_| left == 0) {
-                        return Ok(all);
-                    }
                 }
                 Mint::Wait { .. } if !looked_again => looked_again = true,
-                Mint::Wait { ms } => match (self.reason_to_wait(clock, now, ms), &mut turn) {
+                Mint::Wait { ms } => match (seat.reason_to_wait(clock, now, ms), &mut turn) {
                     (MintError::TickFull { .. }, None) => {
-                        turn = Some(self.turn(left, deadline).await?);
+                        turn = Some(self.turn(seat, clock, batch.left, deadline).await?);
                     }
                     (reason @ MintError::TickFull { .. }, Some(turn)) => {
-                        let exactly = clock.until(WallMs(now.0.saturating_add(ms)));
-                        let whole = Duration::from_millis(ms);
-                        if Instant::now() + exactly.unwrap_or(whole) > deadline {
-                            return Err(reason);
-                        }
-                        turn.timer.sleep(ms, exactly).await;
+                        self.note_full(clock, now);
+                        next_tick(turn, clock, now, ms, deadline)
+                            .await
+                            .ok_or(reason)?;
                     }
-                    (reason, _) => self.pause(ms, reason, deadline).await?,
+                    (reason, _) => seat.pause(ms, reason, deadline).await?,
                 },
-                Mint::Refused(refusal) => self.after(refusal, successes, deadline).await?,
+                Mint::Refused(_) if !std::ptr::eq(seat, &*self.seats[0]) => {
+                    return Ok(Filled::SeatEmptied);
+                }
+                Mint::Refused(refusal) => seat.after(refusal, successes, deadline).await?,
             }
         }
+        Ok(Filled::Whole)
     }
 
-    /// Waits for its turn; a refusal at once where `deadline` comes before its IDs can.
-    async fn turn(&self, count: u32, deadline: Instant) -> Result<Turn<'_>, MintError> {
-        let place = self.line.join(count, deadline)?;
-        match timeout_at(deadline, place.turn()).await {
-            Ok(turn) => Ok(turn),
-            Err(_) => Err(self.error().unwrap_or_else(|| self.line.crowded())),
-        }
-    }
-
-    /// One attempt without any wait.
-    fn step(&self, clock: &ClockWatch, now: WallMs, count: u32) -> Result<Mint, MintError> {
-        match clock.judge_for_minting(now) {
-            ClockVerdict::Good => {}
-            ClockVerdict::Wait { ms } => return Ok(Mint::Wait { ms }),
-            verdict => return Err(MintError::of_clock(verdict)),
-        }
-        let holder = self.holder.read().unwrap_or_else(PoisonError::into_inner);
-        match holder.as_ref() {
-            Some(holder) => Ok(holder.generator.mint(now, count)),
-            None => Ok(Mint::Refused(Refusal::Closed)),
-        }
-    }
-
-    /// Waits where a wait helps; the error where it does not. `successes` is the keeper's count
-    /// from before the refusal.
-    async fn after(
+    /// A turn at a seat. Who is refused one shows the demand for more workers as well.
+    async fn turn<'a>(
         &self,
-        refusal: Refusal,
-        successes: u64,
+        seat: &'a Seat,
+        clock: &ClockWatch,
+        count: u32,
         deadline: Instant,
-    ) -> Result<(), MintError> {
-        let error = self.error_of(refusal);
-        match (refusal, error) {
-            (_, error @ MintError::WindowBegins { ms }) => self.pause(ms, error, deadline).await,
-            (Refusal::Closed, _) if self.stopping.load(Ordering::Acquire) => {
-                Err(MintError::Stopping)
-            }
-            (Refusal::FenceReached { .. } | Refusal::Closed, error) => {
-                self.await_keeper(error, successes, deadline).await
-            }
-            (_, error) => Err(error),
+    ) -> Result<Turn<'a>, MintError> {
+        let turn = seat.turn(count, deadline).await;
+        if turn.is_err() {
+            self.note_full(clock, clock.wall());
+        }
+        turn
+    }
+
+    /// Notes that a tick is full, if it is so at all workers, and has another leased if that lasts.
+    fn note_full(&self, clock: &ClockWatch, now: WallMs) {
+        let (_, others) = self.seats();
+        let Some(empty) = others.iter().find(|seat| seat.holder().is_none()) else {
+            return;
+        };
+        let has_room = |seat: &Arc<Seat>| {
+            !seat.line.is_waited_in() && matches!(seat.step(clock, now, 0), Ok(Mint::Ready(_)))
+        };
+        if self.seats.iter().any(has_room) {
+            return;
+        }
+        let tick_ms = u64::from(self.layout.spec().tick_ms);
+        if self.demand.note(now.0 / tick_ms, tick_ms) {
+            empty.wanted.notify_waiters();
         }
     }
 
-    fn error_of(&self, refusal: Refusal) -> MintError {
-        match refusal {
-            Refusal::ClockBehind { by_ms, until } => MintError::ClockBehind { by_ms, until },
-            Refusal::TimeFull => MintError::LayoutFull {
-                since: self.layout.exhausted_at(),
-            },
-            Refusal::BeforeEpoch => MintError::BeforeEpoch,
-            Refusal::NotYet { ms, .. } if Duration::from_millis(ms) <= SHORT_WAIT => {
-                MintError::WindowBegins { ms }
-            }
-            Refusal::NotYet { ms, from } => MintError::ClockBehind {
-                by_ms: ms,
-                until: self.layout.wall_at(from),
-            },
-            Refusal::FenceReached { fence } => MintError::WindowEnded {
-                at: self.layout.wall_at(fence),
-            },
-            Refusal::Closed => no_lease_yet(),
-        }
+    #[cfg(test)]
+    pub(super) fn holder(&self) -> Option<Arc<super::seat::Holder>> {
+        self.seats[0].holder()
     }
 
-    /// Why a reading of `now` has to wait for `ms`.
-    fn reason_to_wait(&self, clock: &ClockWatch, now: WallMs, ms: u64) -> MintError {
-        let until = WallMs(now.0.saturating_add(ms));
-        if let ClockVerdict::Wait { ms: by_ms } = clock.judge_for_minting(now) {
-            return MintError::ClockBehind { by_ms, until };
-        }
-        match self.last_used() {
-            Some(last) if now < last => MintError::ClockBehind {
-                by_ms: last.0 - now.0,
-                until,
-            },
-            Some(_) => MintError::TickFull { ms },
-            None => MintError::WindowBegins { ms },
-        }
+    /// The windows of the workers that are held, the first seat's first.
+    pub(crate) fn windows(&self) -> Vec<Window> {
+        self.seats.iter().filter_map(|seat| seat.window()).collect()
     }
 
-    /// Sleeps; returns `reason` at once where the deadline is earlier.
-    async fn pause(&self, ms: u64, reason: MintError, deadline: Instant) -> Result<(), MintError> {
-        let until = Instant::now() + Duration::from_millis(ms);
-        if until > deadline {
-            return Err(reason);
-        }
-        sleep(Duration::from_millis(ms)).await;
-        Ok(())
-    }
-
-    /// Waits for the keeper's next finding; its error, if it has one, is the better reason.
-    ///
-    /// Returns at once if the keeper succeeded after `successes` was read: it may have nothing to do
-    /// any more and report nothing.
-    async fn await_keeper(
-        &self,
-        reason: MintError,
-        successes: u64,
-        deadline: Instant,
-    ) -> Result<(), MintError> {
-        // Before the count is compared: a later success is seen as a change.
-        let mut attempts = self.last_attempt.subscribe();
-        if self.successes.load(Ordering::Acquire) != successes {
-            return Ok(());
-        }
-        {
-            let latest = attempts.borrow_and_update();
-            if let Some(error) = &latest.error
-                && (latest.at.elapsed() < FRESH || error.is_for_good())
-                && !matches!(error, MintError::NoLeaseYet { .. })
-            {
-                return Err(error.clone());
-            }
-        }
-        self.wake.notify_one();
-        if timeout_at(deadline, attempts.changed()).await.is_err() {
-            return Err(self.error().unwrap_or(reason));
-        }
-        match &attempts.borrow().error {
-            Some(error) => Err(error.clone()),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes a new holder; the one before is closed already.
-    pub(super) fn install(&self, holder: Holder) {
-        let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Some(Arc::new(holder));
-    }
-
-    /// Closes the generator in force, so that nothing is minted with its lease any more.
-    pub(super) fn close(&self) -> Option<(Arc<Holder>, Option<Tick>)> {
-        let mut place = self.holder.write().unwrap_or_else(PoisonError::into_inner);
-        let holder = place.take()?;
-        let last = holder.generator.close();
-        Some((holder, last))
-    }
-
-    pub(super) fn holder(&self) -> Option<Arc<Holder>> {
-        self.holder
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    pub(super) fn report(&self, error: Option<MintError>) {
-        if error.is_none() {
-            self.successes.fetch_add(1, Ordering::Release);
-        }
-        self.last_attempt.send_replace(LastAttempt {
-            at: Instant::now(),
-            error,
-        });
-    }
-
-    /// What the keeper last found to be wrong.
-    pub(crate) fn error(&self) -> Option<MintError> {
-        self.last_attempt.borrow().error.clone()
-    }
-
+    /// The window of the first worker that is held.
     pub(crate) fn window(&self) -> Option<Window> {
-        let holder = self.holder()?;
-        let ends = self.layout.wall_at(holder.generator.fence());
-        Some(Window {
-            worker: holder.generator.worker(),
-            ends,
-        })
+        self.seats.iter().find_map(|seat| seat.window())
     }
 
-    /// When the last tick began that this minter's generator has used.
+    /// When the last tick began that any of the generators in force has used.
     pub(crate) fn last_used(&self) -> Option<WallMs> {
-        let holder = self.holder()?;
-        holder
-            .generator
-            .last_tick()
-            .map(|tick| self.layout.wall_at(tick))
+        self.seats.iter().filter_map(|seat| seat.last_used()).max()
     }
 
-    /// Whether an ID could be given at this moment, without taking one.
+    /// Whether an ID could be given at this moment, without taking one; if not, why the first seat
+    /// gives none.
     pub(crate) fn check(&self, clock: &ClockWatch) -> Result<Window, MintError> {
-        let now = clock.wall();
-        match self.step(clock, now, 0)? {
-            Mint::Wait { ms } if Duration::from_millis(ms) > SHORT_WAIT => {
-                Err(self.reason_to_wait(clock, now, ms))
-            }
-            Mint::Ready(_) | Mint::Wait { .. } => self.window().ok_or_else(no_lease_yet),
-            Mint::Refused(Refusal::Closed) => Err(self.error().unwrap_or_else(no_lease_yet)),
-            Mint::Refused(refusal) => Err(self.error_of(refusal)),
-        }
+        let (first, others) = self.seats();
+        first.check(clock).or_else(|error| {
+            let mut held = others.iter().filter(|seat| seat.holder().is_some());
+            held.find_map(|seat| seat.check(clock).ok()).ok_or(error)
+        })
     }
 
     pub(crate) fn minted(&self) -> u64 {
@@ -394,41 +326,26 @@ impl Minter {
     }
 }
 
-fn no_lease_yet() -> MintError {
-    let detail = "this node has no worker of this layout yet".to_owned();
-    MintError::NoLeaseYet { detail }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filled {
+    Whole,
+    /// The seat has no worker any more, or none that mints; never said of the first seat.
+    SeatEmptied,
 }
 
-/// Adds a run; returns how many IDs are left. IDs of another lease do not mix with those gathered
-/// before: the request begins anew and the earlier ones stay a gap.
-fn gather(got: &mut Option<Minted>, run: IdRun, left: u32, count: u32) -> u32 {
-    match got {
-        Some(minted) if minted.first.worker == run.worker => {
-            minted.more.push(run);
-            left - run.count
-        }
-        _ => {
-            *got = Some(Minted {
-                first: run,
-                more: Vec::new(),
-            });
-            count - run.count
-        }
+/// Sleeps until the next tick begins, in `ms`; `None` at once where the deadline is earlier.
+async fn next_tick(
+    turn: &mut Turn<'_>,
+    clock: &ClockWatch,
+    now: WallMs,
+    ms: u64,
+    deadline: Instant,
+) -> Option<()> {
+    let exactly = clock.until(WallMs(now.0.saturating_add(ms)));
+    let duration = exactly.unwrap_or(Duration::from_millis(ms));
+    if Instant::now() + duration > deadline {
+        return None;
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_window_that_came_between_the_refusal_and_the_wait_is_used_at_once() {
-        let minter = Minter::new(Layout::preset("default").unwrap());
-        let before = minter.successes.load(Ordering::Acquire);
-        minter.report(None);
-        let began = Instant::now();
-        let deadline = began + Duration::from_secs(3);
-        let after = minter.after(Refusal::Closed, before, deadline).await;
-        assert_eq!((after, began.elapsed()), (Ok(()), Duration::ZERO));
-    }
+    turn.timer.sleep(ms, exactly).await;
+    Some(())
 }

@@ -29,8 +29,8 @@ impl Minters {
     /// The default layout's minter, whose keeper begins at once; the others begin at first use.
     pub(crate) fn start(keeper: Keeper, default: Layout) -> Minters {
         let minters = Minters {
+            default: Arc::new(Minter::new(default, keeper.workers)),
             keeper,
-            default: Arc::new(Minter::new(default)),
             others: Mutex::default(),
             keepers: Mutex::new(Some(JoinSet::new())),
             ids_per_second: AtomicU64::new(0),
@@ -53,7 +53,7 @@ impl Minters {
             return Some(Arc::clone(minter));
         }
         let layout_of_that_name = replica::layout(self.keeper.replica.as_ref(), layout)?;
-        let minter = Arc::new(Minter::new(layout_of_that_name));
+        let minter = Arc::new(Minter::new(layout_of_that_name, self.keeper.workers));
         others.insert(layout.to_owned(), Arc::clone(&minter));
         self.keep(&minter);
         Some(minter)
@@ -67,12 +67,23 @@ impl Minters {
             .collect()
     }
 
+    /// The first worker that is held of each layout.
     pub(crate) fn held(&self) -> BTreeMap<String, u32> {
         let held = self.all().into_iter().filter_map(|minter| {
             let window = minter.window()?;
             Some((minter.layout().name().to_owned(), window.worker.0))
         });
         held.collect()
+    }
+
+    /// The workers of each layout beyond the first, where there are any.
+    pub(crate) fn more_held(&self) -> BTreeMap<String, Vec<u32>> {
+        let more = self.all().into_iter().map(|minter| {
+            let windows = minter.windows().into_iter().skip(1);
+            let workers: Vec<u32> = windows.map(|window| window.worker.0).collect();
+            (minter.layout().name().to_owned(), workers)
+        });
+        more.filter(|(_, workers)| !workers.is_empty()).collect()
     }
 
     pub(crate) fn minted(&self) -> u64 {
@@ -97,28 +108,29 @@ impl Minters {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let all = self.all();
-        for minter in &all {
-            minter.stopping.store(true, Ordering::Release);
-            minter.wake.notify_one();
+        let seats = || all.iter().flat_map(|minter| minter.all_seats());
+        for seat in seats() {
+            seat.stop();
         }
         // A keeper in the middle of a proposal is let go: its lease, if any, runs out by itself.
         if let Some(mut keepers) = keepers {
             keepers.shutdown().await;
         }
-        for minter in &all {
-            self.keeper.clone().release(minter, deadline).await;
+        // All at once, so that their commands share entries.
+        let mut releases = JoinSet::new();
+        for seat in seats() {
+            let (keeper, seat) = (self.keeper.clone(), Arc::clone(seat));
+            releases.spawn(async move { keeper.release(&seat, deadline).await });
         }
+        releases.join_all().await;
     }
 
     /// The mark to write while running.
     pub(crate) fn mark(&self, before: WallMs) -> StoredMark {
         let all = self.all();
         let last = all.iter().filter_map(|minter| minter.last_used()).max();
-        let ends = all
-            .iter()
-            .filter_map(|minter| minter.window())
-            .map(|window| window.ends)
-            .max();
+        let windows = all.iter().flat_map(|minter| minter.windows());
+        let ends = windows.map(|window| window.ends).max();
         self.keeper.clock.used(last.unwrap_or_default().max(before));
         // Of all generators that this process ever had, also of those whose lease is gone.
         let last = self.keeper.clock.last_used();
@@ -131,9 +143,13 @@ impl Minters {
         let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         match keepers.as_mut() {
             Some(keepers) => {
-                keepers.spawn(self.keeper.clone().keep(Arc::clone(minter)));
+                let (first, others) = minter.seats();
+                keepers.spawn(self.keeper.clone().keep(Arc::clone(first)));
+                for seat in others {
+                    keepers.spawn(self.keeper.clone().keep_at_need(Arc::clone(seat)));
+                }
             }
-            None => minter.stopping.store(true, Ordering::Release),
+            None => minter.all_seats().iter().for_each(|seat| seat.stop()),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Minting from memory: leases, generators, the clock's guard and its mark on disk, UUIDs.
 //!
 //! A request takes IDs from a generator and never waits for the cluster while the window lasts.
-//! One [`keeper`] per layout takes the lease and moves the fence; the request path only wakes it
+//! One [`keeper`] per worker takes the lease and moves the fence; the request path only wakes it
 //! when something is missing. Uniqueness is the fence's business alone (see `seqd_idgen`).
 
+mod demand;
 mod error;
 mod fence;
 mod keeper;
@@ -11,6 +12,7 @@ pub(crate) mod last_tick;
 mod line;
 mod minter;
 mod minters;
+mod seat;
 #[cfg(test)]
 mod tests;
 mod tick_timer;

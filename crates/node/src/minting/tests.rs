@@ -3,6 +3,7 @@
 mod in_line;
 mod peers;
 mod refused;
+mod several;
 
 use std::sync::Arc;
 use std::time::Duration;

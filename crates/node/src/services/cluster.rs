@@ -1,5 +1,6 @@
 //! The cluster as this node sees it, and changes of its membership.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
@@ -219,6 +220,11 @@ impl ClusterService {
                 report
                     .map(|report| report.workers.clone())
                     .unwrap_or_default()
+            },
+            more_workers: if is_self {
+                self.minters.more_held()
+            } else {
+                BTreeMap::new()
             },
             version: if is_self {
                 Some(env!("CARGO_PKG_VERSION").to_owned())

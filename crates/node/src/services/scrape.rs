@@ -83,6 +83,10 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     each("worker_id", "The worker that this node holds", &|minter| {
         Some(f64::from(minter.window()?.worker.0))
     });
+    let help = "Workers that this node holds";
+    each("workers_held", help, &|minter| {
+        Some(minter.windows().len() as f64)
+    });
     let help = "The end of this node's window";
     each("worker_fence_timestamp_seconds", help, &|minter| {
         Some(minter.window()?.ends.0 as f64 / 1000.0)

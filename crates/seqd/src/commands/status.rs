@@ -126,6 +126,7 @@ async fn own_rows(cluster: &mut Cluster, client: &Client) {
             row.applied = own.applied.or(Some(answer.applied));
             row.ids_per_second = own.ids_per_second;
             row.workers = own.workers;
+            row.more_workers = own.more_workers;
             row.version = own.version.or(row.version.take());
         }
     }
@@ -187,14 +188,21 @@ fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
     ]
 }
 
-/// The worker of the default layout by its number alone, others with their layout.
+/// The worker of the default layout by its number alone, others with their layout; several of one
+/// layout as `2+5+6`.
 fn workers(member: &Member) -> String {
     let texts: Vec<String> = member
         .workers
         .iter()
-        .map(|(layout, id)| match layout.as_str() {
-            "default" => id.to_string(),
-            _ => format!("{layout}:{id}"),
+        .map(|(layout, id)| {
+            let mut text = match layout.as_str() {
+                "default" => id.to_string(),
+                _ => format!("{layout}:{id}"),
+            };
+            for id in member.more_workers.get(layout).into_iter().flatten() {
+                text.push_str(&format!("+{id}"));
+            }
+            text
         })
         .collect();
     if texts.is_empty() {
@@ -345,6 +353,15 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         assert_eq!(text, expected);
         let plain = report(&cluster(), now).unwrap().text(Format::Plain);
         assert!(plain.starts_with("n1\tleader\tready\t1\t42\t-\tref\t1\t12.0k\t0.1.0\n"));
+    }
+
+    #[test]
+    fn several_workers_of_a_layout_stand_side_by_side() {
+        let mut cluster = cluster();
+        let member = &mut cluster.members[1];
+        let more = [("default", vec![7, 8]), ("leaf", vec![3])];
+        member.more_workers = more.map(|(layout, ids)| (layout.to_owned(), ids)).into();
+        assert_eq!(workers(member), "2+7+8,leaf:0+3");
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! When one worker more is leased: the IDs of all that are held were used up for ten milliseconds
+//! of a tenth of a second.
+//!
+//! A single large batch uses up a tick or two and leases nothing. A lease costs an entry of the log
+//! and a worker that others could have, so a burst of a few milliseconds waits instead. Where a tick
+//! is ten milliseconds or longer a single full one is enough: the next is a long wait.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Full ticks are counted for so long.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// So many milliseconds of full ticks in one period are a load that needs another worker.
+const FULL_MS: u64 = 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Demand(Mutex<Option<Counted>>);
+
+#[derive(Debug)]
+struct Counted {
+    since: Instant,
+    full_ms: u64,
+    last_tick: u64,
+}
+
+impl Demand {
+    /// Notes a tick whose IDs are used up, at all workers; whether another worker is needed. It counts
+    /// anew from then on, so that a lease has a period to take effect.
+    pub(super) fn note(&self, tick: u64, tick_ms: u64) -> bool {
+        let now = Instant::now();
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = match place.as_mut() {
+            Some(counted) if now.duration_since(counted.since) <= PERIOD => {
+                if counted.last_tick != tick {
+                    counted.last_tick = tick;
+                    counted.full_ms += tick_ms;
+                }
+                counted
+            }
+            _ => place.insert(Counted {
+                since: now,
+                full_ms: tick_ms,
+                last_tick: tick,
+            }),
+        };
+        let is_needed = counted.full_ms >= FULL_MS;
+        if is_needed {
+            *place = None;
+        }
+        is_needed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_full_milliseconds_of_a_hundred_need_another_worker() {
+        let demand = Demand::default();
+        // The same tick twice is one.
+        let noted: Vec<bool> = (0..10)
+            .flat_map(|tick| [tick, tick])
+            .collect::<Vec<u64>>()
+            .into_iter()
+            .map(|tick| demand.note(tick, 1))
+            .collect();
+        assert_eq!(noted.iter().position(|is_needed| *is_needed), Some(18));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ticks_that_are_full_now_and_then_need_none_and_one_long_tick_does() {
+        let demand = Demand::default();
+        for tick in 0..1000 {
+            assert!(!demand.note(tick, 1));
+            advance(Duration::from_millis(12)).await;
+        }
+        assert!(demand.note(1, 10));
+        assert!(demand.note(1, 1000));
+    }
+}
