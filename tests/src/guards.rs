@@ -35,6 +35,12 @@ pub struct Place {
 impl Place {
     /// The place of a source file, as the document links it.
     fn of(link: &str) -> Option<Self> {
+        if link.starts_with("../tests/src/") {
+            return Some(Self {
+                folder: "tests".to_owned(),
+                target: None,
+            });
+        }
         let (name, inside) = link.strip_prefix("../crates/")?.split_once('/')?;
         let target = match inside.strip_prefix("tests/") {
             Some(file) => Some(file.split(['/', '.']).next()?.to_owned()),
@@ -58,17 +64,20 @@ pub fn rows() -> Vec<Row> {
     lines.map(parse).collect()
 }
 
-/// Writes into the document how many seconds it took until each guard was missed.
-pub fn write_seconds(seconds: &[(Guard, f64)]) {
+/// Writes into the document how many seconds it took until the test of each row missed its guard.
+pub fn write_seconds(seconds: &[(Row, f64)]) {
     let path = workspace().join(DOCUMENT);
     let text = std::fs::read_to_string(&path).expect("the table of guards");
     std::fs::write(path, with_seconds(&text, seconds)).expect("the table can be written");
 }
 
-fn with_seconds(text: &str, seconds: &[(Guard, f64)]) -> String {
+fn with_seconds(text: &str, seconds: &[(Row, f64)]) -> String {
     let with = |line: &str| {
-        let named = |guard: &Guard| line.starts_with(&format!("| `{}` |", guard.name()));
-        let took = seconds.iter().find(|(guard, _)| named(guard));
+        let is_named = |row: &Row| {
+            let guard = format!("| `{}` |", row.guard.name());
+            line.starts_with(&guard) && line.contains(&format!("[`{}`]", row.test))
+        };
+        let took = seconds.iter().find(|(row, _)| is_named(row));
         let cells = line.strip_suffix('|').and_then(|row| row.rsplit_once('|'));
         match took.zip(cells) {
             Some(((_, took), (cells, _))) => format!("{cells}| {took:.1} |\n"),
@@ -103,6 +112,8 @@ fn parse(line: &str) -> Row {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -126,30 +137,36 @@ mod tests {
             let target = Place::of(file).expect("a place").target;
             assert_eq!(target.as_deref(), Some("cuts"));
         }
+        let place = Place::of("../tests/src/model/tests.rs").expect("a place");
+        assert_eq!(place.package(), "seqd-tests");
+        assert_eq!(place.target, None);
         assert_eq!(Place::of("../tests/tests/stories/main.rs"), None);
     }
 
     #[test]
     fn the_seconds_are_written_into_the_last_cell_of_their_row_and_nowhere_else() {
-        let text =
-            "# |\n| `PreVote` | It asks. | t | `raised` | |\n| `VoteSynced` | a | b | c | 1.0 |\n";
-        let once = with_seconds(text, &[(Guard::PreVote, 0.26)]);
+        let line = "| `PreVote` | It asks. | [`t_t`](../crates/raft/src/a.rs) | `raised` | |";
+        let row = parse(line);
+        let other = line.replace("t_t", "u_u").replace("| |", "| 1.0 |");
+        let text = format!("# |\n{line}\n{other}\n| `VoteSynced` | a | b | c | 1.0 |\n");
+        let once = with_seconds(&text, &[(row.clone(), 0.26)]);
         assert_eq!(once, text.replace("`raised` | |", "`raised` | 0.3 |"));
-        let again = with_seconds(&once, &[(Guard::PreVote, 12.0)]);
+        let again = with_seconds(&once, &[(row, 12.0)]);
         assert_eq!(again, once.replace("0.3", "12.0"));
     }
 
     #[test]
-    fn every_guard_has_a_row_and_the_words_of_the_list() {
+    fn every_guard_has_a_row_one_a_test_with_the_words_of_the_list() {
         let rows = rows();
         for guard in Guard::ALL {
             let of_guard: Vec<&Row> = rows.iter().filter(|row| row.guard == *guard).collect();
-            assert_eq!(of_guard.len(), 1, "{DOCUMENT} has one row of {guard:?}");
-            assert_eq!(of_guard[0].holds, guard.holds().trim(), "{guard:?}");
-            assert!(
-                of_guard[0].violation.len() > 8,
-                "{guard:?} names no violation"
-            );
+            let tests: BTreeSet<&String> = of_guard.iter().map(|row| &row.test).collect();
+            assert!(!tests.is_empty(), "{DOCUMENT} has no row of {guard:?}");
+            assert_eq!(of_guard.len(), tests.len(), "a test twice: {guard:?}");
+            for row in of_guard {
+                assert_eq!(row.holds, guard.holds().trim(), "{guard:?}");
+                assert!(row.violation.len() > 8, "{guard:?} names no violation");
+            }
         }
     }
 }

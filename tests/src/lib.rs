@@ -4,7 +4,8 @@
 //!
 //! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
 //! it. It uses the product only from outside: the binary, its configuration file, its HTTP
-//! interface, its exit codes and its folders.
+//! interface, its exit codes and its folders. The [model] alone is of another kind: it calls the code of
+//! minting and of the replicated state, and starts nothing.
 //!
 //! Everything that a run makes it ends and removes again, also when the run fails. Processes are
 //! ended through the handle that started them, never by name.
@@ -33,6 +34,7 @@ pub mod links;
 pub mod load;
 pub mod loop_disk;
 pub mod memory;
+pub mod model;
 pub mod node;
 pub mod permits;
 pub mod ports;

@@ -162,12 +162,16 @@ guards! {
 
     // Minting and segments on a node.
 
+    /// Nothing is minted below the first tick of the window.
+    MintFromFirst,
     /// Nothing is minted at or above the fence.
     MintBelowFence,
     /// No tick is used again when the clock goes back.
     TicksRise,
     /// The last tick of a closed generator is the last one that it used.
     LastTickKept,
+    /// A generator is closed by the swap that reads its last tick.
+    ClosedBySwap,
     /// A fence is used once it is committed.
     FenceCommitted,
     /// A clock that stands before the mark of the last start mints nothing.

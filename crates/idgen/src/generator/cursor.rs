@@ -130,7 +130,8 @@ impl Rules {
             Err(TickError::BeforeEpoch) => return Step::refuse(Refusal::BeforeEpoch),
             Err(TickError::TimeFull) => return Step::refuse(Refusal::TimeFull),
         };
-        if now_tick < open && !is_out!(TicksRise) {
+        let is_early = last.is_none() && is_out!(MintFromFirst);
+        if now_tick < open && !is_out!(TicksRise) && !is_early {
             // The last tick is full, or the window begins later.
             if open > self.geometry.max_tick() {
                 return Step::refuse(Refusal::TimeFull);
@@ -243,7 +244,11 @@ impl<W: Word> Cursor<W> {
     }
 
     pub(super) fn close(&self) -> Option<Tick> {
-        let before = self.next.set_bits(CLOSED);
+        let before = if is_out!(ClosedBySwap) {
+            self.next.load()
+        } else {
+            self.next.set_bits(CLOSED)
+        };
         self.rules.last_tick(before & !CLOSED)
     }
 

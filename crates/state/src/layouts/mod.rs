@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::Versioned;
 use crate::level::Level;
+use crate::state::State;
 use crate::table::{Record, Table};
 
 /// The layout that IDs have where none is named.
@@ -86,6 +87,17 @@ fn brought_by(level: Level) -> Vec<Layout> {
         .into_iter()
         .collect(),
         _ => Vec::new(),
+    }
+}
+
+impl State {
+    /// The same state with this layout, and without the first six if it has no rows of layouts yet.
+    /// For models, which need one of few ticks: a cluster's layouts come with its level alone.
+    #[must_use]
+    pub fn with_layout(mut self, layout: Layout) -> Self {
+        let name = layout.name().to_owned();
+        self.tables.layouts.put(name, LayoutRecord { layout });
+        self
     }
 }
 

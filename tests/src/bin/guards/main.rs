@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     if asked.is_empty() {
         let seconds = found
             .iter()
-            .map(|found| (found.row.guard, found.took.as_secs_f64()));
+            .map(|found| (found.row.clone(), found.took.as_secs_f64()));
         write_seconds(&seconds.collect::<Vec<_>>());
     }
     ExitCode::SUCCESS

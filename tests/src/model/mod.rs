@@ -1,0 +1,269 @@
+//! A model check of minting and sequences: every order of events in small worlds, by stateright.
+//!
+//! What is checked is the code that runs, not a description of it: the log is applied by
+//! [`seqd_state::State::apply`] with the commands that nodes propose, a backup becomes a cluster by
+//! [`seqd_state::State::restore`], and IDs come from [`seqd_idgen::Generator`]s, which are driven as
+//! a node's keeper drives them. The model adds what lies between: processes that start, stop, are
+//! killed and are copied, clocks, and messages that are lost, late and repeated. The one total order
+//! of the log is taken for granted; consensus has tests of its own.
+//!
+//! A [scene](Scene) bounds a world: who takes part, for how many ticks, and how many of each event
+//! there may be. Within it every state is visited. A [`Fault`] is planted in the model's part, to show
+//! that the check finds it; guards in the real code are taken out as `docs/GUARDS.md` describes.
+
+mod action;
+mod ask;
+mod ledger;
+mod minting;
+mod properties;
+mod restoring;
+mod scene;
+mod sights;
+mod step;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use seqd_idgen::{Layout, Progression, WallMs};
+use seqd_state::{
+    ClusterCommand, ClusterMs, Entry, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
+    SequenceMode, SequenceName, Stamp, State,
+};
+use stateright::{Checker, HasDiscoveries, Model, Path, Property};
+
+pub use action::Action;
+pub use ledger::Violation;
+pub use scene::{Left, Scene, scenes};
+pub use sights::Sight;
+pub use world::World;
+
+use ask::Origin;
+use ledger::Ledger;
+use scene::{SEGMENT, SEQUENCE, WINDOW_MS};
+use world::{Process, Replicated};
+
+/// A fault of a holder, which the guards of the real code cannot be taken out for: the lines stand in
+/// the node, or in whatever program holds a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A fence is used before it is committed.
+    FenceBeforeCommit,
+    /// A start goes on with the lease that it finds on its disk.
+    HolderKept,
+    /// The last tick is read before the generator is closed.
+    LastTickBeforeClose,
+    /// An answer that arrives twice makes two generators for one lease.
+    GrantInstalledTwice,
+    /// A segment is used while its tail is on its way back.
+    TailKept,
+}
+
+/// A scene, and what is wrong in it.
+#[derive(Clone, Debug)]
+pub struct Check {
+    scene: Scene,
+    fault: Option<Fault>,
+    layout: Layout,
+}
+
+/// What a check found.
+#[derive(Debug)]
+pub struct Found {
+    pub states: usize,
+    pub unique: usize,
+    /// The most events in a row.
+    pub depth: usize,
+    pub took: Duration,
+    pub violation: Option<Counterexample>,
+    /// What did not come up. Empty where there is a violation: the check ended at it.
+    pub unseen: Vec<Sight>,
+}
+
+/// A rule, and events that break it: the fewest, or one more.
+#[derive(Debug)]
+pub struct Counterexample {
+    pub violation: Violation,
+    pub events: Vec<String>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            states,
+            unique,
+            depth,
+            ..
+        } = self;
+        let seconds = self.took.as_secs_f64();
+        write!(
+            f,
+            "{states} states, {unique} of them unique, depth {depth}, {seconds:.1} s"
+        )
+    }
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "violated: {}", self.violation.rule())?;
+        for (at, event) in self.events.iter().enumerate() {
+            writeln!(f, "{:>4}. {event}", at + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl Check {
+    #[must_use]
+    pub fn new(scene: Scene, fault: Option<Fault>) -> Self {
+        let layout = scene.layout();
+        Self {
+            scene,
+            fault,
+            layout,
+        }
+    }
+
+    /// Visits every state of the scene, or those up to the first violation.
+    #[must_use]
+    pub fn run(self, threads: usize) -> Found {
+        let began = Instant::now();
+        let violations = Violation::ALL.map(Violation::rule);
+        let checker = self.clone().checker().threads(threads);
+        let checker = checker.finish_when(HasDiscoveries::AnyOf(violations.into()));
+        let checker = checker.spawn_bfs().join();
+        let discoveries = checker.discoveries();
+        let mut violated = Violation::ALL.into_iter();
+        let violated = violated.find(|violation| discoveries.contains_key(violation.rule()));
+        let violation = violated.map(|violation| Counterexample {
+            violation,
+            events: self.told(discoveries[violation.rule()].clone()),
+        });
+        let sights = self.scene.sights.iter().copied();
+        let unseen = sights.filter(|sight| !discoveries.contains_key(sight.says()));
+        Found {
+            states: checker.state_count(),
+            unique: checker.unique_state_count(),
+            depth: checker.max_depth(),
+            took: began.elapsed(),
+            unseen: unseen.filter(|_| violation.is_none()).collect(),
+            violation,
+        }
+    }
+
+    /// A path as sentences.
+    fn told(&self, path: Path<World, Action>) -> Vec<String> {
+        let mut events = Vec::new();
+        for (mut world, action) in path.into_vec() {
+            let mut sentences: Vec<String> = Vec::new();
+            if let Some(Action(event)) = action {
+                let now = world.now;
+                self.step(&mut world, &event, &mut |sentence| {
+                    sentences.push(sentence.to_string());
+                });
+                events.push(format!("[{now} ms] {}", sentences.join("; ")));
+            }
+        }
+        events
+    }
+
+    fn beginning(&self) -> World {
+        let nodes = (1..=self.scene.nodes as u64).map(NodeId);
+        let mut state = State::new();
+        let found = ClusterCommand::Found(seqd_state::Found {
+            cluster_id: "model".to_owned(),
+            window_ms: WINDOW_MS,
+            max_peer_skew_ms: self.scene.skew_ms,
+            founders: [1, 2].map(|id| (NodeId(id), format!("n{id}"))).into(),
+        });
+        let mut commands = vec![found.into()];
+        if self.scene.left.grants > 0 {
+            commands.push(create_sequence().into());
+        }
+        let mut ledger = Ledger::default();
+        let mut processes = Vec::new();
+        for (nonce, node) in (1..).zip(nodes) {
+            let boot = 1;
+            commands.push(ClusterCommand::RegisterStart { node, boot, nonce }.into());
+            ledger.starts.insert(node, (boot, nonce));
+            let node = Some(node);
+            let mut process = Process::new(Origin { node, boot, nonce });
+            process.started = true;
+            processes.push(process);
+        }
+        if self.scene.external {
+            let mut process = Process::new(Origin {
+                node: None,
+                boot: 0,
+                nonce: 0,
+            });
+            process.off_ms = self.scene.external_off_ms;
+            processes.push(process);
+        }
+        let stamp = Stamp {
+            wall_ms: WallMs(0),
+            cluster_ms: ClusterMs(0),
+        };
+        state.apply(&Entry { stamp, commands }, None);
+        let state = state.with_layout(self.layout.clone());
+        World {
+            now: 0,
+            replicated: Replicated::new(state, self.scene.left.backups > 0),
+            backup: None,
+            nonces: processes.len() as u64,
+            processes,
+            strays: Vec::new(),
+            ledger,
+            left: self.scene.left,
+        }
+    }
+}
+
+fn create_sequence() -> SequenceCommand {
+    let progression = Progression::with_defaults(None, None, None, None, false);
+    SequenceCommand::Create {
+        name: SequenceName::new(SEQUENCE).expect("a name"),
+        definition: SequenceDefinition {
+            mode: SequenceMode::Segment,
+            progression: progression.expect("the defaults"),
+            segment: SegmentSizes {
+                target_ms: 1_000,
+                min: SEGMENT,
+                max: SEGMENT,
+            },
+            description: String::new(),
+        },
+    }
+}
+
+impl Model for Check {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![self.beginning()]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        actions.extend(self.events(world).into_iter().map(Action));
+    }
+
+    fn next_state(&self, before: &World, Action(event): Action) -> Option<World> {
+        let mut after = before.clone();
+        if !self.step(&mut after, &event, &mut |_| {}) {
+            return None;
+        }
+        // What changes nothing but what is left leads nowhere that this state does not lead to.
+        let left = std::mem::replace(&mut after.left, before.left);
+        let changes = after != *before;
+        after.left = left;
+        changes.then_some(after)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::properties(self)
+    }
+}

@@ -1,0 +1,311 @@
+//! What a check explores: who takes part, how long, and how many of each event there may be.
+
+use super::sights::Sight;
+use seqd_idgen::{ClockPolicy, FieldOrder, FirstSequence, Layout, LayoutSpec, OnRollback};
+
+/// How many of each event may still happen. Most are few, as every one multiplies the states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Left {
+    /// Leases that are asked for.
+    pub takes: u8,
+    pub extends: u8,
+    pub releases: u8,
+    /// IDs, one at a time.
+    pub mints: u8,
+    /// Proposals that do not reach the log, or whose answers do not come back, at once or at all.
+    pub late: u8,
+    /// Proposals on their way that reach the log twice.
+    pub repeats: u8,
+    /// Threads that stop between reading the clock and minting.
+    pub pauses: u8,
+    /// Steps of a clock.
+    pub steps: u8,
+    pub restarts: u8,
+    /// Second processes on a copy of node 1's disk.
+    pub twins: u8,
+    /// Backups, and as many restores.
+    pub backups: u8,
+    /// Segments of the sequence that are asked for.
+    pub grants: u8,
+    /// Values that are used.
+    pub values: u8,
+    /// Tails that are given back.
+    pub returns: u8,
+}
+
+/// One world, bounded.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    pub name: &'static str,
+    /// Nodes, whose starts are registered when the check begins.
+    pub nodes: usize,
+    /// Whether an external generator takes part.
+    pub external: bool,
+    /// Whether the holders have two workers to choose from, or contend for one.
+    pub two_workers: bool,
+    /// The time at which the check ends, in milliseconds, which are ticks.
+    pub last_ms: u64,
+    /// The time by which the backup is restored, in milliseconds: later is the same, only later.
+    pub restored_by_ms: u64,
+    /// The steps of clocks, in milliseconds.
+    pub clock_steps: &'static [i64],
+    /// How far the clocks of leaders may be from the time that take no other part, in milliseconds.
+    pub leaders_off_ms: &'static [i64],
+    /// How far a clock may be set from the time.
+    pub most_off_ms: i64,
+    /// How far the external generator's clock is ahead when the check begins, in milliseconds.
+    pub external_off_ms: i64,
+    /// The agreed skew between peers, in milliseconds.
+    pub skew_ms: u64,
+    pub on_rollback: OnRollback,
+    pub left: Left,
+    /// What must come up.
+    pub sights: &'static [Sight],
+}
+
+/// The shortest window that a layout has: three ticks.
+pub(super) const WINDOW_MS: u64 = 3;
+
+/// How many values a segment has.
+pub(super) const SEGMENT: u64 = 2;
+
+/// More values than a check can grant: what a restore passes over.
+pub(super) const MARGIN: u64 = 8;
+
+pub(super) const LAYOUT: &str = "few-ticks";
+
+pub(super) const SEQUENCE: &str = "order";
+
+impl Scene {
+    /// Ticks of a millisecond from epoch 0, so that a tick is a time; two workers, each a datacenter,
+    /// and two IDs a tick.
+    pub(super) fn layout(&self) -> Layout {
+        let spec = LayoutSpec {
+            name: LAYOUT.to_owned(),
+            epoch_ms: 0,
+            tick_ms: 1,
+            time_bits: 4,
+            datacenter_bits: 1,
+            worker_bits: 0,
+            sequence_bits: 1,
+            order: FieldOrder::TickWorkerSequence,
+            first_sequence: FirstSequence::Zero,
+        };
+        Layout::new(spec).expect("fields that fit")
+    }
+
+    /// The datacenter that holders ask for.
+    pub(super) fn datacenter(&self) -> Option<u32> {
+        (!self.two_workers).then_some(0)
+    }
+
+    pub(super) fn policy(&self) -> ClockPolicy {
+        ClockPolicy {
+            on_rollback: self.on_rollback,
+            ..ClockPolicy::default()
+        }
+    }
+
+    /// The same scene with more of everything that it has.
+    #[must_use]
+    pub fn larger(mut self, by: u8) -> Self {
+        let left = &mut self.left;
+        for count in [
+            &mut left.takes,
+            &mut left.extends,
+            &mut left.mints,
+            &mut left.late,
+            &mut left.grants,
+            &mut left.values,
+        ] {
+            if *count > 0 {
+                *count += by;
+            }
+        }
+        self
+    }
+}
+
+const BASE: Scene = Scene {
+    name: "",
+    nodes: 1,
+    external: true,
+    two_workers: false,
+    last_ms: 6,
+    restored_by_ms: 0,
+    clock_steps: &[],
+    leaders_off_ms: &[0],
+    most_off_ms: 0,
+    external_off_ms: 0,
+    skew_ms: 0,
+    on_rollback: OnRollback::Refuse,
+    left: Left {
+        takes: 0,
+        extends: 0,
+        releases: 0,
+        mints: 0,
+        late: 0,
+        repeats: 0,
+        pauses: 0,
+        steps: 0,
+        restarts: 0,
+        twins: 0,
+        backups: 0,
+        grants: 0,
+        values: 0,
+        returns: 0,
+    },
+    sights: &[],
+};
+
+/// All of them, as `cargo test` runs them.
+#[must_use]
+pub fn scenes() -> Vec<Scene> {
+    vec![
+        messages(),
+        releases(),
+        clocks(),
+        starts(),
+        restore(),
+        segments(),
+    ]
+}
+
+/// Proposals and answers that are lost, late and repeated.
+#[must_use]
+pub(super) fn messages() -> Scene {
+    Scene {
+        name: "messages",
+        last_ms: 4,
+        left: Left {
+            takes: 2,
+            extends: 1,
+            mints: 2,
+            late: 1,
+            repeats: 1,
+            ..BASE.left
+        },
+        sights: &[
+            Sight::MintedByTwoHolders,
+            Sight::ExtendAfterAnotherGrant,
+            Sight::HolderBesideAnother,
+            Sight::LeaseLost,
+        ],
+        ..BASE
+    }
+}
+
+/// Workers that are given back, by a holder with a thread in the middle of a batch.
+#[must_use]
+pub(super) fn releases() -> Scene {
+    Scene {
+        name: "releases",
+        last_ms: 3,
+        left: Left {
+            takes: 2,
+            releases: 1,
+            mints: 3,
+            late: 1,
+            repeats: 1,
+            pauses: 1,
+            ..BASE.left
+        },
+        sights: &[Sight::MintedByTwoHolders, Sight::WokenAfterClose],
+        ..BASE
+    }
+}
+
+/// Clocks that step forward and back, also that of the leader, which stamps the entries.
+#[must_use]
+pub(super) fn clocks() -> Scene {
+    Scene {
+        name: "clocks",
+        last_ms: 4,
+        clock_steps: &[-3, 3],
+        most_off_ms: 3,
+        on_rollback: OnRollback::Continue,
+        left: Left {
+            takes: 2,
+            extends: 1,
+            mints: 3,
+            steps: 2,
+            ..BASE.left
+        },
+        sights: &[
+            Sight::MintedByTwoHolders,
+            Sight::ClockBehindLastTick,
+            Sight::HolderBesideAnother,
+        ],
+        ..BASE
+    }
+}
+
+/// Restarts, and a second process on a copy of the disk.
+#[must_use]
+pub(super) fn starts() -> Scene {
+    Scene {
+        name: "starts",
+        external: false,
+        two_workers: true,
+        last_ms: 2,
+        left: Left {
+            takes: 2,
+            extends: 1,
+            mints: 2,
+            late: 1,
+            restarts: 1,
+            twins: 1,
+            ..BASE.left
+        },
+        sights: &[Sight::StartBesideAnother],
+        ..BASE
+    }
+}
+
+/// A backup that is restored once every process of the old cluster has ended, with an external
+/// generator that goes on. Leaders' clocks are right within the agreed skew, as a restore demands; the
+/// external generator's is as far ahead as leaders take.
+#[must_use]
+pub(super) fn restore() -> Scene {
+    Scene {
+        name: "restore",
+        two_workers: true,
+        last_ms: 8,
+        restored_by_ms: 1,
+        leaders_off_ms: &[-1, 1],
+        external_off_ms: 3,
+        skew_ms: 1,
+        left: Left {
+            takes: 2,
+            extends: 1,
+            mints: 1,
+            backups: 1,
+            ..BASE.left
+        },
+        sights: &[Sight::MintedAfterRestore, Sight::HolderOfBeforeRestore],
+        ..BASE
+    }
+}
+
+/// Segments of a sequence and their tails, over late and repeated messages and over a restore.
+#[must_use]
+pub(super) fn segments() -> Scene {
+    Scene {
+        name: "segments",
+        nodes: 2,
+        external: true,
+        last_ms: 0,
+        skew_ms: 1,
+        left: Left {
+            grants: 3,
+            values: 2,
+            returns: 1,
+            late: 1,
+            repeats: 1,
+            backups: 1,
+            ..BASE.left
+        },
+        sights: &[Sight::MarkFell, Sight::ReturnAfterAnotherGrant],
+        ..BASE
+    }
+}

@@ -1,0 +1,439 @@
+//! What each event does: the processes as a node's keeper and minter are, and the log.
+
+use std::fmt;
+use std::sync::Arc;
+
+use seqd_idgen::{Mint, Tick, WallMs};
+use seqd_state::{ClusterMs, Entry, Outcome, Stamp};
+
+use super::action::{Event, Wish};
+use super::ask::{Answer, Ask, Origin, Proposal};
+use super::ledger::fences;
+use super::minting::Kept;
+use super::scene::WINDOW_MS;
+use super::world::{Holder, Process, Replicated, Segment, Waiting, World};
+use super::{Check, Fault, restoring};
+
+/// Where the sentences of a trace go.
+pub(super) type Tell<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
+
+impl Check {
+    /// Does an event. `false` if nothing comes of it.
+    pub(super) fn step(&self, world: &mut World, event: &Event, tell: Tell<'_>) -> bool {
+        let happened = match *event {
+            Event::Pass => {
+                world.now += 1;
+                tell(format_args!("it is {} ms", world.now));
+                true
+            }
+            Event::Step { process, by_ms } => {
+                world.left.steps -= 1;
+                let of = &mut world.processes[process];
+                of.off_ms += by_ms;
+                let clock = of.clock(world.now);
+                tell(format_args!(
+                    "the clock of {of} is set by {by_ms} ms and shows {clock}"
+                ));
+                true
+            }
+            Event::Mint { process } => {
+                let now = world.processes[process].clock(world.now);
+                self.mint(world, process, now, tell)
+            }
+            Event::Pause { process } => {
+                world.left.pauses -= 1;
+                let now = world.now;
+                let of = &mut world.processes[process];
+                of.reading = Some(of.clock(now));
+                let reading = of.clock(now);
+                tell(format_args!(
+                    "a thread of {of} reads {reading} from the clock and is stopped"
+                ));
+                true
+            }
+            Event::Wake { process } => self.wake(world, process, tell),
+            Event::Use { process } => {
+                world.left.values -= 1;
+                self.use_value(world, process, tell);
+                true
+            }
+            Event::Restart { process } => {
+                self.restart(world, process, tell);
+                true
+            }
+            Event::Twin { after } => {
+                self.start_twin(world, after, tell);
+                true
+            }
+            Event::Backup => {
+                world.left.backups -= 1;
+                world.backup = Some(world.replicated.clone());
+                tell(format_args!("a backup is saved"));
+                true
+            }
+            Event::Restore => {
+                restoring::restore(world, tell);
+                true
+            }
+            _ => self.message(world, event, tell),
+        };
+        world.settle();
+        happened
+    }
+
+    /// What happens to a proposal.
+    fn message(&self, world: &mut World, event: &Event, tell: Tell<'_>) -> bool {
+        match *event {
+            Event::Done {
+                process,
+                wish,
+                leader,
+            } => {
+                let ask = self.ask(world, process, wish, tell);
+                let ask = match ask {
+                    Ask::Stamp { .. } => Ask::Stamp { wall: leader },
+                    ask => ask,
+                };
+                self.send(world, process, ask);
+                self.commit_waiting(world, process, leader, tell);
+                self.arrive(world, process, tell);
+            }
+            Event::Send { process, wish } => {
+                world.left.late -= 1;
+                let ask = self.ask(world, process, wish, tell);
+                self.send(world, process, ask);
+                tell(format_args!("it is on its way"));
+            }
+            Event::Commit {
+                process,
+                leader,
+                answered,
+            } => {
+                let of = &world.processes[process];
+                tell(format_args!("what {of} proposed is committed"));
+                self.commit_waiting(world, process, leader, tell);
+                if answered {
+                    self.arrive(world, process, tell);
+                } else {
+                    tell(format_args!("the answer is on its way"));
+                }
+            }
+            Event::Arrive { process } => {
+                tell(format_args!(
+                    "the answer arrives at {}",
+                    world.processes[process]
+                ));
+                self.arrive(world, process, tell);
+            }
+            Event::GiveUp { process } => give_up(world, process, tell),
+            Event::Repeat { process } => {
+                world.left.repeats -= 1;
+                let of = &world.processes[process];
+                tell(format_args!(
+                    "what {of} proposed is on its way a second time"
+                ));
+                if let Some(waiting) = of.waiting.clone() {
+                    world.stray(waiting.proposal);
+                }
+            }
+            Event::CommitStray { stray, leader } => {
+                let proposal = world.strays.remove(stray);
+                tell(format_args!(
+                    "{:?}, which nobody waits for, is committed",
+                    proposal.ask
+                ));
+                let before = world.replicated.clone();
+                self.commit(world, &proposal, leader, tell);
+                // What is refused might as well be on its way still.
+                return world.replicated != before;
+            }
+            _ => unreachable!("no message: {event:?}"),
+        }
+        true
+    }
+
+    fn mint(&self, world: &mut World, process: usize, now: WallMs, tell: Tell<'_>) -> bool {
+        let of = &mut world.processes[process];
+        let Some(holder) = &mut of.holder else {
+            return false;
+        };
+        let Mint::Ready(run) = holder.kept.mint(&self.layout, self.scene.policy(), now) else {
+            return false;
+        };
+        world.left.mints -= 1;
+        let (lease, worker, tick) = (holder.lease, run.worker.0, run.tick);
+        let sequence = run.first_sequence;
+        tell(format_args!(
+            "{of} mints with lease {lease} at a reading of {now}: worker {worker}, tick {tick}, \
+             sequence {sequence}"
+        ));
+        for id in run.iter() {
+            world.ledger.minted(lease, tick, id);
+        }
+        true
+    }
+
+    fn wake(&self, world: &mut World, process: usize, tell: Tell<'_>) -> bool {
+        let reading = world.processes[process].reading.take();
+        let of = &world.processes[process];
+        tell(format_args!("the thread of {of} goes on"));
+        if let Some(reading) = reading
+            && !self.mint(world, process, reading, tell)
+        {
+            tell(format_args!("it gets no ID"));
+        }
+        true
+    }
+
+    fn use_value(&self, world: &mut World, process: usize, tell: Tell<'_>) {
+        let of = &mut world.processes[process];
+        if let Some(segment) = &mut of.segment {
+            let value = segment.next;
+            segment.next += 1;
+            world.ledger.used(value);
+            tell(format_args!("{of} uses the value at index {value}"));
+        }
+    }
+
+    /// What the process does before it proposes, and what it proposes.
+    fn ask(&self, world: &mut World, process: usize, wish: Wish, tell: Tell<'_>) -> Ask {
+        let now = world.processes[process].clock(world.now);
+        let fence = self.layout.fence_at(WallMs(now.0 + WINDOW_MS));
+        let (layout, policy) = (&self.layout, self.scene.policy());
+        let left = &mut world.left;
+        let of = &mut world.processes[process];
+        let ask = match (wish, &mut of.holder, &of.segment) {
+            (Wish::Take, ..) => {
+                left.takes -= 1;
+                Ask::Take { fence }
+            }
+            (Wish::Extend, Some(holder), _) => {
+                left.extends -= 1;
+                if self.fault == Some(Fault::FenceBeforeCommit) {
+                    holder.kept.extend(layout, policy, fence);
+                }
+                Ask::Extend {
+                    worker: holder.kept.worker,
+                    lease: holder.lease,
+                    fence,
+                }
+            }
+            (Wish::Release, Some(holder), _) => {
+                left.releases -= 1;
+                holder.leaving = true;
+                let last = if self.fault == Some(Fault::LastTickBeforeClose) {
+                    holder.kept.last_tick(layout, policy)
+                } else {
+                    holder.kept.close(layout, policy)
+                };
+                // Nothing minted means that the window may begin again where it began.
+                let last = last.or_else(|| holder.kept.from.0.checked_sub(1).map(Tick));
+                Ask::Release {
+                    worker: holder.kept.worker,
+                    lease: holder.lease,
+                    last,
+                }
+            }
+            (Wish::Grant, _, segment) => {
+                left.grants -= 1;
+                let after = segment.as_ref().map(|segment| segment.token);
+                Ask::Grant { after }
+            }
+            (Wish::Return, _, Some(segment)) => {
+                left.returns -= 1;
+                let (token, first_unused) = (segment.token, segment.next);
+                world.ledger.leaves(token, first_unused);
+                if self.fault != Some(Fault::TailKept) {
+                    of.segment = None;
+                }
+                Ask::Return {
+                    token,
+                    first_unused,
+                }
+            }
+            (Wish::Stamp, ..) => Ask::Stamp { wall: now },
+            (Wish::Register, ..) => Ask::Register,
+            (wish, ..) => unreachable!("{wish:?} has nothing to be about"),
+        };
+        tell(format_args!("{of} proposes {ask:?}"));
+        ask
+    }
+
+    fn send(&self, world: &mut World, process: usize, ask: Ask) {
+        let of = &mut world.processes[process];
+        let by = of.origin;
+        of.waiting = Some(Waiting {
+            proposal: Proposal { by, ask },
+            answer: None,
+        });
+    }
+
+    fn commit_waiting(&self, world: &mut World, process: usize, leader: WallMs, tell: Tell<'_>) {
+        let waiting = world.processes[process].waiting.clone();
+        let proposal = waiting.expect("a proposal on its way").proposal;
+        let answer = self.commit(world, &proposal, leader, tell);
+        if let Some(waiting) = &mut world.processes[process].waiting {
+            waiting.answer = Some(answer);
+        }
+    }
+
+    /// Applies a proposal, as an entry of its own, by the real state machine.
+    fn commit(
+        &self,
+        world: &mut World,
+        proposal: &Proposal,
+        leader: WallMs,
+        tell: Tell<'_>,
+    ) -> Answer {
+        let mut state = (*world.replicated.state).clone();
+        let before = fences(&state);
+        let entry = Entry {
+            stamp: Stamp {
+                wall_ms: leader,
+                cluster_ms: ClusterMs(world.now),
+            },
+            commands: vec![proposal.command(self.scene.datacenter())],
+        };
+        let outcomes: Vec<Outcome> = state.apply(&entry, None);
+        let answer = Answer::of(&outcomes[0]);
+        tell(format_args!(
+            "the leader's clock shows {leader}: {answer:?}"
+        ));
+        world
+            .ledger
+            .committed(proposal, answer, &before, &fences(&state));
+        let with_clock = world.left.backups > 0;
+        world.replicated = Replicated::new(state, with_clock);
+        answer
+    }
+
+    /// An answer at the process that waited for it.
+    fn arrive(&self, world: &mut World, process: usize, tell: Tell<'_>) {
+        let of = &mut world.processes[process];
+        let Some(waiting) = of.waiting.take() else {
+            return;
+        };
+        let (layout, policy) = (&self.layout, self.scene.policy());
+        match (waiting.answer, &mut of.holder) {
+            (Some(Answer::Registered), _) => of.started = true,
+            (Some(Answer::StaleStart), _) if !of.started => {
+                of.down = true;
+                tell(format_args!("{of} ends"));
+            }
+            (
+                Some(Answer::Leased {
+                    worker,
+                    lease,
+                    from,
+                    fence,
+                }),
+                held,
+            ) => {
+                if self.fault == Some(Fault::GrantInstalledTwice) && held.is_none() {
+                    of.waiting = Some(waiting);
+                }
+                of.holder = Some(Holder {
+                    lease,
+                    kept: Kept::new(worker, from, fence),
+                    leaving: false,
+                });
+            }
+            (Some(Answer::Extended { fence }), Some(holder)) => {
+                holder.kept.extend(layout, policy, fence);
+            }
+            (Some(Answer::LeaseLost), Some(holder)) => {
+                holder.kept.close(layout, policy);
+                self.leave(world, process);
+            }
+            (Some(Answer::Granted { token, first, end }), _) => {
+                of.segment = Some(Segment {
+                    token,
+                    next: first,
+                    end,
+                });
+            }
+            (_, Some(holder)) if holder.leaving => self.leave(world, process),
+            (_, _) if matches!(waiting.proposal.ask, Ask::Return { .. }) => of.segment = None,
+            _ => {}
+        }
+    }
+
+    /// The holder is no more; a node that gave its worker back has stopped.
+    fn leave(&self, world: &mut World, process: usize) {
+        let of = &mut world.processes[process];
+        let left = of.holder.take();
+        of.down = of.origin.node.is_some() && left.is_some_and(|holder| holder.leaving);
+        of.reading = None;
+    }
+
+    fn restart(&self, world: &mut World, process: usize, tell: Tell<'_>) {
+        world.left.restarts -= 1;
+        abandon(world, process);
+        world.nonces += 1;
+        let nonce = world.nonces;
+        let before = &world.processes[process];
+        let (node, boot) = (before.origin.node, before.origin.boot + 1);
+        let mut after = Process::new(Origin { node, boot, nonce });
+        after.off_ms = before.off_ms;
+        self.keep_holder(before, &mut after);
+        tell(format_args!("{before} is killed, and {after} starts"));
+        world.processes[process] = after;
+    }
+
+    fn start_twin(&self, world: &mut World, after: bool, tell: Tell<'_>) {
+        world.left.twins -= 1;
+        world.nonces += 1;
+        let nonce = world.nonces;
+        let of = &world.processes[0];
+        let boot = of.origin.boot + u64::from(after);
+        let node = of.origin.node;
+        let mut twin = Process::new(Origin { node, boot, nonce });
+        twin.is_twin = true;
+        self.keep_holder(of, &mut twin);
+        tell(format_args!(
+            "{twin} starts on a copy of the disk, and {of} goes on"
+        ));
+        world.processes.push(twin);
+    }
+
+    /// A start takes nothing over; one with the fault makes a generator for the lease that it finds.
+    fn keep_holder(&self, of: &Process, start: &mut Process) {
+        let holder = of.holder.as_ref();
+        if self.fault == Some(Fault::HolderKept) {
+            start.holder = holder.map(|holder| Holder {
+                kept: holder.kept.again(),
+                ..holder.clone()
+            });
+        }
+    }
+}
+
+fn give_up(world: &mut World, process: usize, tell: Tell<'_>) {
+    tell(format_args!(
+        "{} waits for its answer no longer",
+        world.processes[process]
+    ));
+    abandon(world, process);
+    let of = &mut world.processes[process];
+    if of.holder.as_ref().is_some_and(|holder| holder.leaving) {
+        of.holder = None;
+        of.reading = None;
+        of.down = of.origin.node.is_some();
+    }
+}
+
+/// What a process proposed goes on without it, unless it is committed.
+pub(super) fn abandon(world: &mut World, process: usize) {
+    if let Some(Waiting {
+        proposal,
+        answer: None,
+    }) = world.processes[process].waiting.take()
+    {
+        world.stray(proposal);
+    }
+}
+
+/// The state that a replica and a backup share.
+pub(super) fn unshared(replicated: &Replicated) -> seqd_state::State {
+    (*Arc::clone(&replicated.state)).clone()
+}
