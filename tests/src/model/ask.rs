@@ -1,6 +1,8 @@
 //! What a process proposes, and what it is answered: the commands and outcomes of the real state
 //! machine, as small values that can be compared.
 
+use std::fmt;
+
 use seqd_idgen::{Tick, WallMs, WorkerId};
 use seqd_state::{
     ClusterCommand, ClusterOutcome, ClusterRefusal, Command, GrantToken, LeaseId, NodeId, Outcome,
@@ -18,6 +20,15 @@ pub(super) struct Origin {
     pub(super) boot: u64,
     /// Different for each process.
     pub(super) nonce: u64,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            None => write!(f, "the external generator"),
+            Some(node) => write!(f, "node {node} (start {})", self.boot),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -176,6 +187,66 @@ impl Answer {
             }
             Outcome::Refused(_) => Self::Refused,
             other => panic!("an outcome of no command of the model: {other:?}"),
+        }
+    }
+}
+
+/// As what a process proposes.
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Register => write!(f, "to register its start"),
+            Self::Take { fence } => write!(f, "to take a lease up to fence {fence}"),
+            Self::Extend { lease, fence, .. } => {
+                write!(f, "to extend lease {lease} to fence {fence}")
+            }
+            Self::Release { lease, last, .. } => match last {
+                Some(last) => write!(f, "to release lease {lease} after tick {last}"),
+                None => write!(f, "to release lease {lease} without a last tick"),
+            },
+            Self::Grant { after: None } => write!(f, "to be granted a segment"),
+            Self::Grant { after: Some(token) } => {
+                write!(f, "to be granted a segment after token {token}")
+            }
+            Self::Return {
+                token,
+                first_unused,
+            } => write!(
+                f,
+                "to return the tail from index {first_unused} with token {token}"
+            ),
+            Self::Stamp { wall } => write!(f, "to stamp the start of the cluster with {wall}"),
+        }
+    }
+}
+
+/// As what becomes of it.
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registered => write!(f, "the start is registered"),
+            Self::Leased {
+                worker,
+                lease,
+                from,
+                fence,
+            } => {
+                let worker = worker.0;
+                write!(
+                    f,
+                    "lease {lease} of worker {worker}, from tick {from} up to fence {fence}"
+                )
+            }
+            Self::Extended { fence } => write!(f, "the fence is {fence}"),
+            Self::Released { fence } => write!(f, "released, and the fence is {fence}"),
+            Self::Granted { token, first, end } => {
+                write!(f, "token {token}, from index {first} up to {end}")
+            }
+            Self::Returned => write!(f, "the tail is taken back"),
+            Self::Stamped => write!(f, "the start of the cluster is stamped"),
+            Self::LeaseLost => write!(f, "refused, as the lease is not the worker's"),
+            Self::StaleStart => write!(f, "refused, as another start is registered"),
+            Self::Refused => write!(f, "refused"),
         }
     }
 }

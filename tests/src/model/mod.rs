@@ -41,6 +41,7 @@ pub use scene::{Left, Scene, scenes};
 pub use sights::Sight;
 pub use world::World;
 
+use action::Event;
 use ask::Origin;
 use ledger::Ledger;
 use scene::{SEGMENT, SEQUENCE, WINDOW_MS};
@@ -83,7 +84,7 @@ pub struct Found {
     pub unseen: Vec<Sight>,
 }
 
-/// A rule, and events that break it: the fewest, or one more.
+/// A rule, and events that break it, of which none can be left out.
 #[derive(Debug)]
 pub struct Counterexample {
     pub violation: Violation,
@@ -140,7 +141,7 @@ impl Check {
         let violated = violated.find(|violation| discoveries.contains_key(violation.rule()));
         let violation = violated.map(|violation| Counterexample {
             violation,
-            events: self.told(discoveries[violation.rule()].clone()),
+            events: self.told(&self.shortened(discoveries[violation.rule()].clone(), violation)),
         });
         let sights = self.scene.sights.iter().copied();
         let unseen = sights.filter(|sight| !discoveries.contains_key(sight.says()));
@@ -154,20 +155,42 @@ impl Check {
         }
     }
 
-    /// A path as sentences.
-    fn told(&self, path: Path<World, Action>) -> Vec<String> {
-        let mut events = Vec::new();
-        for (mut world, action) in path.into_vec() {
-            let mut sentences: Vec<String> = Vec::new();
-            if let Some(Action(event)) = action {
-                let now = world.now;
-                self.step(&mut world, &event, &mut |sentence| {
-                    sentences.push(sentence.to_string());
-                });
-                events.push(format!("[{now} ms] {}", sentences.join("; ")));
+    /// The events of a path, without those that are not needed for the violation at its end.
+    fn shortened(&self, path: Path<World, Action>, violation: Violation) -> Vec<Event> {
+        let actions = path.into_actions().into_iter();
+        let mut events: Vec<Event> = actions.map(|Action(event)| event).collect();
+        for at in (0..events.len()).rev() {
+            let mut fewer = events.clone();
+            fewer.remove(at);
+            if self.leads_to(&fewer, violation) {
+                events = fewer;
             }
         }
         events
+    }
+
+    fn leads_to(&self, events: &[Event], violation: Violation) -> bool {
+        let mut world = self.beginning();
+        for event in events {
+            if !self.events(&world).contains(event) || !self.step(&mut world, event, &mut |_| {}) {
+                return false;
+            }
+        }
+        world.ledger.broken == Some(violation)
+    }
+
+    /// Events as sentences.
+    fn told(&self, events: &[Event]) -> Vec<String> {
+        let mut world = self.beginning();
+        let tell = |event| {
+            let now = world.now;
+            let mut sentences: Vec<String> = Vec::new();
+            self.step(&mut world, event, &mut |sentence| {
+                sentences.push(sentence.to_string());
+            });
+            format!("at {now} ms: {}", sentences.join("; "))
+        };
+        events.iter().map(tell).collect()
     }
 
     fn beginning(&self) -> World {

@@ -23,7 +23,7 @@ pub struct Left {
     pub restarts: u8,
     /// Second processes on a copy of node 1's disk.
     pub twins: u8,
-    /// Backups, and as many restores.
+    /// 1 for a backup and its restore.
     pub backups: u8,
     /// Segments of the sequence that are asked for.
     pub grants: u8,
@@ -106,25 +106,36 @@ impl Scene {
         }
     }
 
-    /// The same scene with more of everything that it has.
+    /// The scene with one more of each kind of event that it has, one kind at a time.
     #[must_use]
-    pub fn larger(mut self, by: u8) -> Self {
-        let left = &mut self.left;
-        for count in [
-            &mut left.takes,
-            &mut left.extends,
-            &mut left.mints,
-            &mut left.late,
-            &mut left.grants,
-            &mut left.values,
-        ] {
-            if *count > 0 {
-                *count += by;
-            }
-        }
-        self
+    pub fn larger(&self) -> Vec<(&'static str, Self)> {
+        let of = |(kind, count): (&'static str, fn(&mut Left) -> &mut u8)| {
+            let mut scene = self.clone();
+            let count = count(&mut scene.left);
+            let has = *count > 0;
+            *count += u8::from(has);
+            has.then_some((kind, scene))
+        };
+        KINDS.into_iter().filter_map(of).collect()
     }
 }
+
+/// The events of which there can be one more. There is one backup at most.
+const KINDS: [(&str, fn(&mut Left) -> &mut u8); 13] = [
+    ("takes", |left| &mut left.takes),
+    ("extends", |left| &mut left.extends),
+    ("releases", |left| &mut left.releases),
+    ("mints", |left| &mut left.mints),
+    ("late", |left| &mut left.late),
+    ("repeats", |left| &mut left.repeats),
+    ("pauses", |left| &mut left.pauses),
+    ("steps", |left| &mut left.steps),
+    ("restarts", |left| &mut left.restarts),
+    ("twins", |left| &mut left.twins),
+    ("grants", |left| &mut left.grants),
+    ("values", |left| &mut left.values),
+    ("returns", |left| &mut left.returns),
+];
 
 const BASE: Scene = Scene {
     name: "",

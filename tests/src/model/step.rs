@@ -138,14 +138,14 @@ impl Check {
             }
             Event::CommitStray { stray, leader } => {
                 let proposal = world.strays.remove(stray);
+                let (by, ask) = (proposal.by, proposal.ask);
                 tell(format_args!(
-                    "{:?}, which nobody waits for, is committed",
-                    proposal.ask
+                    "what {by} proposed and waits for no longer is committed, {ask}"
                 ));
                 let before = world.replicated.clone();
                 self.commit(world, &proposal, leader, tell);
-                // What is refused might as well be on its way still.
-                return world.replicated != before;
+                // What changes nothing might as well be on its way still.
+                return world.replicated != before || world.ledger.broken.is_some();
             }
             _ => unreachable!("no message: {event:?}"),
         }
@@ -255,7 +255,7 @@ impl Check {
             (Wish::Register, ..) => Ask::Register,
             (wish, ..) => unreachable!("{wish:?} has nothing to be about"),
         };
-        tell(format_args!("{of} proposes {ask:?}"));
+        tell(format_args!("{of} proposes {ask}"));
         ask
     }
 
@@ -296,9 +296,7 @@ impl Check {
         };
         let outcomes: Vec<Outcome> = state.apply(&entry, None);
         let answer = Answer::of(&outcomes[0]);
-        tell(format_args!(
-            "the leader's clock shows {leader}: {answer:?}"
-        ));
+        tell(format_args!("by the leader's clock of {leader}: {answer}"));
         world
             .ledger
             .committed(proposal, answer, &before, &fences(&state));

@@ -114,11 +114,8 @@ impl Process {
 
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(node) = self.origin.node else {
-            return write!(f, "the external generator");
-        };
         let twin = if self.is_twin { "the twin of " } else { "" };
-        write!(f, "{twin}node {node} (start {})", self.origin.boot)
+        write!(f, "{twin}{}", self.origin)
     }
 }
 

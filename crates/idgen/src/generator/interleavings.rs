@@ -83,7 +83,9 @@ fn close_tells_the_last_tick_that_any_thread_got() {
         let other = Arc::clone(&cursor);
         let thread = thread::spawn(move || mint(&other, &[(6, 2), (9, 1)]));
         let last = cursor.close();
-        assert_eq!(cursor.mint(WallMs(20), 1), Mint::Refused(Refusal::Closed));
+        let later = cursor.mint(WallMs(20), 1);
+        let closed = Mint::Refused(Refusal::Closed);
+        assert_eq!(later, closed, "minted after it was closed");
         let theirs = thread.join().unwrap();
         assert_eq!(theirs.last().map(|slot| Tick(slot.0)), last);
         assert_eq!(cursor.close(), last, "a second close says the same");

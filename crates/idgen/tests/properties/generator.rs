@@ -191,6 +191,7 @@ impl Model {
             return;
         };
         assert!(run.tick < self.fence, "minted at or above the fence");
+        assert!(run.tick >= self.from, "minted below the window");
         assert!(
             self.last()
                 .is_none_or(|last| last < (run.tick, run.first_sequence)),

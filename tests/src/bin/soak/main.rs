@@ -22,6 +22,7 @@ mod group_commit;
 mod hostile;
 mod ids;
 mod links;
+mod model;
 mod power_cuts;
 mod sample;
 mod scale;
@@ -53,6 +54,9 @@ const USAGE: &str = "usage: soak COMMAND
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
                                 power cuts on loopback file systems (root); --lie: nothing is
                                 ever synced, and the run must fail (eatmydata)
+  model [--scene NAME] [--threads 2]
+                                every order of events in small worlds, with larger bounds than in the
+                                tests
   restore [--ids 10000000]      a cluster restored, another recovered; so many further IDs on
                                 every layout, none of which repeats
   endurance [--minutes 10]      full write load: disk use and memory level off
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
         "hostile" => hostile::run(&arguments),
         "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
+        "model" => model::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "workers" => {
             arguments.allow(&["--with", "--seconds"]);
