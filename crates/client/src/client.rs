@@ -166,6 +166,15 @@ impl Client {
         }
     }
 
+    /// The same client with less time for a request, or as much as it has.
+    #[must_use]
+    pub(crate) fn within(&self, limit: Duration) -> Self {
+        Self {
+            whole: self.whole.min(limit),
+            ..self.clone()
+        }
+    }
+
     /// The answer to `call`.
     pub(crate) async fn answer<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
         Ok(self.send(call).await?.1)

@@ -5,9 +5,13 @@
 //! is `retryable`, or nothing came for a share of the time and the request changes nothing. What
 //! changes something is sent only to a node that has answered lately, at least `/livez`; if it is
 //! not answered then, that is reported and it is never sent again ([`Error::OutcomeUnknown`]).
+//!
+//! An [`IdGenerator`] (or [`blocking::IdGenerator`]) makes IDs in this process, with a worker that it
+//! leases of the cluster: no request per ID.
 
 #![warn(missing_docs)]
 
+pub mod blocking;
 mod changes;
 mod client;
 mod connect;
@@ -16,8 +20,10 @@ mod download;
 mod dry_run;
 mod endpoint;
 mod error;
+mod generator;
 mod operations;
 mod round;
+mod system_clock;
 mod verify;
 
 pub use client::{Client, Options};
@@ -26,8 +32,10 @@ pub use download::Download;
 pub use dry_run::DryRun;
 pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
+pub use generator::{GenerateError, GeneratorOptions, IdGenerator, MAX_COUNT, NotReleased, Status};
 pub use operations::Created;
 pub use seqd_api as api;
 pub use seqd_idgen as idgen;
 pub use seqd_tls::ClientFiles;
+pub use system_clock::SystemClock;
 pub use verify::{Finding, Verifier, VerifierError};

@@ -1,0 +1,39 @@
+//! From a lease as it was answered to a generator: everything is checked, and nothing guessed.
+
+use seqd_api::Lease;
+use seqd_idgen::{ClockPolicy, Generator, Tick, WorkerId};
+
+use super::error::GenerateError;
+use crate::definition::{UnknownLayout, layout_of};
+
+/// The one generator of this lease.
+pub(super) fn generator(lease: &Lease, policy: ClockPolicy) -> Result<Generator, GenerateError> {
+    let layout = layout_of(&lease.layout)?;
+    let worker = WorkerId(lease.id);
+    let (from, fence) = (Tick(lease.from_tick), Tick(lease.fence_tick));
+    // Both halves of a number that nobody guesses: each lease has its own.
+    let seed = (lease.lease as u64) ^ ((lease.lease >> 64) as u64);
+    let generator = Generator::new(layout, worker, from, fence, seed).map_err(unusable)?;
+    Ok(generator.with_policy(policy))
+}
+
+impl From<UnknownLayout> for GenerateError {
+    fn from(unknown: UnknownLayout) -> Self {
+        let UnknownLayout {
+            layout,
+            field,
+            value,
+        } = unknown;
+        Self::UnknownLayout {
+            layout,
+            field,
+            value,
+        }
+    }
+}
+
+fn unusable(error: impl std::fmt::Display) -> GenerateError {
+    GenerateError::BadLease {
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,236 @@
+//! Keeps the window of one generator ahead: takes a lease, renews it, takes another when it is lost,
+//! and gives it back at the end.
+//!
+//! The fence comes from the cluster's clocks and not from this process's, so it is renewed whatever
+//! this clock shows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::{ErrorCode, Lease, LeaseRequest, ReleaseRequest, RenewRequest};
+use seqd_idgen::{ClockPolicy, Tick};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::GeneratorOptions;
+use super::error::{GenerateError, NotReleased};
+use super::granted;
+use super::leases::Leases;
+use super::minter::{Holder, Minter, not_released};
+use super::pace::Pace;
+use crate::error::Error;
+
+/// The longest pause between two readings of the clock, from which the guard learns what a jump is.
+const LONGEST_READING: Duration = Duration::from_secs(1);
+
+/// Calls that find the window ended have it renewed before its time, but not more often than this.
+const BETWEEN_WOKEN: Duration = Duration::from_secs(1);
+
+/// The shortest time that a renewal is given: a round of consensus on a slow day.
+const LEAST_LIMIT: Duration = Duration::from_secs(1);
+
+/// The shortest time between two renewals: a third of the shortest window is above it.
+const LEAST_RENEW_AFTER: Duration = Duration::from_millis(250);
+
+/// The wait between two attempts to give a worker back.
+const AGAIN: Duration = Duration::from_millis(300);
+
+pub(super) struct Keeper<L> {
+    leases: L,
+    minter: Arc<Minter>,
+    request: LeaseRequest,
+    layout: String,
+    policy: ClockPolicy,
+    pace: Pace,
+    /// When the lease in force asks to be renewed, after it was taken or renewed.
+    renew_after: Duration,
+}
+
+impl<L: Leases> Keeper<L> {
+    pub(super) fn new(leases: L, minter: Arc<Minter>, options: &GeneratorOptions) -> Self {
+        let request = LeaseRequest {
+            layout: Some(options.layout.clone()),
+            owner: Some(options.owner.clone()),
+            datacenter: options.datacenter,
+        };
+        Self {
+            leases,
+            minter,
+            request,
+            layout: options.layout.clone(),
+            policy: options.clock,
+            pace: Pace::new(),
+            renew_after: Duration::ZERO,
+        }
+    }
+
+    pub(super) async fn keep(mut self) {
+        while !self.minter.is_closing() {
+            let result = self.attempt().await;
+            if self.minter.is_closing() {
+                break;
+            }
+            let failed = result.is_err();
+            let wait = match &result {
+                Ok(()) => self.pace.after_success(self.renew_after),
+                Err(error) => {
+                    let asked = error.problem().and_then(|problem| problem.retry_after_ms);
+                    let asked = asked.map(|ms| Duration::from_millis(ms.into()));
+                    self.pace.after(error, asked.or_else(|| self.asked(error)))
+                }
+            };
+            self.minter.report(result.err());
+            self.rest(Instant::now() + wait, failed).await;
+        }
+        let until = self.minter.until_closing().await;
+        let result = self.release(until).await;
+        self.minter.report_closed(result);
+    }
+
+    /// How long an exhausted layout asks to be left alone.
+    fn asked(&self, error: &GenerateError) -> Option<Duration> {
+        match error {
+            GenerateError::WorkersExhausted { until, .. } => {
+                let ms = until.0.saturating_sub(self.minter.clock.wall().0);
+                Some(Duration::from_millis(ms))
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits for the next attempt, reading the clock meanwhile. After a failure no call shortens it:
+    /// that bounds the requests of a generator.
+    async fn rest(&self, mut until: Instant, failed: bool) {
+        let began = Instant::now();
+        loop {
+            self.minter.clock.judge(self.minter.clock.wall());
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let reading = left.min(LONGEST_READING);
+            tokio::select! {
+                () = sleep(reading) => {}
+                () = self.minter.wake.notified(), if !failed => {
+                    until = until.min(began + BETWEEN_WOKEN);
+                }
+                _ = self.minter.until_closing() => return,
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<(), GenerateError> {
+        let Some(holder) = self.minter.holder() else {
+            return self.take().await;
+        };
+        let renewed = tokio::select! {
+            renewed = self.renew(&holder) => renewed,
+            // It is given back instead.
+            _ = self.minter.until_closing() => return Ok(()),
+        };
+        match renewed {
+            Ok(lease) => self.extend(&holder, &lease),
+            Err(error) if is_lost(&error) => {
+                self.minter.drop_holder();
+                self.take().await
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    async fn take(&mut self) -> Result<(), GenerateError> {
+        let lease = self.leases.lease(&self.request).await;
+        let lease = lease.map_err(|error| self.failed(error))?;
+        let generator = match granted::generator(&lease, self.policy) {
+            Ok(generator) => generator,
+            Err(error) => {
+                // Nothing was minted and nothing will be: another holder may use the whole window.
+                let request = self.give_back(lease.lease, lease.from_tick.checked_sub(1));
+                let _ = self.leases.release(&self.layout, lease.id, &request).await;
+                return Err(error);
+            }
+        };
+        self.renew_after = renew_after(&lease);
+        let lease = lease.lease;
+        self.minter.install(Holder { generator, lease });
+        Ok(())
+    }
+
+    async fn renew(&self, holder: &Holder) -> Result<Lease, Error> {
+        let request = RenewRequest {
+            owner: self.request.owner.clone(),
+            lease: Some(holder.lease),
+        };
+        let worker = holder.generator.worker().0;
+        let limit = self.renew_after.max(LEAST_LIMIT);
+        self.leases
+            .renew(&self.layout, worker, &request, limit)
+            .await
+    }
+
+    /// The committed fence of the answer, if it is of this very lease.
+    fn extend(&mut self, holder: &Holder, lease: &Lease) -> Result<(), GenerateError> {
+        if lease.lease != holder.lease || lease.id != holder.generator.worker().0 {
+            return Err(GenerateError::BadLease {
+                detail: format!("the renewal is of worker {} and another lease", lease.id),
+            });
+        }
+        holder.generator.extend(Tick(lease.fence_tick));
+        self.renew_after = renew_after(lease);
+        Ok(())
+    }
+
+    /// Closes the generator in force, then gives its worker back; again until `deadline` where that is
+    /// not confirmed, since a second release of one lease changes nothing.
+    async fn release(&self, deadline: Instant) -> Result<(), NotReleased> {
+        let Some(holder) = self.minter.seal() else {
+            return Ok(());
+        };
+        let generator = &holder.generator;
+        let last = generator.close().map(|tick| tick.0);
+        // Nothing minted means that the window may begin again where it began.
+        let last = last.or_else(|| generator.first_tick().0.checked_sub(1));
+        let request = self.give_back(holder.lease, last);
+        let mut why = "no time was left".to_owned();
+        while Instant::now() < deadline {
+            let release = self
+                .leases
+                .release(&self.layout, generator.worker().0, &request);
+            match timeout_at(deadline, release).await {
+                Ok(Ok(())) => return Ok(()),
+                // It is over already: by an answer that was lost, or because another has the worker.
+                Ok(Err(error)) if is_lost(&error) => return Ok(()),
+                Ok(Err(error)) => {
+                    why = error.to_string();
+                    if self.failed(error).is_for_good() {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let _ = timeout(left, sleep(AGAIN)).await;
+        }
+        Err(not_released(&holder, why))
+    }
+
+    fn give_back(&self, lease: u128, last_tick: Option<u64>) -> ReleaseRequest {
+        ReleaseRequest {
+            owner: self.request.owner.clone(),
+            lease: Some(lease),
+            last_tick,
+        }
+    }
+
+    fn failed(&self, error: Error) -> GenerateError {
+        GenerateError::of_request(error, &self.layout, self.minter.clock.wall())
+    }
+}
+
+fn renew_after(lease: &Lease) -> Duration {
+    Duration::from_millis(lease.renew_after_ms).max(LEAST_RENEW_AFTER)
+}
+
+fn is_lost(error: &Error) -> bool {
+    let code = error.problem().and_then(seqd_api::Problem::error_code);
+    code == Some(ErrorCode::LeaseLost)
+}

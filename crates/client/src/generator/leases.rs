@@ -1,0 +1,57 @@
+//! The three requests of a generator, as a seam: tests put a cluster in memory behind it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use seqd_api::{Lease, LeaseRequest, ReleaseRequest, RenewRequest};
+
+use crate::client::Client;
+use crate::error::Error;
+
+pub(super) trait Leases: Send + Sync + 'static {
+    /// Takes a worker. A lost answer costs it for a window.
+    fn lease(&self, request: &LeaseRequest) -> impl Future<Output = Result<Lease, Error>> + Send;
+
+    /// A later fence, or why not, within `limit`.
+    fn renew(
+        &self,
+        layout: &str,
+        worker: u32,
+        request: &RenewRequest,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Lease, Error>> + Send;
+
+    /// Gives a worker back.
+    fn release(
+        &self,
+        layout: &str,
+        worker: u32,
+        request: &ReleaseRequest,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl Leases for Client {
+    async fn lease(&self, request: &LeaseRequest) -> Result<Lease, Error> {
+        self.lease_worker(request).await
+    }
+
+    async fn renew(
+        &self,
+        layout: &str,
+        worker: u32,
+        request: &RenewRequest,
+        limit: Duration,
+    ) -> Result<Lease, Error> {
+        let client = self.within(limit);
+        client.renew_worker(layout, worker, request).await
+    }
+
+    async fn release(
+        &self,
+        layout: &str,
+        worker: u32,
+        request: &ReleaseRequest,
+    ) -> Result<(), Error> {
+        self.release_worker(layout, worker, request).await.map(drop)
+    }
+}
