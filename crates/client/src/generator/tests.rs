@@ -166,6 +166,7 @@ async fn a_clock_set_back_is_refused_until_it_has_caught_up() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_back_while_the_lease_is_lost_mints_no_earlier_tick() {
     let (cluster, clock) = (cluster(), Clock::new());
+    let began = Instant::now();
     let generator = start(&cluster, "a", &clock);
     sleep(secs(9)).await;
     let before = generator.id().await.unwrap();
@@ -177,10 +178,17 @@ async fn a_clock_set_back_while_the_lease_is_lost_mints_no_earlier_tick() {
         matches!(refused, GenerateError::ClockBehind { .. }),
         "{refused}"
     );
-    sleep(secs(2)).await;
-    let after = generator.id().await.unwrap();
+    // The renewal that meets the loss comes at a third of the window, or a little later by chance.
+    let after = loop {
+        sleep(secs(1)).await;
+        assert!(began.elapsed() < secs(60), "no second lease");
+        if generator.status().leases == 2
+            && let Ok(after) = generator.id().await
+        {
+            break after;
+        }
+    };
     assert!(cluster.parts(after).0 >= cluster.parts(before).0);
-    assert_eq!(generator.status().leases, 2);
 }
 
 #[tokio::test(start_paused = true)]
