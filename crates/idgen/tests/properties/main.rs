@@ -7,6 +7,7 @@
 )]
 
 mod agreement;
+mod explain;
 mod generator;
 mod guard;
 mod incidents;
