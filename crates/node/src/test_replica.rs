@@ -124,6 +124,7 @@ impl TestReplica {
             ancestors: Vec::new(),
             floors: BTreeMap::new(),
             margin: Some(1000),
+            written: None,
         };
         self.state.lock().unwrap().restore(&restoration).unwrap();
     }

@@ -34,6 +34,9 @@ pub struct TakeoverOptions {
     pub floors: Vec<(String, i64)>,
     /// How many values of every other sequence are passed over.
     pub margin: Option<u64>,
+    /// When the state was written, Unix milliseconds, if the time that it carries is wrong: a leader's
+    /// clock had run ahead.
+    pub written_ms: Option<u64>,
     /// A rehearsal: the nodes of the old cluster are not stopped.
     pub drill: bool,
     /// This machine's wall clock, Unix milliseconds.
@@ -55,7 +58,7 @@ pub struct Takeover {
     /// The last entry that is in the state.
     pub index: u64,
     pub term: u64,
-    /// The latest time that any of its entries carries, Unix milliseconds.
+    /// The latest time that any of its entries carries, or what the operator gave, Unix milliseconds.
     pub wall_ms: u64,
     /// This machine's clock less that; negative if it is behind.
     pub age_ms: i64,
@@ -159,7 +162,7 @@ pub(super) fn take_over(
         .iter()
         .filter_map(|id| cluster_id::time_of_id(id))
         .min();
-    let wall_ms = state.last_wall_ms().0;
+    let wall_ms = options.written_ms.unwrap_or(state.last_wall_ms().0);
     let cluster_id = cluster_id::cluster_id_at(WallMs(options.now_ms))
         .map_err(|stop| OfflineError::new("failure", stop.message))?;
     let restoration = Restoration {
@@ -168,6 +171,7 @@ pub(super) fn take_over(
         ancestors: if options.drill { Vec::new() } else { lineage },
         floors: floors(&options.floors)?,
         margin: options.margin,
+        written: options.written_ms.map(WallMs),
     };
     let (node, raised) = match state.restore(&restoration) {
         Ok(done) => done,

@@ -19,7 +19,7 @@ use seqd_idgen::WallMs;
 
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
-use crate::cluster::settings::draw;
+use crate::cluster::settings::{Clock, draw};
 use crate::newtypes::{NodeId, SequenceName};
 use crate::sequences::definition::SequenceMode;
 use crate::sequences::record::SequenceRecord;
@@ -38,6 +38,8 @@ pub struct Restoration {
     pub floors: BTreeMap<SequenceName, i64>,
     /// How many values of every other sequence are skipped.
     pub margin: Option<u64>,
+    /// When the state was written, if the time that it carries is wrong; not after that.
+    pub written: Option<WallMs>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub enum RestorationError {
     NotFounded,
     #[error("{0}")]
     Text(TextRefusal),
+    #[error("the state carries a time of {} ms already: it was not written at {} ms", .carried.0, .given.0)]
+    WrittenLater { given: WallMs, carried: WallMs },
     #[error("the backup has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
     #[error(
@@ -104,10 +108,17 @@ impl State {
             ancestors,
             floors,
             margin,
+            written,
         } = restoration;
         let mut settings = self.settings().ok_or(RestorationError::NotFounded)?.clone();
         text::check(TextField::ClusterId, cluster_id).map_err(RestorationError::Text)?;
         text::check(TextField::NodeName, founder).map_err(RestorationError::Text)?;
+        let carried = self.last_wall_ms();
+        let written = written.unwrap_or(carried);
+        if written > carried {
+            let given = written;
+            return Err(RestorationError::WrittenLater { given, carried });
+        }
         let raised = self.raised(floors, *margin)?;
 
         for sequence in &raised {
@@ -133,11 +144,13 @@ impl State {
         let record = RestorationRecord {
             from_cluster: std::mem::replace(&mut settings.cluster_id, cluster_id.clone()),
             ancestors: ancestors.clone(),
-            backup_wall_ms: self.last_wall_ms(),
+            backup_wall_ms: written,
             stamped: false,
             stamped_wall_ms,
         };
         self.tables.restoration.put((), record);
+        // A later backup of the new cluster carries no time that was wrong in the old one.
+        self.tables.clock.entry((), Clock::default).wall_ms = written.0;
         settings.founders = vec![(node, founder.clone())];
         self.tables.settings.put((), settings);
         Ok((node, raised))

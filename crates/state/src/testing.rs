@@ -39,6 +39,7 @@ pub(crate) fn restore(state: &mut State) {
         ancestors: Vec::new(),
         floors: [].into(),
         margin: None,
+        written: None,
     };
     state.restore(&restoration).unwrap();
 }

@@ -203,6 +203,7 @@ fn restored_state() -> State {
         ancestors: vec!["c1".to_owned(), "c0".to_owned()],
         floors: [(name("order"), 500)].into(),
         margin: Some(5),
+        written: None,
     };
     state.restore(&restoration).unwrap();
     let at = stamp(40, 40);

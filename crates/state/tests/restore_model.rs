@@ -89,6 +89,7 @@ fn restoration(cluster_id: &str, margin: Option<u64>) -> Restoration {
         ancestors: vec!["c1".to_owned()],
         floors: BTreeMap::new(),
         margin,
+        written: None,
     }
 }
 

@@ -21,6 +21,7 @@ fn options(margin: Option<u64>) -> TakeoverOptions {
     TakeoverOptions {
         floors: Vec::new(),
         margin,
+        written_ms: None,
         drill: false,
         now_ms: 1_795_228_001_118,
     }
@@ -181,6 +182,47 @@ fn a_rehearsal_names_no_ancestor() {
         (identity.name.as_str(), identity.ancestors),
         ("drill1", Vec::new())
     );
+}
+
+/// The fixture's entries carry a time that is ahead of the clock: their leader's was wrong.
+#[test]
+fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
+    let fixture = Fixture::new();
+    let plan = |written_ms| {
+        Recovery::plan(RecoveryOptions {
+            data_dir: fixture.root(),
+            name: None,
+            peer: None,
+            http: None,
+            takeover: TakeoverOptions {
+                written_ms,
+                ..options(Some(0))
+            },
+        })
+    };
+    let Recovery::Planned(as_carried) = plan(None).unwrap() else {
+        panic!("nothing was begun");
+    };
+    let carried_ms = as_carried.takeover().wall_ms;
+    assert!(
+        as_carried.takeover().age_ms < 0,
+        "it carries a time to come"
+    );
+    drop(as_carried);
+    let later = plan(Some(carried_ms + 1)).err().unwrap();
+    assert_eq!(later.code, "invalid-argument");
+    let written_ms = options(None).now_ms - 1_118;
+    let Recovery::Planned(recovering) = plan(Some(written_ms)).unwrap() else {
+        panic!("nothing was begun");
+    };
+    let takeover = recovering.takeover().clone();
+    assert_eq!((takeover.wall_ms, takeover.age_ms), (written_ms, 1_118));
+    recovering.carry_out(SAID).unwrap();
+    // The next backup carries the right time.
+    let Recovery::Planned(again) = plan(None).unwrap() else {
+        panic!("nothing was begun");
+    };
+    assert_eq!(again.takeover().wall_ms, written_ms);
 }
 
 /// A disk that fails a recovery on one side of the rename that makes its outcome certain.

@@ -70,6 +70,10 @@ struct TakeoverArgs {
     /// granted since
     #[arg(long, value_name = "COUNT", value_parser = arguments::number)]
     margin: Option<u64>,
+    /// When the state was written, if the time that it carries is wrong (a leader's clock had run ahead):
+    /// an RFC 3339 time, not after what it carries
+    #[arg(long, value_name = "TIME")]
+    written: Option<jiff::Timestamp>,
     /// A rehearsal: nodes of the old cluster are not stopped
     #[arg(long)]
     drill: bool,
@@ -81,6 +85,9 @@ impl TakeoverArgs {
         TakeoverOptions {
             floors: self.floors,
             margin: self.margin,
+            written_ms: self
+                .written
+                .map(|time| u64::try_from(time.as_millisecond()).unwrap_or(0)),
             drill: self.drill,
             now_ms: u64::try_from(now_ms).unwrap_or(0),
         }
@@ -139,7 +146,8 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         takeover,
     } = args;
     check(name.as_deref(), peer.as_deref(), http.as_deref())?;
-    let says_how_far = !takeover.floors.is_empty() || takeover.margin.is_some();
+    let says_how_far =
+        !takeover.floors.is_empty() || takeover.margin.is_some() || takeover.written.is_some();
     let recovery = Recovery::plan(RecoveryOptions {
         data_dir: data_dir.clone(),
         name,
@@ -153,8 +161,8 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         Recovery::Unfinished(_) if says_how_far => {
             return Err(Failure::usage(
                 "an earlier recovery of this folder was interrupted when its outcome, with the \
-                 floors and the margin that were given then, was certain: they cannot be changed; \
-                 repeat the command without --floor and --margin to finish it",
+                 floors, the margin and the time that were given then, was certain: they cannot be changed; \
+                 repeat the command without --floor, --margin and --written to finish it",
             ));
         }
         Recovery::Unfinished(unfinished) => {
@@ -250,7 +258,8 @@ fn whose(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let age = match u64::try_from(*age_ms) {
         Ok(age_ms) => format!("{} ago", seconds(age_ms)),
         Err(_) => format!(
-            "{} ahead of this clock: nothing is granted before it has come",
+            "{} ahead of this clock: nothing is granted before it has come; if a leader's clock was wrong, \
+             give the right time with --written",
             seconds(age_ms.unsigned_abs())
         ),
     };

@@ -284,7 +284,7 @@ fn an_interrupted_recovery_is_told_again_and_cannot_be_changed() {
         let (code, stdout, stderr) = recover(&[said, &["--yes"]].concat());
         assert_eq!((code, stdout.as_str()), (2, ""), "{said:?} {stderr}");
         assert!(stderr.contains("they cannot be changed"), "{stderr}");
-        let way_out = "repeat the command without --floor and --margin to finish it";
+        let way_out = "repeat the command without --floor, --margin and --written to finish it";
         assert!(stderr.contains(way_out), "{stderr}");
     }
     let (code, stdout, stderr) = recover(&["--dry-run"]);

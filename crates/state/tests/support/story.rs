@@ -209,6 +209,7 @@ fn restore(state: &mut State, line: &str) -> String {
         ancestors: Vec::new(),
         floors: BTreeMap::new(),
         margin: None,
+        written: None,
     };
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match key {
