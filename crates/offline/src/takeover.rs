@@ -65,6 +65,8 @@ pub struct Takeover {
     /// Entries that this node alone may have had: perhaps never acknowledged.
     pub unproven_entries: u64,
     /// What could not be read or checked, a sentence each.
+    /// Whether the operator gave that time.
+    pub wall_ms_is_given: bool,
     pub notes: Vec<String>,
     pub window_ms: u64,
     pub max_peer_skew_ms: u64,
@@ -162,6 +164,12 @@ pub(super) fn take_over(
         .iter()
         .filter_map(|id| cluster_id::time_of_id(id))
         .min();
+    if let (Some(given), Some(began)) = (options.written_ms, began_ms)
+        && given < began
+    {
+        let error = format!("the cluster began at {began} ms, after the time given, {given} ms");
+        return Err(OfflineError::new("invalid-argument", error));
+    }
     let wall_ms = options.written_ms.unwrap_or(state.last_wall_ms().0);
     let cluster_id = cluster_id::cluster_id_at(WallMs(options.now_ms))
         .map_err(|stop| OfflineError::new("failure", stop.message))?;
@@ -197,6 +205,7 @@ pub(super) fn take_over(
         index: position.index,
         term: position.term,
         wall_ms,
+        wall_ms_is_given: options.written_ms.is_some(),
         age_ms,
         unproven_entries,
         notes,

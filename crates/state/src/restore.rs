@@ -71,8 +71,14 @@ pub enum RestorationError {
     NotFounded,
     #[error("{0}")]
     Text(TextRefusal),
-    #[error("the state carries a time of {} ms already: it was not written at {} ms", .carried.0, .given.0)]
-    WrittenLater { given: WallMs, carried: WallMs },
+    #[error("the state was not written at {} ms: it is {} to {} ms", .given.0, .from.0, .to.0)]
+    WrittenOutOfRange {
+        given: WallMs,
+        /// When the cluster began, if it was restored itself; the windows of its workers rest on that.
+        from: WallMs,
+        /// The time that the state carries.
+        to: WallMs,
+    },
     #[error("the backup has no sequence {}", list(.0))]
     UnknownNames(Vec<SequenceName>),
     #[error(
@@ -113,12 +119,7 @@ impl State {
         let mut settings = self.settings().ok_or(RestorationError::NotFounded)?.clone();
         text::check(TextField::ClusterId, cluster_id).map_err(RestorationError::Text)?;
         text::check(TextField::NodeName, founder).map_err(RestorationError::Text)?;
-        let carried = self.last_wall_ms();
-        let written = written.unwrap_or(carried);
-        if written > carried {
-            let given = written;
-            return Err(RestorationError::WrittenLater { given, carried });
-        }
+        let written = self.written(*written)?;
         let raised = self.raised(floors, *margin)?;
 
         for sequence in &raised {
@@ -154,6 +155,25 @@ impl State {
         settings.founders = vec![(node, founder.clone())];
         self.tables.settings.put((), settings);
         Ok((node, raised))
+    }
+
+    /// When the state was written, as the operator gives it or as it carries it.
+    ///
+    /// A time that is given replaces one that a wrong clock left. It rests on the operator: what was
+    /// granted after it, and by a wrong time, is not known here. The windows that the state records
+    /// hold whatever is given.
+    fn written(&self, given: Option<WallMs>) -> Result<WallMs, RestorationError> {
+        let to = self.last_wall_ms();
+        let Some(given) = given else {
+            return Ok(to);
+        };
+        let from = self
+            .restoration()
+            .map_or(WallMs(0), |record| record.stamped_wall_ms);
+        if given < from || given > to {
+            return Err(RestorationError::WrittenOutOfRange { given, from, to });
+        }
+        Ok(given)
     }
 
     /// The new mark of each sequence, deleted ones included.

@@ -294,6 +294,7 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         max_peer_skew_ms,
         ids_after_ms,
         sequences,
+        wall_ms_is_given,
         ..
     } = takeover;
     let lost =
@@ -313,6 +314,11 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
     let tokens =
         "leases and grants get tokens above all earlier ones; earlier leases and grants are void";
     lines.push(("IDs", ids));
+    if *wall_ms_is_given {
+        let given = "the state's own time is set aside: IDs are unique if no node made any by the wrong time \
+             after it was written";
+        lines.push(("time", given.to_owned()));
+    }
     lines.push(("tokens", tokens.to_owned()));
     lines.push(("sequences", guarantee(sequences)));
     lines

@@ -214,6 +214,7 @@ fn restore(state: &mut State, line: &str) -> String {
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match key {
             "margin" => restoration.margin = Some(number(value)),
+            "written" => restoration.written = Some(stamp(number(value), 0).wall_ms),
             "ancestor" => restoration.ancestors.push(value.to_owned()),
             sequence => {
                 let floor = value.parse().unwrap();
