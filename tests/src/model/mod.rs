@@ -16,9 +16,9 @@ mod ask;
 mod ledger;
 mod minting;
 mod properties;
-mod restoring;
 mod scene;
 mod sights;
+mod starts;
 mod step;
 mod world;
 

@@ -1,18 +1,17 @@
 //! What each event does: the processes as a node's keeper and minter are, and the log.
 
 use std::fmt;
-use std::sync::Arc;
 
 use seqd_idgen::{Mint, Tick, WallMs};
 use seqd_state::{ClusterMs, Entry, Outcome, Stamp};
 
 use super::action::{Event, Wish};
-use super::ask::{Answer, Ask, Origin, Proposal};
+use super::ask::{Answer, Ask, Proposal};
 use super::ledger::fences;
 use super::minting::Kept;
 use super::scene::WINDOW_MS;
-use super::world::{Holder, Process, Replicated, Segment, Waiting, World};
-use super::{Check, Fault, restoring};
+use super::world::{Holder, Replicated, Segment, Waiting, World};
+use super::{Check, Fault, starts};
 
 /// Where the sentences of a trace go.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
@@ -72,7 +71,7 @@ impl Check {
                 true
             }
             Event::Restore => {
-                restoring::restore(world, tell);
+                starts::restore(world, tell);
                 true
             }
             _ => self.message(world, event, tell),
@@ -89,19 +88,19 @@ impl Check {
                 wish,
                 leader,
             } => {
-                let ask = self.ask(world, process, wish, tell);
+                let ask = self.ask(world, process, wish);
                 let ask = match ask {
                     Ask::Stamp { .. } => Ask::Stamp { wall: leader },
                     ask => ask,
                 };
-                self.send(world, process, ask);
+                self.send(world, process, ask, tell);
                 self.commit_waiting(world, process, leader, tell);
                 self.arrive(world, process, tell);
             }
             Event::Send { process, wish } => {
                 world.left.late -= 1;
-                let ask = self.ask(world, process, wish, tell);
-                self.send(world, process, ask);
+                let ask = self.ask(world, process, wish);
+                self.send(world, process, ask, tell);
                 tell(format_args!("it is on its way"));
             }
             Event::Commit {
@@ -196,13 +195,13 @@ impl Check {
     }
 
     /// What the process does before it proposes, and what it proposes.
-    fn ask(&self, world: &mut World, process: usize, wish: Wish, tell: Tell<'_>) -> Ask {
+    fn ask(&self, world: &mut World, process: usize, wish: Wish) -> Ask {
         let now = world.processes[process].clock(world.now);
         let fence = self.layout.fence_at(WallMs(now.0 + WINDOW_MS));
         let (layout, policy) = (&self.layout, self.scene.policy());
         let left = &mut world.left;
         let of = &mut world.processes[process];
-        let ask = match (wish, &mut of.holder, &of.segment) {
+        match (wish, &mut of.holder, &of.segment) {
             (Wish::Take, ..) => {
                 left.takes -= 1;
                 Ask::Take { fence }
@@ -254,14 +253,13 @@ impl Check {
             (Wish::Stamp, ..) => Ask::Stamp { wall: now },
             (Wish::Register, ..) => Ask::Register,
             (wish, ..) => unreachable!("{wish:?} has nothing to be about"),
-        };
-        tell(format_args!("{of} proposes {ask}"));
-        ask
+        }
     }
 
-    fn send(&self, world: &mut World, process: usize, ask: Ask) {
+    fn send(&self, world: &mut World, process: usize, ask: Ask, tell: Tell<'_>) {
         let of = &mut world.processes[process];
         let by = of.origin;
+        tell(format_args!("{of} proposes {ask}"));
         of.waiting = Some(Waiting {
             proposal: Proposal { by, ask },
             answer: None,
@@ -363,47 +361,6 @@ impl Check {
         of.down = of.origin.node.is_some() && left.is_some_and(|holder| holder.leaving);
         of.reading = None;
     }
-
-    fn restart(&self, world: &mut World, process: usize, tell: Tell<'_>) {
-        world.left.restarts -= 1;
-        abandon(world, process);
-        world.nonces += 1;
-        let nonce = world.nonces;
-        let before = &world.processes[process];
-        let (node, boot) = (before.origin.node, before.origin.boot + 1);
-        let mut after = Process::new(Origin { node, boot, nonce });
-        after.off_ms = before.off_ms;
-        self.keep_holder(before, &mut after);
-        tell(format_args!("{before} is killed, and {after} starts"));
-        world.processes[process] = after;
-    }
-
-    fn start_twin(&self, world: &mut World, after: bool, tell: Tell<'_>) {
-        world.left.twins -= 1;
-        world.nonces += 1;
-        let nonce = world.nonces;
-        let of = &world.processes[0];
-        let boot = of.origin.boot + u64::from(after);
-        let node = of.origin.node;
-        let mut twin = Process::new(Origin { node, boot, nonce });
-        twin.is_twin = true;
-        self.keep_holder(of, &mut twin);
-        tell(format_args!(
-            "{twin} starts on a copy of the disk, and {of} goes on"
-        ));
-        world.processes.push(twin);
-    }
-
-    /// A start takes nothing over; one with the fault makes a generator for the lease that it finds.
-    fn keep_holder(&self, of: &Process, start: &mut Process) {
-        let holder = of.holder.as_ref();
-        if self.fault == Some(Fault::HolderKept) {
-            start.holder = holder.map(|holder| Holder {
-                kept: holder.kept.again(),
-                ..holder.clone()
-            });
-        }
-    }
 }
 
 fn give_up(world: &mut World, process: usize, tell: Tell<'_>) {
@@ -429,9 +386,4 @@ pub(super) fn abandon(world: &mut World, process: usize) {
     {
         world.stray(proposal);
     }
-}
-
-/// The state that a replica and a backup share.
-pub(super) fn unshared(replicated: &Replicated) -> seqd_state::State {
-    (*Arc::clone(&replicated.state)).clone()
 }
