@@ -109,7 +109,7 @@ impl Scene {
     /// The scene with one more of each kind of event that it has, one kind at a time.
     #[must_use]
     pub fn larger(&self) -> Vec<(&'static str, Self)> {
-        let of = |(kind, count): (&'static str, fn(&mut Left) -> &mut u8)| {
+        let of = |(kind, count): Kind| {
             let mut scene = self.clone();
             let count = count(&mut scene.left);
             let has = *count > 0;
@@ -120,8 +120,11 @@ impl Scene {
     }
 }
 
+/// A kind of event, and how many of it there may still be.
+type Kind = (&'static str, fn(&mut Left) -> &mut u8);
+
 /// The events of which there can be one more. There is one backup at most.
-const KINDS: [(&str, fn(&mut Left) -> &mut u8); 13] = [
+const KINDS: [Kind; 13] = [
     ("takes", |left| &mut left.takes),
     ("extends", |left| &mut left.extends),
     ("releases", |left| &mut left.releases),
