@@ -22,6 +22,7 @@ mod node;
 mod ports;
 mod replica;
 mod report;
+mod runs_out;
 mod sequences;
 mod services;
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::minting::{ClockWatch, Keeper, Minters};
 use crate::ports::Ports;
 use crate::replica::layout;
 use crate::report;
+use crate::runs_out;
 use crate::sequences::SegmentBuffers;
 use crate::services::{Parts, Services};
 use crate::tls::Tls;
@@ -110,10 +111,8 @@ impl Node {
             let metrics = Arc::new(Metrics::new());
             let segments = SegmentBuffers::new(Arc::new(raft.clone()), Arc::clone(&metrics));
             let segments = Arc::new(segments);
-            let access = {
-                let window = config.clock.window;
-                Access::new(operator, Arc::new(raft.clone()), Arc::clone(&wall), window)
-            };
+            let window = config.clock.window;
+            let access = Access::new(operator, Arc::new(raft.clone()), Arc::clone(&wall), window);
             let context = http_context(&config, &raft, &metrics)?.with_access(access.clone());
             let parts = Parts {
                 raft: raft.clone(),
@@ -124,6 +123,7 @@ impl Node {
                 tls: tls.clone(),
                 callers: access.clone(),
                 wall: Arc::clone(&wall),
+                worker_counts: Arc::default(),
             };
             let services = Arc::new(Services::new(config, &parts));
             let closing = context.closing();
@@ -140,6 +140,7 @@ impl Node {
             tasks.spawn(fresh);
             tasks.spawn(report::print_waiting(Arc::clone(health), is_text));
             tasks.spawn(Arc::clone(&clock).follow_peers());
+            tasks.spawn(runs_out::watch(&parts));
             tasks.spawn(tls.keep_fresh(wall));
             tasks.spawn(access.keep_fresh());
 

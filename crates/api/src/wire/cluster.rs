@@ -185,6 +185,10 @@ pub struct LayoutLife {
     pub workers_assigned: u32,
     /// Workers in all.
     pub workers_capacity: u32,
+    /// When no worker is left, if live leases go on growing as within the last day, RFC 3339; null
+    /// where they do not grow, or the answering node knows too little.
+    #[serde(default)]
+    pub workers_exhausted_at: Option<String>,
 }
 
 /// A node that is to join, as a learner.

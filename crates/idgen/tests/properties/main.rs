@@ -7,6 +7,7 @@
 )]
 
 mod agreement;
+mod exhaustion;
 mod explain;
 mod generator;
 mod guard;

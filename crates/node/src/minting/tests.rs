@@ -1,5 +1,6 @@
 //! Stories of minting: a real state machine, a clock that is set by hand, paused monotonic time.
 
+mod exhaustion;
 mod in_line;
 mod peers;
 mod refused;

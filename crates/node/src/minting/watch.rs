@@ -73,6 +73,12 @@ impl ClockWatch {
         self.clock.wall()
     }
 
+    /// What the clock shows after so long, if nobody sets it.
+    pub(crate) fn after(&self, left: Duration) -> WallMs {
+        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        WallMs(self.wall().0.saturating_add(left_ms))
+    }
+
     /// How long it takes until the clock shows `at`, where that is known more finely than by readings.
     pub(crate) fn until(&self, at: WallMs) -> Option<Duration> {
         self.clock.until(at)

@@ -18,6 +18,7 @@ use super::page::PageRequest;
 use crate::codes::Change;
 use crate::minting::{Minter, Minters};
 use crate::replica::name_missing;
+use crate::runs_out::{WorkerCounts, live_workers};
 use crate::times::rfc3339;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,7 @@ pub(crate) struct ClusterService {
     pub(crate) raft: Raft,
     pub(crate) minters: Arc<Minters>,
     pub(crate) health: Arc<HealthService>,
+    pub(crate) worker_counts: Arc<WorkerCounts>,
 }
 
 impl ClusterService {
@@ -239,17 +241,15 @@ impl ClusterService {
     fn layouts(&self) -> Vec<LayoutLife> {
         let life = |minter: &Arc<Minter>| {
             let layout = minter.layout();
-            let assigned = self.raft.state(|state| {
-                let leases = state.leases();
-                leases
-                    .filter(|view| view.layout == layout.name() && view.live)
-                    .count()
-            });
+            let (name, capacity) = (layout.name(), layout.workers());
+            let assigned = live_workers(&self.raft, name);
+            let none_left = self.worker_counts.run_out_in(name, assigned, capacity);
             LayoutLife {
-                name: layout.name().to_owned(),
+                name: name.to_owned(),
                 exhausted_at: rfc3339(layout.exhausted_at()),
-                workers_assigned: u32::try_from(assigned).unwrap_or(u32::MAX),
-                workers_capacity: layout.workers(),
+                workers_assigned: assigned,
+                workers_capacity: capacity,
+                workers_exhausted_at: none_left.map(|left| rfc3339(self.health.clock.after(left))),
             }
         };
         self.minters.all().iter().map(life).collect()

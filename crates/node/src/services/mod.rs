@@ -58,6 +58,7 @@ use crate::metrics::Metrics;
 use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Minters};
 use crate::replica::Replica;
+use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
 use crate::tls::Tls;
 
@@ -70,6 +71,7 @@ pub(crate) struct Parts {
     pub(crate) tls: Tls,
     pub(crate) callers: Access,
     pub(crate) wall: Arc<dyn WallClock>,
+    pub(crate) worker_counts: Arc<WorkerCounts>,
 }
 
 pub(crate) struct Services {
@@ -95,6 +97,7 @@ impl Services {
         let clock = || Arc::clone(&parts.clock);
         let minters = || Arc::clone(&parts.minters);
         let metrics = || Arc::clone(&parts.metrics);
+        let worker_counts = || Arc::clone(&parts.worker_counts);
         let replica = || -> Arc<dyn Replica> { Arc::new(raft()) };
         let max_count = config.http.max_count;
         let health = Arc::new(HealthService {
@@ -139,6 +142,7 @@ impl Services {
                 raft: raft(),
                 minters: minters(),
                 health: Arc::clone(&health),
+                worker_counts: worker_counts(),
             },
             access: AccessService {
                 replica: replica(),
@@ -152,6 +156,7 @@ impl Services {
                 minters: minters(),
                 clock: clock(),
                 tls: parts.tls.clone(),
+                worker_counts: worker_counts(),
             },
             health,
             config,

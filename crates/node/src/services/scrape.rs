@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use seqd_idgen::Standing;
 use seqd_raft::{MemberStatus, Raft, Status};
-use seqd_state::{LeaseView, SequenceRecord};
+use seqd_state::SequenceRecord;
 
 #[cfg(target_os = "linux")]
 use super::process;
 use crate::REVISION;
 use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
 use crate::minting::{ClockWatch, Minter, Minters};
+use crate::runs_out::{WorkerCounts, live_workers};
 use crate::tls::Tls;
 
 pub(crate) struct MetricsService {
@@ -20,6 +21,7 @@ pub(crate) struct MetricsService {
     pub(crate) minters: Arc<Minters>,
     pub(crate) clock: Arc<ClockWatch>,
     pub(crate) tls: Tls,
+    pub(crate) worker_counts: Arc<WorkerCounts>,
 }
 
 impl MetricsService {
@@ -95,13 +97,21 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     each("layout_exhaustion_timestamp_seconds", help, &|minter| {
         Some(minter.layout().exhausted_at().0 as f64 / 1000.0)
     });
+    let live = |minter: &Minter| live_workers(&node.raft, minter.layout().name());
     each("workers_assigned", "Workers with a live lease", &|minter| {
-        let name = minter.layout().name();
-        let is_live = |view: &LeaseView<'_>| view.layout == name && view.live;
-        let live = node
-            .raft
-            .state(|state| state.leases().filter(is_live).count());
-        Some(live as f64)
+        Some(f64::from(live(minter)))
+    });
+    each("workers_free", "Workers without a live lease", &|minter| {
+        Some(f64::from(
+            minter.layout().workers().saturating_sub(live(minter)),
+        ))
+    });
+    let help =
+        "When no worker is left, if leases go on growing as within a day; none while they do not";
+    each("workers_exhaustion_timestamp_seconds", help, &|minter| {
+        let (layout, counts) = (minter.layout(), &node.worker_counts);
+        let left = counts.run_out_in(layout.name(), live(minter), layout.workers())?;
+        Some(node.clock.after(left).0 as f64 / 1000.0)
     });
     each(
         "workers_capacity",

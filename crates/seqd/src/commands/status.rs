@@ -245,8 +245,49 @@ fn summary(cluster: &Cluster, now: Timestamp) -> String {
     for layout in &cluster.layouts {
         text.push_str(&format!("  {}.", life(layout, now)));
     }
+    for layout in &cluster.layouts {
+        text.push_str(&runs_out(layout, now));
+    }
     text.push_str(&wrong_clocks(cluster));
     text
+}
+
+/// A line where the layout's time ends within a year or is over, and one where its workers run out
+/// within a month.
+fn runs_out(layout: &LayoutLife, now: Timestamp) -> String {
+    let name = &layout.name;
+    let seconds_to = |time: &str| {
+        let time = time.parse::<Timestamp>().ok()?;
+        Some(time.duration_since(now).as_secs())
+    };
+    let mut lines = String::new();
+    match seconds_to(&layout.exhausted_at) {
+        Some(seconds) if seconds <= 0 => lines.push_str(&format!(
+            "\nlayout {name} is FULL since {}: it makes no IDs any more.",
+            layout.exhausted_at
+        )),
+        Some(seconds) if seconds <= SECONDS_PER_YEAR => lines.push_str(&format!(
+            "\nlayout {name} ENDS at {}, in {} days: it makes no IDs from then on; let programs use another \
+             layout.",
+            layout.exhausted_at,
+            seconds / SECONDS_PER_DAY
+        )),
+        _ => {}
+    }
+    let free = layout
+        .workers_capacity
+        .saturating_sub(layout.workers_assigned);
+    let none_left = layout.workers_exhausted_at.as_deref();
+    if let Some(seconds) = none_left.and_then(seconds_to)
+        && seconds <= MONTH * SECONDS_PER_DAY
+    {
+        lines.push_str(&format!(
+            "\nworkers of layout {name} RUN OUT: {free} are free, and none in {} days if leases go on growing \
+             as they do.",
+            seconds.max(0) / SECONDS_PER_DAY
+        ));
+    }
+    lines
 }
 
 /// A line for each clock that is wrong, or one where nobody can say which is.
@@ -297,6 +338,7 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
         exhausted_at,
         workers_assigned,
         workers_capacity,
+        ..
     } = layout;
     let date = exhausted_at.get(..10).unwrap_or(exhausted_at);
     let left = exhausted_at
@@ -314,6 +356,11 @@ fn life(layout: &LayoutLife, now: Timestamp) -> String {
 
 /// A Julian year: leap days count.
 const SECONDS_PER_YEAR: i64 = 31_557_600;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Workers that run out within so many days are called so.
+const MONTH: i64 = 30;
 
 #[cfg(test)]
 mod tests {
@@ -353,6 +400,31 @@ quorum 3/3, can lose 1 node.  layout default lasts until 2095-09-07 (68y).  work
         assert_eq!(text, expected);
         let plain = report(&cluster(), now).unwrap().text(Format::Plain);
         assert!(plain.starts_with("n1\tleader\tready\t1\t42\t-\tref\t1\t12.0k\t0.1.0\n"));
+    }
+
+    #[test]
+    fn what_runs_out_has_a_line_before_it_does() {
+        let mut cluster = cluster();
+        let lines = |cluster: &Cluster, now: &str| {
+            let now = now.parse().unwrap();
+            let text = report(cluster, now).unwrap().text(Format::Table);
+            text.lines().skip(5).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&cluster, "2094-09-06T00:00:00Z"), [""; 0]);
+        let ends = "layout default ENDS at 2095-09-07T15:47:35.552Z, in 31 days: it makes no IDs from then \
+                    on; let programs use another layout.";
+        assert_eq!(lines(&cluster, "2095-08-07T00:00:00Z"), [ends]);
+        let last = lines(&cluster, "2095-09-07T15:47:34.552Z");
+        assert!(last[0].contains("in 0 days"), "{last:?}");
+        let full =
+            "layout default is FULL since 2095-09-07T15:47:35.552Z: it makes no IDs any more.";
+        assert_eq!(lines(&cluster, "2095-09-07T15:47:35.552Z"), [full]);
+
+        cluster.layouts[0].workers_exhausted_at = Some("2026-12-01T00:00:00Z".to_owned());
+        let out = "workers of layout default RUN OUT: 1021 are free, and none in 10 days if leases go on \
+                   growing as they do.";
+        assert_eq!(lines(&cluster, "2026-11-21T00:00:00Z"), [out]);
+        assert_eq!(lines(&cluster, "2026-10-21T00:00:00Z"), [""; 0]);
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! What a layout runs out of, said before it does: its time, and its workers.
+//!
+//! The end of a time field is known from the beginning: within the last year the log says it every
+//! day. When no worker is left is a guess, from how the number of live leases grew within a day.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seqd_idgen::{Layout, WallMs};
+use seqd_raft::Raft;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::services::Parts;
+use crate::times::rfc3339;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A layout that ends within this is called so.
+const NOTICE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// How often it is looked.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// Between two counts of leases that are kept. The first is made so long after the start: nodes
+/// that start together take their workers within it.
+const COUNT_EVERY: Duration = Duration::from_secs(10 * 60);
+
+/// Growth over less than this is no rate.
+const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// The numbers of live leases of each layout over the last day.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerCounts(Mutex<BTreeMap<String, Counts>>);
+
+#[derive(Debug)]
+struct Counts {
+    begun: Instant,
+    /// With when they were made, the oldest first.
+    kept: VecDeque<(Instant, u32)>,
+}
+
+impl WorkerCounts {
+    /// How long it takes, as leases grew within a day, until none of `capacity` workers is left;
+    /// `None` where they did not grow, or too little is known.
+    pub(crate) fn run_out_in(&self, layout: &str, live: u32, capacity: u32) -> Option<Duration> {
+        let free = capacity.saturating_sub(live);
+        if free == 0 {
+            return Some(Duration::ZERO);
+        }
+        let layouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, before) = layouts.get(layout)?.kept.front()?;
+        let (span, grown) = (since.elapsed(), live.checked_sub(*before)?);
+        let is_known = grown > 0 && span >= LEAST_SPAN;
+        is_known.then(|| span.saturating_mul(free) / grown)
+    }
+
+    fn note(&self, layout: &str, live: u32) {
+        let now = Instant::now();
+        let mut layouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = layouts.entry(layout.to_owned()).or_insert_with(|| Counts {
+            begun: now,
+            kept: VecDeque::new(),
+        });
+        let last = counts.kept.back().map_or(counts.begun, |(at, _)| *at);
+        if now.duration_since(last) >= COUNT_EVERY {
+            counts.kept.push_back((now, live));
+        }
+        while let Some((at, _)) = counts.kept.front()
+            && now.duration_since(*at) > DAY
+        {
+            counts.kept.pop_front();
+        }
+    }
+}
+
+/// Workers of a layout with a live lease.
+pub(crate) fn live_workers(raft: &Raft, layout: &str) -> u32 {
+    let live = raft.state(|state| {
+        let of_it = |view: &seqd_state::LeaseView<'_>| view.layout == layout && view.live;
+        state.leases().filter(of_it).count()
+    });
+    u32::try_from(live).unwrap_or(u32::MAX)
+}
+
+/// What the log says of a layout that ends within a year or has ended.
+fn notice(layout: &Layout, now: WallMs) -> Option<String> {
+    let (name, end) = (layout.name(), layout.exhausted_at());
+    let left = Duration::from_millis(end.0.saturating_sub(now.0));
+    if left.is_zero() {
+        return Some(format!(
+            "the time field of layout {name} is full since {}: it makes no IDs any more",
+            rfc3339(end)
+        ));
+    }
+    (left <= NOTICE).then(|| {
+        let days = left.as_secs() / DAY.as_secs();
+        format!(
+            "the time field of layout {name} is full from {} on, in {days} days: it makes no IDs from \
+             then on; let programs use another layout",
+            rfc3339(end)
+        )
+    })
+}
+
+/// Counts leases and says what ends, for ever.
+pub(crate) fn watch(parts: &Parts) -> impl Future<Output = ()> + use<> {
+    let (raft, clock) = (parts.raft.clone(), Arc::clone(&parts.clock));
+    let (minters, counts) = (Arc::clone(&parts.minters), Arc::clone(&parts.worker_counts));
+    async move {
+        let mut ticks = interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = BTreeMap::<String, Instant>::new();
+        loop {
+            ticks.tick().await;
+            for minter in minters.all() {
+                let (layout, name) = (minter.layout(), minter.layout().name());
+                counts.note(name, live_workers(&raft, name));
+                let is_told = told.get(name).is_some_and(|at| at.elapsed() < DAY);
+                if let Some(notice) = notice(layout, clock.wall()).filter(|_| !is_told) {
+                    tracing::warn!(layout = name, "{notice}");
+                    told.insert(name.to_owned(), Instant::now());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[test]
+    fn the_log_says_within_a_year_that_a_layout_ends_and_after_it_that_it_has() {
+        for layout in Layout::presets() {
+            let end = layout.exhausted_at().0;
+            let year = NOTICE.as_millis() as u64;
+            let at = |ms: u64| notice(&layout, WallMs(ms));
+            assert_eq!(at(end - year - 1), None);
+            let early = at(end - year).unwrap();
+            assert!(early.contains("in 365 days"), "{early}");
+            let last = at(end - 1).unwrap();
+            assert!(
+                last.contains("in 0 days") && last.contains("full from"),
+                "{last}"
+            );
+            let over = at(end).unwrap();
+            assert!(over.contains("full since"), "{over}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leases_that_grow_run_out_and_those_that_do_not_never() {
+        let counts = WorkerCounts::default();
+        let mut live = 100;
+        counts.note("default", live);
+        // Nodes that start together are no growth.
+        live += 50;
+        for hour in 0..24 {
+            for _ in 0..6 {
+                advance(COUNT_EVERY).await;
+                counts.note("default", live);
+            }
+            let left = counts.run_out_in("default", live, 1024);
+            assert_eq!(left, None, "hour {hour}");
+        }
+        for _ in 0..24 {
+            for _ in 0..6 {
+                advance(COUNT_EVERY).await;
+                counts.note("default", live);
+            }
+            live += 10;
+        }
+        // 634 free, 10 an hour.
+        let left = counts.run_out_in("default", live, 1024).unwrap();
+        let hours = left.as_secs_f64() / 3600.0;
+        assert!((60.0..67.0).contains(&hours), "{hours}");
+        assert_eq!(counts.run_out_in("leaf", 3, 1024), None);
+        assert_eq!(counts.run_out_in("leaf", 32, 32), Some(Duration::ZERO));
+    }
+}
