@@ -4,8 +4,9 @@
 //!
 //! The stories in `tests/stories` and the longer runs of the `soak` binary are both written with
 //! it. It uses the product only from outside: the binary, its configuration file, its HTTP
-//! interface, its exit codes and its folders. The [model] alone is of another kind: it calls the code of
-//! minting and of the replicated state, and starts nothing.
+//! interface, its exit codes and its folders; and the `client` crate as a program outside the cluster
+//! does. The [model] alone is of another kind: it calls the code of minting and of the replicated state,
+//! and starts nothing.
 //!
 //! Everything that a run makes it ends and removes again, also when the run fails. Processes are
 //! ended through the handle that started them, never by name.
@@ -24,6 +25,7 @@ pub mod cluster;
 pub mod damage;
 pub mod failover;
 pub mod faults;
+pub mod generators;
 pub mod guards;
 pub mod history;
 pub mod http;

@@ -25,6 +25,8 @@ mod door;
 mod dry_runs;
 mod failing_disk;
 mod folders;
+mod generator_examples;
+mod generators;
 mod golden;
 mod http;
 mod ids;

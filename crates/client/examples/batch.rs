@@ -1,0 +1,53 @@
+//! A batch job without a runtime: IDs in batches, from as many threads as it has.
+//!
+//! `batch ENDPOINTS ROWS` makes an ID per row and ends.
+
+use std::error::Error;
+use std::thread;
+
+use seqd_client::blocking::IdGenerator;
+use seqd_client::{Client, GeneratorOptions, Options, parse_endpoints};
+
+/// Rows of one batch: far below the most of a call, and about a tick of the layout `default`.
+const ROWS: u32 = 4096;
+
+pub(crate) fn run(endpoints: &str, rows: u32) -> Result<Vec<u64>, Box<dyn Error>> {
+    let client = Client::new(Options {
+        endpoints: parse_endpoints(endpoints, false)?,
+        ..Options::default()
+    })?;
+    let generator = IdGenerator::start(client, GeneratorOptions::new("nightly-import"))?;
+    let halves = [rows / 2, rows - rows / 2];
+    let shared = &generator;
+    let made = thread::scope(|scope| {
+        let parts = halves.map(|half| scope.spawn(move || part(shared, half)));
+        parts.map(|part| part.join().map_err(|_| "a thread of the job panicked"))
+    });
+    let mut ids = Vec::new();
+    for part in made {
+        ids.extend(part??);
+    }
+    generator.close()?;
+    Ok(ids)
+}
+
+/// The IDs of one thread. A failed batch is the job's failure: what it had is a gap, nothing more.
+fn part(generator: &IdGenerator, rows: u32) -> Result<Vec<u64>, seqd_client::GenerateError> {
+    let mut ids = Vec::with_capacity(rows as usize);
+    while (ids.len() as u32) < rows {
+        let count = ROWS.min(rows - ids.len() as u32);
+        ids.extend(generator.ids(count)?.into_iter().map(|id| id.get()));
+    }
+    Ok(ids)
+}
+
+#[allow(dead_code, reason = "a story runs the rest in its own process")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let endpoints = arguments.next().ok_or("ENDPOINTS are missing")?;
+    let rows = arguments.next().ok_or("ROWS are missing")?.parse()?;
+    for id in run(&endpoints, rows)? {
+        println!("{id}");
+    }
+    Ok(())
+}

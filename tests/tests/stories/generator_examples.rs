@@ -1,0 +1,257 @@
+//! The examples of generators outside the cluster, run as they stand in the documents.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use seqd_tests::binary::{seqd, workspace};
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::generators::{self, create_layout, runtime, unique};
+use seqd_tests::{http, skips, wait};
+use serde_json::Value;
+
+#[path = "../../../crates/client/examples/batch.rs"]
+mod batch;
+#[path = "../../../crates/client/examples/pod.rs"]
+mod pod;
+#[path = "../../../crates/client/examples/service.rs"]
+mod service;
+
+#[test]
+fn the_examples_in_rust_make_ids_that_nobody_else_has() {
+    let cluster = Cluster::started(3);
+    let endpoints = cluster.addresses().join(",");
+    let runtime = runtime();
+    let mut all = batch::run(&endpoints, 50_000).unwrap();
+    assert_eq!(all.len(), 50_000);
+    all.extend(runtime.block_on(service::run(&endpoints, 500)).unwrap());
+    all.extend(of_nodes(&cluster, "default", 20));
+    runtime.block_on(async {
+        let client = generators::client(&cluster.addresses());
+        create_layout(&client, "pods", 2, 10).await;
+        let mut pods = BTreeSet::new();
+        for number in 0..20 {
+            pods.insert(
+                pod::run(&endpoints, "pods", &format!("pod-{number}"))
+                    .await
+                    .unwrap(),
+            );
+        }
+        assert_eq!(pods.len(), 20);
+    });
+    assert!(unique(all).unwrap() > 50_500);
+    assert_eq!(
+        live(&cluster, "orders-1") + live(&cluster, "nightly-import"),
+        0
+    );
+}
+
+/// IDs of each node, so many thousand.
+fn of_nodes(cluster: &Cluster, layout: &str, thousands: usize) -> Vec<u64> {
+    let mut all = Vec::new();
+    for number in 0..thousands {
+        let path = format!("/v1/ids?count=1000&layout={layout}");
+        let reply = http::get(&cluster.url(number % 3, &path))
+            .accept_json()
+            .reply()
+            .ok()
+            .json();
+        let ids = reply["ids"].as_array().expect("IDs").iter();
+        all.extend(ids.map(|id| id.as_str().expect("text").parse::<u64>().expect("a number")));
+    }
+    all
+}
+
+/// How many live leases an owner has.
+fn live(cluster: &Cluster, owner: &str) -> usize {
+    let page = cluster
+        .get(0, &format!("/v1/workers?prefix={owner}"))
+        .ok()
+        .json();
+    let items = page["items"].as_array().expect("workers").clone();
+    items
+        .iter()
+        .filter(|item| item["live"] == Value::Bool(true))
+        .count()
+}
+
+/// The reason for which there is no Python here.
+fn no_python() -> Option<String> {
+    let version = Command::new("python3").arg("--version").output();
+    let runs = version.is_ok_and(|output| output.status.success());
+    (!runs).then(|| skips::missing("python3", "python3"))
+}
+
+fn python(cluster: &Cluster, owner: &str, count: usize, layout: &str) -> Child {
+    Command::new("python3")
+        .arg(workspace().join("docs/examples/generator.py"))
+        .args([
+            &cluster.addresses().join(","),
+            owner,
+            &count.to_string(),
+            layout,
+        ])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 starts")
+}
+
+/// What it prints, to its end.
+fn printed(child: Child) -> Vec<u64> {
+    let output = child.wait_with_output().expect("an own child");
+    assert!(output.status.success(), "{}", output.status);
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines()
+        .map(|line| line.parse().expect("an ID"))
+        .collect()
+}
+
+#[test]
+fn the_example_in_python_shares_a_layout_with_nodes_over_a_killed_leader() {
+    if skips::ends("the example in Python", no_python()) {
+        return;
+    }
+    let mut cluster = Cluster::started(3);
+    let children = ["one", "two"].map(|owner| python(&cluster, owner, 60_000, "default"));
+    wait::until("both hold a worker", READY, || {
+        (live(&cluster, "one") + live(&cluster, "two") == 2).then_some(())
+    });
+    let leader = cluster.leader();
+    let mut all = of_nodes(&cluster, "default", 30);
+    cluster.node_mut(leader).kill();
+    let readers = children.map(|child| std::thread::spawn(move || printed(child)));
+    cluster.node_mut(leader).start();
+    cluster.wait_ready();
+    all.extend(of_nodes(&cluster, "default", 30));
+    for reader in readers {
+        let ids = reader.join().unwrap();
+        assert_eq!(ids.len(), 60_000);
+        assert!(ids.is_sorted_by(|one, next| one < next));
+        all.extend(ids);
+    }
+    let count = unique(all).unwrap();
+    println!("{count} IDs of two programs and three nodes, no duplicate");
+    wait::until("both gave their worker back", READY, || {
+        (live(&cluster, "one") + live(&cluster, "two") == 0).then_some(())
+    });
+}
+
+#[test]
+fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_next_holder() {
+    if skips::ends("the example in Python", no_python()) {
+        return;
+    }
+    let cluster = Cluster::planned(3)
+        .with("clock", "window", "\"3s\"")
+        .ready();
+    let (runtime, client) = (runtime(), generators::client(&cluster.addresses()));
+    runtime.block_on(create_layout(&client, "tiny", 1, 10));
+    let mut child = python(&cluster, "stopped", 100_000_000, "tiny");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut next = || lines.next()?.ok()?.parse::<u64>().ok();
+    let mut all: Vec<u64> = (0..2000).map(|_| next().expect("an ID")).collect();
+    let process = Pid::from_child(&child);
+    kill_process(process, Signal::STOP).unwrap();
+    // Both workers, one of them its own once its window has ended.
+    let mut pods = Vec::new();
+    for owner in ["first", "second"] {
+        let options = seqd_client::GeneratorOptions {
+            layout: "tiny".to_owned(),
+            patience: READY,
+            ..seqd_client::GeneratorOptions::new(owner)
+        };
+        let _inside = runtime.enter();
+        let pod = seqd_client::IdGenerator::start(client.clone(), options).unwrap();
+        let ids = runtime.block_on(pod.ids(5000)).unwrap();
+        all.extend(ids.iter().map(|id| id.get()));
+        pods.push(pod);
+    }
+    kill_process(process, Signal::CONT).unwrap();
+    // It refuses, gives nothing back that is not its own, and ends: `id` has a patience of 5 s.
+    let rest: Vec<u64> = std::iter::from_fn(next).collect();
+    let status = child.wait().unwrap();
+    println!(
+        "{} more IDs after it was stopped, then {status}",
+        rest.len()
+    );
+    all.extend(rest);
+    assert!(!status.success());
+    unique(all).unwrap();
+}
+
+const FORK: &str = "
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from generator import Generator, Refused
+parent = Generator(sys.argv[1].split(','), 'parent')
+first = parent.id()
+child = os.fork()
+if child == 0:
+    try:
+        parent.id()
+    except Refused as refused:
+        own = Generator(sys.argv[1].split(','), 'child')
+        print('refused', refused, own.id() != first, flush=True)
+        own.close()
+    parent.close()
+    os._exit(0)
+os.waitpid(child, 0)
+print('parent', parent.id() > first)
+parent.close()
+";
+
+#[test]
+fn a_fork_of_the_example_in_python_makes_a_generator_of_its_own() {
+    if skips::ends("the example in Python", no_python()) {
+        return;
+    }
+    let cluster = Cluster::started(1);
+    let output = Command::new("python3")
+        .args(["-c", FORK, &cluster.addresses().join(",")])
+        .arg(workspace().join("docs/examples"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("refused this process is a fork"),
+        "{text} {output:?}"
+    );
+    assert!(text.contains("generator of its own True"), "{text}");
+    assert!(text.contains("parent True"), "{text}");
+}
+
+#[test]
+fn the_shell_script_holds_a_worker_while_its_program_runs() {
+    let cluster = Cluster::started(1);
+    let folder = cluster.folder().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink(seqd(), folder.join("seqd")).unwrap();
+    let path = format!(
+        "{}:{}",
+        folder.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let program = "echo worker=$SEQD_WORKER from=$SEQD_FROM_TICK until=$SEQD_FENCE_TICK; sleep 1";
+    let output = Command::new("sh")
+        .arg(workspace().join("docs/examples/with-worker.sh"))
+        .args(["importer", "sh", "-c", program])
+        .env("PATH", path)
+        .env("SEQD_ENDPOINTS", cluster.address(0))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        text.contains("worker=") && text.contains("until=1"),
+        "{text}"
+    );
+    let deadline = Duration::from_secs(5);
+    wait::until("the worker is given back", deadline, || {
+        (live(&cluster, "importer") == 0).then_some(())
+    });
+}
