@@ -147,8 +147,8 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     // Both workers of the layout go to others, one of them the worker of the holder that stands still.
     let others = runtime.block_on(async {
         let mut others = Vec::new();
-        for number in 0..2 {
-            let client = clients[number].clone();
+        for (number, client) in clients.iter().take(2).enumerate() {
+            let client = client.clone();
             let owner = format!("other-{number}");
             let generator = IdGenerator::start(client, options("tiny", &owner)).unwrap();
             let ids = generator.ids_within(5000, READY).await.unwrap();

@@ -44,7 +44,7 @@ pub enum GenerateError {
     #[error("{0}")]
     Refused(Box<Error>),
     /// All workers of the layout, or of the datacenter, are taken.
-    #[error("all workers are taken; the next may be free at {}: {detail}", time(*.until))]
+    #[error("all workers are taken; the next may be free at {} ({detail})", time(*.until))]
     WorkersExhausted {
         /// When the next may be free, by the wall clock.
         until: WallMs,

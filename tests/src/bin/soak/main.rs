@@ -18,6 +18,7 @@ mod compare;
 mod endurance;
 mod failover;
 mod fsync_delay;
+mod generators;
 mod group_commit;
 mod hostile;
 mod ids;
@@ -46,6 +47,9 @@ const USAGE: &str = "usage: soak COMMAND
                                 a follower comes back behind a slow cable, under load (root)
   failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
                                 from the loss of the leader to the next acknowledged value (root)
+  generators [--generators 10000] [--seconds 30] [--kill-every 20]
+                                10 to 10000 generators outside the cluster while leaders are killed, and
+                                1000 that start at one moment
   hostile [--seconds 60] [--descriptors 1024|65536]
                                 one node of three attacked at both ports, the others under load, for
                                 so long with each number of open files
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "catch-up" => catch_up::run(&arguments),
+        "generators" => generators::run(&arguments),
         "hostile" => hostile::run(&arguments),
         "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
