@@ -65,6 +65,7 @@ pub(super) fn restore(world: &mut World, tell: Tell<'_>) {
         ancestors: Vec::new(),
         floors: [].into(),
         margin: Some(MARGIN),
+        written: None,
     };
     let (node, _) = state.restore(&restoration).expect("a backup of a cluster");
     world.replicated = Replicated::new(state, false);
