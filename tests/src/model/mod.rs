@@ -141,7 +141,7 @@ impl Check {
         let violated = violated.find(|violation| discoveries.contains_key(violation.rule()));
         let violation = violated.map(|violation| Counterexample {
             violation,
-            events: self.told(&self.shortened(discoveries[violation.rule()].clone(), violation)),
+            events: self.told(self.shortened(discoveries[violation.rule()].clone(), violation)),
         });
         let sights = self.scene.sights.iter().copied();
         let unseen = sights.filter(|sight| !discoveries.contains_key(sight.says()));
@@ -156,21 +156,23 @@ impl Check {
     }
 
     /// The events of a path, without those that are not needed for the violation at its end.
-    fn shortened(&self, path: Path<World, Action>, violation: Violation) -> Vec<Event> {
-        let actions = path.into_actions().into_iter();
+    fn shortened(&self, path: Path<World, Action>, violation: Violation) -> (World, Vec<Event>) {
+        let steps = path.into_vec();
+        let beginning = steps[0].0.clone();
+        let actions = steps.into_iter().filter_map(|(_, action)| action);
         let mut events: Vec<Event> = actions.map(|Action(event)| event).collect();
         for at in (0..events.len()).rev() {
             let mut fewer = events.clone();
             fewer.remove(at);
-            if self.leads_to(&fewer, violation) {
+            if self.leads_to(&beginning, &fewer, violation) {
                 events = fewer;
             }
         }
-        events
+        (beginning, events)
     }
 
-    fn leads_to(&self, events: &[Event], violation: Violation) -> bool {
-        let mut world = self.beginning();
+    fn leads_to(&self, beginning: &World, events: &[Event], violation: Violation) -> bool {
+        let mut world = beginning.clone();
         for event in events {
             if !self.events(&world).contains(event) || !self.step(&mut world, event, &mut |_| {}) {
                 return false;
@@ -180,8 +182,7 @@ impl Check {
     }
 
     /// Events as sentences.
-    fn told(&self, events: &[Event]) -> Vec<String> {
-        let mut world = self.beginning();
+    fn told(&self, (mut world, events): (World, Vec<Event>)) -> Vec<String> {
         let tell = |event| {
             let now = world.now;
             let mut sentences: Vec<String> = Vec::new();
@@ -193,7 +194,7 @@ impl Check {
         events.iter().map(tell).collect()
     }
 
-    fn beginning(&self) -> World {
+    fn beginning(&self, external_off_ms: i64) -> World {
         let nodes = (1..=self.scene.nodes as u64).map(NodeId);
         let mut state = State::new();
         let found = ClusterCommand::Found(seqd_state::Found {
@@ -223,7 +224,7 @@ impl Check {
                 boot: 0,
                 nonce: 0,
             });
-            process.off_ms = self.scene.external_off_ms;
+            process.off_ms = external_off_ms;
             processes.push(process);
         }
         let stamp = Stamp {
@@ -267,7 +268,8 @@ impl Model for Check {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![self.beginning()]
+        let offs = self.scene.external_off_ms.iter();
+        offs.map(|off_ms| self.beginning(*off_ms)).collect()
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {

@@ -53,8 +53,8 @@ pub struct Scene {
     pub leaders_off_ms: &'static [i64],
     /// How far a clock may be set from the time.
     pub most_off_ms: i64,
-    /// How far the external generator's clock is ahead when the check begins, in milliseconds.
-    pub external_off_ms: i64,
+    /// How far the external generator's clock may be ahead when the check begins, in milliseconds.
+    pub external_off_ms: &'static [i64],
     /// The agreed skew between peers, in milliseconds.
     pub skew_ms: u64,
     pub on_rollback: OnRollback,
@@ -150,7 +150,7 @@ const BASE: Scene = Scene {
     clock_steps: &[],
     leaders_off_ms: &[0],
     most_off_ms: 0,
-    external_off_ms: 0,
+    external_off_ms: &[0],
     skew_ms: 0,
     on_rollback: OnRollback::Refuse,
     left: Left {
@@ -278,7 +278,7 @@ pub(super) fn starts() -> Scene {
 
 /// A backup that is restored once every process of the old cluster has ended, with an external
 /// generator that goes on. Leaders' clocks are right within the agreed skew, as a restore demands; the
-/// external generator's is as far ahead as leaders take.
+/// external generator's is as far ahead as leaders take, or further.
 #[must_use]
 pub(super) fn restore() -> Scene {
     Scene {
@@ -287,7 +287,7 @@ pub(super) fn restore() -> Scene {
         last_ms: 8,
         restored_by_ms: 1,
         leaders_off_ms: &[-1, 1],
-        external_off_ms: 3,
+        external_off_ms: &[3, 6],
         skew_ms: 1,
         left: Left {
             takes: 2,

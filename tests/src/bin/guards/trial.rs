@@ -72,9 +72,10 @@ pub(crate) fn verdict(row: &Row, built: &Built) -> (Verdict, Duration) {
 fn run(row: &Row, built: &Built, out: Option<&str>) -> Ended {
     let (program, test) = built.test(row);
     let path = std::env::temp_dir().join(format!(
-        "seqd-guards.{}.{}.{}",
+        "seqd-guards.{}.{}.{}.{}",
         std::process::id(),
         row.guard.name(),
+        row.test,
         out.is_some()
     ));
     let file = std::fs::File::create(&path).expect("a file for the test's output");
