@@ -5,6 +5,7 @@
 //! *refused*, and the caller sleeps. The caller extends the fence only after it was
 //! committed.
 
+mod chunked;
 mod cursor;
 #[cfg(test)]
 mod interleavings;
@@ -13,6 +14,7 @@ mod word;
 
 use std::sync::atomic::AtomicU64;
 
+pub use chunked::{Chunked, MintOne};
 pub use run::{IdRun, IdRunIter};
 
 use crate::layout::{Layout, WorkerId};

@@ -18,7 +18,7 @@ mod segment;
 mod time;
 
 pub use agreement::{Agreed, Agreement, Line, Standing};
-pub use generator::{Generator, GeneratorError, IdRun, IdRunIter, Mint, Refusal};
+pub use generator::{Chunked, Generator, GeneratorError, IdRun, IdRunIter, Mint, MintOne, Refusal};
 pub use guard::{
     ClockGuard, ClockVerdict, FORWARD_JUMP_CONFIRM, MARK_EVERY_MS, MARK_LEAD_MS, StoredMark,
 };

@@ -87,6 +87,16 @@ pub struct IdRunIter {
     left: u32,
 }
 
+impl IdRunIter {
+    pub(super) const fn empty() -> Self {
+        Self {
+            next: 0,
+            step: 0,
+            left: 0,
+        }
+    }
+}
+
 impl Iterator for IdRunIter {
     type Item = SnowflakeId;
 

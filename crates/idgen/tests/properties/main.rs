@@ -7,6 +7,7 @@
 )]
 
 mod agreement;
+mod chunks;
 mod exhaustion;
 mod explain;
 mod generator;
