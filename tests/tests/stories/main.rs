@@ -40,6 +40,7 @@ mod power_cuts;
 mod quorum;
 mod segments;
 mod sequences;
+mod several_workers;
 mod strict;
 mod takeover;
 mod tls;

@@ -253,7 +253,7 @@ impl Minter {
         deadline: Instant,
     ) -> Result<Turn<'a>, MintError> {
         let turn = seat.turn(count, deadline).await;
-        if turn.is_err() {
+        if turn.is_err() && seat.holder().is_some() {
             self.note_full(clock, clock.wall());
         }
         turn
