@@ -1,5 +1,5 @@
-//! Generators outside the cluster, in this process: many that mint all the time, what each minted and
-//! how long it had to wait; and which workers are held at one moment.
+//! Generators outside the cluster, in this process: many that mint all the time, what each minted
+//! and how long it had to wait; and which workers are held at one moment.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

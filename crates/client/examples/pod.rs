@@ -1,5 +1,5 @@
-//! One of many short-lived pods: it needs a worker for as long as it lives and gives it back, so that
-//! a layout with few workers serves any number of pods one after another.
+//! One of many short-lived pods: it needs a worker for as long as it lives and gives it back, so
+//! that a layout with few workers serves any number of pods one after another.
 //!
 //! `pod ENDPOINTS LAYOUT NAME` makes one ID and ends.
 
@@ -24,7 +24,8 @@ pub(crate) async fn run(endpoints: &str, layout: &str, name: &str) -> Result<u64
     let generator = IdGenerator::start(client, options)?;
     let made = match generator.id().await {
         Ok(id) => Ok(id.get()),
-        // All workers were taken for the whole time: more pods live at once than the layout has workers.
+        // All workers were taken for the whole time: more pods live at once than the layout has
+        // workers.
         Err(error @ GenerateError::WorkersExhausted { .. }) => Err(format!("{layout}: {error}")),
         Err(error) => Err(error.to_string()),
     };

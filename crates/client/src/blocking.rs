@@ -10,12 +10,12 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::generator::{GenerateError, GeneratorOptions, NotReleased, Status};
 
-/// As [`crate::IdGenerator`], for threads. Its lease is kept by the thread `seqd-generator`, which ends
-/// when it is dropped.
+/// As [`crate::IdGenerator`], for threads. Its lease is kept by the thread `seqd-generator`, which
+/// ends when it is dropped.
 ///
-/// It may be shared by reference between any number of threads. An ID that is there at once costs no
-/// change of thread; a call that waits stops its thread, so it must not be made by a task of a tokio
-/// runtime.
+/// It may be shared by reference between any number of threads. An ID that is there at once costs
+/// no change of thread; a call that waits stops its thread, so it must not be made by a task of a
+/// tokio runtime.
 #[derive(Debug)]
 pub struct IdGenerator {
     /// Before the runtime that it runs on. There until it is dropped.

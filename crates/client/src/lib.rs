@@ -6,8 +6,8 @@
 //! changes something is sent only to a node that has answered lately, at least `/livez`; if it is
 //! not answered then, that is reported and it is never sent again ([`Error::OutcomeUnknown`]).
 //!
-//! An [`IdGenerator`] (or [`blocking::IdGenerator`]) makes IDs in this process, with a worker that it
-//! leases of the cluster: no request per ID.
+//! An [`IdGenerator`] (or [`blocking::IdGenerator`]) makes IDs in this process, with a worker that
+//! it leases of the cluster: no request per ID.
 
 #![warn(missing_docs)]
 

@@ -1,5 +1,6 @@
-//! Generators outside the cluster against real nodes: no ID twice among them and the nodes, no worker
-//! with two holders, nothing past a fence, and the examples of the documents as they stand there.
+//! Generators outside the cluster against real nodes: no ID twice among them and the nodes, no
+//! worker with two holders, nothing past a fence, and the examples of the documents as they stand
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,7 +145,8 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     wait::until("the holder stands still", READY, || {
         clock.stopped.load(Ordering::SeqCst).then_some(())
     });
-    // Both workers of the layout go to others, one of them the worker of the holder that stands still.
+    // Both workers of the layout go to others, one of them the worker of the holder that stands
+    // still.
     let others = runtime.block_on(async {
         let mut others = Vec::new();
         for (number, client) in clients.iter().take(2).enumerate() {
@@ -203,8 +205,8 @@ fn generators_layout(
     .unwrap()
 }
 
-/// `count` holders one after another, `at_once` at a time, beside six that stay. Some end without giving
-/// their worker back.
+/// `count` holders one after another, `at_once` at a time, beside six that stay. Some end without
+/// giving their worker back.
 fn short_lives(worker_bits: u8, count: usize, at_once: usize) {
     let cluster = on_short_windows().ready();
     let (runtime, clients) = (runtime(), clients(&cluster));

@@ -39,8 +39,8 @@ pub enum GenerateError {
     /// The cluster could not be asked, or could not answer; it is asked again.
     #[error("{0}")]
     Unavailable(Box<Error>),
-    /// The cluster refuses the lease for a reason that stays, such as a token without the right or a
-    /// layout that does not exist.
+    /// The cluster refuses the lease for a reason that stays, such as a token without the right or
+    /// a layout that does not exist.
     #[error("{0}")]
     Refused(Box<Error>),
     /// All workers of the layout, or of the datacenter, are taken.
@@ -83,8 +83,8 @@ pub enum GenerateError {
         /// The reading from which on IDs are made again.
         until: WallMs,
     },
-    /// The wall clock jumped ahead of the monotonic clock. It is trusted once it has been steady for
-    /// [`FORWARD_JUMP_CONFIRM`](crate::idgen::FORWARD_JUMP_CONFIRM).
+    /// The wall clock jumped ahead of the monotonic clock. It is trusted once it has been steady
+    /// for [`FORWARD_JUMP_CONFIRM`](crate::idgen::FORWARD_JUMP_CONFIRM).
     #[error(
         "the wall clock jumped {by_ms} ms ahead; it is trusted once it has been steady for 5 s"
     )]
@@ -92,7 +92,8 @@ pub enum GenerateError {
         /// By how many milliseconds.
         by_ms: u64,
     },
-    /// The wall clock is past a window that was renewed only just now: it is ahead of the cluster's.
+    /// The wall clock is past a window that was renewed only just now: it is ahead of the
+    /// cluster's.
     #[error("the wall clock is past the new window by {by_ms} ms: it is ahead of the cluster's")]
     ClockAhead {
         /// By how many milliseconds it is past the end of the window.
@@ -187,8 +188,8 @@ impl GenerateError {
     }
 }
 
-/// Why a worker was not given back. Nothing is minted with it any more, and it is free once its window
-/// has ended.
+/// Why a worker was not given back. Nothing is minted with it any more, and it is free once its
+/// window has ended.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("worker {worker} was not given back and stays taken until {}: {why}", time(*.until))]
 pub struct NotReleased {

@@ -1,5 +1,5 @@
-//! Keeps the window of one generator ahead: takes a lease, renews it, takes another when it is lost,
-//! and gives it back at the end.
+//! Keeps the window of one generator ahead: takes a lease, renews it, takes another when it is
+//! lost, and gives it back at the end.
 //!
 //! The fence comes from the cluster's clocks and not from this process's, so it is renewed whatever
 //! this clock shows.
@@ -97,8 +97,8 @@ impl<L: Leases> Keeper<L> {
         }
     }
 
-    /// Waits for the next attempt, reading the clock meanwhile. After a failure no call shortens it:
-    /// that bounds the requests of a generator.
+    /// Waits for the next attempt, reading the clock meanwhile. After a failure no call shortens
+    /// it: that bounds the requests of a generator.
     async fn rest(&self, mut until: Instant, failed: bool) {
         let began = Instant::now();
         loop {
@@ -179,8 +179,8 @@ impl<L: Leases> Keeper<L> {
         Ok(())
     }
 
-    /// Closes the generator in force, then gives its worker back; again until `deadline` where that is
-    /// not confirmed, since a second release of one lease changes nothing.
+    /// Closes the generator in force, then gives its worker back; again until `deadline` where that
+    /// is not confirmed, since a second release of one lease changes nothing.
     async fn release(&self, deadline: Instant) -> Result<(), NotReleased> {
         let Some(holder) = self.minter.seal() else {
             return Ok(());
@@ -197,7 +197,8 @@ impl<L: Leases> Keeper<L> {
                 .release(&self.layout, generator.worker().0, &request);
             match timeout_at(deadline, release).await {
                 Ok(Ok(())) => return Ok(()),
-                // It is over already: by an answer that was lost, or because another has the worker.
+                // It is over already: by an answer that was lost, or because another has the
+                // worker.
                 Ok(Err(error)) if is_lost(&error) => return Ok(()),
                 Ok(Err(error)) => {
                     why = error.to_string();

@@ -1,12 +1,12 @@
 //! IDs minted in this process, with a worker that the cluster has leased to it.
 //!
-//! What is minted rests on the fence alone: a lease is a window of ticks that is nobody else's, so a
-//! generator that is paused, cut off or has a wrong clock mints nothing that another mints. A task
-//! renews the lease at a third of its window; while it cannot, minting goes on up to the fence and
-//! is refused from there on, with the reason.
+//! What is minted rests on the fence alone: a lease is a window of ticks that is nobody else's, so
+//! a generator that is paused, cut off or has a wrong clock mints nothing that another mints. A
+//! task renews the lease at a third of its window; while it cannot, minting goes on up to the fence
+//! and is refused from there on, with the reason.
 //!
-//! From below: `minter`, what is minted from memory; `leases`, the three requests; `keeper`, the task
-//! that takes, renews and releases; this file, both together.
+//! From below: `minter`, what is minted from memory; `waits`, the waits around it; `leases`, the
+//! three requests; `keeper`, the task that takes, renews and releases; this file, both together.
 
 mod clock;
 mod error;
@@ -20,6 +20,7 @@ mod pace;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,8 @@ pub const MAX_COUNT: u32 = 100_000;
 pub struct Status {
     /// The whole worker field of the lease in force, datacenter bits included; `None` without one.
     pub worker: Option<u32>,
-    /// The end of its window by the wall clock: nothing is minted from here on unless it is renewed.
+    /// The end of its window by the wall clock: nothing is minted from here on unless it is
+    /// renewed.
     pub window_ends: Option<WallMs>,
     /// Leases taken since the start; more than one if a lease was lost.
     pub leases: u64,
@@ -54,10 +56,10 @@ pub struct Status {
 
 /// Makes IDs of one layout in this process, under a worker lease of the cluster.
 ///
-/// A task of the runtime takes the lease, renews it at a third of its window and takes another when it
-/// is lost; there is one generator per lease, closed before the next lease is asked for. Shared by
-/// reference (`Arc`) between any number of tasks; each call takes its IDs with one compare-and-swap and
-/// waits for no request.
+/// A task of the runtime takes the lease, renews it at a third of its window and takes another when
+/// it is lost; there is one generator per lease, closed before the next lease is asked for. Shared
+/// by reference (`Arc`) between any number of tasks; each call takes its IDs with one
+/// compare-and-swap and waits for no request.
 ///
 /// Dropped without [`IdGenerator::close`] it stops renewing, and its worker is free once the window
 /// has ended. Make one per process: after a fork the child's is refused
@@ -70,8 +72,8 @@ pub struct IdGenerator {
 }
 
 impl IdGenerator {
-    /// Begins to take a worker and returns at once; [`IdGenerator::ready`] waits for it, and so does
-    /// the first call that asks for IDs. To be called within a tokio runtime.
+    /// Begins to take a worker and returns at once; [`IdGenerator::ready`] waits for it, and so
+    /// does the first call that asks for IDs. To be called within a tokio runtime.
     ///
     /// # Errors
     /// [`GenerateError::Owner`] for an owner that no cluster takes.
@@ -123,9 +125,9 @@ impl IdGenerator {
         self.minter.try_id()
     }
 
-    /// `count` IDs, 1 to [`MAX_COUNT`], strictly increasing, all of one worker. Waits for ticks, for a
-    /// lease that is being taken and for a worker that becomes free, for the patience of the options
-    /// at most.
+    /// `count` IDs, 1 to [`MAX_COUNT`], strictly increasing, all of one worker. Waits for ticks,
+    /// for a lease that is being taken and for a worker that becomes free, for the patience of the
+    /// options at most.
     ///
     /// # Errors
     /// Each variant of [`GenerateError`]; none of the IDs is used then, and some may be a gap.
@@ -151,8 +153,9 @@ impl IdGenerator {
         self.minter.status()
     }
 
-    /// Ends the minting for good, then gives the worker back with the last tick that was used, so that
-    /// the same owner gets the same worker again. Another call of it waits for the same result.
+    /// Ends the minting for good, then gives the worker back with the last tick that was used, so
+    /// that the same owner gets the same worker again. Another call of it waits for the same
+    /// result.
     ///
     /// # Errors
     /// [`NotReleased`] if that was not confirmed within the patience of the options: the worker stays

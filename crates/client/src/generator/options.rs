@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct GeneratorOptions {
     /// The layout of the IDs; `default` by default.
     pub layout: String,
-    /// Who holds the worker: a host, pod or service name, 1 to 255 bytes without control characters.
-    /// After a clean end the same name gets the same worker again, where that is free. Two
-    /// generators with one name hold two workers.
+    /// Who holds the worker: a host, pod or service name, 1 to 255 bytes without control
+    /// characters. After a clean end the same name gets the same worker again, where that is free.
+    /// Two generators with one name hold two workers.
     pub owner: String,
     /// The datacenter, for a layout that has some; any by default.
     pub datacenter: Option<u32>,

@@ -1,5 +1,6 @@
 //! Generators outside the cluster, from ten to ten thousand in this process: what they cost the
-//! leader, how long a thousand take that start at one moment, and whether killed leaders are noticed.
+//! leader, how long a thousand take that start at one moment, and whether killed leaders are
+//! noticed.
 
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,8 @@ impl Step {
         let refused: u64 = minted.iter().flat_map(|one| one.refused.values()).sum();
         let lost: u64 = minted.iter().map(|one| one.leases.saturating_sub(1)).sum();
         println!(
-            "{count:10}  {:7.1}s  {:9.1}%  {entries:13.1}  {:11.2}s  {lost:11}  {kills:5}  {refused:7}",
+            "{count:10}  {:7.1}s  {:9.1}%  {entries:13.1}  {:11.2}s  {lost:11}  {kills:5}  \
+             {refused:7}",
             all_mint.as_secs_f64(),
             cpu * 100.0,
             idle.as_secs_f64(),
@@ -185,7 +187,8 @@ fn at_one_moment(runtime: &Runtime, clients: &[Client]) -> Result<Vec<u64>, Viol
     let mut first: Vec<Duration> = minted.iter().map(|one| one.first).collect();
     first.sort_unstable();
     println!(
-        "1000 that start at one moment: the first mints after {:?}, half after {:?}, all after {:?}",
+        "1000 that start at one moment: the first mints after {:?}, half after {:?}, all after \
+         {:?}",
         first[0], first[500], first[999]
     );
     show_refusals(&minted);

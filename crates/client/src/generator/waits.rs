@@ -1,0 +1,225 @@
+//! The waits of a generator: for a tick, for a clock that is a little behind, for the keeper; and
+//! what is reported where no wait helps.
+
+use std::time::Duration;
+
+use seqd_idgen::{IdRun, Mint, Refusal, SnowflakeId, Tick, WallMs};
+use tokio::sync::watch;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::MAX_COUNT;
+use super::error::{GenerateError, time};
+use super::minter::{LastAttempt, Minter};
+
+/// Looks at the clock while one millisecond passes: more than an idle runtime fits into one, so
+/// that only a clock that stands still ends in a sleep.
+const LOOKS_PER_TICK: u32 = 20_000;
+
+/// A renewal that ended within this has happened just now.
+const FRESH: Duration = Duration::from_secs(1);
+
+impl Minter {
+    /// See [`IdGenerator::ids`](super::IdGenerator::ids).
+    pub(super) async fn mint(
+        &self,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<Vec<SnowflakeId>, GenerateError> {
+        if count == 0 || count > MAX_COUNT {
+            return Err(GenerateError::Count { count });
+        }
+        let mut ids: Vec<SnowflakeId> = Vec::with_capacity(count as usize);
+        let mut worker = None;
+        loop {
+            let left = count - ids.len() as u32;
+            let run = self.run(left, deadline).await?;
+            if worker != Some(run.worker) {
+                // IDs of two leases need not increase: the earlier ones stay a gap.
+                ids.clear();
+                worker = Some(run.worker);
+            }
+            ids.extend(run.iter().take(count as usize - ids.len()));
+            if ids.len() == count as usize {
+                return Ok(ids);
+            }
+        }
+    }
+
+    pub(super) async fn one(&self, deadline: Instant) -> Result<SnowflakeId, GenerateError> {
+        loop {
+            if let Some(id) = self.run(1, deadline).await?.first() {
+                return Ok(id);
+            }
+        }
+    }
+
+    pub(super) fn try_id(&self) -> Result<Option<SnowflakeId>, GenerateError> {
+        self.refuse_fork()?;
+        match self.step(self.clock.wall(), 1)? {
+            Mint::Ready(run) => Ok(run.first()),
+            Mint::Wait { .. } => Ok(None),
+            Mint::Refused(refusal) => match self.error_of(refusal) {
+                GenerateError::NoLease { .. } | GenerateError::WindowEnded { .. } => {
+                    self.final_error().map_or(Ok(None), Err)
+                }
+                error => Err(error),
+            },
+        }
+    }
+
+    /// Waits until IDs can be made, without taking one.
+    pub(super) async fn ready(&self, deadline: Instant) -> Result<(), GenerateError> {
+        self.run(0, deadline).await.map(drop)
+    }
+
+    /// Up to `count` IDs of one tick; with 0 none, once there could be one.
+    async fn run(&self, count: u32, deadline: Instant) -> Result<IdRun, GenerateError> {
+        self.refuse_fork()?;
+        // A reading may be older than another thread's: the first wait is a second look.
+        let mut looked_again = false;
+        loop {
+            let mut attempts = self.last_attempt.subscribe();
+            attempts.mark_unchanged();
+            let now = self.clock.wall();
+            match self.step(now, count)? {
+                Mint::Ready(run) => return Ok(run),
+                Mint::Wait { .. } if !looked_again => looked_again = true,
+                Mint::Wait { ms } => self.pause(now, ms, deadline).await?,
+                Mint::Refused(refusal) => {
+                    let error = self.error_of(refusal);
+                    self.after(error, &mut attempts, deadline).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits for a tick, or for a clock that is a little behind.
+    async fn pause(&self, now: WallMs, ms: u64, deadline: Instant) -> Result<(), GenerateError> {
+        let until = Instant::now() + Duration::from_millis(ms);
+        if until > deadline && Instant::now() >= deadline {
+            let used = self.last_used().filter(|last| now < *last);
+            return Err(match used {
+                Some(last) => GenerateError::ClockBehind {
+                    by_ms: last.0 - now.0,
+                    until: WallMs(now.0.saturating_add(ms)),
+                },
+                None => GenerateError::Busy { ms },
+            });
+        }
+        if ms > 1 || !self.next_tick().await {
+            sleep(Duration::from_millis(ms)).await;
+        }
+        Ok(())
+    }
+
+    /// Lets other tasks run until the clock shows another millisecond; `false` if it does not. A
+    /// timer's grain is a millisecond and it rounds up, so that a sleep would lose every other
+    /// tick.
+    async fn next_tick(&self) -> bool {
+        let before = self.clock.wall();
+        for _ in 0..LOOKS_PER_TICK {
+            yield_now().await;
+            if self.clock.wall() != before {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Waits for the keeper where that helps; the error where it does not.
+    async fn after(
+        &self,
+        error: GenerateError,
+        attempts: &mut watch::Receiver<LastAttempt>,
+        deadline: Instant,
+    ) -> Result<(), GenerateError> {
+        match &error {
+            GenerateError::NoLease { .. } | GenerateError::WindowEnded { .. } => {
+                if let Some(last) = self.final_error() {
+                    return Err(last);
+                }
+                self.wake.notify_one();
+                if timeout_at(deadline, attempts.changed()).await.is_ok() {
+                    return Ok(());
+                }
+                Err(match self.last_attempt.borrow().error.clone() {
+                    // Both name a time of their own.
+                    Some(last @ GenerateError::WorkersExhausted { .. }) => last,
+                    why => error.with(why),
+                })
+            }
+            // The window begins later than now: within the deadline it is waited for.
+            GenerateError::ClockBehind { by_ms, .. } if self.last_used().is_none() => {
+                let until = Instant::now() + Duration::from_millis(*by_ms);
+                if until > deadline {
+                    return Err(error);
+                }
+                sleep(Duration::from_millis(*by_ms)).await;
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn error_of(&self, refusal: Refusal) -> GenerateError {
+        let layout = self
+            .holder()
+            .map(|holder| holder.generator.layout().clone());
+        let wall_at = |tick: Tick| {
+            layout
+                .as_ref()
+                .map_or(WallMs(0), |layout| layout.wall_at(tick))
+        };
+        let now = self.clock.wall();
+        match refusal {
+            Refusal::ClockBehind { by_ms, until } => GenerateError::ClockBehind { by_ms, until },
+            Refusal::NotYet { ms, from } => GenerateError::ClockBehind {
+                by_ms: ms,
+                until: wall_at(from),
+            },
+            Refusal::BeforeEpoch => {
+                let epoch = wall_at(Tick(0));
+                GenerateError::ClockBehind {
+                    by_ms: epoch.0.saturating_sub(now.0),
+                    until: epoch,
+                }
+            }
+            Refusal::TimeFull => GenerateError::LayoutExhausted {
+                layout: layout
+                    .as_ref()
+                    .map_or("", |layout| layout.name())
+                    .to_owned(),
+                detail: layout.as_ref().map_or_else(String::new, |layout| {
+                    format!("the last ended at {}", time(layout.exhausted_at()))
+                }),
+            },
+            Refusal::FenceReached { fence } => self.window_ended(fence, wall_at(fence), now),
+            Refusal::Closed if self.place().is_closed => GenerateError::Closed,
+            Refusal::Closed => GenerateError::NoLease { why: None },
+        }
+    }
+
+    /// A window that was renewed just now and has ended by this clock has not ended by the
+    /// cluster's.
+    fn window_ended(&self, fence: Tick, at: WallMs, now: WallMs) -> GenerateError {
+        let renewed = {
+            let last = self.last_attempt.borrow();
+            let is_fresh = last.at.is_some_and(|at| at.elapsed() < FRESH);
+            is_fresh && last.error.is_none()
+        };
+        // Read after the attempt: a fence that was raised meanwhile is a later one.
+        let latest = self.holder().map(|holder| holder.generator.fence());
+        if renewed && latest == Some(fence) {
+            let by_ms = now.0.saturating_sub(at.0);
+            return GenerateError::ClockAhead { by_ms };
+        }
+        GenerateError::WindowEnded { at, why: None }
+    }
+
+    /// The last attempt's error, if it would most likely be the next one's too.
+    fn final_error(&self) -> Option<GenerateError> {
+        let last = self.last_attempt.borrow();
+        last.error.clone().filter(GenerateError::is_for_good)
+    }
+}
