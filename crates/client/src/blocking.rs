@@ -63,9 +63,9 @@ impl IdGenerator {
     /// As from [`crate::IdGenerator::ids`].
     pub fn id(&self) -> Result<SnowflakeId, GenerateError> {
         let (inner, handle) = self.parts()?;
-        match inner.try_id()? {
-            Some(id) => Ok(id),
-            None => handle.block_on(inner.id()),
+        match inner.try_id() {
+            Ok(Some(id)) => Ok(id),
+            _ => handle.block_on(inner.id()),
         }
     }
 

@@ -110,9 +110,10 @@ impl IdGenerator {
     /// # Errors
     /// As from [`IdGenerator::ids`].
     pub async fn id(&self) -> Result<SnowflakeId, GenerateError> {
-        match self.try_id()? {
-            Some(id) => Ok(id),
-            None => self.minter.one(self.deadline()).await,
+        match self.try_id() {
+            Ok(Some(id)) => Ok(id),
+            // What is refused at once may be there within the patience.
+            _ => self.minter.one(self.deadline()).await,
         }
     }
 
