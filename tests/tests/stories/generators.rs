@@ -130,13 +130,11 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
                 let fence = generator.status().window_ends.unwrap();
                 let worker = generator.status().worker;
                 clock.armed.store(true, Ordering::SeqCst);
-                let refused = loop {
-                    // 20 ticks of 1,024: it is in the middle of a batch when it goes on.
-                    match generator.ids_within(20_480, Duration::ZERO).await {
-                        Ok(more) => ids.extend(more),
-                        Err(error) => break error,
-                    }
-                };
+                // Of the tick that it had read when it was stopped, and that is its own.
+                let late = generator.ids_within(100, Duration::ZERO).await.unwrap();
+                ids.extend(late);
+                let refused = generator.ids_within(1, Duration::ZERO).await;
+                let refused = refused.unwrap_err();
                 let at_refusal = generator.status().worker;
                 (ids, fence, worker, at_refusal, refused)
             })
@@ -166,6 +164,7 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
         "{refused}"
     );
     assert_eq!(at_refusal, worker, "the lease was not renewed in between");
+    assert_eq!(ids.len(), 110);
     let taken: Vec<_> = others
         .iter()
         .map(|(other, _)| other.status().worker)
