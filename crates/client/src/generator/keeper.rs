@@ -111,11 +111,20 @@ impl<L: Leases> Keeper<L> {
             tokio::select! {
                 () = sleep(reading) => {}
                 () = self.minter.wake.notified(), if !failed => {
-                    until = until.min(began + BETWEEN_WOKEN);
+                    // A call may have asked before the attempt that has just succeeded.
+                    if self.is_over() {
+                        until = until.min(began + BETWEEN_WOKEN);
+                    }
                 }
                 _ = self.minter.until_closing() => return,
             }
         }
+    }
+
+    /// Whether this clock shows no window any more.
+    fn is_over(&self) -> bool {
+        let holder = self.minter.holder();
+        holder.is_none_or(|holder| holder.ends() <= self.minter.clock.wall())
     }
 
     async fn attempt(&mut self) -> Result<(), GenerateError> {
