@@ -90,8 +90,8 @@ class Generator:
                         self.fence = max(self.fence, int(answer["fence_tick"]))
                 self.why = "the clock is ahead of the cluster's"
                 wait = answer["renew_after_ms"] / 1000 * random.uniform(0.85, 1)
-            except (Problem, OSError, ValueError) as error:
-                self.why = str(error)
+            except Exception as error:  # whatever an answer may be: this thread must not end
+                self.why = str(error) or type(error).__name__
                 wait = max(0.3, min(5, getattr(error, "retry_after", 0))) * random.uniform(1, 1.5)
                 if getattr(error, "code", "") == "lease-lost":
                     with self.lock:  # never mint with it again: a new lease is a new generator
@@ -101,6 +101,7 @@ class Generator:
     def _install(self, lease):
         made = lease["layout"]
         if made["order"] not in ("tick-worker-sequence", "tick-sequence-worker"):
+            self.ended.set()  # asking again would only take more workers
             raise ValueError(f"unknown order of fields {made['order']}")
         worker_bits = made["datacenter_bits"] + made["worker_bits"]
         with self.lock:

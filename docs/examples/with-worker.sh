@@ -3,8 +3,9 @@
 #
 #   with-worker.sh OWNER PROGRAM [ARGUMENT...]
 #
-# The program gets SEQD_WORKER, SEQD_FROM_TICK and SEQD_FENCE_TICK, and is ended a third of the window
-# before the fence where the lease could not be renewed. SEQD_ENDPOINTS names the cluster.
+# The program gets SEQD_WORKER, SEQD_FROM_TICK and SEQD_FENCE_TICK. Where the lease is not renewed it is
+# asked to end (TERM) once two thirds of the window are over, and killed well before the fence.
+# SEQD_ENDPOINTS names the cluster.
 set -eu
 owner=$1
 shift
@@ -12,33 +13,45 @@ shift
 # A line of `-o plain` is a name, a tab and a value.
 field() { printf '%s\n' "$lease" | sed -n "s/^$1	//p"; }
 
-lease=$(seqd worker lease --owner "$owner" -o plain)
+# By this machine's clock before the request: the window begins no earlier.
+asked=$(date +%s)
+lease=$(seqd --timeout 2s worker lease --owner "$owner" -o plain)
 id=$(field id)
 name=$(field lease)
 third=$(($(field renew_after_ms) / 1000))
-[ "$third" -ge 1 ] || third=1
+if [ "$third" -lt 5 ]; then
+    echo "with-worker.sh: a window of less than 15 s is too short for a shell" >&2
+    exit 1
+fi
 
 SEQD_WORKER=$id SEQD_FROM_TICK=$(field from_tick) SEQD_FENCE_TICK=$(field fence_tick) "$@" &
 program=$!
 trap 'kill $program 2>/dev/null || true' INT TERM
 
-waited=0 failed=0
+renewed=$asked next=$((asked + third)) ending=no
 while kill -0 $program 2>/dev/null; do
     sleep 1
-    waited=$((waited + 1))
-    [ $waited -ge $third ] || continue
-    waited=0
-    if seqd worker renew "$id" --owner "$owner" --lease "$name" -q >/dev/null; then
-        failed=0
-    else
-        failed=$((failed + 1))
+    now=$(date +%s)
+    # An eighth of the window is left for what takes longer than it should.
+    if [ $((now - renewed)) -ge $((third * 21 / 8)) ]; then
+        kill -9 $program 2>/dev/null || true
+    elif [ $((now - renewed)) -ge $((third * 2)) ] && [ $ending = no ]; then
+        ending=yes
+        kill $program 2>/dev/null || true
     fi
-    # Renewed at a third: two failures in a row leave the last third.
-    [ $failed -lt 2 ] || kill $program
+    [ $ending = no ] && [ "$now" -ge "$next" ] || continue
+    code=0
+    timeout 3 seqd --timeout 2s worker renew "$id" --owner "$owner" --lease "$name" -q >/dev/null || code=$?
+    if [ $code -eq 0 ]; then
+        renewed=$now next=$((now + third))
+    elif [ $code -eq 6 ]; then
+        # Lost: another may have it.
+        kill -9 $program 2>/dev/null || true
+    fi
 done
 
 code=0
 wait $program || code=$?
 # Without --last-tick the worker stays taken up to its fence: nobody knows what the program used.
-seqd worker release "$id" --owner "$owner" --lease "$name" -q >/dev/null || true
+timeout 3 seqd --timeout 2s worker release "$id" --owner "$owner" --lease "$name" -q >/dev/null || true
 exit $code

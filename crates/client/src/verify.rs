@@ -134,9 +134,13 @@ impl Verifier {
         let mut numbers = BTreeMap::new();
         let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
         for lease in workers.iter().filter(|lease| lease.layout == sent.name) {
-            let name = lease.node.as_ref().unwrap_or(&lease.owner);
+            // An owner outside the cluster can have the name of a node.
+            let name = match &lease.node {
+                Some(node) => node.clone(),
+                None => format!("{} (outside)", lease.owner),
+            };
             let holder = *numbers.entry(name.clone()).or_insert_with(|| {
-                holders.push(name.clone());
+                holders.push(name);
                 holders.len() - 1
             });
             windows.entry(lease.id).or_default().push(Window {
@@ -267,10 +271,10 @@ mod tests {
             (finding, holder.map(|at| verifier.holders()[at].as_str()))
         };
         let held = |owner| (Finding::Held, Some(owner));
-        assert_eq!(found(id(200, 3)), held("a"));
-        assert_eq!(found(id(299, 3)), held("a"));
-        assert_eq!(found(id(300, 3)), held("b"));
-        assert_eq!(found(id(650, 3)), held("a"));
+        assert_eq!(found(id(200, 3)), held("a (outside)"));
+        assert_eq!(found(id(299, 3)), held("a (outside)"));
+        assert_eq!(found(id(300, 3)), held("b (outside)"));
+        assert_eq!(found(id(650, 3)), held("a (outside)"));
         assert_eq!(found(id(400, 3)), (Finding::WrongWindow, None));
         assert_eq!(found(id(199, 3)), (Finding::WrongWindow, None));
         assert_eq!(found(id(99, 3)), (Finding::Unknown, None));

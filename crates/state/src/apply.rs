@@ -82,6 +82,7 @@ impl State {
             layouts: &tables.layouts,
             nodes: &tables.nodes,
             restoration: tables.restoration.get(&()),
+            level,
             wall_ms,
             cluster_ms,
         };

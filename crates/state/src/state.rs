@@ -14,7 +14,7 @@ use crate::deadlines::Deadlines;
 use crate::domains::{Outcome, Refusal};
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome};
 use crate::level::Level;
-use crate::newtypes::{ClusterMs, NodeId, SequenceName};
+use crate::newtypes::{ClusterMs, LeaseId, NodeId, SequenceName};
 use crate::sequences::commands::SequenceCommand;
 use crate::sequences::record::SequenceRecord;
 use crate::table::Table;
@@ -53,7 +53,11 @@ impl State {
 
     /// Makes what is derived from the tables.
     pub(crate) fn derive(&mut self) {
-        self.past_index = PastIndex::of(&self.tables.past_leases);
+        let layouts = &self.tables.layouts;
+        self.past_index = PastIndex::of(&self.tables.past_leases, |name, tick| {
+            let layout = layouts.named(name);
+            layout.map_or(WallMs(0), |layout| layout.wall_at(tick))
+        });
         let deadlines = self
             .context()
             .map(|context| self.tables.deadlines(&context));
@@ -131,10 +135,11 @@ impl State {
         })
     }
 
-    /// The leases that are over and whose workers were granted again, by lease: layout, worker and
-    /// holder.
-    pub fn past_leases(&self) -> impl Iterator<Item = (&str, WorkerId, Holder)> {
-        let past = self.tables.past_leases.iter();
+    /// The leases that are over and whose workers were granted again, by lease, behind the one named:
+    /// layout, worker and holder.
+    pub fn past_leases(&self, after: LeaseId) -> impl Iterator<Item = (&str, WorkerId, Holder)> {
+        let after = (Bound::Excluded(after), Bound::Unbounded);
+        let past = self.tables.past_leases.range(after);
         past.map(|(lease, past)| (past.layout.as_str(), past.worker, past.holder(*lease)))
     }
 
@@ -158,11 +163,19 @@ impl State {
             let past = &self.tables.past_leases;
             past.holder_at(&self.past_index, &key, tick)
         };
-        if let Some(holder) = latest.map(Holder::of).or_else(past) {
+        let known_from = self.leases_known_from(layout);
+        let at = layout.wall_at(tick);
+        // After the backup of a restored cluster the old one may have given the worker to another.
+        let is_in_doubt = self.restoration().is_some_and(|restored| {
+            at > restored.backup_wall_ms && known_from.is_none_or(|known_from| at < known_from)
+        });
+        if let Some(holder) = latest.map(Holder::of).or_else(past)
+            && !is_in_doubt
+        {
             return Origin::Held(Box::new(holder));
         }
-        match self.leases_known_from(layout) {
-            Some(known_from) if layout.wall_at(tick) >= known_from => Origin::Nobody,
+        match known_from {
+            Some(known_from) if at >= known_from => Origin::Nobody,
             known_from => Origin::Unknown { known_from },
         }
     }
@@ -284,6 +297,7 @@ impl State {
             layouts: &self.tables.layouts,
             nodes: &self.tables.nodes,
             restoration: self.restoration(),
+            level: self.level(),
             wall_ms: self.last_wall_ms(),
             cluster_ms: self.cluster_ms(),
         })

@@ -160,10 +160,6 @@ impl<R: Record> Table<R> {
         self.slots.len()
     }
 
-    pub(crate) fn first(&self) -> Option<(&R::Key, &R)> {
-        self.iter().next()
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&R::Key, &R)> {
         self.slots.iter().map(|(key, slot)| (key, &slot.record))
     }

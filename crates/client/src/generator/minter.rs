@@ -55,6 +55,8 @@ pub(super) struct Minter {
     /// Wakes the keeper before its time.
     pub(super) wake: Notify,
     pub(super) last_attempt: watch::Sender<LastAttempt>,
+    /// Held by the one call that looks at the clock until it shows another millisecond.
+    pub(super) looking: tokio::sync::Mutex<()>,
     /// Until when the worker is to be given back, once it is to be.
     closing: watch::Sender<Option<Instant>>,
     closed: watch::Sender<Option<Result<(), NotReleased>>>,
@@ -81,6 +83,7 @@ impl Minter {
             place: RwLock::default(),
             wake: Notify::new(),
             last_attempt: watch::Sender::new(last_attempt),
+            looking: tokio::sync::Mutex::new(()),
             closing: watch::Sender::new(None),
             closed: watch::Sender::new(None),
             leases: AtomicU64::new(0),

@@ -97,7 +97,7 @@ impl Minter {
     /// Waits for a tick, or for a clock that is a little behind.
     async fn pause(&self, now: WallMs, ms: u64, deadline: Instant) -> Result<(), GenerateError> {
         let until = Instant::now() + Duration::from_millis(ms);
-        if until > deadline && Instant::now() >= deadline {
+        if until > deadline {
             let used = self.last_used().filter(|last| now < *last);
             return Err(match used {
                 Some(last) => GenerateError::ClockBehind {
@@ -107,7 +107,15 @@ impl Minter {
                 None => GenerateError::Busy { ms },
             });
         }
-        if ms > 1 || !self.next_tick().await {
+        if ms > 1 {
+            sleep(Duration::from_millis(ms)).await;
+            return Ok(());
+        }
+        // One looks at the clock; whoever comes meanwhile waits for its place, and finds the tick begun.
+        let Ok(_looking) = timeout_at(deadline, self.looking.lock()).await else {
+            return Err(GenerateError::Busy { ms });
+        };
+        if self.clock.wall().0 < now.0.saturating_add(ms) && !self.next_tick().await {
             sleep(Duration::from_millis(ms)).await;
         }
         Ok(())

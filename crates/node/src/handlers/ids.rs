@@ -27,7 +27,7 @@ struct IdRequest {
 
 impl IdRequest {
     /// Reads a request. What is refused leases no worker: the minter is looked for last.
-    fn read(node: &Services, request: &Request, is_one: bool) -> Result<IdRequest, Problem> {
+    async fn read(node: &Services, request: &Request, is_one: bool) -> Result<IdRequest, Problem> {
         if request.query.is_empty() && request.body.is_empty() {
             return Ok(IdRequest {
                 minter: node.ids.minter(None)?,
@@ -42,7 +42,8 @@ impl IdRequest {
         } else {
             node.ids.check_count(query.count)?;
         }
-        let (name, bits) = node.ids.layout(query.layout.as_deref())?;
+        let found = node.ids.layout(query.layout.as_deref(), request.deadline);
+        let (name, bits) = found.await?;
         let is_plain = query.format.is_none() && query.pad.is_none() && query.id_prefix.is_none();
         let numeric = query.numeric.unwrap_or(false);
         if numeric && !is_plain {
@@ -91,7 +92,7 @@ fn refused(error: FormatError) -> Problem {
 }
 
 pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = IdRequest::read(&node, &request, true)?;
+    let wanted = IdRequest::read(&node, &request, true).await?;
     let minted = node.ids.one(&wanted.minter, request.deadline).await?;
     let id = minted.ids().next();
     let id = id.ok_or_else(|| internal(&"no ID was minted"))?;
@@ -113,7 +114,7 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
 }
 
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let wanted = IdRequest::read(&node, &request, false)?;
+    let wanted = IdRequest::read(&node, &request, false).await?;
     let (minter, count) = (&wanted.minter, wanted.count);
     let minted = node.ids.many(minter, count, request.deadline).await?;
     // 19 digits, two quotes and a comma, or a line end: one buffer for the whole answer.
@@ -174,7 +175,9 @@ fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
 }
 
 pub(super) async fn parts(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let mut parts = node.ids.parts(request.name(), &request.decode()?)?;
+    let query = request.decode()?;
+    let parts = node.ids.parts(request.name(), &query, request.deadline);
+    let mut parts = parts.await?;
     // All else is computed from the number. Who holds which worker is for those who may see the
     // workers.
     let sees_workers = Need::Whole(Scope::Read);

@@ -295,8 +295,10 @@ fn lease(error: &LeaseError) -> Problem {
     match error {
         LeaseError::Request(error) => request(error),
         LeaseError::Clock(error) => mint(error),
-        LeaseError::NotGranted { .. } => Problem::new(ErrorCode::LeaseLost, detail)
-            .with_hint("stop minting with it and take another: POST /v1/workers"),
+        LeaseError::NotGranted { .. } | LeaseError::Over { .. } => {
+            Problem::new(ErrorCode::LeaseLost, detail)
+                .with_hint("stop minting with it and take another: POST /v1/workers")
+        }
         LeaseError::Secret(error) => match error {
             SecretError::Unread(error) => unread(error),
             SecretError::Propose(error) => propose(error),

@@ -8,7 +8,9 @@ use crate::http::{Request, Response};
 use crate::services::Services;
 
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    Response::json(&node.workers.list(&request.decode()?)?)
+    let query = request.decode()?;
+    let page = node.workers.list(&query, request.deadline);
+    Response::json(&page.await?)
 }
 
 pub(super) async fn take(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

@@ -38,11 +38,18 @@ impl IdService {
     }
 
     /// The name of a layout, and how many bits its IDs have; no worker is leased for it.
-    pub(crate) fn layout(&self, layout: Option<&str>) -> Result<(String, u32), IdError> {
+    pub(crate) async fn layout(
+        &self,
+        layout: Option<&str>,
+        deadline: Instant,
+    ) -> Result<(String, u32), IdError> {
         let of = |layout: &Layout| (layout.name().to_owned(), layout.bits());
         match layout {
             None => Ok(of(self.minters.default().layout())),
-            Some(name) => Ok(of(&layouts::find(&*self.replica, name)?)),
+            Some(name) => {
+                let found = layouts::find_anywhere(&*self.replica, name, deadline).await;
+                Ok(of(&found?))
+            }
         }
     }
 
@@ -68,7 +75,12 @@ impl IdService {
     }
 
     /// What an ID is made of, and who held its worker.
-    pub(crate) fn parts(&self, text: &str, query: &IdPartsQuery) -> Result<IdParts, RequestError> {
+    pub(crate) async fn parts(
+        &self,
+        text: &str,
+        query: &IdPartsQuery,
+        deadline: Instant,
+    ) -> Result<IdParts, RequestError> {
         let layout = layouts::find(&*self.replica, query.layout.as_deref().unwrap_or("default"))?;
         let format = match query.format.as_deref() {
             None => IdFormat::Dec,
@@ -78,7 +90,7 @@ impl IdService {
         let parts = layout.unpack(SnowflakeId::from_u64(id));
         let parts = parts.map_err(RequestError::invalid)?;
         let at = layout.wall_at(parts.tick);
-        let found = self.origin(&layout, &parts);
+        let found = self.origin(&layout, &parts, deadline).await;
         Ok(IdParts {
             id,
             layout: layout.name().to_owned(),

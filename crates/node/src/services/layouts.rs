@@ -180,6 +180,21 @@ pub(super) fn find(replica: &dyn Replica, name: &str) -> Result<Layout, RequestE
     replica::layout(replica, name).ok_or_else(|| unknown(replica, name))
 }
 
+/// The same; where this node has none, after all that was acknowledged before: it may have been
+/// created through another node.
+pub(super) async fn find_anywhere(
+    replica: &dyn Replica,
+    name: &str,
+    deadline: Instant,
+) -> Result<Layout, RequestError> {
+    if let Some(layout) = replica::layout(replica, name) {
+        return Ok(layout);
+    }
+    // Without a quorum what this node has is all there is to go by.
+    let _ = replica.read(deadline).await;
+    find(replica, name)
+}
+
 pub(super) fn unknown(replica: &dyn Replica, name: &str) -> RequestError {
     let layouts = replica::layouts(replica);
     let known = layouts.iter().map(|layout| layout.name().to_owned());

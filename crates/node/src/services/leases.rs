@@ -36,6 +36,8 @@ pub(crate) enum LeaseError {
         lease: u128,
         owner: String,
     },
+    #[error("the lease of worker {worker} in {layout} is over")]
+    Over { layout: String, worker: u32 },
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(transparent)]
@@ -64,7 +66,7 @@ impl WorkerService {
         deadline: Instant,
     ) -> Result<Lease, LeaseError> {
         let name = request.layout.as_deref().unwrap_or("default");
-        let layout = layouts::find(&*self.replica, name)?;
+        let layout = layouts::find_anywhere(&*self.replica, name, deadline).await?;
         let owner = owner_of(request.owner)?;
         // Before anything is granted: a lease that cannot be named would be lost.
         secret(&*self.replica, deadline).await?;
@@ -151,7 +153,7 @@ impl WorkerService {
         lease: Option<u128>,
         deadline: Instant,
     ) -> Result<Named, LeaseError> {
-        let layout = layouts::find(&*self.replica, layout)?;
+        let layout = layouts::find_anywhere(&*self.replica, layout, deadline).await?;
         let owner = owner_of(owner)?;
         let missing =
             || RequestError::invalid("lease is missing: it is in the answer that granted it");
@@ -226,8 +228,12 @@ impl WorkerService {
         }
         let read = self.replica.read(deadline).await;
         read.map_err(LeaseError::Unread)?;
+        // Extended, and lost since.
         let first = peek(&*self.replica, first).flatten();
-        first.ok_or_else(|| LeaseError::UnexpectedOutcome("the lease is over".to_owned()))
+        first.ok_or_else(|| LeaseError::Over {
+            layout: named.layout.name().to_owned(),
+            worker: named.worker.0,
+        })
     }
 
     async fn view(

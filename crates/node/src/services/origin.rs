@@ -3,6 +3,7 @@
 use seqd_api::Holder;
 use seqd_idgen::{Layout, Parts};
 use seqd_state::{Origin, State};
+use tokio::time::Instant;
 
 use super::ids::IdService;
 use crate::replica::peek;
@@ -17,7 +18,27 @@ pub(super) struct Found {
 }
 
 impl IdService {
-    pub(super) fn origin(&self, layout: &Layout, parts: &Parts) -> Found {
+    /// What this node knows; what it does not, after all that was acknowledged before.
+    pub(super) async fn origin(&self, layout: &Layout, parts: &Parts, deadline: Instant) -> Found {
+        let found = self.local_origin(layout, parts);
+        if found.origin == "held" {
+            return found;
+        }
+        match self.replica.read(deadline).await {
+            Ok(()) => self.local_origin(layout, parts),
+            // A lease may have been granted that this node has not heard of.
+            Err(_) if found.origin == "nobody" => Found {
+                origin: "unknown",
+                detail: "this node has no contact with a quorum, so there may be leases that it \
+                         does not know"
+                    .to_owned(),
+                holder: None,
+            },
+            Err(_) => found,
+        }
+    }
+
+    fn local_origin(&self, layout: &Layout, parts: &Parts) -> Found {
         let at = layout.wall_at(parts.tick);
         let now = self.clock.right_time().unwrap_or(self.clock.wall());
         let skew_ms = peek(&*self.replica, |state| {

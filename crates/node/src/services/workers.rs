@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use seqd_api::{Page, Worker, WorkersQuery};
 use seqd_idgen::{Layout, WorkerId};
-use seqd_state::{Holder, State};
+use seqd_state::{Holder, LeaseId, LeaseView, State};
+use tokio::time::Instant;
 
-use super::error::RequestError;
 use super::layouts;
+use super::leases::LeaseError;
 use super::page::PageRequest;
 use crate::minting::ClockWatch;
 use crate::replica::{Replica, peek};
@@ -21,12 +22,24 @@ pub(crate) struct WorkerService {
 }
 
 impl WorkerService {
-    /// The workers with a lease, by layout and number.
-    pub(crate) fn list(&self, query: &WorkersQuery) -> Result<Page<Worker>, RequestError> {
+    /// The workers with a lease, by layout and number, as this node has applied them; where `past` is
+    /// given, either way, after all that was acknowledged before.
+    pub(crate) async fn list(
+        &self,
+        query: &WorkersQuery,
+        deadline: Instant,
+    ) -> Result<Page<Worker>, LeaseError> {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let (layout, prefix) = (query.layout.as_deref(), query.prefix.as_deref());
         if let Some(layout) = layout {
             layouts::find(&*self.replica, layout)?;
+        }
+        // Where the page before ended.
+        let behind_lease = wanted.after.as_deref().and_then(|after| after.parse().ok());
+        let behind_lease = behind_lease.unwrap_or(0);
+        if query.past.is_some() {
+            let read = self.replica.read(deadline).await;
+            read.map_err(LeaseError::Unread)?;
         }
         let page = peek(&*self.replica, |state| {
             let is_wanted = |of: &str, owner: &str| {
@@ -34,7 +47,7 @@ impl WorkerService {
                     && prefix.is_none_or(|prefix| owner.starts_with(prefix))
             };
             if query.past.unwrap_or(false) {
-                let past = state.past_leases();
+                let past = state.past_leases(LeaseId(behind_lease));
                 let past = past.filter(|(layout, _, holder)| is_wanted(layout, &holder.owner));
                 // Leading zeroes, so that names sort as the leases do.
                 return wanted.cut(past.map(|(layout, worker, holder)| {
@@ -42,15 +55,21 @@ impl WorkerService {
                     (name, to_api(state, (layout, worker), &holder, false))
                 }));
             }
+            let name = |view: &LeaseView<'_>| format!("{}/{:010}", view.layout, view.worker.0);
             let leases = state.leases();
-            let leases = leases.filter(|view| is_wanted(view.layout, &view.record.owner));
+            let leases = leases.filter(|view| {
+                let is_behind = || {
+                    wanted
+                        .after
+                        .as_ref()
+                        .is_none_or(|after| name(view) > *after)
+                };
+                is_wanted(view.layout, &view.record.owner) && is_behind()
+            });
             wanted.cut(leases.map(|view| {
-                let name = format!("{}/{:010}", view.layout, view.worker.0);
                 let holder = Holder::of(view.record);
-                (
-                    name,
-                    to_api(state, (view.layout, view.worker), &holder, view.live),
-                )
+                let worker = to_api(state, (view.layout, view.worker), &holder, view.live);
+                (name(&view), worker)
             }))
         });
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))

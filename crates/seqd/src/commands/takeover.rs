@@ -307,16 +307,16 @@ fn promises(takeover: &Takeover) -> Vec<(&'static str, String)> {
         lines.push(("may be more", more));
     }
     let ids = format!(
-        "unique, if every process of the old cluster has ended and this machine's clock is right \
-         within {max_peer_skew_ms} ms; the first comes {} after the start",
+        "unique, if every process of the old cluster has ended, no leader's clock was ahead after the \
+         backup, and this machine's clock is right within {max_peer_skew_ms} ms; the first comes {} \
+         after the start",
         seconds(*ids_after_ms)
     );
     let tokens =
         "leases and grants get tokens above all earlier ones; earlier leases and grants are void";
     lines.push(("IDs", ids));
     if *wall_ms_is_given {
-        let given = "the state's own time is set aside: IDs are unique if no node made any by the wrong time \
-             after it was written";
+        let given = "the state's own time is set aside: what is said of IDs rests on the time that was given";
         lines.push(("time", given.to_owned()));
     }
     lines.push(("tokens", tokens.to_owned()));

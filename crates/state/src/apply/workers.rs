@@ -19,6 +19,7 @@ use crate::cluster::settings::{Counter, draw};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::domains::Refusal;
+use crate::level::Level;
 use crate::newtypes::{ClusterMs, LeaseId};
 use crate::table::Table;
 use crate::workers::commands::{
@@ -26,6 +27,10 @@ use crate::workers::commands::{
 };
 use crate::workers::past::Past;
 use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
+
+/// The most workers of a layout, or of one of its datacenters, that are ever leased: beyond it those
+/// that are free are leased again. Each lease looks at all of them, which takes a millisecond.
+const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
 impl Table<WorkerRecord> {
     /// `past` is there from the level on that keeps leases that are over.
@@ -142,7 +147,9 @@ impl Table<WorkerRecord> {
         let mut own: Option<((ClusterMs, LeaseId), WorkerId)> = None;
         let mut oldest: Option<((ClusterMs, LeaseId), WorkerId)> = None;
         let mut retry_after_ms = u64::MAX;
+        let mut known = 0;
         for (WorkerKey { worker, .. }, record) in self.range(key(first)..=key(last)) {
+            known += 1;
             if *worker == next_unused {
                 next_unused = WorkerId(worker.0.saturating_add(1));
             }
@@ -157,7 +164,9 @@ impl Table<WorkerRecord> {
             }
             oldest = Some(oldest.map_or(use_of, |oldest| oldest.min(use_of)));
         }
-        let unused = (next_unused <= last).then_some(next_unused);
+        // A record is never removed, and each is looked at here.
+        let is_room = known < MAX_WORKERS_KNOWN || context.level < Level::LAYOUTS;
+        let unused = (next_unused <= last && is_room).then_some(next_unused);
         let own = own.map(|(_, worker)| worker);
         let oldest = oldest.map(|(_, worker)| worker);
         own.or(unused)

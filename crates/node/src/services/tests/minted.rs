@@ -51,8 +51,8 @@ async fn ids_are_minted_within_the_count_and_show_their_holder() {
     let minted = ids.many(&minter, Some(3), soon()).await.unwrap();
     let minted: Vec<u64> = minted.ids().collect();
     assert_eq!(minted.len(), 3);
-    let parts = ids.parts(&minted[2].to_string(), &IdPartsQuery::default());
-    let parts = parts.unwrap();
+    let (text, query) = (minted[2].to_string(), IdPartsQuery::default());
+    let parts = ids.parts(&text, &query, soon()).await.unwrap();
     assert_eq!((parts.id, parts.unix_ms), (minted[2], NOON as i64));
     assert_eq!(parts.holder.unwrap().owner, "n1");
 }
@@ -72,8 +72,8 @@ async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
         ..WorkersQuery::default()
     };
     assert!(matches!(
-        workers.list(&query),
-        Err(RequestError::NoLayout { .. })
+        workers.list(&query, soon()).await,
+        Err(LeaseError::Request(RequestError::NoLayout { .. }))
     ));
 }
 
@@ -83,7 +83,8 @@ async fn the_workers_and_layouts_are_those_of_the_state() {
     let ids = story.ids();
     ids.one(&ids.minter(None).unwrap(), soon()).await.unwrap();
     let workers = story.workers(&ids);
-    let page = workers.list(&WorkersQuery::default()).unwrap();
+    let page = workers.list(&WorkersQuery::default(), soon()).await;
+    let page = page.unwrap();
     let [worker] = &page.items[..] else {
         panic!("{page:?}");
     };
