@@ -37,7 +37,8 @@ class Problem(Exception):
 
 class Generator:
     def __init__(self, endpoints, owner, layout="default"):
-        self.endpoints, self.owner, self.layout = list(endpoints), owner, layout
+        self.endpoints = [endpoint.removeprefix("http://") for endpoint in endpoints]
+        self.owner, self.layout = owner, layout
         self.pid = os.getpid()  # a child of a fork has another one
         self.lock = threading.Lock()  # held for arithmetic alone, never for a request
         self.lease, self.why = None, "no lease yet"

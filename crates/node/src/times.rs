@@ -14,12 +14,16 @@ pub(crate) fn rfc3339(at: WallMs) -> String {
     }
 }
 
-/// A time that people write as RFC 3339 and programs as milliseconds of Unix time.
+/// A time that people write as RFC 3339 and programs as milliseconds of Unix time. One between two
+/// milliseconds, or in a leap second, is none: it would be taken for another.
 pub(crate) fn parse(text: &str) -> Option<WallMs> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().map(WallMs);
     }
     let stamp: jiff::Timestamp = text.parse().ok()?;
+    if stamp.subsec_nanosecond() % 1_000_000 != 0 || text.contains(":60") {
+        return None;
+    }
     u64::try_from(stamp.as_millisecond()).ok().map(WallMs)
 }
 
@@ -50,6 +54,8 @@ mod tests {
             "2026-11-21",
             "1969-12-31T23:59:59Z",
             "99999999999999999999",
+            "2026-01-01T00:00:00.0005Z",
+            "2026-06-30T23:59:60Z",
         ];
         for text in bad {
             assert_eq!(parse(text), None, "{text}");

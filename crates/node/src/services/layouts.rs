@@ -28,6 +28,9 @@ const SHORT_LIFE_MS: u64 = 10 * 366 * 24 * 3_600_000;
 /// worker of the start before still within its window.
 const FEW_WORKERS: u32 = 8;
 
+/// First sequences below which a common number of shards is not reached.
+const FEW_FIRSTS: u32 = 64;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LayoutError {
     #[error(transparent)]
@@ -372,12 +375,16 @@ fn warnings(layout: &Layout, now: WallMs) -> Vec<String> {
              cleanly stays taken for a window"
         ));
     }
-    if spec.first_sequence == FirstSequence::Zero {
-        warnings.push(
-            "IDs that are made at a low rate have the sequence 0, so they share remainders: id mod N \
-             leaves most shards empty"
-                .to_owned(),
-        );
+    let firsts = match spec.first_sequence {
+        FirstSequence::Zero => 1,
+        FirstSequence::RandomBelow(bound) => bound,
+        FirstSequence::Spread => layout.sequences(),
+    };
+    if firsts < FEW_FIRSTS && firsts < layout.sequences() {
+        warnings.push(format!(
+            "IDs that are made at a low rate have sequences below {firsts}, so they share remainders: \
+             id mod N leaves most shards empty"
+        ));
     }
     if layout.ids_per_second() < 1000 {
         let most = layout.ids_per_second();

@@ -57,6 +57,31 @@ async fn ids_are_minted_within_the_count_and_show_their_holder() {
     assert_eq!(parts.holder.unwrap().owner, "n1");
 }
 
+/// A node without contact to a quorum may lack leases: it must not deny an ID.
+#[tokio::test(start_paused = true)]
+async fn that_nobody_made_an_id_is_answered_with_a_quorum_alone() {
+    let story = Story::begin();
+    let ids = story.ids();
+    let minted = ids.one(&ids.minter(None).unwrap(), soon()).await.unwrap();
+    let held = minted.ids().next().unwrap();
+    // Of the same tick and of a worker that nobody has.
+    let other = held ^ (77 << 12);
+    let origin = async |id: u64| {
+        let (text, query) = (id.to_string(), IdPartsQuery::default());
+        let parts = ids.parts(&text, &query, soon()).await.unwrap();
+        (
+            parts.origin.unwrap(),
+            parts.holder.map(|holder| holder.owner),
+        )
+    };
+    let by_n1 = ("held".to_owned(), Some("n1".to_owned()));
+    assert_eq!(origin(held).await, by_n1);
+    assert_eq!(origin(other).await, ("nobody".to_owned(), None));
+    story.replica.set_quorum(false);
+    assert_eq!(origin(held).await, by_n1);
+    assert_eq!(origin(other).await, ("unknown".to_owned(), None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_layout_that_there_is_not_is_refused_with_those_that_there_are() {
     let story = Story::begin();
