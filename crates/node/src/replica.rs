@@ -68,6 +68,15 @@ pub(crate) fn layout(replica: &dyn Replica, name: &str) -> Option<Layout> {
     on_state(replica, |state| state.layout(name).cloned())
 }
 
+/// The agreed window of a lease of `layout`, in milliseconds; `before` while this node has no state.
+pub(crate) fn window_ms(replica: &dyn Replica, layout: &Layout, before: u64) -> u64 {
+    let agreed = peek(replica, |state| {
+        let settings = state.settings();
+        settings.map(|settings| settings.window_ms_for(layout))
+    });
+    agreed.flatten().unwrap_or(before)
+}
+
 /// All layouts, by name, as this node has applied the cluster's.
 pub(crate) fn layouts(replica: &dyn Replica) -> Vec<Layout> {
     on_state(replica, |state| state.layouts().cloned().collect())

@@ -309,12 +309,7 @@ impl Keeper {
     }
 
     fn window_ms(&self, seat: &Seat) -> u64 {
-        let agreed = peek(self.replica.as_ref(), |state| {
-            state
-                .settings()
-                .map(|settings| settings.window_ms_for(&seat.layout))
-        });
-        agreed.flatten().unwrap_or(self.window_ms)
+        replica::window_ms(self.replica.as_ref(), &seat.layout, self.window_ms)
     }
 
     async fn propose(&self, command: Command) -> Result<Outcome, MintError> {

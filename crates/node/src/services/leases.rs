@@ -19,7 +19,7 @@ use super::seals::{Seal, SecretError, secret};
 use super::workers::WorkerService;
 use crate::codes;
 use crate::minting::{MintError, fence_from};
-use crate::replica::{peek, propose_one};
+use crate::replica::{self, peek, propose_one};
 use crate::times::rfc3339;
 
 #[derive(Debug, thiserror::Error)]
@@ -197,11 +197,7 @@ impl WorkerService {
     }
 
     fn window_ms(&self, layout: &Layout) -> u64 {
-        let agreed = peek(&*self.replica, |state| {
-            let settings = state.settings();
-            settings.map(|settings| settings.window_ms_for(layout))
-        });
-        agreed.flatten().unwrap_or(self.window_ms)
+        replica::window_ms(&*self.replica, layout, self.window_ms)
     }
 
     async fn propose(
