@@ -176,6 +176,16 @@ guards! {
     FenceCommitted,
     /// A clock that stands before the mark of the last start mints nothing.
     MarkPassed,
+    /// A node whose clock a majority disagrees with mints nothing.
+    WrongClockRefused,
+    /// A node takes no lease before it is known whether its clock is right.
+    LeaseWhenKnown,
+    /// A leader whose clock is wrong stamps entries with the time of the majority.
+    StampOfMajority,
+    /// A leader whose clock is wrong hands over.
+    WrongLeaderHandsOver,
+    /// A leader that does not know whether its clock is right grants no window.
+    GrantWhenKnown,
     /// A grant that is late or repeated is thrown away.
     GrantsRise,
     /// A grant of an epoch that is over is thrown away.

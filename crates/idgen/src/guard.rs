@@ -30,6 +30,8 @@
 
 use std::time::Duration;
 
+use seqd_guards::is_out;
+
 use crate::agreement::Standing;
 use crate::policy::{ClockPolicy, OnRollback};
 use crate::time::WallMs;
@@ -170,6 +172,7 @@ impl ClockGuard {
                 self.candidate = None;
                 ClockVerdict::Good
             }
+            Standing::Wrong { .. } if is_out!(WrongClockRefused) => ClockVerdict::Good,
             Standing::Wrong { ahead_ms } => self.not_good(ClockVerdict::Skewed { ahead_ms }),
             Standing::Split => self.not_good(ClockVerdict::Split),
             Standing::Unknown => self.judge_unknown(wall, monotonic),

@@ -1,4 +1,4 @@
-//! What a layout runs out of, said before it does: its time, and its workers.
+//! Warnings before a layout is exhausted: its time field, and its workers.
 //!
 //! The end of a time field is known from the beginning: within the last year the log says it every
 //! day. When no worker is left is a guess, from how the number of live leases grew within a day.
@@ -74,13 +74,26 @@ impl WorkerCounts {
     }
 }
 
-/// Workers of a layout with a live lease.
-pub(crate) fn live_workers(raft: &Raft, layout: &str) -> u32 {
-    let live = raft.state(|state| {
-        let of_it = |view: &seqd_state::LeaseView<'_>| view.layout == layout && view.live;
-        state.leases().filter(of_it).count()
-    });
-    u32::try_from(live).unwrap_or(u32::MAX)
+/// How many workers of each layout have a live lease.
+pub(crate) struct LiveWorkers(BTreeMap<String, u32>);
+
+impl LiveWorkers {
+    pub(crate) fn count(raft: &Raft) -> LiveWorkers {
+        raft.state(|state| {
+            let mut live = BTreeMap::<String, u32>::new();
+            for lease in state.leases().filter(|lease| lease.live) {
+                match live.get_mut(lease.layout) {
+                    Some(count) => *count += 1,
+                    None => drop(live.insert(lease.layout.to_owned(), 1)),
+                }
+            }
+            LiveWorkers(live)
+        })
+    }
+
+    pub(crate) fn of(&self, layout: &str) -> u32 {
+        self.0.get(layout).copied().unwrap_or_default()
+    }
 }
 
 /// What the log says of a layout that ends within a year or has ended.
@@ -103,23 +116,24 @@ fn notice(layout: &Layout, now: WallMs) -> Option<String> {
     })
 }
 
-/// Counts leases and says what ends, for ever.
+/// Counts leases and logs which layouts end, for ever.
 pub(crate) fn watch(parts: &Parts) -> impl Future<Output = ()> + use<> {
     let (raft, clock) = (parts.raft.clone(), Arc::clone(&parts.clock));
     let (minters, counts) = (Arc::clone(&parts.minters), Arc::clone(&parts.worker_counts));
     async move {
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told = BTreeMap::<String, Instant>::new();
+        let mut logged = BTreeMap::<String, Instant>::new();
         loop {
             ticks.tick().await;
+            let live = LiveWorkers::count(&raft);
             for minter in minters.all() {
                 let (layout, name) = (minter.layout(), minter.layout().name());
-                counts.note(name, live_workers(&raft, name));
-                let is_told = told.get(name).is_some_and(|at| at.elapsed() < DAY);
-                if let Some(notice) = notice(layout, clock.wall()).filter(|_| !is_told) {
+                counts.note(name, live.of(name));
+                let is_logged = logged.get(name).is_some_and(|at| at.elapsed() < DAY);
+                if let Some(notice) = notice(layout, clock.wall()).filter(|_| !is_logged) {
                     tracing::warn!(layout = name, "{notice}");
-                    told.insert(name.to_owned(), Instant::now());
+                    logged.insert(name.to_owned(), Instant::now());
                 }
             }
         }

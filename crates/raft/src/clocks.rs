@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use seqd_guards::is_out;
 use seqd_state::NodeId;
 use seqd_state::idgen::{Agreement, Line, Standing, WallMs};
 use tokio::time::Instant;
@@ -60,10 +61,32 @@ impl Clocks {
         Line::of(wall, self.since.elapsed(), 0)
     }
 
-    /// Whether this node's clock, which shows `wall` now, agrees with the majority.
+    /// Whether this node's clock, which shows `wall` now, agrees with the majority. Not known of a node
+    /// that has nobody to ask.
     #[must_use]
     pub fn standing(&self, wall: WallMs) -> Standing {
+        if self.is_alone {
+            return Standing::Unknown;
+        }
         self.agreement.judge(self.own_line(wall))
+    }
+
+    /// Whether it is known if this node's clock agrees with others, or there is nobody to ask.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_alone || self.agreement != Agreement::Unknown
+    }
+
+    /// The first and the last line that is right, in milliseconds, none where the second is less;
+    /// `None` where others cannot be asked.
+    #[must_use]
+    pub fn right_lines(&self) -> Option<(i64, i64)> {
+        match self.agreement {
+            _ if self.is_alone => None,
+            Agreement::Unknown => None,
+            Agreement::Split => Some((i64::MAX, i64::MIN)),
+            Agreement::Agreed(agreed) => Some(agreed.right()),
+        }
     }
 
     /// The time: what this node's clock shows, `wall`, unless a majority agrees without it; `None` where
@@ -145,7 +168,8 @@ pub(crate) fn look(context: &NodeContext, replica: &Replica) -> Clocks {
 pub(crate) fn stamp(context: &NodeContext, leading: Leading) -> WallMs {
     let wall = context.settings.clock.wall();
     let clocks = context.clocks();
-    if clocks.standing(wall) == Standing::Right {
+    let is_right = clocks.is_alone || clocks.standing(wall) == Standing::Right;
+    if is_right || is_out!(StampOfMajority) {
         return wall;
     }
     let of_majority = clocks

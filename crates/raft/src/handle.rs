@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_disk::Disk;
-use seqd_state::idgen::WallClock;
+use seqd_state::idgen::{Agreement, WallClock};
 use seqd_state::{Digest, NodeId};
 pub(crate) use seqd_store::stop::{Stop, StopReason};
 use serde::{Deserialize, Serialize};
@@ -238,7 +238,10 @@ pub struct Status {
     pub proposals_pending: usize,
     /// The cluster's level, as far as this node has applied it.
     pub level: u32,
-    /// What is said of the members' clocks.
+    /// Whether a majority of the voters' clocks agrees; `None` where this node is the only voter and has
+    /// no other clock to ask.
+    pub agreement: Option<Agreement>,
+    /// How each member's clock compares with the majority.
     pub clocks: BTreeMap<NodeId, MemberClock>,
 }
 

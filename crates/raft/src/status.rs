@@ -12,6 +12,7 @@ use crate::replica::Replica;
 
 pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize) -> Status {
     let context = &node.context;
+    let clocks = context.clocks().clone();
     let identity = context.identity();
     let mut status = Status {
         cluster_id: identity
@@ -36,7 +37,8 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         leader_changes,
         proposals_pending,
         level: context.level().0,
-        clocks: context.clocks().members.clone(),
+        agreement: (!clocks.is_alone).then_some(clocks.agreement),
+        clocks: clocks.members,
     };
     let Some(replica) = node.replica() else {
         return status;

@@ -7,7 +7,7 @@ use super::world::World;
 
 /// What a process sets out to propose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Intent {
     Register,
     Take,
     Extend,
@@ -33,13 +33,13 @@ pub(super) enum Event {
     /// Something is proposed, committed and answered, all at once.
     Done {
         process: usize,
-        wish: Wish,
+        intent: Intent,
         leader: WallMs,
     },
     /// Something is proposed, and on its way.
     Send {
         process: usize,
-        wish: Wish,
+        intent: Intent,
     },
     /// What a process waits for is committed, and perhaps answered at once.
     Commit {
@@ -169,15 +169,15 @@ impl Check {
         let left = &world.left;
         let leaders = world.leaders(&self.scene);
         let Some(waiting) = &world.processes[process].waiting else {
-            for wish in self.wishes(world, process) {
+            for intent in self.intents(world, process) {
                 let leaders = leaders.iter();
                 events.extend(leaders.map(|leader| Event::Done {
                     process,
-                    wish,
+                    intent,
                     leader: *leader,
                 }));
-                if left.late > 0 && wish != Wish::Stamp {
-                    events.push(Event::Send { process, wish });
+                if left.late > 0 && intent != Intent::Stamp {
+                    events.push(Event::Send { process, intent });
                 }
             }
             return;
@@ -199,35 +199,35 @@ impl Check {
         }
     }
 
-    fn wishes(&self, world: &World, process: usize) -> Vec<Wish> {
+    fn intents(&self, world: &World, process: usize) -> Vec<Intent> {
         let left = &world.left;
         let of = &world.processes[process];
         if !of.started {
-            return vec![Wish::Register];
+            return vec![Intent::Register];
         }
-        let mut wishes = Vec::new();
+        let mut intents = Vec::new();
         match &of.holder {
-            None if left.takes > 0 => wishes.push(Wish::Take),
+            None if left.takes > 0 => intents.push(Intent::Take),
             Some(holder) if !holder.leaving => {
                 if left.extends > 0 {
-                    wishes.push(Wish::Extend);
+                    intents.push(Intent::Extend);
                 }
                 if left.releases > 0 {
-                    wishes.push(Wish::Release);
+                    intents.push(Intent::Release);
                 }
             }
             _ => {}
         }
         let has_values = of.segment.as_ref().is_some_and(|of| of.next < of.end);
         if left.grants > 0 && !has_values {
-            wishes.push(Wish::Grant);
+            intents.push(Intent::Grant);
         }
         if left.returns > 0 && has_values {
-            wishes.push(Wish::Return);
+            intents.push(Intent::Return);
         }
         if of.origin.node.is_some() && world.is_unstamped() {
-            wishes.push(Wish::Stamp);
+            intents.push(Intent::Stamp);
         }
-        wishes
+        intents
     }
 }

@@ -141,10 +141,11 @@ impl Check {
         let violated = violated.find(|violation| discoveries.contains_key(violation.rule()));
         let violation = violated.map(|violation| Counterexample {
             violation,
-            events: self.told(self.shortened(discoveries[violation.rule()].clone(), violation)),
+            events: self
+                .narrative(self.shortened(discoveries[violation.rule()].clone(), violation)),
         });
         let sights = self.scene.sights.iter().copied();
-        let unseen = sights.filter(|sight| !discoveries.contains_key(sight.says()));
+        let unseen = sights.filter(|sight| !discoveries.contains_key(sight.words()));
         Found {
             states: checker.state_count(),
             unique: checker.unique_state_count(),
@@ -182,8 +183,8 @@ impl Check {
     }
 
     /// Events as sentences.
-    fn told(&self, (mut world, events): (World, Vec<Event>)) -> Vec<String> {
-        let tell = |event| {
+    fn narrative(&self, (mut world, events): (World, Vec<Event>)) -> Vec<String> {
+        let line = |event| {
             let now = world.now;
             let mut sentences: Vec<String> = Vec::new();
             self.step(&mut world, event, &mut |sentence| {
@@ -191,7 +192,7 @@ impl Check {
             });
             format!("at {now} ms: {}", sentences.join("; "))
         };
-        events.iter().map(tell).collect()
+        events.iter().map(line).collect()
     }
 
     fn beginning(&self, external_off_ms: i64) -> World {

@@ -14,7 +14,7 @@ macro_rules! always {
 
 macro_rules! sometimes {
     ($($sight:ident)*) => {
-        vec![$((Sight::$sight, Property::sometimes(Sight::$sight.says(), |check: &Check, world: &World| {
+        vec![$((Sight::$sight, Property::sometimes(Sight::$sight.words(), |check: &Check, world: &World| {
             Sight::$sight.is_in(check, world)
         })),)*]
     };

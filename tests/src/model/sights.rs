@@ -24,7 +24,7 @@ pub enum Sight {
 
 impl Sight {
     #[must_use]
-    pub const fn says(self) -> &'static str {
+    pub const fn words(self) -> &'static str {
         match self {
             Self::MintedByTwoHolders => "two holders of a worker mint one after the other",
             Self::ExtendAfterAnotherGrant => "an extend is on its way when another has the worker",
@@ -34,7 +34,7 @@ impl Sight {
             }
             Self::ClockBehindLastTick => "a clock stands before the last tick that was minted",
             Self::StartBesideAnother => "a start goes on when another one is registered",
-            Self::LeaseLost => "a holder is told that its lease is lost",
+            Self::LeaseLost => "a holder learns that its lease is lost",
             Self::MintedAfterRestore => "the restored cluster mints",
             Self::HolderOfBeforeRestore => "a holder of before the restore goes on after it",
             Self::MarkFell => "a tail is given back",

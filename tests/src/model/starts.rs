@@ -5,12 +5,12 @@ use seqd_state::Restoration;
 use super::action::Event;
 use super::ask::Origin;
 use super::scene::MARGIN;
-use super::step::{Tell, abandon};
+use super::step::{Trace, abandon};
 use super::world::{Holder, Process, Replicated, World};
 use super::{Check, Fault};
 
 impl Check {
-    pub(super) fn restart(&self, world: &mut World, process: usize, tell: Tell<'_>) {
+    pub(super) fn restart(&self, world: &mut World, process: usize, trace: Trace<'_>) {
         world.left.restarts -= 1;
         abandon(world, process);
         world.nonces += 1;
@@ -20,11 +20,11 @@ impl Check {
         let mut after = Process::new(Origin { node, boot, nonce });
         after.off_ms = before.off_ms;
         self.keep_holder(before, &mut after);
-        tell(format_args!("{before} is killed, and {after} starts"));
+        trace(format_args!("{before} is killed, and {after} starts"));
         world.processes[process] = after;
     }
 
-    pub(super) fn start_twin(&self, world: &mut World, after: bool, tell: Tell<'_>) {
+    pub(super) fn start_twin(&self, world: &mut World, after: bool, trace: Trace<'_>) {
         world.left.twins -= 1;
         world.nonces += 1;
         let nonce = world.nonces;
@@ -34,7 +34,7 @@ impl Check {
         let mut twin = Process::new(Origin { node, boot, nonce });
         twin.is_twin = true;
         self.keep_holder(of, &mut twin);
-        tell(format_args!(
+        trace(format_args!(
             "{twin} starts on a copy of the disk, and {of} goes on"
         ));
         world.processes.push(twin);
@@ -54,7 +54,7 @@ impl Check {
 
 /// Every process of the old cluster has ended, and what its nodes proposed with it. The external
 /// generator goes on, and what it proposed may reach the new cluster.
-pub(super) fn restore(world: &mut World, tell: Tell<'_>) {
+pub(super) fn restore(world: &mut World, trace: Trace<'_>) {
     let Some(backup) = &world.backup else {
         unreachable!("{:?} without a backup", Event::Restore);
     };
@@ -89,7 +89,7 @@ pub(super) fn restore(world: &mut World, tell: Tell<'_>) {
     }
     world.strays.retain(|proposal| proposal.by.node.is_none());
     world.ledger.restored();
-    tell(format_args!(
+    trace(format_args!(
         "every node ends, and the backup becomes a cluster of {}",
         world.processes[0]
     ));

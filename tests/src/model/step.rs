@@ -5,7 +5,7 @@ use std::fmt;
 use seqd_idgen::{Mint, Tick, WallMs};
 use seqd_state::{ClusterMs, Entry, Outcome, Stamp};
 
-use super::action::{Event, Wish};
+use super::action::{Event, Intent};
 use super::ask::{Answer, Ask, Proposal};
 use super::ledger::fences;
 use super::minting::Kept;
@@ -14,15 +14,15 @@ use super::world::{Holder, Replicated, Segment, Waiting, World};
 use super::{Check, Fault, starts};
 
 /// Where the sentences of a trace go.
-pub(super) type Tell<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
+pub(super) type Trace<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
 
 impl Check {
     /// Does an event. `false` if nothing comes of it.
-    pub(super) fn step(&self, world: &mut World, event: &Event, tell: Tell<'_>) -> bool {
+    pub(super) fn step(&self, world: &mut World, event: &Event, trace: Trace<'_>) -> bool {
         let happened = match *event {
             Event::Pass => {
                 world.now += 1;
-                tell(format_args!("it is {} ms", world.now));
+                trace(format_args!("it is {} ms", world.now));
                 true
             }
             Event::Step { process, by_ms } => {
@@ -30,14 +30,14 @@ impl Check {
                 let of = &mut world.processes[process];
                 of.off_ms += by_ms;
                 let clock = of.clock(world.now);
-                tell(format_args!(
+                trace(format_args!(
                     "the clock of {of} is set by {by_ms} ms and shows {clock}"
                 ));
                 true
             }
             Event::Mint { process } => {
                 let now = world.processes[process].clock(world.now);
-                self.mint(world, process, now, tell)
+                self.mint(world, process, now, trace)
             }
             Event::Pause { process } => {
                 world.left.pauses -= 1;
@@ -45,63 +45,63 @@ impl Check {
                 let of = &mut world.processes[process];
                 of.reading = Some(of.clock(now));
                 let reading = of.clock(now);
-                tell(format_args!(
+                trace(format_args!(
                     "a thread of {of} reads {reading} from the clock and is stopped"
                 ));
                 true
             }
-            Event::Wake { process } => self.wake(world, process, tell),
+            Event::Wake { process } => self.wake(world, process, trace),
             Event::Use { process } => {
                 world.left.values -= 1;
-                self.use_value(world, process, tell);
+                self.use_value(world, process, trace);
                 true
             }
             Event::Restart { process } => {
-                self.restart(world, process, tell);
+                self.restart(world, process, trace);
                 true
             }
             Event::Twin { after } => {
-                self.start_twin(world, after, tell);
+                self.start_twin(world, after, trace);
                 true
             }
             Event::Backup => {
                 world.left.backups -= 1;
                 world.backup = Some(world.replicated.clone());
-                tell(format_args!("a backup is saved"));
+                trace(format_args!("a backup is saved"));
                 true
             }
             Event::Restore => {
-                starts::restore(world, tell);
+                starts::restore(world, trace);
                 true
             }
-            _ => self.message(world, event, tell),
+            _ => self.message(world, event, trace),
         };
         world.settle();
         happened
     }
 
     /// What happens to a proposal.
-    fn message(&self, world: &mut World, event: &Event, tell: Tell<'_>) -> bool {
+    fn message(&self, world: &mut World, event: &Event, trace: Trace<'_>) -> bool {
         match *event {
             Event::Done {
                 process,
-                wish,
+                intent,
                 leader,
             } => {
-                let ask = self.ask(world, process, wish);
+                let ask = self.ask(world, process, intent);
                 let ask = match ask {
                     Ask::Stamp { .. } => Ask::Stamp { wall: leader },
                     ask => ask,
                 };
-                self.send(world, process, ask, tell);
-                self.commit_waiting(world, process, leader, tell);
-                self.arrive(world, process, tell);
+                self.send(world, process, ask, trace);
+                self.commit_waiting(world, process, leader, trace);
+                self.arrive(world, process, trace);
             }
-            Event::Send { process, wish } => {
+            Event::Send { process, intent } => {
                 world.left.late -= 1;
-                let ask = self.ask(world, process, wish);
-                self.send(world, process, ask, tell);
-                tell(format_args!("it is on its way"));
+                let ask = self.ask(world, process, intent);
+                self.send(world, process, ask, trace);
+                trace(format_args!("it is on its way"));
             }
             Event::Commit {
                 process,
@@ -109,26 +109,26 @@ impl Check {
                 answered,
             } => {
                 let of = &world.processes[process];
-                tell(format_args!("what {of} proposed is committed"));
-                self.commit_waiting(world, process, leader, tell);
+                trace(format_args!("what {of} proposed is committed"));
+                self.commit_waiting(world, process, leader, trace);
                 if answered {
-                    self.arrive(world, process, tell);
+                    self.arrive(world, process, trace);
                 } else {
-                    tell(format_args!("the answer is on its way"));
+                    trace(format_args!("the answer is on its way"));
                 }
             }
             Event::Arrive { process } => {
-                tell(format_args!(
+                trace(format_args!(
                     "the answer arrives at {}",
                     world.processes[process]
                 ));
-                self.arrive(world, process, tell);
+                self.arrive(world, process, trace);
             }
-            Event::GiveUp { process } => give_up(world, process, tell),
+            Event::GiveUp { process } => give_up(world, process, trace),
             Event::Repeat { process } => {
                 world.left.repeats -= 1;
                 let of = &world.processes[process];
-                tell(format_args!(
+                trace(format_args!(
                     "what {of} proposed is on its way a second time"
                 ));
                 if let Some(waiting) = of.waiting.clone() {
@@ -138,11 +138,11 @@ impl Check {
             Event::CommitStray { stray, leader } => {
                 let proposal = world.strays.remove(stray);
                 let (by, ask) = (proposal.by, proposal.ask);
-                tell(format_args!(
+                trace(format_args!(
                     "what {by} proposed and waits for no longer is committed, {ask}"
                 ));
                 let before = world.replicated.clone();
-                self.commit(world, &proposal, leader, tell);
+                self.commit(world, &proposal, leader, trace);
                 // What changes nothing might as well be on its way still.
                 return world.replicated != before || world.ledger.broken.is_some();
             }
@@ -151,7 +151,7 @@ impl Check {
         true
     }
 
-    fn mint(&self, world: &mut World, process: usize, now: WallMs, tell: Tell<'_>) -> bool {
+    fn mint(&self, world: &mut World, process: usize, now: WallMs, trace: Trace<'_>) -> bool {
         let of = &mut world.processes[process];
         let Some(holder) = &mut of.holder else {
             return false;
@@ -162,7 +162,7 @@ impl Check {
         world.left.mints -= 1;
         let (lease, worker, tick) = (holder.lease, run.worker.0, run.tick);
         let sequence = run.first_sequence;
-        tell(format_args!(
+        trace(format_args!(
             "{of} mints with lease {lease} at a reading of {now}: worker {worker}, tick {tick}, \
              sequence {sequence}"
         ));
@@ -172,41 +172,41 @@ impl Check {
         true
     }
 
-    fn wake(&self, world: &mut World, process: usize, tell: Tell<'_>) -> bool {
+    fn wake(&self, world: &mut World, process: usize, trace: Trace<'_>) -> bool {
         let reading = world.processes[process].reading.take();
         let of = &world.processes[process];
-        tell(format_args!("the thread of {of} goes on"));
+        trace(format_args!("the thread of {of} goes on"));
         if let Some(reading) = reading
-            && !self.mint(world, process, reading, tell)
+            && !self.mint(world, process, reading, trace)
         {
-            tell(format_args!("it gets no ID"));
+            trace(format_args!("it gets no ID"));
         }
         true
     }
 
-    fn use_value(&self, world: &mut World, process: usize, tell: Tell<'_>) {
+    fn use_value(&self, world: &mut World, process: usize, trace: Trace<'_>) {
         let of = &mut world.processes[process];
         if let Some(segment) = &mut of.segment {
             let value = segment.next;
             segment.next += 1;
             world.ledger.used(value);
-            tell(format_args!("{of} uses the value at index {value}"));
+            trace(format_args!("{of} uses the value at index {value}"));
         }
     }
 
     /// What the process does before it proposes, and what it proposes.
-    fn ask(&self, world: &mut World, process: usize, wish: Wish) -> Ask {
+    fn ask(&self, world: &mut World, process: usize, intent: Intent) -> Ask {
         let now = world.processes[process].clock(world.now);
         let fence = self.layout.fence_at(WallMs(now.0 + WINDOW_MS));
         let (layout, policy) = (&self.layout, self.scene.policy());
         let left = &mut world.left;
         let of = &mut world.processes[process];
-        match (wish, &mut of.holder, &of.segment) {
-            (Wish::Take, ..) => {
+        match (intent, &mut of.holder, &of.segment) {
+            (Intent::Take, ..) => {
                 left.takes -= 1;
                 Ask::Take { fence }
             }
-            (Wish::Extend, Some(holder), _) => {
+            (Intent::Extend, Some(holder), _) => {
                 left.extends -= 1;
                 if self.fault == Some(Fault::FenceBeforeCommit) {
                     holder.kept.extend(layout, policy, fence);
@@ -217,7 +217,7 @@ impl Check {
                     fence,
                 }
             }
-            (Wish::Release, Some(holder), _) => {
+            (Intent::Release, Some(holder), _) => {
                 left.releases -= 1;
                 holder.leaving = true;
                 let last = if self.fault == Some(Fault::LastTickBeforeClose) {
@@ -233,12 +233,12 @@ impl Check {
                     last,
                 }
             }
-            (Wish::Grant, _, segment) => {
+            (Intent::Grant, _, segment) => {
                 left.grants -= 1;
                 let after = segment.as_ref().map(|segment| segment.token);
                 Ask::Grant { after }
             }
-            (Wish::Return, _, Some(segment)) => {
+            (Intent::Return, _, Some(segment)) => {
                 left.returns -= 1;
                 let (token, first_unused) = (segment.token, segment.next);
                 world.ledger.leaves(token, first_unused);
@@ -250,26 +250,26 @@ impl Check {
                     first_unused,
                 }
             }
-            (Wish::Stamp, ..) => Ask::Stamp { wall: now },
-            (Wish::Register, ..) => Ask::Register,
-            (wish, ..) => unreachable!("{wish:?} has nothing to be about"),
+            (Intent::Stamp, ..) => Ask::Stamp { wall: now },
+            (Intent::Register, ..) => Ask::Register,
+            (intent, ..) => unreachable!("{intent:?} has nothing to be about"),
         }
     }
 
-    fn send(&self, world: &mut World, process: usize, ask: Ask, tell: Tell<'_>) {
+    fn send(&self, world: &mut World, process: usize, ask: Ask, trace: Trace<'_>) {
         let of = &mut world.processes[process];
         let by = of.origin;
-        tell(format_args!("{of} proposes {ask}"));
+        trace(format_args!("{of} proposes {ask}"));
         of.waiting = Some(Waiting {
             proposal: Proposal { by, ask },
             answer: None,
         });
     }
 
-    fn commit_waiting(&self, world: &mut World, process: usize, leader: WallMs, tell: Tell<'_>) {
+    fn commit_waiting(&self, world: &mut World, process: usize, leader: WallMs, trace: Trace<'_>) {
         let waiting = world.processes[process].waiting.clone();
         let proposal = waiting.expect("a proposal on its way").proposal;
-        let answer = self.commit(world, &proposal, leader, tell);
+        let answer = self.commit(world, &proposal, leader, trace);
         if let Some(waiting) = &mut world.processes[process].waiting {
             waiting.answer = Some(answer);
         }
@@ -281,7 +281,7 @@ impl Check {
         world: &mut World,
         proposal: &Proposal,
         leader: WallMs,
-        tell: Tell<'_>,
+        trace: Trace<'_>,
     ) -> Answer {
         let mut state = (*world.replicated.state).clone();
         let before = fences(&state);
@@ -294,7 +294,7 @@ impl Check {
         };
         let outcomes: Vec<Outcome> = state.apply(&entry, None);
         let answer = Answer::of(&outcomes[0]);
-        tell(format_args!("by the leader's clock of {leader}: {answer}"));
+        trace(format_args!("by the leader's clock of {leader}: {answer}"));
         world
             .ledger
             .committed(proposal, answer, &before, &fences(&state));
@@ -304,7 +304,7 @@ impl Check {
     }
 
     /// An answer at the process that waited for it.
-    fn arrive(&self, world: &mut World, process: usize, tell: Tell<'_>) {
+    fn arrive(&self, world: &mut World, process: usize, trace: Trace<'_>) {
         let of = &mut world.processes[process];
         let Some(waiting) = of.waiting.take() else {
             return;
@@ -314,7 +314,7 @@ impl Check {
             (Some(Answer::Registered), _) => of.started = true,
             (Some(Answer::StaleStart), _) if !of.started => {
                 of.down = true;
-                tell(format_args!("{of} ends"));
+                trace(format_args!("{of} ends"));
             }
             (
                 Some(Answer::Leased {
@@ -363,8 +363,8 @@ impl Check {
     }
 }
 
-fn give_up(world: &mut World, process: usize, tell: Tell<'_>) {
-    tell(format_args!(
+fn give_up(world: &mut World, process: usize, trace: Trace<'_>) {
+    trace(format_args!(
         "{} waits for its answer no longer",
         world.processes[process]
     ));

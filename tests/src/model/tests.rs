@@ -12,7 +12,7 @@ fn assert_holds(scene: Scene) {
     if let Some(counterexample) = found.violation {
         panic!("{counterexample}");
     }
-    let unseen: Vec<&str> = found.unseen.iter().map(|sight| sight.says()).collect();
+    let unseen: Vec<&str> = found.unseen.iter().map(|sight| sight.words()).collect();
     assert!(unseen.is_empty(), "{name} does not come to: {unseen:?}");
 }
 

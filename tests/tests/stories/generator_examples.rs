@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -225,25 +225,29 @@ fn a_fork_of_the_example_in_python_makes_a_generator_of_its_own() {
     assert!(text.contains("parent True"), "{text}");
 }
 
+/// The shell example around a program of the shell.
+fn with_worker(cluster: &Cluster, owner: &str, program: &str) -> Command {
+    let folder = cluster.folder().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    if !folder.join("seqd").exists() {
+        std::os::unix::fs::symlink(seqd(), folder.join("seqd")).unwrap();
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("sh");
+    command
+        .arg(workspace().join("docs/examples/with-worker.sh"))
+        .args([owner, "sh", "-c", program])
+        .env("PATH", format!("{}:{path}", folder.display()))
+        .env("SEQD_ENDPOINTS", cluster.address(0))
+        .stdout(Stdio::piped());
+    command
+}
+
 #[test]
 fn the_shell_script_holds_a_worker_while_its_program_runs() {
     let cluster = Cluster::started(1);
-    let folder = cluster.folder().join("bin");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::os::unix::fs::symlink(seqd(), folder.join("seqd")).unwrap();
-    let path = format!(
-        "{}:{}",
-        folder.display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
     let program = "echo worker=$SEQD_WORKER from=$SEQD_FROM_TICK until=$SEQD_FENCE_TICK; sleep 1";
-    let output = Command::new("sh")
-        .arg(workspace().join("docs/examples/with-worker.sh"))
-        .args(["importer", "sh", "-c", program])
-        .env("PATH", path)
-        .env("SEQD_ENDPOINTS", cluster.address(0))
-        .output()
-        .unwrap();
+    let output = with_worker(&cluster, "importer", program).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
     let number = |name: &str| {
@@ -261,4 +265,42 @@ fn the_shell_script_holds_a_worker_while_its_program_runs() {
     wait::until("the worker is given back", deadline, || {
         (live(&cluster, "importer") == 0).then_some(())
     });
+}
+
+/// The window is the shortest that the script takes: a third of it is five seconds.
+#[test]
+fn the_shell_script_whose_renewals_fail_ends_its_program_before_the_fence() {
+    let mut cluster = Cluster::planned(1)
+        .with("clock", "window", "\"15s\"")
+        .ready();
+    let begins = "echo $SEQD_FENCE_TICK; ";
+    let asked = "trap 'echo asked; exit 3' TERM; while :; do sleep 0.1; done";
+    let deaf = "trap '' TERM; while :; do date +%s%3N; sleep 0.1; done";
+    let children = [("asked", asked), ("deaf", deaf)].map(|(owner, program)| {
+        let program = format!("{begins}{program}");
+        with_worker(&cluster, owner, &program).spawn().unwrap()
+    });
+    let owners = ["asked", "deaf"];
+    wait::until("both hold a worker", Duration::from_secs(10), || {
+        let all = owners.iter().all(|owner| live(&cluster, owner) == 1);
+        all.then_some(())
+    });
+    cluster.node_mut(0).kill();
+    let [asked, deaf] = children.map(|child| child.wait_with_output().unwrap());
+    let lines = |output: &Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(asked.status.code(), Some(3), "{asked:?}");
+    assert_eq!(lines(&asked)[1..], ["asked"], "{asked:?}");
+    assert_eq!(deaf.status.code(), Some(128 + 9), "{deaf:?}");
+    let times = lines(&deaf);
+    // Its ticks are milliseconds since the layout's epoch, 2026-01-01.
+    let fence: u64 = times[0].parse().unwrap();
+    let last: u64 = times.last().unwrap().parse().unwrap();
+    assert!(times.len() > 50, "it ran on for a while: {}", times.len());
+    assert!(
+        last < 1_767_225_600_000 + fence,
+        "ran past its fence: {times:?}"
+    );
 }

@@ -72,6 +72,22 @@ impl MemberState {
     }
 }
 
+/// Whether the wall clocks of a majority of the voters agree within `clock.max_peer_skew`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockAgreement {
+    /// Those of a majority agree: a clock that disagrees with them is wrong.
+    Agreed,
+    /// Those of a majority are known, and no majority agrees: any of them may be wrong.
+    Split,
+    /// The answering node is the only voter.
+    Alone,
+    /// The answering node knows the clocks of too few; or a word that this version does not know.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
 /// The cluster as the answering node sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
@@ -90,6 +106,9 @@ pub struct Cluster {
     /// The level of the formats that the cluster may write; 0 if the node is older.
     #[serde(default)]
     pub level: u32,
+    /// Whether the wall clocks of the voters agree, as the answering node measures them.
+    #[serde(default)]
+    pub clocks: ClockAgreement,
     /// Who is needed and who is there.
     pub quorum: Quorum,
     /// Every member, ordered by name.

@@ -35,8 +35,8 @@ mod workers;
 
 pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
 pub use cluster::{
-    AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange, MemberState,
-    NoFields, Quorum, Role,
+    AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange,
+    MemberState, NoFields, Quorum, Role,
 };
 pub use health::{Check, CodePage, ConfigEntries, ConfigEntry, Live, Ready, ReadyQuery, Version};
 pub use ids::{

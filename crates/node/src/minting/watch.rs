@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seqd_guards::is_out;
-use seqd_idgen::{
-    Agreement, ClockGuard, ClockPolicy, ClockVerdict, Line, Standing, StoredMark, WallClock, WallMs,
-};
+use seqd_idgen::{ClockGuard, ClockPolicy, ClockVerdict, Line, StoredMark, WallClock, WallMs};
 use seqd_raft::Clocks;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -108,12 +106,8 @@ impl ClockWatch {
         let verdict = {
             let mut guard = self.guard();
             let peers = self.peers.borrow();
-            let standing = if peers.is_alone {
-                Standing::Unknown
-            } else {
-                peers.standing(now)
-            };
-            let verdict = guard.observe(now, self.since.elapsed(), last_used.map(WallMs), standing);
+            let (last_used, standing) = (last_used.map(WallMs), peers.standing(now));
+            let verdict = guard.observe(now, self.since.elapsed(), last_used, standing);
             self.set_bounds(&guard, &peers);
             verdict
         };
@@ -136,16 +130,12 @@ impl ClockWatch {
     /// Whether it can be said of this node's clock that it is right or wrong, or there is nobody to
     /// ask.
     pub(crate) fn is_known(&self) -> bool {
-        let peers = self.peers.borrow();
-        peers.is_alone || peers.agreement != Agreement::Unknown
+        self.peers.borrow().is_known()
     }
 
     fn set_bounds(&self, guard: &ClockGuard, peers: &Clocks) {
-        let (first, last) = match peers.agreement {
-            Agreement::Agreed(agreed) if !peers.is_alone => agreed.right(),
-            Agreement::Split => (i64::MAX, i64::MIN),
-            _ => (i64::MIN, guard.last_line_ms().unwrap_or(i64::MIN)),
-        };
+        let alone = || (i64::MIN, guard.last_line_ms().unwrap_or(i64::MIN));
+        let (first, last) = peers.right_lines().unwrap_or_else(alone);
         self.first_line.store(first, Ordering::Relaxed);
         self.last_line.store(last, Ordering::Relaxed);
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
 use seqd_api::{
-    AddMember, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
-    MemberState, Page, Plan, Quorum, Role, validate_name,
+    AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member,
+    MemberChange, MemberState, Page, Plan, Quorum, Role, validate_name,
 };
-use seqd_idgen::Standing;
+use seqd_idgen::{Agreement, Standing};
 use seqd_raft::{ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ use super::page::PageRequest;
 use crate::codes::Change;
 use crate::minting::{Minter, Minters};
 use crate::replica::name_missing;
-use crate::runs_out::{WorkerCounts, live_workers};
+use crate::runs_out::{LiveWorkers, WorkerCounts};
 use crate::times::rfc3339;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,12 @@ impl ClusterService {
             leader: leader.map(|member| member.name.clone()),
             term: status.term,
             level: status.level,
+            clocks: match status.agreement {
+                None => ClockAgreement::Alone,
+                Some(Agreement::Agreed(_)) => ClockAgreement::Agreed,
+                Some(Agreement::Split) => ClockAgreement::Split,
+                Some(Agreement::Unknown) => ClockAgreement::Unknown,
+            },
             quorum: quorum(&status),
             members: self.members_of(&status),
             layouts: self.layouts(),
@@ -239,10 +245,11 @@ impl ClusterService {
     }
 
     fn layouts(&self) -> Vec<LayoutLife> {
+        let live = LiveWorkers::count(&self.raft);
         let life = |minter: &Arc<Minter>| {
             let layout = minter.layout();
             let (name, capacity) = (layout.name(), layout.workers());
-            let assigned = live_workers(&self.raft, name);
+            let assigned = live.of(name);
             let none_left = self.worker_counts.run_out_in(name, assigned, capacity);
             LayoutLife {
                 name: name.to_owned(),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seqd_idgen::Standing;
+use seqd_idgen::{Agreement, Standing};
 use seqd_raft::{MemberStatus, Raft, Status};
 use seqd_state::SequenceRecord;
 
@@ -12,7 +12,7 @@ use super::process;
 use crate::REVISION;
 use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
 use crate::minting::{ClockWatch, Minter, Minters};
-use crate::runs_out::{WorkerCounts, live_workers};
+use crate::runs_out::{LiveWorkers, WorkerCounts};
 use crate::tls::Tls;
 
 pub(crate) struct MetricsService {
@@ -97,7 +97,8 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
     each("layout_exhaustion_timestamp_seconds", help, &|minter| {
         Some(minter.layout().exhausted_at().0 as f64 / 1000.0)
     });
-    let live = |minter: &Minter| live_workers(&node.raft, minter.layout().name());
+    let counted = LiveWorkers::count(&node.raft);
+    let live = |minter: &Minter| counted.of(minter.layout().name());
     each("workers_assigned", "Workers with a live lease", &|minter| {
         Some(f64::from(live(minter)))
     });
@@ -246,6 +247,12 @@ fn clocks(status: &Status, scrape: &mut Scrape) {
         "clock_offset_seconds",
         "A peer's clock minus this node's",
         offsets,
+    );
+    let split = status.agreement == Some(Agreement::Split);
+    scrape.one(
+        "clocks_split",
+        "1 where no majority of the voters' clocks agrees, so that this node makes no IDs",
+        flag(split),
     );
     let clock_of = |member: &MemberStatus| status.clocks.get(&member.id).copied();
     let members = || status.members.iter();

@@ -5,7 +5,9 @@ use std::time::Duration;
 use openraft::errors::ClientWriteError;
 use openraft::impls::ProgressResponder;
 use seqd_guards::is_out;
-use seqd_state::{CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp};
+use seqd_state::{
+    CodecError, Command, Entry as StateEntry, EntryError, Outcome, Stamp, WorkerCommand,
+};
 use tokio::time::Instant;
 
 use super::route::given_up;
@@ -31,6 +33,14 @@ pub(super) fn encode(
     leading: Leading,
     commands: Vec<Command>,
 ) -> Result<Proposal, ProposeError> {
+    if !context.clocks().is_known()
+        && commands.iter().any(asks_for_window)
+        && !is_out!(GrantWhenKnown)
+    {
+        return Err(ProposeError::NoQuorum {
+            detail: "the leader does not know yet whether its clock is right".to_owned(),
+        });
+    }
     let stamp = Stamp {
         wall_ms: clocks::stamp(context, leading),
         cluster_ms: leading.cluster_ms(),
@@ -38,6 +48,14 @@ pub(super) fn encode(
     let level = replica.applied.read().state.level();
     let proposal = Proposal::new(StateEntry { stamp, commands }, level);
     proposal.map_err(|error| not_encoded(&error))
+}
+
+/// Whether a command raises a fence, which apply compares with the stamp.
+fn asks_for_window(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Workers(WorkerCommand::TakeLease(_) | WorkerCommand::ExtendLease { .. })
+    )
 }
 
 fn not_encoded(error: &EntryError) -> ProposeError {

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_state::idgen::{Layout, Standing, WallClock, WallMs};
+use seqd_state::idgen::{Agreement, Layout, Standing, WallClock, WallMs};
 use seqd_state::{Command, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome};
 use tokio::time::{Instant, sleep};
 
 use super::nodes::Cluster;
 use super::scenarios::{PATIENCE, Scene, leader_of_all_but, next, raft};
+use crate::clocks::Clocks;
 use crate::{ProposeError, Raft};
 
 /// Within this a leader whose clock is wrong leads no more.
@@ -20,6 +21,15 @@ const STEPS_MS: [i64; 4] = [1_100, 3_000, 3_600_000, 315_360_000_000];
 
 /// Asks through this node for a window by its own clock.
 async fn window(cluster: &Arc<Cluster>, node: usize) -> Result<WorkerOutcome, Refusal> {
+    let outcome = try_window(cluster, node).await;
+    match outcome.expect("an outcome").remove(0) {
+        Outcome::Workers(outcome) => Ok(outcome),
+        Outcome::Refused(refusal) => Err(refusal),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn try_window(cluster: &Arc<Cluster>, node: usize) -> Result<Vec<Outcome>, ProposeError> {
     let layout = Layout::preset("default").expect("a preset");
     let wall = cluster.spots[node].clock.wall();
     let window_ms = raft(cluster, node).state(|state| state.settings().map(|it| it.window_ms));
@@ -36,12 +46,7 @@ async fn window(cluster: &Arc<Cluster>, node: usize) -> Result<WorkerOutcome, Re
         let deadline = Instant::now() + Duration::from_secs(3);
         raft.propose(vec![lease], deadline).await
     });
-    let outcome: Result<Vec<Outcome>, ProposeError> = asked.await.expect("the node runs");
-    match outcome.expect("an outcome").remove(0) {
-        Outcome::Workers(outcome) => Ok(outcome),
-        Outcome::Refused(refusal) => Err(refusal),
-        other => panic!("{other:?}"),
-    }
+    asked.await.expect("the node runs")
 }
 
 /// The time that the last entry was stamped with, against the true one, in milliseconds.
@@ -166,6 +171,8 @@ fn without_a_majority_that_agrees_nobody_is_called_wrong_and_stamps_go_on_from_t
         sleep(Duration::from_secs(3)).await;
         for seen_by in [leader, off] {
             assert_eq!(standing(cluster, seen_by, seen_by), Standing::Split);
+            let agreement = raft(cluster, seen_by).status().agreement;
+            assert_eq!(agreement, Some(Agreement::Split));
         }
         assert!(matches!(next(cluster, off).await, Some(Ok(_))));
         let ahead_ms = stamped_ahead_ms(cluster, off);
@@ -201,5 +208,57 @@ fn a_clock_that_drifts_is_noticed_when_it_is_off_by_the_limit() {
             cluster.spots[wrong].clock.set_right();
             clocks_known(cluster, scene.nodes).await;
         }
+    });
+}
+
+#[test]
+fn of_five_two_may_be_wrong_and_a_right_one_leads() {
+    let scene = Scene::near(5, 1);
+    scene.play(async |cluster| {
+        clocks_known(cluster, scene.nodes).await;
+        for (leader_ms, other_ms) in [(3_600_000, 3_600_000), (-3_000, 60_000), (1_100, -1_100)] {
+            let leader = leader_of_all_but(cluster, None).await;
+            let other = (leader + 1) % scene.nodes;
+            cluster.spots[other].clock.step(other_ms);
+            cluster.spots[leader].clock.step(leader_ms);
+            let until = Instant::now() + HANDED_OVER;
+            while [leader, other].contains(&leader_of_all_but(cluster, None).await) {
+                assert!(Instant::now() < until, "{leader_ms} ms: a wrong one leads");
+                sleep(Duration::from_millis(50)).await;
+            }
+            for right in (0..scene.nodes).filter(|node| ![leader, other].contains(node)) {
+                let granted = window(cluster, right).await;
+                assert!(granted.is_ok(), "{leader_ms} ms: {granted:?}");
+                named_by(cluster, leader, right, until).await;
+                named_by(cluster, other, right, until).await;
+            }
+            cluster.spots[leader].clock.set_right();
+            cluster.spots[other].clock.set_right();
+            clocks_known(cluster, scene.nodes).await;
+        }
+    });
+}
+
+/// As after a start: the clocks of too few are known.
+#[test]
+fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
+    let scene = Scene::near(3, 1);
+    scene.play(async |cluster| {
+        clocks_known(cluster, scene.nodes).await;
+        let leader = leader_of_all_but(cluster, None).await;
+        let leads = raft(cluster, leader);
+        let context = &leads.node().context;
+        // Looked at again 250 ms later at the latest.
+        let forget = || context.set_clocks(Clocks::unknown(context.clock_since));
+        forget();
+        let granted = try_window(cluster, leader).await;
+        assert!(
+            matches!(&granted, Err(ProposeError::NoQuorum { detail }) if detail.contains("its clock")),
+            "a window was granted: {granted:?}"
+        );
+        forget();
+        assert!(matches!(next(cluster, leader).await, Some(Ok(_))));
+        clocks_known(cluster, scene.nodes).await;
+        assert!(window(cluster, leader).await.is_ok());
     });
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_guards::is_out;
 use seqd_state::NodeId;
 use seqd_state::idgen::{Agreement, Standing};
 use tokio::time::{Instant, timeout};
@@ -41,7 +42,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
             _ => 0,
         };
         let may_try = tried.is_none_or(|at| at.elapsed() >= AGAIN_AFTER);
-        if wrong >= CERTAIN && may_try && replica.is_leader() {
+        if wrong >= CERTAIN && may_try && replica.is_leader() && !is_out!(WrongLeaderHandsOver) {
             hand_over(&context, &replica, &clocks).await;
             tried = Some(Instant::now());
         }

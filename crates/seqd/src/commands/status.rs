@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use seqd_client::api::{Cluster, LayoutLife, Member, MemberState, Role, exit};
+use seqd_client::api::{ClockAgreement, Cluster, LayoutLife, Member, MemberState, Role, exit};
 use seqd_client::{Client, Endpoint, Error};
 
 use crate::failure::Failure;
@@ -302,10 +302,7 @@ fn wrong_clocks(cluster: &Cluster) -> String {
         ))
     });
     let lines: String = wrong.collect();
-    // A lone node has nobody to disagree with.
-    let mut members = cluster.members.iter();
-    let may_disagree = lines.is_empty() && cluster.quorum.voters > 1;
-    if may_disagree && members.any(|member| member.state == MemberState::Skewed) {
+    if lines.is_empty() && cluster.clocks == ClockAgreement::Split {
         return "\nclocks DISAGREE: no majority of them agrees, so no node that knows makes IDs; compare them \
                 with a clock that is right."
             .to_owned();

@@ -39,7 +39,7 @@ fn explore(more: &str, scene: Scene, threads: usize) -> Result<usize, Violation>
         let rule = counterexample.violation.rule();
         return Err(Violation::new(rule, counterexample.events.join("\n")));
     }
-    let unseen: Vec<&str> = found.unseen.iter().map(|sight| sight.says()).collect();
+    let unseen: Vec<&str> = found.unseen.iter().map(|sight| sight.words()).collect();
     assert!(unseen.is_empty(), "{name} does not come to: {unseen:?}");
     Ok(found.unique)
 }

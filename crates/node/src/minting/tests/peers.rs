@@ -50,7 +50,12 @@ async fn a_clock_that_a_majority_does_not_agree_with_mints_nothing_inside_its_wi
     story.mint(1).await.unwrap();
     // Ahead, and well inside the window.
     story.clock.step(5_000);
-    assert_eq!(story.code().await, Some(ErrorCode::ClockSkewed));
+    let refused = story.code().await;
+    assert_eq!(
+        refused,
+        Some(ErrorCode::ClockSkewed),
+        "minted by a wrong clock"
+    );
     let words = story.mint(1).await.unwrap_err().to_string();
     assert!(words.contains(" ms ahead of a majority"), "{words}");
     story.hears(&said, agreement(5_000, Some(0)));
@@ -75,7 +80,8 @@ async fn where_no_majority_agrees_nothing_is_minted_and_where_too_few_are_known_
 #[tokio::test(start_paused = true)]
 async fn no_lease_is_taken_before_the_clock_is_known() {
     let (story, said) = among(agreement(0, None));
-    assert_eq!(story.code().await, Some(ErrorCode::NoWorkerYet));
+    let refused = story.code().await;
+    assert_eq!(refused, Some(ErrorCode::NoWorkerYet), "a lease was taken");
     let words = story.mint(1).await.unwrap_err().to_string();
     assert!(words.contains("its clock agrees"), "{words}");
     story.hears(&said, agreement(0, Some(0)));
