@@ -268,13 +268,13 @@ async fn life(client: Client, held: Arc<Held>, number: usize) -> Vec<u64> {
 }
 
 #[test]
-fn thousands_of_short_lives_share_the_few_workers_of_five_bits() {
-    short_lives(5, 2000, 12);
+fn hundreds_of_short_lives_share_the_few_workers_of_five_bits() {
+    short_lives(5, 500, 12);
 }
 
 #[test]
 fn thousands_of_short_lives_on_ten_bits_never_share_a_worker() {
-    short_lives(10, 2000, 48);
+    short_lives(10, 5000, 48);
 }
 
 #[test]
