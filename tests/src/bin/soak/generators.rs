@@ -29,7 +29,8 @@ const CLIENTS: usize = 12;
 const TICKS: f64 = 100.0;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow(&["--generators", "--seconds", "--kill-every"]);
+    arguments.allow(&["--least", "--generators", "--seconds", "--kill-every"]);
+    let least: usize = arguments.value("--least", 10);
     let most: usize = arguments.value("--generators", 10_000);
     let measured = Duration::from_secs(arguments.value("--seconds", 30));
     let kill_every = Duration::from_secs(arguments.value("--kill-every", 20));
@@ -44,22 +45,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     println!(
         "generators  all mint  leader CPU  log entries/s  longest idle  leases lost  kills  refused"
     );
+    let mut loads = Vec::new();
     for count in [10, 100, 1000, 10_000] {
-        if count <= most {
+        if (least..=most).contains(&count) {
             let step = Step {
                 count,
                 measured,
                 kill_every,
             };
-            all.extend(step.run(&mut cluster, &runtime, &clients)?);
+            let (load, ids) = step.run(&mut cluster, &runtime, &clients)?;
+            loads.push((count, load));
+            all.extend(ids);
         }
     }
+    plot(&loads);
     if most >= 1000 {
         all.extend(at_one_moment(&runtime, &clients)?);
     }
     all.extend(of_nodes(&cluster));
     println!("{} IDs, duplicates: 0", unique(all)?);
     Ok(())
+}
+
+/// The leader's load as bars, one number of generators a line.
+fn plot(loads: &[(usize, f64)]) {
+    const WIDTH: f64 = 60.0;
+    let most = loads.iter().map(|(_, load)| *load).fold(0.0, f64::max);
+    println!("leader's processor, % of a core");
+    for (count, load) in loads {
+        let bar = "#".repeat((load / most * WIDTH).ceil() as usize);
+        println!("{count:10} {:6.1} {bar}", load * 100.0);
+    }
 }
 
 /// One number of generators.
@@ -75,7 +91,7 @@ impl Step {
         cluster: &mut Cluster,
         runtime: &Runtime,
         clients: &[Client],
-    ) -> Result<Vec<u64>, Violation> {
+    ) -> Result<(f64, Vec<u64>), Violation> {
         let count = self.count;
         let plan = Plan {
             layout: LAYOUT.0.to_owned(),
@@ -106,7 +122,8 @@ impl Step {
             let detail = format!("one of {count} generators minted nothing for {idle:?}");
             return Err(Violation::new("idle below the window", detail));
         }
-        Ok(minted.into_iter().flat_map(|one| one.ids).collect())
+        let ids = minted.into_iter().flat_map(|one| one.ids);
+        Ok((cpu, ids.collect()))
     }
 
     /// The share of a core that the leader uses, and the entries of the log in a second.
