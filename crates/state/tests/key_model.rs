@@ -235,12 +235,16 @@ impl World {
 
     fn abandon(&mut self, key: &KeyName, claim: KeyClaim) {
         let outcome = self.apply(abandon(key.clone(), claim));
+        let now = self.now;
         let life = self.live(key);
         let life = life.filter(|life| life.claim() == Some(claim) && life.result.is_none());
         let Some(life) = life else {
             return assert_lost(outcome, key, claim);
         };
         life.abandoned = true;
+        if key.space != KeySpace::Users {
+            life.until = now;
+        }
         let attempt = life.attempt();
         assert_eq!(outcome, Outcome::Keys(KeyOutcome::Abandoned { attempt }));
     }

@@ -4,7 +4,7 @@ use seqd_guards::is_out;
 
 use super::commands::{BeginKey, KeyCommand, KeyOutcome, KeyRefusal};
 use super::commands::{MAX_KEY_BYTES_IN_ALL, MAX_KEYS};
-use super::record::{KeyClaim, KeyName, KeyRecord};
+use super::record::{KeyClaim, KeyName, KeyRecord, KeySpace};
 use crate::cluster::settings::{Counter, draw};
 use crate::codec::Bytes;
 use crate::context::ApplyContext;
@@ -152,6 +152,8 @@ impl Table<KeyRecord> {
         Ok(KeyOutcome::Completed)
     }
 
+    /// A key of a request goes with its claim: the request was refused, nothing came of it, and the
+    /// corrected one may come with the same key.
     fn abandon(
         &mut self,
         deadlines: &mut Deadlines,
@@ -164,6 +166,11 @@ impl Table<KeyRecord> {
             return Err(lost(name, claim));
         }
         let attempt = record.attempt;
+        if name.space != KeySpace::Users {
+            deadlines.remove::<KeyRecord>(record.until, name);
+            self.remove(name);
+            return Ok(KeyOutcome::Abandoned { attempt });
+        }
         record.claim = None;
         record.claim_until = now;
         self.keep(deadlines, name, record);
@@ -206,7 +213,7 @@ mod tests {
     use crate::deadlines::MAX_PASSED_PER_ENTRY;
     use crate::domains::{Command, Outcome, Refusal};
     use crate::entry::Entry;
-    use crate::keys::record::{KeySpace, MAX_ANSWER_BYTES};
+    use crate::keys::record::MAX_ANSWER_BYTES;
     use crate::state::State;
     use crate::testing::{entry, founded};
     use seqd_idgen::WallMs;

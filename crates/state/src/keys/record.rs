@@ -28,8 +28,8 @@ pub const MAX_NONCE_BYTES: usize = 64;
 /// room for a small document.
 pub const MAX_RESULT_BYTES: usize = 16 << 10;
 
-/// The most bytes of an answer that is kept for a request with a key: 10,000 of the longest values
-/// as JSON, the most that one request may ask for, are 230,000.
+/// The most bytes of an answer that is kept for a request with a key: a thousand IDs of the widest
+/// form, the most that such a request may ask for, are 200,000.
 pub const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// Whose keys they are. One key in two spaces is two keys.

@@ -17,3 +17,10 @@ begin k access=2
 > in progress, attempt 1 until 10000
 show-key k
 > attempt 1, until 60000, result none
+# A refused request of a tenant leaves nothing: the corrected one comes with the same key.
+begin other access=1 for=wrong
+> first, attempt 1, claim 8 until 10000, the key until 60000
+abandon other access=1 claim=8
+> attempt 1 is abandoned
+begin other access=1 for=right
+> first, attempt 1, claim 9 until 10000, the key until 60000
