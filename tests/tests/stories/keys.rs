@@ -257,9 +257,10 @@ fn keys_and_tokens_at_the_command_line() {
             text(output.stderr),
         )
     };
-    let (code, begun, _) = seqd("key begin pay --claim-ttl 1m --fingerprint f -o json");
+    let (code, begun, words) = seqd("key begin pay --claim-ttl 1m --fingerprint f -o json");
+    assert_eq!(code, Some(0), "{words}");
     let begun: Value = serde_json::from_str(&begun).unwrap();
-    assert_eq!((code, &begun["state"]), (Some(0), &json!("first")));
+    assert_eq!(begun["state"], "first");
     assert_eq!(seqd("key begin pay --fingerprint f").0, Some(6));
     let claim = begun["claim"].as_str().unwrap();
     let complete = format!("key complete pay --claim {claim} --result {{\"paid\":1}}");

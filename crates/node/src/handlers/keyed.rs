@@ -1,5 +1,6 @@
 //! Requests with an `Idempotency-Key`: served once, and answered the same again.
 //!
+//! A client that leaves does not end it: its repetition finds the answer, and no claim to wait for.
 //! The key is begun before the request is served and completed with the whole answer; only then is
 //! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal ends
 //! the key: it took nothing, and a corrected request may come with the same key.
@@ -50,7 +51,9 @@ where
                 let (node, handler) = (Arc::clone(&node), handler.clone());
                 move || handler(node, request)
             };
-            Box::pin(once(node, name, key.fingerprint, deadline, served))
+            let keys = Arc::clone(&node);
+            let served = once(node, name, key.fingerprint, deadline, served);
+            Box::pin(to_its_end(keys, served))
         }
     }
 }
@@ -69,6 +72,19 @@ fn access_of(caller: Caller) -> u64 {
         Caller::Anyone | Caller::Operator => 0,
         Caller::Token(id) => id.0,
     }
+}
+
+/// Serves a request also when its client has left, which drops the future of its handler.
+async fn to_its_end(
+    node: Arc<Services>,
+    served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
+) -> Result<Response, Problem> {
+    let place = node.keys.place()?;
+    let task = tokio::spawn(async move {
+        let _held = place;
+        served.await
+    });
+    task.await.unwrap_or_else(|error| Err(internal(&error)))
 }
 
 async fn once<F>(

@@ -344,6 +344,7 @@ fn key(error: &KeyError) -> Problem {
         KeyError::Full { .. } => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
         }
+        KeyError::Crowded => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100),
         KeyError::NotAnAnswer { .. } | KeyError::UnexpectedOutcome(_) => internal(error),
         KeyError::Unread(error) => unread(error),
         KeyError::Propose(error) => propose(error),

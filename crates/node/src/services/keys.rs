@@ -14,6 +14,7 @@ use seqd_state::{
     ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome,
     Refusal,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -54,6 +55,8 @@ pub(crate) enum KeyError {
     },
     #[error("the key {key} is kept, but with what is no answer")]
     NotAnAnswer { key: String },
+    #[error("{IN_FLIGHT} requests with a key are being served")]
+    Crowded,
     #[error(transparent)]
     Unread(ProposeError),
     #[error(transparent)]
@@ -64,9 +67,14 @@ pub(crate) enum KeyError {
     UnexpectedOutcome(String),
 }
 
+/// Requests with a key that are served at once: as many as a node has connections. They go on when
+/// their clients leave.
+const IN_FLIGHT: usize = 4096;
+
 pub(crate) struct KeyService {
-    pub(crate) replica: Arc<dyn Replica>,
-    pub(crate) limits: LimitsSection,
+    replica: Arc<dyn Replica>,
+    limits: LimitsSection,
+    in_flight: Arc<Semaphore>,
 }
 
 /// What a caller is told who begins a key.
@@ -110,6 +118,20 @@ fn claim_of(claim: Option<u64>) -> Result<KeyClaim, KeyError> {
 }
 
 impl KeyService {
+    pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> KeyService {
+        KeyService {
+            replica,
+            limits,
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+        }
+    }
+
+    /// The place of a request with a key among those that are served.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, KeyError> {
+        let place = Arc::clone(&self.in_flight).try_acquire_owned();
+        place.map_err(|_| KeyError::Crowded)
+    }
+
     /// Tells one caller to go on, and the others what came of it.
     pub(crate) async fn begin(
         &self,

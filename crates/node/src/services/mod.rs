@@ -145,10 +145,7 @@ impl Services {
                 clock: clock(),
                 window_ms: config.clock.window.as_millis() as u64,
             },
-            keys: KeyService {
-                replica: replica(),
-                limits: config.limits.clone(),
-            },
+            keys: KeyService::new(replica(), config.limits.clone()),
             one_time: OneTimeService {
                 replica: replica(),
                 minters: minters(),

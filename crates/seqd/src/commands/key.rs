@@ -18,7 +18,8 @@ pub(crate) enum KeyCommand {
     /// Keep what came of it; everybody who begins the key is given it from then on
     Complete {
         /// The key
-        key: String,
+        #[arg(value_name = "KEY")]
+        name: String,
         /// The claim, as it was answered
         #[arg(long)]
         claim: u64,
@@ -29,7 +30,8 @@ pub(crate) enum KeyCommand {
     /// End a claim without a result: the next caller goes on at once
     Abandon {
         /// The key
-        key: String,
+        #[arg(value_name = "KEY")]
+        name: String,
         /// The claim, as it was answered
         #[arg(long)]
         claim: u64,
@@ -37,7 +39,8 @@ pub(crate) enum KeyCommand {
     /// A key as it stands
     Get {
         /// The key
-        key: String,
+        #[arg(value_name = "KEY")]
+        name: String,
         /// From the answering node's own state, which may be behind
         #[arg(long)]
         stale: bool,
@@ -47,7 +50,8 @@ pub(crate) enum KeyCommand {
 #[derive(Debug, Args)]
 pub(crate) struct BeginArgs {
     /// The key: 1 to 255 printable ASCII characters
-    key: String,
+    #[arg(value_name = "KEY")]
+    name: String,
     /// How long the key lives, 1s to 30d; a day without it
     #[arg(long, value_parser = arguments::duration)]
     ttl: Option<Duration>,
@@ -86,13 +90,15 @@ pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Fa
     let client = &session.client;
     match command {
         KeyCommand::Begin(args) => begin(args, session).await,
-        KeyCommand::Complete { key, claim, result } => {
-            ended(&client.complete_key(&key, claim, &result).await?, session)
+        KeyCommand::Complete {
+            name,
+            claim,
+            result,
+        } => ended(&client.complete_key(&name, claim, &result).await?, session),
+        KeyCommand::Abandon { name, claim } => {
+            ended(&client.abandon_key(&name, claim).await?, session)
         }
-        KeyCommand::Abandon { key, claim } => {
-            ended(&client.abandon_key(&key, claim).await?, session)
-        }
-        KeyCommand::Get { key, stale } => get(&key, stale, session).await,
+        KeyCommand::Get { name, stale } => get(&name, stale, session).await,
     }
 }
 
@@ -103,7 +109,7 @@ async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
         fingerprint: args.fingerprint,
         nonce: Some(nonce_or_drawn(args.nonce)?),
     };
-    let begun = session.client.begin_key(&args.key, &request).await?;
+    let begun = session.client.begin_key(&args.name, &request).await?;
     let mut facts = vec![
         ("state", begun.state.as_str().to_owned()),
         ("attempt", begun.attempt.to_string()),
@@ -122,11 +128,11 @@ async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-async fn get(key: &str, stale: bool, session: &Session) -> Result<u8, Failure> {
+async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> {
     let query = GetKeyQuery {
         stale: stale.then_some(true),
     };
-    let key = session.client.key(key, &query).await?;
+    let key = session.client.key(name, &query).await?;
     let mut facts = vec![
         ("state", key.state.as_str().to_owned()),
         ("attempt", key.attempt.to_string()),

@@ -37,8 +37,8 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Result<u8, 
     match command {
         TokenCommand::Issue { count, ttl } => {
             let ttl_ms = millis(ttl);
-            let issued = session.client.issue_tokens(&IssueTokens { ttl_ms, count });
-            let issued = issued.await?;
+            let request = IssueTokens { ttl_ms, count };
+            let issued = session.client.issue_tokens(&request).await?;
             let mut report = Report::new(&issued)?.with_columns(&["token"]);
             let lines = issued.each().map(|token| format!("{token}\n")).collect();
             for token in issued.each() {
@@ -48,10 +48,8 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Result<u8, 
         }
         TokenCommand::Consume { token, nonce } => {
             let nonce = Some(nonce_or_drawn(nonce)?);
-            let consumed = session
-                .client
-                .consume_token(&token, &ConsumeToken { nonce });
-            let consumed = consumed.await?;
+            let request = ConsumeToken { nonce };
+            let consumed = session.client.consume_token(&token, &request).await?;
             session.note("consumed");
             if session.format.is_json() {
                 Report::new(&consumed)?.print(session.format)?;

@@ -14,10 +14,7 @@ const LIMITS: LimitsSection = LimitsSection {
 };
 
 fn service(replica: &Arc<TestReplica>) -> KeyService {
-    KeyService {
-        replica: replica.clone(),
-        limits: LIMITS,
-    }
+    KeyService::new(replica.clone(), LIMITS)
 }
 
 fn begin(nonce: &str) -> BeginKey {
@@ -107,10 +104,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_what_was_begun
         let kept = keys.complete(key, complete(claim), Some(long.clone()), soon());
         kept.await.unwrap();
     }
-    let keys = KeyService {
-        limits: LimitsSection { keys: 9, ..LIMITS },
-        ..keys
-    };
+    let keys = KeyService::new(replica.clone(), LimitsSection { keys: 9, ..LIMITS });
     let full = keys.begin("4", begin(""), soon()).await;
     assert!(matches!(
         full,
