@@ -105,7 +105,7 @@ where
         Turn::Serve(claim) => claim,
         Turn::Replay(kept) => {
             let stored = Stored::read(&kept.0);
-            let stored = stored.ok_or_else(|| KeyError::NotAnAnswer { key: name.key })?;
+            let stored = stored.ok_or(KeyError::NotAnAnswer { key: name.key })?;
             return Ok(stored.replayed());
         }
     };
