@@ -112,7 +112,7 @@ impl Reply {
             kind.starts_with("application/problem+json"),
             "an error sent as {kind:?}"
         );
-        let is_later = matches!(status, 429 | 503);
+        let is_later = matches!(status, 429 | 503) || self.json()["retry_after_ms"].is_u64();
         assert_eq!(
             self.header("retry-after").is_some(),
             is_later,

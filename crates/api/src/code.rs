@@ -98,7 +98,7 @@ error_codes! {
          of another origin would change something",
         "have an administrator make a token that permits it: seqd access create";
     NotFound = "not-found", 404, NOT_FOUND, false, "It does not exist",
-        "no such path, sequence, member, layout, token or code; nothing is created by use",
+        "no such path, sequence, member, layout, key, token or code; nothing is created by use",
         "the hint has the nearest name, or the command that creates it";
     AlreadyExists = "already-exists", 409, CONFLICT, false, "It exists with another definition",
         "the name is there with another definition, also when it was deleted before",
@@ -112,16 +112,16 @@ error_codes! {
     LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full",
         "the time field of the layout is full: it only decodes",
         "mint with another layout";
-    LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease is not the caller's any more",
-        "the lease is not the caller's any more",
-        "take another lease";
+    LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease or claim is not the caller's any more",
+        "the lease, or the claim of an idempotency key, is not the caller's any more",
+        "take another lease; begin the key again, and see whether somebody has completed it";
     GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant took the place of this one",
         "the segment can no longer be given back or extended: a later grant, an `advance` or a \
          deletion came between, or it was never granted over HTTP",
         "nothing: what is left of it stays a gap";
     TokenUsed = "token-used", 409, CONFLICT, false, "The token was used before",
-        "reserved: nothing answers it yet",
-        "nothing";
+        "another request consumed the one-time token",
+        "do not do what the token is for: somebody else does it";
     UnsafeMemberRemoval = "unsafe-member-removal", 409, CONFLICT, false, "The removal would cost the quorum",
         "the quorum would be lost by the removal",
         "bring a node back, or add one first";
@@ -129,8 +129,9 @@ error_codes! {
         "reserved: nothing answers it yet",
         "nothing";
     InProgress = "in-progress", 409, CONFLICT, true, "Another caller is at it",
-        "reserved: nothing answers it yet",
-        "nothing";
+        "another caller was told to go on with the key and has neither completed nor abandoned it, and \
+         its claim is not over",
+        "repeat it with the same key, for the result or, once the claim is over, to go on";
     MembershipChangeInProgress = "membership-change-in-progress", 409, CONFLICT, true, "Another membership change is under way",
         "another change of the members is under way",
         "repeat it when the other is done";
@@ -142,8 +143,9 @@ error_codes! {
          command needs a level that the cluster does not have yet",
         "read it again, then decide; the detail says why";
     FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request",
-        "reserved: nothing answers it yet",
-        "nothing";
+        "something else was begun under the key: another fingerprint, or with the header \
+         `Idempotency-Key` another request",
+        "take a new key for each thing that is to be done once";
     WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node is of another cluster",
         "the `Seqd-Cluster` header names another cluster than this node's",
         "check the endpoints: they lead to another cluster";
@@ -179,7 +181,7 @@ error_codes! {
         "ask another node";
     Overloaded = "overloaded", 503, UNAVAILABLE, true, "The node has too much to do",
         "a queue, the connections or the memory for bodies are full, all IDs of a tick are taken, \
-         two snapshots are being downloaded already, or (in `/readyz`) the disk hangs",
+         there are as many keys or one-time tokens as `limits` allows, two snapshots are being downloaded already, or (in `/readyz`) the disk hangs",
         "repeat it in a moment, or ask another node";
     NodeRemoved = "node-removed", 503, UNAVAILABLE, true, "The node was removed from the cluster",
         "the node was removed from the cluster, and is about to end",

@@ -13,6 +13,7 @@ pub mod exit;
 pub mod format;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod json_text;
 #[cfg(test)]
 #[path = "../../../fuzz/kept.rs"]
 mod kept;
@@ -31,6 +32,7 @@ mod words;
 
 pub use code::ErrorCode;
 pub use format::{FormatError, IdFormat, IdText};
+pub use json_text::{JsonText, JsonTextError};
 pub use name::{NameError, validate_name};
 pub use nearest::nearest;
 pub use problem::Problem;

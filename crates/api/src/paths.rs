@@ -30,6 +30,18 @@ pub const SEQUENCE_ADVANCE: &str = "/v1/sequences/{name}/advance";
 pub const SEGMENTS: &str = "/v1/sequences/{name}/segments";
 /// The unused end of a range: DELETE.
 pub const SEGMENT: &str = "/v1/sequences/{name}/segments/{grant}";
+/// An idempotency key: GET.
+pub const KEY: &str = "/v1/idempotency/{key}";
+/// Asks to be told to go on: POST.
+pub const KEY_BEGIN: &str = "/v1/idempotency/{key}/begin";
+/// What came of it: POST.
+pub const KEY_COMPLETE: &str = "/v1/idempotency/{key}/complete";
+/// Ends a claim without a result: POST.
+pub const KEY_ABANDON: &str = "/v1/idempotency/{key}/abandon";
+/// One-time tokens: POST issues some.
+pub const ONE_TIME: &str = "/v1/tokens";
+/// The use of a one-time token: POST.
+pub const ONE_TIME_CONSUME: &str = "/v1/tokens/{token}/consume";
 /// All worker leases: GET, POST.
 pub const WORKERS: &str = "/v1/workers";
 /// The lease of one worker: PUT, DELETE.

@@ -112,6 +112,8 @@ const ANYWHERE: Need = Need::Anywhere(Scope::Allocate);
 const NAMED: Need = Need::Named(Scope::Read);
 /// Takes values of what a name in the path stands for.
 const TAKEN: Need = Need::Named(Scope::Allocate);
+/// Takes what has no name, and no prefix could tell apart.
+const GIVEN: Need = Need::Whole(Scope::Allocate);
 /// Changes what a name in the path stands for.
 const OWNED: Need = Need::Named(Scope::Admin);
 /// Reads what the cluster is like.
@@ -137,6 +139,12 @@ pub const ROUTES: &[Route] = &[
     changing(paths::SEQUENCE_ADVANCE, POST, OWNED),
     changing(paths::SEGMENTS, POST, TAKEN),
     changing(paths::SEGMENT, DELETE, TAKEN),
+    telling(paths::KEY, NAMED),
+    changing(paths::KEY_BEGIN, POST, TAKEN),
+    changing(paths::KEY_COMPLETE, POST, TAKEN),
+    changing(paths::KEY_ABANDON, POST, TAKEN),
+    changing(paths::ONE_TIME, POST, GIVEN),
+    changing(paths::ONE_TIME_CONSUME, POST, GIVEN),
     route(paths::WORKERS, GET_POST, SEEN, ANYWHERE),
     changing(paths::WORKER_LEASE, PUT_DELETE, ANYWHERE),
     telling(paths::CLUSTER, SEEN),

@@ -2,13 +2,16 @@
 
 use reqwest::{Method, StatusCode};
 use seqd_api::{
-    AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced, Cluster,
-    CodePage, ConfigEntries, CreateAccess, CreateLayout, Deleted, EncodeRequest, Encoded, Grant,
-    GrantRequest, Id, IdParts, IdPartsQuery, IdQuery, Ids, Layout, LayoutQuery, LeaderMove,
+    AbandonKey, AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced,
+    BeginKey, Cluster, CodePage, ConfigEntries, ConsumeToken, CreateAccess, CreateLayout, Deleted,
+    EncodeRequest, Encoded, GetKeyQuery, Grant, GrantRequest, Id, IdParts, IdPartsQuery, IdQuery,
+    Ids, IssueTokens, JsonText, Key, KeyBegun, KeyEnded, Layout, LayoutQuery, LeaderMove,
     LeaderMoved, Lease, LeaseRequest, ListQuery, Live, Member, MemberChange, Next, NextRequest,
     Page, Ready, ReleaseRequest, Released, RenewRequest, ReturnRequest, Returned, Sequence,
-    SequenceSpec, Uuid, UuidQuery, Uuids, Version, Worker, WorkersQuery, paths,
+    SequenceSpec, TokenConsumed, TokensIssued, Uuid, UuidQuery, Uuids, Version, Worker,
+    WorkersQuery, paths,
 };
+use serde::Serialize;
 
 use crate::changes;
 use crate::client::{Call, Client};
@@ -147,6 +150,63 @@ impl Client {
             .await
     }
 
+    /// Asks to be told to go on with a key, or what came of it. With a nonce it may be repeated after a
+    /// lost answer.
+    pub async fn begin_key(&self, key: &str, request: &BeginKey) -> Result<KeyBegun, Error> {
+        let path = paths::fill(paths::KEY_BEGIN, key);
+        let call = once_for(request.nonce.as_deref(), path);
+        self.answer(call.body(request)?).await
+    }
+
+    /// Keeps what came of it: any JSON, given back as it was written. It may be repeated.
+    pub async fn complete_key(
+        &self,
+        key: &str,
+        claim: u64,
+        result: &JsonText,
+    ) -> Result<KeyEnded, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            claim: String,
+            result: &'a JsonText,
+        }
+        let claim = claim.to_string();
+        let path = paths::fill(paths::KEY_COMPLETE, key);
+        let call = Call::get(path).method(Method::POST);
+        self.answer(call.body(&Body { claim, result })?).await
+    }
+
+    /// Ends a claim without a result: the next caller goes on at once.
+    pub async fn abandon_key(&self, key: &str, claim: u64) -> Result<KeyEnded, Error> {
+        let request = AbandonKey { claim: Some(claim) };
+        let path = paths::fill(paths::KEY_ABANDON, key);
+        self.answer(Call::change(Method::POST, path).body(&request)?)
+            .await
+    }
+
+    /// A key as it stands, linearizable unless `stale`.
+    pub async fn key(&self, key: &str, query: &GetKeyQuery) -> Result<Key, Error> {
+        self.answer(Call::get(paths::fill(paths::KEY, key)).query(query)?)
+            .await
+    }
+
+    /// Issues one-time tokens. A lost answer leaves some that nobody has.
+    pub async fn issue_tokens(&self, request: &IssueTokens) -> Result<TokensIssued, Error> {
+        let call = Call::get(paths::ONE_TIME).method(Method::POST);
+        self.answer(call.body(request)?).await
+    }
+
+    /// Consumes a one-time token. With a nonce it may be repeated after a lost answer.
+    pub async fn consume_token(
+        &self,
+        token: &str,
+        request: &ConsumeToken,
+    ) -> Result<TokenConsumed, Error> {
+        let path = paths::fill(paths::ONE_TIME_CONSUME, token);
+        let call = once_for(request.nonce.as_deref(), path);
+        self.answer(call.body(request)?).await
+    }
+
     /// One page of the worker leases.
     pub async fn workers(&self, query: &WorkersQuery) -> Result<Page<Worker>, Error> {
         self.answer(Call::get(paths::WORKERS).query(query)?).await
@@ -255,6 +315,15 @@ impl Client {
     /// The version of the node that answers.
     pub async fn version(&self) -> Result<Version, Error> {
         self.answer(Call::get(paths::VERSION)).await
+    }
+}
+
+/// A request that is answered the same for the same nonce; without one its lost answer leaves its
+/// outcome unknown.
+fn once_for(nonce: Option<&str>, path: String) -> Call {
+    match nonce {
+        Some(nonce) if !nonce.is_empty() => Call::get(path).method(Method::POST),
+        _ => Call::change(Method::POST, path),
     }
 }
 

@@ -114,6 +114,19 @@ guards! {
     /// A deleted sequence comes back at its mark.
     MarkOutlivesDeletion,
 
+    // Idempotency keys and one-time tokens.
+
+    /// One caller is told to go on with a key.
+    KeyFirstOnce,
+    /// The result of a key never changes.
+    KeyResultKept,
+    /// A claim that takes over has the next attempt number.
+    KeyAttemptRises,
+    /// A key ends by the cluster's time, whatever the wall clock does.
+    KeyEndsByClusterTime,
+    /// A one-time token is consumed once.
+    OneTimeUsedOnce,
+
     // The cluster.
 
     /// The level rises only under the membership that was asked.

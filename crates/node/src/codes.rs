@@ -4,8 +4,8 @@
 use seqd_api::ErrorCode;
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, LayoutRefusal, Refusal, SequenceRefusal, TextRefusal,
-    WorkerRefusal,
+    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, OneTimeRefusal, Refusal,
+    SequenceRefusal, TextRefusal, WorkerRefusal,
 };
 
 use seqd_idgen::WallMs;
@@ -70,6 +70,8 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
             LayoutRefusal::EpochAhead { .. } => ErrorCode::InvalidArgument,
             LayoutRefusal::TooMany => ErrorCode::PreconditionFailed,
         },
+        Refusal::Keys(refusal) => of_keys(refusal),
+        Refusal::OneTime(refusal) => of_one_time(refusal),
         #[cfg(feature = "test-next-level")]
         Refusal::Notes(_) => ErrorCode::Internal,
     }
@@ -137,6 +139,29 @@ fn of_access(refusal: &AccessRefusal) -> ErrorCode {
         AccessRefusal::Exists { .. } => ErrorCode::AlreadyExists,
         AccessRefusal::TooMany => ErrorCode::PreconditionFailed,
         AccessRefusal::InvalidPermissions | AccessRefusal::InvalidRate => {
+            ErrorCode::InvalidArgument
+        }
+    }
+}
+
+fn of_keys(refusal: &KeyRefusal) -> ErrorCode {
+    match refusal {
+        KeyRefusal::ClaimLost { .. } => ErrorCode::LeaseLost,
+        KeyRefusal::TooManyKeys | KeyRefusal::TooManyBytes => ErrorCode::Overloaded,
+        KeyRefusal::InvalidKey
+        | KeyRefusal::InvalidTtl { .. }
+        | KeyRefusal::InvalidClaimTtl { .. }
+        | KeyRefusal::InvalidText
+        | KeyRefusal::InvalidResult { .. } => ErrorCode::InvalidArgument,
+    }
+}
+
+fn of_one_time(refusal: &OneTimeRefusal) -> ErrorCode {
+    match refusal {
+        OneTimeRefusal::TooMany => ErrorCode::Overloaded,
+        // The node that issues draws the IDs, and counts them.
+        OneTimeRefusal::Exists { .. } | OneTimeRefusal::InvalidCount { .. } => ErrorCode::Internal,
+        OneTimeRefusal::InvalidTtl { .. } | OneTimeRefusal::InvalidNonce => {
             ErrorCode::InvalidArgument
         }
     }

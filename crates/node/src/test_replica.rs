@@ -93,7 +93,7 @@ impl TestReplica {
     /// Raises the level to the newest of released programs, as a cluster does when it has begun.
     fn raise(&self) {
         let membership = LogPosition { term: 1, index: 0 };
-        for to in [Level::FRAMES, Level::TOKENS, Level::LAYOUTS] {
+        for to in [Level::FRAMES, Level::TOKENS, Level::LAYOUTS, Level::LOCKS] {
             let raise = ClusterCommand::RaiseLevel { to, membership };
             let entry = Entry {
                 stamp: Stamp::default(),

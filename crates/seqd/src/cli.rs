@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, id, layout, leader, member, seq, snapshot, status,
-    tls, uuid, verify_ids, worker,
+    access, completions, config, data, decode, id, key, layout, leader, member, seq, snapshot,
+    status, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::{demo, server};
@@ -55,6 +55,12 @@ pub(crate) enum Command {
     /// Worker leases
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
+    /// Idempotency keys: one caller does a thing, the others are given its result
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// One-time tokens
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Members of the cluster
     #[command(subcommand)]
     Member(member::MemberCommand),
@@ -67,7 +73,7 @@ pub(crate) enum Command {
     /// The data folder of a stopped node
     #[command(subcommand)]
     Data(data::DataCommand),
-    /// Tokens: who may do what
+    /// Access tokens: who may do what
     #[command(subcommand)]
     Access(access::AccessCommand),
     /// Certificates of nodes and clients
@@ -169,6 +175,12 @@ mod tests {
             "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",
             "seqd worker renew 17 --owner pod-7 --lease 152051615188281658329 --layout js53",
             "seqd worker release 17 --owner pod-7 --lease 152051615188281658329 --last-tick 5",
+            "seqd key begin pay-42 --ttl 1h --claim-ttl 10s --fingerprint sha:5f --nonce n1",
+            "seqd key complete pay-42 --claim 9 --result {\"paid\":true}",
+            "seqd key abandon pay-42 --claim 9",
+            "seqd key get pay-42 --stale -o json",
+            "seqd token issue --count 3 --ttl 10m",
+            "seqd token consume 00000000000abc --nonce n1",
             "seqd verify-ids",
             "seqd verify-ids column.txt --layout twitter --foreign --examples 20 -o json",
             "seqd layout list",
@@ -221,6 +233,10 @@ mod tests {
             "seqd seq create a --mode fast",
             "seqd snapshot save",
             "seqd data verify",
+            "seqd key begin",
+            "seqd key complete pay-42 --claim 9 --result {",
+            "seqd key abandon pay-42",
+            "seqd token consume",
             "seqd access create",
             "seqd access create --scope write",
             "seqd access revoke",

@@ -16,6 +16,7 @@ use crate::cluster::settings::Clock;
 use crate::context::ApplyContext;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::entry::Entry;
+use crate::keys::commands::KeyCommand;
 use crate::level::{Level, LogPosition};
 use crate::sequences::commands::SequenceCommand;
 use crate::stamp::Stamp;
@@ -102,6 +103,13 @@ impl State {
             Command::Sequences(command) => tables.sequences.apply(counter, command)?.into(),
             Command::Layouts(command) => tables.layouts.apply(wall_ms, command)?.into(),
             Command::Access(command) => tables.access.apply(wall_ms, command)?.into(),
+            Command::Keys(command) => {
+                let keys = &mut tables.keys;
+                keys.apply(counter, deadlines, &context, command)?.into()
+            }
+            Command::OneTime(command) => {
+                tables.one_time.apply(deadlines, &context, command)?.into()
+            }
             #[cfg(any(test, feature = "test-next-level"))]
             Command::Notes(command) => tables.notes.apply(deadlines, &context, command)?.into(),
         })
@@ -114,6 +122,7 @@ impl State {
             Command::Cluster(ClusterCommand::AllocateNodeId(_))
                 | Command::Workers(WorkerCommand::TakeLease(_))
                 | Command::Sequences(SequenceCommand::GrantSegment { .. })
+                | Command::Keys(KeyCommand::Begin(_))
         );
         match self.restoration() {
             Some(record) if draws && !record.stamped => {

@@ -33,6 +33,12 @@ pub struct Counts {
     /// Members, and nodes that were given an ID.
     pub nodes: u64,
     pub removed_nodes: u64,
+    /// Idempotency keys.
+    pub keys: u64,
+    /// Bytes of the results of all keys.
+    pub key_bytes: u64,
+    /// One-time tokens, used ones included.
+    pub one_time_tokens: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +75,10 @@ impl Census {
             counts.nodes += 1;
             counts.removed_nodes += u64::from(record.removed);
         }
-        counts.workers += tables.workers.iter().count() as u64;
+        counts.workers += tables.workers.len() as u64;
+        counts.keys += tables.keys.len() as u64;
+        counts.key_bytes += tables.keys.weight();
+        counts.one_time_tokens += tables.one_time.len() as u64;
         Ok(())
     }
 
@@ -94,8 +103,9 @@ mod tests {
     use crate::level::Level;
     use crate::testing::{entry, founded};
     use crate::{
-        ClusterCommand, Command, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
-        SequenceMode, SequenceName, TakeLease, WorkerCommand,
+        BeginKey, ClusterCommand, Command, KeyClaim, KeyCommand, KeyName, KeySpace, NodeId,
+        OneTimeCommand, OneTimeId, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
+        SequenceName, TakeLease, TokenHash, WorkerCommand,
     };
     use seqd_idgen::{Layout, Progression};
 
@@ -140,6 +150,30 @@ mod tests {
         apply(Command::Cluster(ClusterCommand::MarkRemoved {
             node: NodeId(2),
         }));
+        let name = KeyName {
+            space: KeySpace::Users,
+            key: "pay".to_owned(),
+        };
+        let begin = BeginKey {
+            name: name.clone(),
+            ttl_ms: 60_000,
+            claim_ttl_ms: 1_000,
+            fingerprint: String::new(),
+            nonce: String::new(),
+        };
+        apply(KeyCommand::Begin(begin).into());
+        let (claim, result) = (KeyClaim(4), b"paid".to_vec().into());
+        let complete = KeyCommand::Complete {
+            name,
+            claim,
+            result,
+        };
+        apply(complete.into());
+        let token = |id| (OneTimeId(id), TokenHash([0; 32]));
+        apply(Command::OneTime(OneTimeCommand::Issue {
+            tokens: vec![token(1), token(2)],
+            ttl_ms: 60_000,
+        }));
         state
     }
 
@@ -157,11 +191,14 @@ mod tests {
             workers: 1,
             nodes: 2,
             removed_nodes: 1,
+            keys: 1,
+            key_bytes: 4,
+            one_time_tokens: 2,
         };
         assert_eq!(counted.counts, expected);
         assert_eq!(counted.settings.as_ref(), state.settings());
         assert_eq!(counted.wall_ms, state.last_wall_ms());
-        assert_eq!(counted.last_token, 3);
+        assert_eq!(counted.last_token, 4);
     }
 
     #[test]

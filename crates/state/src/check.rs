@@ -25,6 +25,8 @@ impl Command {
             Self::Workers(command) => command.check(),
             Self::Sequences(command) => command.check(),
             Self::Access(command) => command.check(),
+            Self::Keys(command) => Ok(command.check()?),
+            Self::OneTime(command) => Ok(command.check()?),
             #[cfg(any(test, feature = "test-next-level"))]
             Self::Notes(command) => Ok(command.check()?),
             Self::Cluster(_) | Self::Layouts(_) => Ok(()),
@@ -110,13 +112,23 @@ mod tests {
     use seqd_idgen::{Progression, Tick, WorkerId};
 
     use super::*;
+    use crate::access::TokenHash;
     use crate::domains::Outcome;
+    use crate::keys::commands::{
+        BeginKey, KeyCommand, MAX_CLAIM_TTL_MS, MAX_TTL_MS, MIN_CLAIM_TTL_MS, MIN_TTL_MS,
+    };
+    use crate::keys::record::{
+        KeyClaim, KeyName, KeySpace, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES,
+        MAX_NONCE_BYTES, MAX_RESULT_BYTES,
+    };
     use crate::newtypes::{LeaseId, SequenceName};
     use crate::notes::{self, NoteCommand};
     use crate::sequences::commands::NextRequest;
     use crate::sequences::definition::{SegmentSizes, SequenceDefinition, SequenceMode};
     use crate::state::State;
     use crate::testing::{entry, founded};
+    use crate::tokens::commands::{MAX_ISSUED, OneTimeCommand};
+    use crate::tokens::record::OneTimeId;
     use crate::workers::commands::TakeLease;
 
     fn long(field: TextField) -> String {
@@ -212,6 +224,42 @@ mod tests {
         NoteCommand::Extend { name, ttl_ms: 1 }.into()
     }
 
+    fn begin(key: &str, ttl_ms: u64, claim_ttl_ms: u64, nonce: &str) -> Command {
+        KeyCommand::Begin(BeginKey {
+            name: key_of(KeySpace::Users, key),
+            ttl_ms,
+            claim_ttl_ms,
+            fingerprint: "f".repeat(MAX_FINGERPRINT_BYTES),
+            nonce: nonce.to_owned(),
+        })
+        .into()
+    }
+
+    fn key_of(space: KeySpace, key: &str) -> KeyName {
+        let key = key.to_owned();
+        KeyName { space, key }
+    }
+
+    fn complete(space: KeySpace, result: Vec<u8>) -> Command {
+        KeyCommand::Complete {
+            name: key_of(space, "k"),
+            claim: KeyClaim(1),
+            result: result.into(),
+        }
+        .into()
+    }
+
+    fn issue(count: u64, ttl_ms: u64) -> Command {
+        let token = |id| (OneTimeId(id), TokenHash([0; 32]));
+        let tokens = (0..count).map(token).collect();
+        OneTimeCommand::Issue { tokens, ttl_ms }.into()
+    }
+
+    fn consume(nonce: String) -> Command {
+        let (id, hash) = (OneTimeId(1), TokenHash([0; 32]));
+        OneTimeCommand::Consume { id, hash, nonce }.into()
+    }
+
     #[test]
     fn what_is_refused_before_it_is_proposed_is_what_apply_refuses() {
         let ok = || "x".to_owned();
@@ -230,6 +278,26 @@ mod tests {
             extend(long(TextField::LayoutName)),
             release(long(TextField::LayoutName)),
             note("x".repeat(notes::MAX_BYTES + 1)),
+            begin("", 1_000, 100, ""),
+            begin(&"k".repeat(MAX_KEY_BYTES + 1), 1_000, 100, ""),
+            begin("\n", 1_000, 100, ""),
+            begin("ü", 1_000, 100, ""),
+            begin("k", MIN_TTL_MS - 1, 100, ""),
+            begin("k", MAX_TTL_MS + 1, 100, ""),
+            begin("k", 1_000, MIN_CLAIM_TTL_MS - 1, ""),
+            begin("k", 1_000, MAX_CLAIM_TTL_MS + 1, ""),
+            begin("k", 1_000, 100, &"n".repeat(MAX_NONCE_BYTES + 1)),
+            complete(KeySpace::Users, vec![b'r'; MAX_RESULT_BYTES + 1]),
+            complete(KeySpace::Users, vec![0xff]),
+            complete(
+                KeySpace::Requests { access: 0 },
+                vec![b'r'; MAX_ANSWER_BYTES + 1],
+            ),
+            issue(0, 1_000),
+            issue(MAX_ISSUED as u64 + 1, 1_000),
+            issue(1, MIN_TTL_MS - 1),
+            issue(1, MAX_TTL_MS + 1),
+            consume("n".repeat(MAX_NONCE_BYTES + 1)),
         ];
         for command in unsound {
             let refusal = command.check().unwrap_err();
@@ -244,6 +312,20 @@ mod tests {
             extend(ok()),
             release(ok()),
             note(ok()),
+            begin(&"k ".repeat(127), MIN_TTL_MS, MIN_CLAIM_TTL_MS, "n"),
+            begin(
+                "k",
+                MAX_TTL_MS,
+                MAX_CLAIM_TTL_MS,
+                &"n".repeat(MAX_NONCE_BYTES),
+            ),
+            complete(KeySpace::Users, vec![b'r'; MAX_RESULT_BYTES]),
+            complete(
+                KeySpace::Requests { access: 0 },
+                vec![b'r'; MAX_ANSWER_BYTES],
+            ),
+            issue(MAX_ISSUED as u64, MAX_TTL_MS),
+            consume("n".repeat(MAX_NONCE_BYTES)),
         ];
         for command in sound {
             assert_eq!(command.check(), Ok(()));

@@ -7,9 +7,11 @@
 use crate::access::{AccessCommand, AccessOutcome, AccessRefusal};
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
 use crate::codec::frame::framed_enum;
+use crate::keys::commands::{KeyCommand, KeyOutcome, KeyRefusal};
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal};
 use crate::sequences::commands::{SequenceCommand, SequenceOutcome, SequenceRefusal};
 use crate::text::TextRefusal;
+use crate::tokens::commands::{OneTimeCommand, OneTimeOutcome, OneTimeRefusal};
 use crate::workers::commands::{WorkerCommand, WorkerOutcome, WorkerRefusal};
 
 /// Makes the three enums of the domains.
@@ -55,6 +57,8 @@ domains! {
     Sequences: SequenceCommand, SequenceOutcome, SequenceRefusal;
     Access: AccessCommand, AccessOutcome, AccessRefusal;
     Layouts: LayoutCommand, LayoutOutcome, LayoutRefusal;
+    Keys: KeyCommand, KeyOutcome, KeyRefusal;
+    OneTime: OneTimeCommand, OneTimeOutcome, OneTimeRefusal;
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;

@@ -218,20 +218,22 @@ mod tests {
     use super::*;
     use crate::kept::{replay, seeds};
 
-    const LOGS: [&str; 3] = [
+    const LOGS: [&str; 4] = [
         include_str!("../tests/golden/log-v1.hex"),
         include_str!("../tests/golden/log-v2.hex"),
         include_str!("../tests/golden/log-level-3.hex"),
+        include_str!("../tests/golden/log-keys.hex"),
     ];
     const ENTRIES: [&str; 2] = [
         include_str!("../tests/golden/entry-v1.hex"),
         include_str!("../tests/golden/entry-v2.hex"),
     ];
-    const ROWS: [&str; 4] = [
+    const ROWS: [&str; 5] = [
         include_str!("../tests/golden/rows-v1.hex"),
         include_str!("../tests/golden/rows-level-2.hex"),
         include_str!("../tests/golden/rows-level-3.hex"),
         include_str!("../tests/golden/rows-restored-v1.hex"),
+        include_str!("../tests/golden/rows-keys.hex"),
     ];
     const OUTCOMES: &str = include_str!("../tests/golden/outcomes-v2.hex");
 

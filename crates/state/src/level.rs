@@ -22,14 +22,16 @@ impl Level {
     pub const TOKENS: Self = Self(3);
     /// Layouts of one's own, and the leases that are over.
     pub const LAYOUTS: Self = Self(4);
+    /// Locks, idempotency keys, one-time tokens.
+    pub const LOCKS: Self = Self(5);
 
     /// Of no released program: for tests of clusters of two versions.
     #[cfg(any(test, feature = "test-next-level"))]
-    pub const NEXT: Self = Self::LAYOUTS.next();
+    pub const NEXT: Self = Self::LOCKS.next();
 
     /// The highest level that this program can be part of.
     #[cfg(not(any(test, feature = "test-next-level")))]
-    pub const NEWEST: Self = Self::LAYOUTS;
+    pub const NEWEST: Self = Self::LOCKS;
     /// The highest level that this program can be part of.
     #[cfg(any(test, feature = "test-next-level"))]
     pub const NEWEST: Self = Self::NEXT;

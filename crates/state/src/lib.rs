@@ -25,6 +25,7 @@ pub mod fuzz;
 #[cfg(test)]
 #[path = "../../../fuzz/kept.rs"]
 mod kept;
+mod keys;
 mod layouts;
 mod level;
 mod newtypes;
@@ -41,6 +42,7 @@ mod tables;
 #[cfg(test)]
 mod testing;
 mod text;
+mod tokens;
 mod v1;
 mod workers;
 
@@ -60,6 +62,14 @@ pub use codec::{CodecError, Versioned, decode, encode};
 pub use domains::{Command, Outcome, Refusal};
 pub use entry::{
     EncodedEntry, Entry, EntryError, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, check_command,
+};
+pub use keys::commands::{
+    BeginKey, KeyCommand, KeyOutcome, KeyRefusal, MAX_CLAIM_TTL_MS, MAX_KEY_BYTES_IN_ALL, MAX_KEYS,
+    MAX_TTL_MS, MIN_CLAIM_TTL_MS, MIN_TTL_MS,
+};
+pub use keys::record::{
+    KeyClaim, KeyName, KeyRecord, KeySpace, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES,
+    MAX_NONCE_BYTES, MAX_RESULT_BYTES,
 };
 pub use layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal, MAX_LAYOUTS};
 pub use level::{Level, LogPosition};
@@ -83,6 +93,10 @@ pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::{Origin, State};
 pub use text::{TextField, TextRefusal};
+pub use tokens::commands::{
+    MAX_ISSUED, MAX_ONE_TIME, OneTimeCommand, OneTimeOutcome, OneTimeRefusal,
+};
+pub use tokens::record::{OneTimeId, OneTimeRecord, OneTimeUse};
 pub use v1::EntryV1;
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,

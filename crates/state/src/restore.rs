@@ -8,9 +8,13 @@
 //! - sequences: their state is unknown. An operator gives a floor (how far one may have come) or a
 //!   margin (how many values may have been granted since).
 //!
-//! The first two need the time at which the new cluster begins, which its first leader stamps with
-//! a command; until then nothing is drawn from the counter and no worker is leased. Both bounds
-//! hold if every process of the old cluster has ended by then, and if the clocks of the old leaders
+//!
+//! One-time tokens are dropped, as one may have been consumed since. Idempotency keys stay as they
+//! are: of a key that was completed since, a caller is told to go on once more.
+//!
+//! The bounds of IDs and of tokens need the time at which the new cluster begins, which its first
+//! leader stamps with a command; until then nothing is drawn from the counter and no worker is
+//! leased. Both hold if every process of the old cluster has ended by then, and if the clocks of the old leaders
 //! and of the new one were right within the agreed skew.
 
 use std::collections::BTreeMap;
@@ -25,6 +29,7 @@ use crate::sequences::definition::SequenceMode;
 use crate::sequences::record::SequenceRecord;
 use crate::state::State;
 use crate::text::{self, TextField, TextRefusal};
+use crate::tokens::record::OneTimeRecord;
 use crate::workers::record::WorkerRecord;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +137,8 @@ impl State {
         // No token of the old cluster is one of the new.
         self.tables.secret.remove(&());
         self.tables.access.forget_all();
+        self.tables.one_time.forget_all();
+        self.deadlines.clear::<OneTimeRecord>();
         self.tables.workers.end_all();
         self.deadlines.clear::<WorkerRecord>();
         self.tables.nodes.remove_all();

@@ -12,6 +12,7 @@ use crate::cluster::settings::{Clock, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::domains::{Outcome, Refusal};
+use crate::keys::record::{KeyName, KeyRecord};
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome};
 use crate::level::Level;
 use crate::newtypes::{ClusterMs, LeaseId, NodeId, SequenceName};
@@ -19,6 +20,7 @@ use crate::sequences::commands::SequenceCommand;
 use crate::sequences::record::SequenceRecord;
 use crate::table::Table;
 use crate::tables::Tables;
+use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
 use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord};
@@ -237,6 +239,37 @@ impl State {
     /// All tokens, by ID.
     pub fn tokens(&self) -> impl Iterator<Item = (AccessId, &AccessRecord)> {
         self.tables.access.iter().map(|(id, record)| (*id, record))
+    }
+
+    /// A key, unless it is over.
+    #[must_use]
+    pub fn key(&self, name: &KeyName) -> Option<&KeyRecord> {
+        self.tables.keys.live(name, self.cluster_ms())
+    }
+
+    /// How many keys there are, such as are over and were not dropped yet included.
+    #[must_use]
+    pub fn keys_count(&self) -> usize {
+        self.tables.keys.len()
+    }
+
+    /// The bytes of all results of keys.
+    #[must_use]
+    pub fn key_bytes(&self) -> u64 {
+        self.tables.keys.weight()
+    }
+
+    /// A one-time token, used or not, unless it is over.
+    #[must_use]
+    pub fn one_time(&self, id: OneTimeId) -> Option<&OneTimeRecord> {
+        self.tables.one_time.live(id, self.cluster_ms())
+    }
+
+    /// How many one-time tokens there are, such as are used, and such as are over and were not
+    /// dropped yet, included.
+    #[must_use]
+    pub fn one_time_count(&self) -> usize {
+        self.tables.one_time.len()
     }
 
     /// What would become of a change of the layouts at this time.

@@ -26,6 +26,11 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     fn is_sound(&self) -> bool {
         true
     }
+    /// What the record adds to the weight of its table, in bytes. One that adds any is changed by
+    /// `put` alone.
+    fn weight(&self) -> u64 {
+        0
+    }
 }
 
 /// Implements [`Record`] for a table of at most one record; `sound` names what checks its rules.
@@ -82,6 +87,8 @@ pub(crate) struct Table<R: Record> {
     sum: u128,
     /// The version in which touched rows are encoded.
     version: u8,
+    /// The sum of the records' weights; derived, so that a bound on it costs no pass over them.
+    weight: u64,
 }
 
 impl<R: Record> Default for Table<R> {
@@ -91,6 +98,7 @@ impl<R: Record> Default for Table<R> {
             before: BTreeMap::new(),
             sum: 0,
             version: R::version_at(Level::FIRST),
+            weight: 0,
         }
     }
 }
@@ -133,10 +141,13 @@ impl<R: Record> Table<R> {
     }
 
     pub(crate) fn put(&mut self, key: R::Key, record: R) {
+        let weight = record.weight();
         if let Some(place) = self.get_mut(&key) {
-            *place = record;
+            let before = std::mem::replace(place, record).weight();
+            self.weight = self.weight.saturating_sub(before).saturating_add(weight);
             return;
         }
+        self.weight = self.weight.saturating_add(weight);
         self.before.entry(key.clone()).or_insert(0);
         let slot = Slot {
             record,
@@ -147,8 +158,14 @@ impl<R: Record> Table<R> {
     }
 
     pub(crate) fn remove(&mut self, key: &R::Key) -> Option<R> {
-        self.get_mut(key)?;
+        let weight = self.get_mut(key)?.weight();
+        self.weight = self.weight.saturating_sub(weight);
         self.slots.remove(key).map(|slot| slot.record)
+    }
+
+    /// The sum of the records' weights, in bytes.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
     }
 
     /// Encodes rows that are touched from here on in the version of this level.
@@ -226,6 +243,7 @@ impl<R: Record> Table<R> {
         if !record.is_sound() {
             return Err(RowError::Unsound { key: named() });
         }
+        let weight = record.weight();
         match self.slots.entry(key) {
             Entry::Occupied(_) => return Err(RowError::Repeated { key: named() }),
             Entry::Vacant(place) => place.insert(Box::new(Slot {
@@ -235,6 +253,7 @@ impl<R: Record> Table<R> {
             })),
         };
         self.sum = self.sum.wrapping_add(hash);
+        self.weight = self.weight.saturating_add(weight);
         Ok(())
     }
 }

@@ -9,12 +9,14 @@ use crate::cluster::secret::Secret;
 use crate::cluster::settings::{Clock, Counter, Settings};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
+use crate::keys::record::KeyRecord;
 use crate::layouts::LayoutRecord;
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::row::{Row, RowChange, RowError};
 use crate::sequences::record::SequenceRecord;
 use crate::table::{Record, Table};
+use crate::tokens::record::OneTimeRecord;
 use crate::workers::past::{PastLease, PastStart};
 use crate::workers::record::WorkerRecord;
 
@@ -114,7 +116,9 @@ tables! {
     secret: Secret,
     layouts: LayoutRecord,
     nodes: NodeRecord,
+    keys: KeyRecord as expiring,
     sequences: SequenceRecord,
+    one_time: OneTimeRecord as expiring,
     workers: WorkerRecord as expiring,
     access: AccessRecord,
     /// The table of `docs/EXTENDING.md`.

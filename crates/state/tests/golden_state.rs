@@ -10,9 +10,9 @@ mod support;
 use files::{Lines, check, hex, lines_of, path_of, unhex};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AccessCommand, AccessId, ClusterCommand, ClusterOutcome, Command, EncodedEntry, Entry, LeaseId,
-    Level, LogPosition, NodeId, Outcome, Restoration, SecretKey, SequenceMode, State, TakeLease,
-    WorkerCommand, decode,
+    AccessCommand, AccessId, BeginKey, ClusterCommand, ClusterOutcome, Command, EncodedEntry,
+    Entry, KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId, Level, LogPosition, NodeId, Outcome,
+    Restoration, SecretKey, SequenceMode, State, TakeLease, WorkerCommand, decode,
 };
 use support::commands::*;
 use support::{counting, definition, name, stamp};
@@ -151,6 +151,40 @@ fn full_log_at_level_4() -> Vec<Entry> {
     log
 }
 
+/// The same at level 5 with keys and one-time tokens in every shape. The log is that of the keys alone.
+fn full_log_with_keys() -> Vec<Entry> {
+    let mut log = full_log_at_level_4();
+    log.push(at_once(raise(Level::LOCKS)));
+    let of_a_request = KeyName {
+        space: KeySpace::Requests { access: 7 },
+        key: "order 42".to_owned(),
+    };
+    let begin_request = KeyCommand::Begin(BeginKey {
+        name: of_a_request.clone(),
+        ttl_ms: 86_400_000,
+        claim_ttl_ms: 60_000,
+        fingerprint: String::new(),
+        nonce: String::new(),
+    });
+    let commands = vec![
+        begin("pay-1", "sha:5f", "n1"),
+        begin("pay-2", "", ""),
+        begin("pay-3", "", "n3"),
+        begin_request.into(),
+        complete(user_key("pay-1"), KeyClaim(10), "{\"paid\":true}"),
+        abandon(user_key("pay-2"), KeyClaim(11)),
+        complete(of_a_request, KeyClaim(13), "200 text/plain\n1\n"),
+        issue([5, 6, 7], 60_000),
+        consume(6, 6, "n1"),
+        consume(7, 7, ""),
+    ];
+    log.push(Entry {
+        stamp: stamp(1_100, 1_100),
+        commands,
+    });
+    log
+}
+
 fn raise(to: Level) -> ClusterCommand {
     let membership = MEMBERSHIP.unwrap();
     ClusterCommand::RaiseLevel { to, membership }
@@ -183,6 +217,7 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
         ("rows-level-3.hex", full_log_at_level_3(), Level::TOKENS),
         ("rows-tokens.hex", full_log_with_tokens(), Level::TOKENS),
         ("rows-level-4.hex", full_log_at_level_4(), Level::LAYOUTS),
+        ("rows-keys.hex", full_log_with_keys(), Level::LOCKS),
     ] {
         let state = replay(log);
         check(file, &lines_of_rows(&state));
@@ -271,11 +306,13 @@ fn a_log_of_version_2_leads_to_its_digest() {
     check("log-level-3.hex", &lines_of_log(full_log_at_level_3()));
     check("log-tokens.hex", &lines_of_log(full_log_with_tokens()));
     check("log-level-4.hex", &lines_of_log(full_log_at_level_4()));
+    check("log-keys.hex", &lines_of_log(full_log_with_keys()));
     for (file, level) in [
         ("log-v2.hex", Level::FRAMES),
         ("log-level-3.hex", Level::TOKENS),
         ("log-tokens.hex", Level::TOKENS),
         ("log-level-4.hex", Level::LAYOUTS),
+        ("log-keys.hex", Level::LOCKS),
     ] {
         let golden = std::fs::read_to_string(path_of(file)).unwrap();
         let state = assert_leads_to_its_digest(&golden);

@@ -234,16 +234,12 @@ impl Check {
         };
         state.apply(&Entry { stamp, commands }, None);
         let membership = LogPosition { term: 1, index: 1 };
-        for to in (Level::FIRST.0 + 1..=Level::LAYOUTS.0).map(Level) {
+        for to in (Level::FIRST.0 + 1..=Level::LOCKS.0).map(Level) {
             let raise = ClusterCommand::RaiseLevel { to, membership };
             let commands = vec![raise.into()];
             state.apply(&Entry { stamp, commands }, Some(membership));
         }
-        assert_eq!(
-            state.level(),
-            Level::LAYOUTS,
-            "the rules that clusters have"
-        );
+        assert_eq!(state.level(), Level::LOCKS, "the rules that clusters have");
         let state = state.with_layout(self.layout.clone());
         World {
             now: 0,

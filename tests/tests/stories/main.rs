@@ -30,6 +30,7 @@ mod generators;
 mod golden;
 mod http;
 mod ids;
+mod keys;
 mod large_requests;
 mod layouts;
 mod leases;

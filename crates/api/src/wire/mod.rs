@@ -25,7 +25,9 @@ mod access;
 mod cluster;
 mod health;
 mod ids;
+mod keys;
 mod layouts;
+mod one_time;
 mod page;
 mod plan;
 mod segments;
@@ -43,7 +45,12 @@ pub use ids::{
     DEFAULT_MAX_COUNT, Holder, Id, IdBody, IdParts, IdPartsQuery, IdQuery, IdValue, Ids, Uuid,
     UuidQuery, Uuids,
 };
+pub use keys::{
+    AbandonKey, BeginKey, CompleteKey, GetKeyQuery, IDEMPOTENCY_KEY_HEADER, Key, KeyBegun,
+    KeyEnded, KeyState, REPLAYED_HEADER,
+};
 pub use layouts::{CreateLayout, EncodeRequest, Encoded, Layout, LayoutQuery, Spread};
+pub use one_time::{ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
 pub use page::{ListQuery, Page};
 pub use plan::Plan;
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};

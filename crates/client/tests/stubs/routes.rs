@@ -9,10 +9,10 @@ use std::thread;
 use seqd_client::Client;
 use seqd_client::api::routes::{ROUTES, Route};
 use seqd_client::api::{
-    AddMember, AdvanceRequest, CreateAccess, CreateLayout, EncodeRequest, GrantRequest,
-    IdPartsQuery, IdQuery, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, NextRequest,
-    ReleaseRequest, RenewRequest, ReturnRequest, SequenceSpec, SnapshotQuery, UuidQuery,
-    WorkersQuery, paths,
+    AddMember, AdvanceRequest, BeginKey, ConsumeToken, CreateAccess, CreateLayout, EncodeRequest,
+    GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery, IssueTokens, JsonText, LayoutQuery,
+    LeaderMove, LeaseRequest, ListQuery, NextRequest, ReleaseRequest, RenewRequest, ReturnRequest,
+    SequenceSpec, SnapshotQuery, UuidQuery, WorkersQuery, paths,
 };
 
 use super::client;
@@ -76,6 +76,13 @@ async fn call_all(client: &Client) {
             .return_segment("P", 7, &ReturnRequest::default())
             .await,
     );
+    drop(client.begin_key("P", &BeginKey::default()).await);
+    let result = JsonText::new("1".to_owned()).unwrap();
+    drop(client.complete_key("P", 7, &result).await);
+    drop(client.abandon_key("P", 7).await);
+    drop(client.key("P", &GetKeyQuery::default()).await);
+    drop(client.issue_tokens(&IssueTokens::default()).await);
+    drop(client.consume_token("P", &ConsumeToken::default()).await);
     drop(client.workers(&WorkersQuery::default()).await);
     drop(client.lease_worker(&LeaseRequest::default()).await);
     drop(client.renew_worker("P", 7, &RenewRequest::default()).await);

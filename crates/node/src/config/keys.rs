@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seqd_idgen::OnRollback;
-use seqd_state::MAX_GRANT_SIZE;
+use seqd_state::{MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_ONE_TIME};
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
@@ -232,6 +232,15 @@ table! {
             "smallest segment";
         max: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_GRANT_SIZE),
             "largest segment";
+    }
+    limits: LimitsSection {
+        keys: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_KEYS as u64),
+            "idempotency keys in the cluster beyond which this node begins no more";
+        key_bytes: u64, Number, Some("268435456"),
+            |given| number(given, 1 << 20..=MAX_KEY_BYTES_IN_ALL),
+            "bytes of their results beyond which this node begins no more";
+        tokens: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_ONE_TIME as u64),
+            "one-time tokens in the cluster beyond which this node issues no more";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

@@ -8,6 +8,7 @@ use seqd_api::{
 };
 use serde_json::to_writer;
 
+use super::keyed::few_with_key;
 use super::no_count;
 use super::problems::{internal, invalid};
 use crate::http::{Media, Request, Response};
@@ -41,6 +42,7 @@ impl IdRequest {
             no_count(query.count, "/v1/ids", IdQuery::FIELDS)?;
         } else {
             node.ids.check_count(query.count)?;
+            few_with_key(request, query.count)?;
         }
         let found = node.ids.layout(query.layout.as_deref(), request.deadline);
         let (name, bits) = found.await?;

@@ -6,8 +6,11 @@ mod cluster;
 #[cfg(test)]
 mod example;
 mod ids;
+mod keyed;
+mod keys;
 mod layouts;
 mod node;
+mod one_time;
 mod problems;
 mod routes;
 mod segments;

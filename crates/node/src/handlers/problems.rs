@@ -4,17 +4,18 @@
 //! else here; statuses, titles and retryability belong to the code (`seqd_api`). The words are the
 //! error's own. What is added here is advice: when to repeat, and what to do.
 
-use seqd_api::{ErrorCode, Problem, nearest};
+use seqd_api::{ErrorCode, KeyState, Problem, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, LayoutRefusal, Refusal, SequenceRefusal, WorkerRefusal,
+    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, Refusal, SequenceRefusal,
+    WorkerRefusal,
 };
 
 use crate::codes;
 use crate::minting::MintError;
 use crate::services::{
-    AccessError, ClusterError, IdError, LayoutError, LeaseError, Readiness, RequestError,
-    SecretError, SequenceError, UuidError,
+    AccessError, ClusterError, IdError, KeyError, LayoutError, LeaseError, OneTimeError, Readiness,
+    RequestError, SecretError, SequenceError, UuidError,
 };
 use crate::times::rfc3339;
 
@@ -83,6 +84,9 @@ fn refused(refusal: &Refusal) -> Problem {
         }
         Refusal::Workers(WorkerRefusal::LeaseLost { .. }) => {
             problem.with_hint("stop minting with it and take another: POST /v1/workers")
+        }
+        Refusal::Keys(KeyRefusal::ClaimLost { .. }) => {
+            problem.with_hint("begin the key again: it says whether somebody has completed it")
         }
         Refusal::Layouts(LayoutRefusal::Exists { name }) => problem.with_hint(format!(
             "seqd layout explain {name} shows the one that there is"
@@ -177,6 +181,8 @@ problems! {
     AccessError: access;
     LayoutError: layout;
     LeaseError: lease;
+    KeyError: key;
+    OneTimeError: one_time;
 }
 
 fn request(error: &RequestError) -> Problem {
@@ -308,6 +314,57 @@ fn lease(error: &LeaseError) -> Problem {
         LeaseError::Propose(error) => propose(error),
         LeaseError::Refused(refusal) => refused(refusal),
         LeaseError::UnexpectedOutcome(_) => internal(error),
+    }
+}
+
+/// The longest time after which a caller asks again: the result mostly comes long before the claim
+/// is over.
+const MAX_KEY_RETRY_MS: u64 = 1000;
+
+/// When room for more may come: keys and tokens end by themselves.
+const FULL_RETRY_MS: u32 = 10_000;
+
+fn key(error: &KeyError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        KeyError::Request(error) => request(error),
+        KeyError::NotFound(_) => {
+            Problem::new(ErrorCode::NotFound, detail).with_hint("it was never begun, or is over")
+        }
+        KeyError::InProgress {
+            claim_ms, attempt, ..
+        } => Problem::new(ErrorCode::InProgress, detail)
+            .with_retry_after_ms(millis((*claim_ms).min(MAX_KEY_RETRY_MS)))
+            .with_extra("state", KeyState::InProgress.as_str())
+            .with_extra("attempt", *attempt)
+            .with_extra("claim_expires_in_ms", *claim_ms),
+        KeyError::Mismatch { .. } => Problem::new(ErrorCode::FingerprintMismatch, detail)
+            .with_extra("state", "mismatch")
+            .with_hint("take a new key for each thing that is to be done once"),
+        KeyError::Full { .. } => {
+            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
+        }
+        KeyError::Crowded => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100),
+        KeyError::NotAnAnswer { .. } | KeyError::UnexpectedOutcome(_) => internal(error),
+        KeyError::Unread(error) => unread(error),
+        KeyError::Propose(error) => propose(error),
+        KeyError::Refused(refusal) => refused(refusal),
+    }
+}
+
+fn one_time(error: &OneTimeError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        OneTimeError::Request(error) => request(error),
+        OneTimeError::Mint(error) => mint(error),
+        OneTimeError::NotFound => Problem::new(ErrorCode::NotFound, detail),
+        OneTimeError::Used => Problem::new(ErrorCode::TokenUsed, detail),
+        OneTimeError::Full { .. } => {
+            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
+        }
+        OneTimeError::NoRandom(_) | OneTimeError::UnexpectedOutcome(_) => internal(error),
+        OneTimeError::Propose(error) => propose(error),
+        OneTimeError::Refused(refusal) => refused(refusal),
     }
 }
 

@@ -9,8 +9,12 @@ use hyper_util::service::TowerToHyperService;
 use seqd_api::paths;
 use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
 
-use super::{access, cluster, ids, layouts, node, segments, sequences, snapshot, uuids, workers};
-use crate::http::{Context, Endpoint, Media, Path, Stranger, build};
+use super::keyed::{keyed, one_id};
+use super::{
+    access, cluster, ids, keys, layouts, node, one_time, segments, sequences, snapshot, uuids,
+    workers,
+};
+use crate::http::{Context, Endpoint, Extras, Media, Path, Stranger, build};
 use crate::services::Services;
 
 /// Text where nothing is asked for.
@@ -41,7 +45,10 @@ impl Router {
                 paths::ID,
                 Method::Get,
                 TEXT_FIRST,
-                false,
+                Extras {
+                    takes_key: true,
+                    ..Extras::default()
+                },
             ),
         }
     }
@@ -53,7 +60,7 @@ impl Router {
             return refused;
         }
         if *request.method() == http::Method::GET && request.uri().path() == paths::ID {
-            return self.id.serve(request, ids::one).await;
+            return self.id.serve(request, one_id).await;
         }
         let Ok(response) = TowerToHyperService::new(self.router).call(request).await;
         response
@@ -68,6 +75,7 @@ fn table() -> Vec<Path<Services>> {
     [
         identifiers(),
         sequences_and_segments(),
+        keys_and_tokens(),
         of_the_cluster(),
         of_this_node(),
     ]
@@ -79,11 +87,11 @@ fn table() -> Vec<Path<Services>> {
 fn identifiers() -> Vec<Path<Services>> {
     vec![
         at(paths::ID, TEXT_FIRST)
-            .on(Get, ids::one)
-            .on(Post, ids::one),
+            .on_keyed(Get, keyed(ids::one))
+            .on_keyed(Post, keyed(ids::one)),
         at(paths::IDS, JSON_FIRST)
-            .on(Get, ids::many)
-            .on(Post, ids::many),
+            .on_keyed(Get, keyed(ids::many))
+            .on_keyed(Post, keyed(ids::many)),
         at(paths::ID_PARTS, JSON).on(Get, ids::parts),
         at(paths::UUID, TEXT_FIRST)
             .on(Get, uuids::one)
@@ -107,10 +115,21 @@ fn sequences_and_segments() -> Vec<Path<Services>> {
             .on_or_dry(Put, sequences::put)
             .on_or_dry(Patch, sequences::patch)
             .on_or_dry(Delete, sequences::delete),
-        at(paths::SEQUENCE_NEXT, JSON_FIRST).on(Post, sequences::next),
+        at(paths::SEQUENCE_NEXT, JSON_FIRST).on_keyed(Post, keyed(sequences::next)),
         at(paths::SEQUENCE_ADVANCE, JSON).on_or_dry(Post, sequences::advance),
-        at(paths::SEGMENTS, JSON).on(Post, segments::grant),
+        at(paths::SEGMENTS, JSON).on_keyed(Post, keyed(segments::grant)),
         at(paths::SEGMENT, JSON).on(Delete, segments::give_back),
+    ]
+}
+
+fn keys_and_tokens() -> Vec<Path<Services>> {
+    vec![
+        at(paths::KEY, JSON).on(Get, keys::get),
+        at(paths::KEY_BEGIN, JSON).on(Post, keys::begin),
+        at(paths::KEY_COMPLETE, JSON).on(Post, keys::complete),
+        at(paths::KEY_ABANDON, JSON).on(Post, keys::abandon),
+        at(paths::ONE_TIME, JSON).on(Post, one_time::issue),
+        at(paths::ONE_TIME_CONSUME, JSON).on(Post, one_time::consume),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use seqd_api::{GetSequenceQuery, NextRequest, NoFields, Problem, Sequence};
 
+use super::keyed::few_with_key;
 use crate::http::{ETag, Media, Request, Response, etag};
 use crate::services::{SequenceError, Services, sequence_name};
 
@@ -106,6 +107,7 @@ pub(super) async fn advance(node: Arc<Services>, request: Request) -> Result<Res
 pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted: NextRequest = request.decode()?;
     let name = sequence_name(request.name())?;
+    few_with_key(&request, wanted.count)?;
     let is_text = request.media == Media::Text;
     let next = node
         .sequences

@@ -2,13 +2,13 @@
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::{ErrorCode, IDEMPOTENCY_KEY_HEADER, Problem};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const SEQD_NODE: HeaderName = HeaderName::from_static("seqd-node");
 const SEQD_CLUSTER: HeaderName = HeaderName::from_static("seqd-cluster");
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
 
 /// Longer request IDs are replaced: they would be copied into every log line.
 const MAX_REQUEST_ID: usize = 128;
@@ -30,10 +30,11 @@ pub(crate) fn check_length(uri: &Uri) -> Result<(), Problem> {
 }
 
 /// Refuses what may not be served to this caller. `cluster` answers with this cluster's ID and is
-/// asked only if the request names one.
+/// asked only if the request names one. `takes_key`: the answer can be given once for a key.
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,
+    takes_key: bool,
     cluster: impl FnOnce() -> Option<String>,
 ) -> Result<(), Problem> {
     if !matches!(*method, Method::GET | Method::HEAD)
@@ -43,10 +44,12 @@ pub(crate) fn check(
         let detail = "a page of another origin may not change anything here";
         return Err(Problem::new(ErrorCode::Forbidden, detail));
     }
-    if headers.contains_key(IDEMPOTENCY_KEY) {
-        let detail = "the Idempotency-Key header is not supported, so it is not ignored either";
-        return Err(Problem::new(ErrorCode::InvalidArgument, detail)
-            .with_hint("leave the header out; a repeated request may take new numbers"));
+    if !takes_key && headers.contains_key(IDEMPOTENCY_KEY) {
+        let detail =
+            "the Idempotency-Key header is not supported here, so it is not ignored either";
+        return Err(Problem::new(ErrorCode::InvalidArgument, detail).with_hint(
+            "leave the header out; it is for /v1/id, /v1/ids, and next and segments of a sequence",
+        ));
     }
     if let Some(wanted) = headers.get(SEQD_CLUSTER) {
         let own = cluster();
@@ -125,7 +128,7 @@ mod tests {
 
     fn code(method: Method, pairs: &[(HeaderName, &str)]) -> Option<String> {
         let own = || Some("01J9".to_owned());
-        check(&method, &headers(pairs), own)
+        check(&method, &headers(pairs), false, own)
             .err()
             .map(|problem| problem.code.into())
     }
@@ -150,6 +153,8 @@ mod tests {
         assert_eq!(cluster("01J8").as_deref(), Some("wrong-cluster"));
         let key = code(Method::POST, &[(IDEMPOTENCY_KEY, "a")]);
         assert_eq!(key.as_deref(), Some("invalid-argument"));
+        let headers = headers(&[(IDEMPOTENCY_KEY, "a")]);
+        assert!(check(&Method::POST, &headers, true, || None).is_ok());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod request;
 mod response;
 mod router;
 mod server;
+mod stored;
 
 pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
@@ -24,5 +25,6 @@ pub(crate) use hosts::Hosts;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
-pub(crate) use router::{Closing, Context, Endpoint, Path, Stranger, build};
+pub(crate) use router::{Closing, Context, Endpoint, Extras, Path, Stranger, build};
 pub(crate) use server::Server;
+pub(crate) use stored::Stored;

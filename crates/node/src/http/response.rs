@@ -92,6 +92,20 @@ impl Response {
         response
     }
 
+    /// An answer of these parts.
+    pub(super) fn of_parts(
+        status: StatusCode,
+        kind: HeaderValue,
+        body: impl Into<Bytes>,
+    ) -> Response {
+        Response::new(status, kind, body)
+    }
+
+    /// Status, content type and body; other headers are left out.
+    pub(super) fn into_parts(self) -> (StatusCode, HeaderValue, Body) {
+        (self.status, self.kind, self.body)
+    }
+
     pub(crate) fn with_status(mut self, status: StatusCode) -> Response {
         self.status = status;
         self

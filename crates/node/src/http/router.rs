@@ -130,6 +130,8 @@ pub(crate) struct Path<S> {
     handlers: Vec<(Method, Handler<S>)>,
     /// Methods whose handlers answer a dry run.
     dry_runs: Vec<Method>,
+    /// Methods whose handlers answer a request with an `Idempotency-Key` once.
+    keyed: Vec<Method>,
 }
 
 impl<S> Path<S> {
@@ -140,6 +142,7 @@ impl<S> Path<S> {
             media,
             handlers: Vec::new(),
             dry_runs: Vec::new(),
+            keyed: Vec::new(),
         }
     }
 
@@ -150,6 +153,16 @@ impl<S> Path<S> {
         F: Future<Output = Result<Response, Problem>> + Send + 'static,
     {
         self.dry_runs.push(method);
+        self.on(method, handler)
+    }
+
+    /// The same with a handler for `method` that answers a request with an `Idempotency-Key` once.
+    pub(crate) fn on_keyed<H, F>(mut self, method: Method, handler: H) -> Self
+    where
+        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
+        self.keyed.push(method);
         self.on(method, handler)
     }
 
@@ -201,10 +214,14 @@ where
         media,
         handlers,
         dry_runs,
+        keyed,
     } = path;
     for (method, handler) in handlers {
-        let has_dry_run = dry_runs.contains(&method);
-        let endpoint = Endpoint::new(context, state, path, method, media, has_dry_run);
+        let extras = Extras {
+            has_dry_run: dry_runs.contains(&method),
+            takes_key: keyed.contains(&method),
+        };
+        let endpoint = Endpoint::new(context, state, path, method, media, extras);
         let serve = move |request: http::Request<Body>| {
             let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
             async move {
@@ -259,6 +276,14 @@ fn refusing(
     }
 }
 
+/// What a handler can do beyond answering.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    pub(crate) has_dry_run: bool,
+    /// Whether a request with an `Idempotency-Key` is answered once.
+    pub(crate) takes_key: bool,
+}
+
 /// One path and method: the way in and out of its handler.
 pub(crate) struct Endpoint<S> {
     exit: Exit,
@@ -267,7 +292,7 @@ pub(crate) struct Endpoint<S> {
     state: Arc<S>,
     media: &'static [Media],
     has_path: bool,
-    has_dry_run: bool,
+    extras: Extras,
 }
 
 impl<S> Endpoint<S> {
@@ -277,7 +302,7 @@ impl<S> Endpoint<S> {
         path: &'static str,
         method: Method,
         media: &'static [Media],
-        has_dry_run: bool,
+        extras: Extras,
     ) -> Arc<Endpoint<S>> {
         let need = routes::find(path).map(|route| route.need(method));
         Arc::new(Endpoint {
@@ -286,7 +311,7 @@ impl<S> Endpoint<S> {
             state: Arc::clone(state),
             media,
             has_path: path.contains('{'),
-            has_dry_run,
+            extras,
         })
     }
 
@@ -332,7 +357,9 @@ impl<S> Endpoint<S> {
         context.hosts.check(&request)?;
         context.closing.check(request.uri().path())?;
         has_place(&request)?;
-        gate::check(request.method(), request.headers(), &context.cluster)?;
+        let takes_key = self.extras.takes_key;
+        let (method, headers) = (request.method(), request.headers());
+        gate::check(method, headers, takes_key, &context.cluster)?;
         let media = choose(request.headers(), self.media)?;
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
         let (timeout, bodies) = (context.timeout, &context.bodies);
@@ -344,7 +371,7 @@ impl<S> Endpoint<S> {
             bearer::confirm(&context.access, request.caller, request.deadline).await?;
         }
         permit(request.caller, request.name())?;
-        if request.is_dry_run && !self.has_dry_run {
+        if request.is_dry_run && !self.extras.has_dry_run {
             let detail = "this request has no dry run";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
         }

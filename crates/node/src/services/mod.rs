@@ -11,10 +11,13 @@ mod error;
 mod grants;
 mod health;
 mod ids;
+mod keys;
 mod layouts;
 mod leases;
 mod missing;
 mod next;
+mod one_time;
+mod one_time_text;
 mod origin;
 mod page;
 mod plans;
@@ -39,8 +42,10 @@ pub(crate) use cluster::{ClusterError, ClusterService, checked};
 pub(crate) use error::{RequestError, sequence_name};
 pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::{IdError, IdService};
+pub(crate) use keys::{KeyError, KeyService, Turn};
 pub(crate) use layouts::{LayoutError, LayoutService};
 pub(crate) use leases::LeaseError;
+pub(crate) use one_time::{OneTimeError, OneTimeService};
 pub(crate) use scrape::MetricsService;
 pub(crate) use seals::SecretError;
 pub(crate) use segments::SegmentService;
@@ -82,6 +87,8 @@ pub(crate) struct Services {
     pub(crate) sequences: Arc<SequenceService>,
     pub(crate) segments: SegmentService,
     pub(crate) workers: WorkerService,
+    pub(crate) keys: KeyService,
+    pub(crate) one_time: OneTimeService,
     pub(crate) cluster: ClusterService,
     pub(crate) access: AccessService,
     /// What the caller of a request may see.
@@ -137,6 +144,13 @@ impl Services {
                 replica: replica(),
                 clock: clock(),
                 window_ms: config.clock.window.as_millis() as u64,
+            },
+            keys: KeyService::new(replica(), config.limits.clone()),
+            one_time: OneTimeService {
+                replica: replica(),
+                minters: minters(),
+                clock: clock(),
+                limits: config.limits.clone(),
             },
             cluster: ClusterService {
                 raft: raft(),

@@ -46,6 +46,7 @@ fn read(node: &MetricsService) -> Scrape {
     let mut scrape = Scrape::new();
     minting(node, &mut scrape);
     sequences(node, &mut scrape);
+    keys(node, &mut scrape);
     raft(node, &mut scrape);
     storage(node, &mut scrape);
     let expiry = node.tls.expiry().into_iter();
@@ -124,6 +125,19 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
         "Rollbacks of the clock beyond the tolerance",
         node.clock.regressions(),
     );
+}
+
+fn keys(node: &MetricsService, scrape: &mut Scrape) {
+    let (keys, bytes, tokens) = node.raft.state(|state| {
+        let tokens = state.one_time_count();
+        (state.keys_count(), state.key_bytes(), tokens)
+    });
+    let help = "Idempotency keys, of users and of requests";
+    scrape.one("keys", help, keys as f64);
+    let help = "Bytes of the results of all idempotency keys";
+    scrape.one("key_result_bytes", help, bytes as f64);
+    let help = "One-time tokens, used ones included";
+    scrape.one("one_time_tokens", help, tokens as f64);
 }
 
 /// Sequences beyond those that have series of their own share one, with the least of their values.

@@ -8,6 +8,7 @@ pub(crate) mod decode;
 #[cfg(test)]
 pub(crate) mod example;
 pub(crate) mod id;
+pub(crate) mod key;
 pub(crate) mod layout;
 pub(crate) mod leader;
 pub(crate) mod member;
@@ -16,6 +17,7 @@ pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod takeover;
 pub(crate) mod tls;
+pub(crate) mod token;
 pub(crate) mod uuid;
 pub(crate) mod verify_ids;
 pub(crate) mod version;

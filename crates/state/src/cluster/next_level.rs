@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_second_version_of_a_command_is_not_written_below_its_level() {
-        let below = EncodedEntry::new(start_v2(), Level::LAYOUTS);
+        let below = EncodedEntry::new(start_v2(), Level::LOCKS);
         let since = Level::NEXT;
         assert!(
             matches!(below, Err(EntryError::AboveLevel { since: found, .. }) if found == since),
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_row_takes_its_new_version_at_the_first_touch_after_the_level_rose() {
-        let mut state = founded_at(Level::LAYOUTS);
+        let mut state = founded_at(Level::LOCKS);
         assert_eq!(versions(&state), [1, 1]);
         raise(&mut state, Level::NEXT);
         assert_eq!(versions(&state), [1, 1]);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_level_brings_its_layout_and_one_below_does_not_have_it() {
-        let mut state = founded_at(Level::LAYOUTS);
+        let mut state = founded_at(Level::LOCKS);
         assert_eq!(state.layout("next"), None);
         raise(&mut state, Level::NEXT);
         let layout = state.layout("next").unwrap();

@@ -1,5 +1,7 @@
 //! One of each command, refusal and outcome, for tests that look at all of them.
 
+mod keys;
+
 use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
     AccessCommand, AccessId, AccessOutcome, AccessRefusal, Bound, BoundError, ClusterCommand,
@@ -66,6 +68,9 @@ pub(crate) fn commands() -> Vec<Command> {
         Command::Access(AccessCommand::Revoke { id: AccessId(7) }),
         create_layout("short", 39),
     ]
+    .into_iter()
+    .chain(keys::commands())
+    .collect()
 }
 
 #[expect(clippy::too_many_lines, reason = "one example of each, in a row")]
@@ -238,6 +243,9 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         }),
         Refusal::Layouts(LayoutRefusal::TooMany),
     ]
+    .into_iter()
+    .chain(keys::refusals())
+    .collect()
 }
 
 pub(crate) fn outcomes() -> Vec<Outcome> {
@@ -314,4 +322,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
         Outcome::Layouts(LayoutOutcome::Created { created: true }),
     ]
+    .into_iter()
+    .chain(keys::outcomes())
+    .collect()
 }

@@ -2,9 +2,10 @@
 
 use seqd_idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec, Tick, WallMs, WorkerId};
 use seqd_state::{
-    AccessCommand, AccessId, AllocateNodeId, ClusterCommand, Command, DefinitionChange, Entry,
-    Found, GrantToken, LayoutCommand, LeaseId, NextRequest, NodeId, Outcome, Permission, Revision,
-    Scope, SequenceCommand, SequenceDefinition, SequenceName, Stamp, State, TakeLease, TokenHash,
+    AccessCommand, AccessId, AllocateNodeId, BeginKey, ClusterCommand, Command, DefinitionChange,
+    Entry, Found, GrantToken, KeyClaim, KeyCommand, KeyName, KeySpace, LayoutCommand, LeaseId,
+    NextRequest, NodeId, OneTimeCommand, OneTimeId, Outcome, Permission, Revision, Scope,
+    SequenceCommand, SequenceDefinition, SequenceName, Stamp, State, TakeLease, TokenHash,
     WorkerCommand,
 };
 
@@ -147,6 +148,55 @@ pub(crate) fn create_token(id: AccessId) -> Command {
         expires_ms: Some(1_798_761_600_000),
         per_second: Some(100),
     })
+}
+
+pub(crate) fn user_key(key: &str) -> KeyName {
+    KeyName {
+        space: KeySpace::Users,
+        key: key.to_owned(),
+    }
+}
+
+/// Of a user's key, a minute long, with a claim of ten seconds.
+pub(crate) fn begin(key: &str, fingerprint: &str, nonce: &str) -> Command {
+    KeyCommand::Begin(BeginKey {
+        name: user_key(key),
+        ttl_ms: 60_000,
+        claim_ttl_ms: 10_000,
+        fingerprint: fingerprint.to_owned(),
+        nonce: nonce.to_owned(),
+    })
+    .into()
+}
+
+pub(crate) fn complete(name: KeyName, claim: KeyClaim, result: &str) -> Command {
+    let result = result.as_bytes().to_vec().into();
+    let complete = KeyCommand::Complete {
+        name,
+        claim,
+        result,
+    };
+    complete.into()
+}
+
+pub(crate) fn abandon(name: KeyName, claim: KeyClaim) -> Command {
+    KeyCommand::Abandon { name, claim }.into()
+}
+
+/// One-time tokens, each with a hash of its number.
+pub(crate) fn issue(ids: impl IntoIterator<Item = u64>, ttl_ms: u64) -> Command {
+    let token = |id: u64| (OneTimeId(id), TokenHash([id as u8; 32]));
+    let tokens = ids.into_iter().map(token).collect();
+    OneTimeCommand::Issue { tokens, ttl_ms }.into()
+}
+
+pub(crate) fn consume(id: u64, secret: u64, nonce: &str) -> Command {
+    let consume = OneTimeCommand::Consume {
+        id: OneTimeId(id),
+        hash: TokenHash([secret as u8; 32]),
+        nonce: nonce.to_owned(),
+    };
+    consume.into()
 }
 
 /// A layout of so many bits of time, a worker and a sequence of 8 bits each, and the epoch of the

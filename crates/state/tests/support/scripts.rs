@@ -5,9 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    ClusterCommand, Command, Entry, GrantToken, LeaseId, Level, LogPosition, NextRequest, NodeId,
-    Revision, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName,
-    TakeLease, WorkerCommand,
+    BeginKey, ClusterCommand, Command, Entry, GrantToken, KeyClaim, KeyCommand, KeyName, KeySpace,
+    LeaseId, Level, LogPosition, NextRequest, NodeId, Revision, SegmentSizes, SequenceCommand,
+    SequenceDefinition, SequenceMode, SequenceName, TakeLease, WorkerCommand,
 };
 
 use super::commands::*;
@@ -114,6 +114,38 @@ fn sequence_commands() -> impl Strategy<Value = Command> {
     prop_oneof![3 => create, 1 => delete, 4 => grant, 3 => give_back, 1 => advance, 4 => next]
 }
 
+fn key_commands() -> impl Strategy<Value = Command> {
+    let space = prop_oneof![
+        3 => Just(KeySpace::Users),
+        1 => (0u64..2).prop_map(|access| KeySpace::Requests { access }),
+    ];
+    let key = (space, "[kl]").prop_map(|(space, key)| KeyName { space, key });
+    let claim = (4u64..30).prop_map(KeyClaim);
+    let ttls = (900u64..40_000, 90u64..30_000);
+    let begin = (key.clone(), ttls, "[fg]", "[no]?").prop_map(
+        |(name, (ttl_ms, claim_ttl_ms), fingerprint, nonce)| {
+            Command::Keys(KeyCommand::Begin(BeginKey {
+                name,
+                ttl_ms,
+                claim_ttl_ms,
+                fingerprint,
+                nonce,
+            }))
+        },
+    );
+    let complete = (key.clone(), claim.clone(), "[rs]{0,3}")
+        .prop_map(|(name, claim, result)| complete(name, claim, &result));
+    let abandon = (key, claim).prop_map(|(name, claim)| abandon(name, claim));
+    prop_oneof![4 => begin, 3 => complete, 1 => abandon]
+}
+
+fn one_time_commands() -> impl Strategy<Value = Command> {
+    let issue = (vec(0u64..6, 0..4), 900u64..40_000).prop_map(|(ids, ttl_ms)| issue(ids, ttl_ms));
+    let consume =
+        (0u64..6, 0u64..6, "[no]?").prop_map(|(id, secret, nonce)| consume(id, secret, &nonce));
+    prop_oneof![1 => issue, 2 => consume]
+}
+
 pub(crate) fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         1 => Just(found()),
@@ -125,6 +157,8 @@ pub(crate) fn commands() -> impl Strategy<Value = Command> {
         4 => lease_commands(),
         2 => node_commands(),
         6 => sequence_commands(),
+        3 => key_commands(),
+        2 => one_time_commands(),
     ]
 }
 

@@ -17,6 +17,8 @@ use seqd_state::{
     TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
 };
 
+mod keys;
+
 use super::commands::*;
 use super::{name, stamp};
 
@@ -49,6 +51,7 @@ pub(crate) fn play(story: &str) -> String {
                 let first = state.layout(layout).unwrap().spec().first_sequence;
                 seen.push_str(&format!("> {first:?}\n"));
             }
+            ["show-key", key] => seen.push_str(&keys::show(&state, key)),
             ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
                 let commands = line.split(" ; ").flat_map(commands).collect();
@@ -196,7 +199,7 @@ fn lease_command(words: &Words<'_>) -> Command {
             lease(),
             words.u64("last").map(Tick),
         ),
-        other => panic!("no command {other:?}"),
+        _ => keys::command(words),
     }
 }
 
@@ -292,6 +295,8 @@ fn describe(outcome: &Outcome) -> String {
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
         Outcome::Layouts(LayoutOutcome::Created { created: true }) => "created".to_owned(),
         Outcome::Layouts(LayoutOutcome::Created { created: false }) => "there already".to_owned(),
+        Outcome::Keys(outcome) => keys::describe(outcome),
+        Outcome::OneTime(outcome) => keys::describe_token(outcome),
         Outcome::Access(AccessOutcome::Created { id }) => format!("token {id}"),
         Outcome::Access(AccessOutcome::Revoked { id }) => format!("token {id} revoked"),
         Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => format!(

@@ -98,7 +98,7 @@ fn hosts(headers: &HeaderMap) {
 }
 
 fn origin(headers: &HeaderMap) {
-    let checked = gate::check(&Method::POST, headers, || Some("01J9".to_owned()));
+    let checked = gate::check(&Method::POST, headers, false, || Some("01J9".to_owned()));
     match checked {
         Ok(()) => {
             if let Some(origin) = headers.get(ORIGIN) {

@@ -1,5 +1,6 @@
 //! The rules of the services over the real state machine, without HTTP.
 
+mod keys;
 mod minted;
 
 use std::sync::Arc;

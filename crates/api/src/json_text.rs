@@ -1,0 +1,70 @@
+//! A value of JSON as the text that it was given as: neither its numbers nor its order change.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A value of JSON, as it was written.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JsonText(Box<RawValue>);
+
+/// Not JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is not JSON: {0}")]
+pub struct JsonTextError(String);
+
+impl JsonText {
+    /// Takes a text.
+    ///
+    /// # Errors
+    /// The text is not JSON.
+    pub fn new(text: String) -> Result<Self, JsonTextError> {
+        let read = RawValue::from_string(text);
+        read.map(Self)
+            .map_err(|error| JsonTextError(error.to_string()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for JsonText {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for JsonText {}
+
+impl fmt::Debug for JsonText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_as_it_was_written() {
+        for text in [
+            "null",
+            "1.50",
+            "{\"b\": 1, \"a\":[12345678901234567890123]}",
+        ] {
+            let value = JsonText::new(text.to_owned()).unwrap();
+            assert_eq!(serde_json::to_string(&value).unwrap(), text);
+            let list: Vec<JsonText> = serde_json::from_str(&format!("[ {text} ]")).unwrap();
+            assert_eq!(list, [value]);
+        }
+        for text in ["", "{", "paid", "1 2"] {
+            assert!(JsonText::new(text.to_owned()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Idempotency keys: who is told to go on, and what came of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::json_text::JsonText;
+use crate::number_text::{self, flag, lenient};
+use crate::request::Request;
+
+/// The header with which a request that takes IDs or values is answered once.
+pub const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
+
+/// Stands on an answer that was given before.
+pub const REPLAYED_HEADER: &str = "idempotent-replayed";
+
+requests! {
+    /// Asks to be told to go on.
+    BeginKey {
+        /// How long the key lives, in milliseconds: [`BeginKey::DEFAULT_TTL_MS`] by default.
+        ttl_ms: u64 as "lenient",
+        /// How long the caller may be at it, in milliseconds: [`BeginKey::DEFAULT_CLAIM_TTL_MS`] by
+        /// default. Then another caller is told to go on.
+        claim_ttl_ms: u64 as "lenient",
+        /// What is to be done, such as a hash of the request: at most 128 bytes. Another one under
+        /// the same key is refused.
+        fingerprint: String,
+        /// The same in each repetition of this request, at most 64 bytes: who is told to go on is
+        /// told so again.
+        nonce: String,
+    }
+
+    /// What came of it.
+    CompleteKey {
+        /// The claim, as it was answered.
+        claim: u64 as "number_text::option",
+        /// Any JSON, at most 16 KiB; null by default.
+        result: Value,
+    }
+
+    /// Ends a claim without a result.
+    AbandonKey {
+        /// The claim, as it was answered.
+        claim: u64 as "number_text::option",
+    }
+
+    /// How a key is read.
+    GetKeyQuery {
+        /// From the answering node's own state, which may be behind.
+        stale: bool as "flag",
+    }
+}
+
+impl BeginKey {
+    /// A day.
+    pub const DEFAULT_TTL_MS: u64 = 86_400_000;
+
+    /// A minute.
+    pub const DEFAULT_CLAIM_TTL_MS: u64 = 60_000;
+}
+
+/// How a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyState {
+    /// The caller goes on, and completes the key with the claim.
+    First,
+    /// Another caller goes on.
+    InProgress,
+    /// Nobody goes on: the claim was abandoned or is over. The next who begins is told to.
+    Abandoned,
+    /// There is a result.
+    Done,
+}
+
+impl KeyState {
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::InProgress => "in-progress",
+            Self::Abandoned => "abandoned",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// The answer to who begins a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyBegun {
+    /// The key.
+    pub key: String,
+    /// `first` or `done`.
+    pub state: KeyState,
+    /// With which the key is completed; where the caller goes on.
+    #[serde(
+        default,
+        with = "number_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub claim: Option<u64>,
+    /// 1, and one more each time that a claim ended without a result.
+    pub attempt: u64,
+    /// For how long the claim is the caller's alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_expires_in_ms: Option<u64>,
+    /// For how long the key is known.
+    pub expires_in_ms: u64,
+    /// What came of it; where it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<JsonText>,
+}
+
+/// A key as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// The key.
+    pub key: String,
+    /// `in-progress`, `abandoned` or `done`.
+    pub state: KeyState,
+    /// 1, and one more each time that a claim ended without a result.
+    pub attempt: u64,
+    /// What is done under it; empty if none was given.
+    pub fingerprint: String,
+    /// For how long the key is known.
+    pub expires_in_ms: u64,
+    /// For how long the claim is one caller's alone; while it is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_expires_in_ms: Option<u64>,
+    /// What came of it; where it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<JsonText>,
+}
+
+/// A key that was completed or abandoned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyEnded {
+    /// The key.
+    pub key: String,
+    /// `done` or `abandoned`.
+    pub state: KeyState,
+}

@@ -1,0 +1,162 @@
+//! Requests with an `Idempotency-Key`: served once, and answered the same again.
+//!
+//! A client that leaves does not end it: its repetition finds the answer, and no claim to wait for.
+//! The key is begun before the request is served and completed with the whole answer; only then is
+//! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal ends
+//! the key: it took nothing, and a corrected request may come with the same key.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::{ErrorCode, Problem};
+use seqd_state::{KeyName, KeySpace, MAX_ANSWER_BYTES};
+use tokio::time::Instant;
+
+use super::ids;
+use super::problems::internal;
+use crate::access::Caller;
+use crate::http::{Request, Response, Stored};
+use crate::services::{KeyError, Services, Turn};
+
+/// The most IDs or values of a request with a key: its answer is kept, and a thousand of the widest
+/// form fit.
+const MAX_COUNT_WITH_KEY: u64 = 1000;
+
+/// How long the end of a refused request's key may take beyond the request's deadline.
+const ABANDON_WAIT: Duration = Duration::from_millis(500);
+
+type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// A handler that serves a request with a key once.
+pub(super) fn keyed<H, F>(
+    handler: H,
+) -> impl Fn(Arc<Services>, Request) -> Handling + Clone + Send + Sync + 'static
+where
+    H: Fn(Arc<Services>, Request) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Response, Problem>> + Send + 'static,
+{
+    move |node, request| match request.key.clone() {
+        None => Box::pin(handler(node, request)),
+        Some(key) => {
+            let name = KeyName {
+                space: KeySpace::Requests {
+                    access: access_of(request.caller),
+                },
+                key: key.key,
+            };
+            let deadline = request.deadline;
+            let served = {
+                let (node, handler) = (Arc::clone(&node), handler.clone());
+                move || handler(node, request)
+            };
+            let keys = Arc::clone(&node);
+            let served = once(node, name, key.fingerprint, deadline, served);
+            Box::pin(to_its_end(keys, served))
+        }
+    }
+}
+
+/// `GET /v1/id`: without a key, as nearly always, no box is made for it.
+pub(super) async fn one_id(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    if request.key.is_none() {
+        return ids::one(node, request).await;
+    }
+    keyed(ids::one)(node, request).await
+}
+
+/// Tokens of the cluster are tenants; the operator and whoever needs no token are none.
+fn access_of(caller: Caller) -> u64 {
+    match caller {
+        Caller::Anyone | Caller::Operator => 0,
+        Caller::Token(id) => id.0,
+    }
+}
+
+/// Serves a request also when its client has left, which drops the future of its handler.
+async fn to_its_end(
+    node: Arc<Services>,
+    served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
+) -> Result<Response, Problem> {
+    let place = node.keys.place()?;
+    let task = tokio::spawn(async move {
+        let _held = place;
+        served.await
+    });
+    task.await.unwrap_or_else(|error| Err(internal(&error)))
+}
+
+async fn once<F>(
+    node: Arc<Services>,
+    name: KeyName,
+    fingerprint: String,
+    deadline: Instant,
+    serve: impl FnOnce() -> F,
+) -> Result<Response, Problem>
+where
+    F: Future<Output = Result<Response, Problem>>,
+{
+    let claim = match node
+        .keys
+        .begin_request(name.clone(), fingerprint, deadline)
+        .await?
+    {
+        Turn::Serve(claim) => claim,
+        Turn::Replay(kept) => {
+            let stored = Stored::read(&kept.0);
+            let stored = stored.ok_or(KeyError::NotAnAnswer { key: name.key })?;
+            return Ok(stored.replayed());
+        }
+    };
+    let stored = match serve().await {
+        Ok(response) => response.stored().await,
+        Err(problem) => Err(problem),
+    };
+    let fitting = stored.and_then(|stored| {
+        let bytes = stored.write();
+        if bytes.len() <= MAX_ANSWER_BYTES {
+            return Ok((stored, bytes));
+        }
+        let detail = format!("an answer of {} bytes cannot be kept", bytes.len());
+        Err(internal(&detail))
+    });
+    match fitting {
+        Ok((stored, bytes)) => {
+            let kept = node.keys.keep(name, claim, bytes.into(), deadline).await;
+            kept.map_err(not_kept)?;
+            Ok(stored.answer())
+        }
+        Err(problem) => {
+            let until = deadline.max(Instant::now() + ABANDON_WAIT);
+            // Where this fails, the claim ends by itself.
+            drop(node.keys.give_up(name, claim, until).await);
+            Err(problem)
+        }
+    }
+}
+
+/// An answer that was not kept is not sent: what it took stays a gap.
+fn not_kept(error: KeyError) -> Problem {
+    let problem = match &error {
+        KeyError::Refused(refusal) => {
+            let detail = format!("the answer was not kept: {refusal}");
+            Problem::new(ErrorCode::InProgress, detail).with_retry_after_ms(100)
+        }
+        _ => Problem::from(error),
+    };
+    problem.with_hint("repeat the request with the same key: it is answered once")
+}
+
+/// Refuses a request with a key for more than a kept answer has room for, before anything is taken.
+pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), Problem> {
+    let count = count.unwrap_or(1);
+    if request.key.is_none() || count <= MAX_COUNT_WITH_KEY {
+        return Ok(());
+    }
+    let detail = format!(
+        "count is 1 to {MAX_COUNT_WITH_KEY} with an Idempotency-Key, as the answer is kept, not {count}"
+    );
+    let problem = Problem::new(ErrorCode::CountTooLarge, detail);
+    Err(problem.with_extra("limit", MAX_COUNT_WITH_KEY))
+}

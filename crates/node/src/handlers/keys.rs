@@ -1,0 +1,43 @@
+//! `/v1/idempotency`: keys of users.
+
+use std::sync::Arc;
+
+use seqd_api::{CompleteKey, JsonText, Problem};
+use serde::Deserialize;
+
+use crate::http::{Request, Response};
+use crate::services::Services;
+
+pub(super) async fn begin(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted = request.decode()?;
+    let begun = node.keys.begin(request.name(), wanted, request.deadline);
+    Response::json(&begun.await?)
+}
+
+/// The result as it stands in the body.
+#[derive(Deserialize)]
+struct Written {
+    result: Option<JsonText>,
+}
+
+pub(super) async fn complete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted: CompleteKey = request.decode()?;
+    let written = serde_json::from_slice::<Written>(&request.body).ok();
+    let text = written.and_then(|written| written.result);
+    let kept = node
+        .keys
+        .complete(request.name(), wanted, text, request.deadline);
+    Response::json(&kept.await?)
+}
+
+pub(super) async fn abandon(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let wanted = request.decode()?;
+    let ended = node.keys.abandon(request.name(), &wanted, request.deadline);
+    Response::json(&ended.await?)
+}
+
+pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let query = request.decode()?;
+    let key = node.keys.get(request.name(), &query, request.deadline);
+    Response::json(&key.await?)
+}

@@ -1,0 +1,427 @@
+//! Idempotency keys: begun, completed, abandoned, read; those of users, and those of requests that
+//! come with one.
+//!
+//! What a node's own limits allow is checked where a key begins: what was begun can be completed.
+
+use std::sync::Arc;
+
+use seqd_api::{
+    AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, Key, KeyBegun, KeyEnded, KeyState,
+};
+use seqd_raft::ProposeError;
+use seqd_state::codec::Bytes;
+use seqd_state::{
+    ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome,
+    Refusal,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use crate::codes;
+use crate::config::keys::LimitsSection;
+use crate::replica::{Replica, peek, propose_at_level};
+
+/// How long a key of a request is known: repetitions come within minutes.
+const REQUEST_TTL_MS: u64 = BeginKey::DEFAULT_TTL_MS;
+
+/// How much longer than the request itself its claim lives, for the entry that completes it.
+const REQUEST_MARGIN_MS: u64 = 1000;
+
+/// How often a key is begun that ends each time between the outcome and the read of its result.
+const MAX_BEGINS: usize = 3;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeyError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error("there is no key {0}")]
+    NotFound(String),
+    #[error("another caller goes on with the key {key}")]
+    InProgress {
+        key: String,
+        /// Until its claim is over.
+        claim_ms: u64,
+        attempt: u64,
+    },
+    #[error("something else was begun under the key {key}")]
+    Mismatch { key: String },
+    #[error("there are {count} {what}, and {limit} are allowed (limits.{name})")]
+    Full {
+        what: &'static str,
+        name: &'static str,
+        count: u64,
+        limit: u64,
+    },
+    #[error("the key {key} is kept, but with what is no answer")]
+    NotAnAnswer { key: String },
+    #[error("{IN_FLIGHT} requests with a key are being served")]
+    Crowded,
+    #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
+
+/// Requests with a key that are served at once: as many as a node has connections. They go on when
+/// their clients leave.
+const IN_FLIGHT: usize = 4096;
+
+pub(crate) struct KeyService {
+    replica: Arc<dyn Replica>,
+    limits: LimitsSection,
+    in_flight: Arc<Semaphore>,
+}
+
+/// What a caller is told who begins a key.
+enum Told {
+    First {
+        claim: KeyClaim,
+        attempt: u64,
+        claim_ms: u64,
+        ms: u64,
+    },
+    Done {
+        record: Box<KeyRecord>,
+        result: Bytes,
+        now: ClusterMs,
+    },
+}
+
+/// What a request with a key does.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// It is served, and its answer completes the key.
+    Serve(KeyClaim),
+    /// It is answered as before.
+    Replay(Bytes),
+}
+
+fn users(key: &str) -> KeyName {
+    KeyName {
+        space: KeySpace::Users,
+        key: key.to_owned(),
+    }
+}
+
+fn left(until: ClusterMs, now: ClusterMs) -> u64 {
+    until.0.saturating_sub(now.0)
+}
+
+fn claim_of(claim: Option<u64>) -> Result<KeyClaim, KeyError> {
+    let missing = || RequestError::invalid("claim is missing: it is in the answer of begin");
+    Ok(KeyClaim(claim.ok_or_else(missing)?))
+}
+
+impl KeyService {
+    pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> KeyService {
+        KeyService {
+            replica,
+            limits,
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+        }
+    }
+
+    /// The place of a request with a key among those that are served.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, KeyError> {
+        let place = Arc::clone(&self.in_flight).try_acquire_owned();
+        place.map_err(|_| KeyError::Crowded)
+    }
+
+    /// Tells one caller to go on, and the others what came of it.
+    pub(crate) async fn begin(
+        &self,
+        key: &str,
+        wanted: BeginKey,
+        deadline: Instant,
+    ) -> Result<KeyBegun, KeyError> {
+        let begin = seqd_state::BeginKey {
+            name: users(key),
+            ttl_ms: wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS),
+            claim_ttl_ms: wanted
+                .claim_ttl_ms
+                .unwrap_or(BeginKey::DEFAULT_CLAIM_TTL_MS),
+            fingerprint: wanted.fingerprint.unwrap_or_default(),
+            nonce: wanted.nonce.unwrap_or_default(),
+        };
+        let key = key.to_owned();
+        Ok(match self.told(begin, deadline).await? {
+            Told::First {
+                claim,
+                attempt,
+                claim_ms,
+                ms,
+            } => KeyBegun {
+                key,
+                state: KeyState::First,
+                claim: Some(claim.0),
+                attempt,
+                claim_expires_in_ms: Some(claim_ms),
+                expires_in_ms: ms,
+                result: None,
+            },
+            Told::Done {
+                record,
+                result,
+                now,
+            } => KeyBegun {
+                result: Some(json_of(&key, &result)?),
+                key,
+                state: KeyState::Done,
+                claim: None,
+                attempt: record.attempt,
+                claim_expires_in_ms: None,
+                expires_in_ms: left(record.until, now),
+            },
+        })
+    }
+
+    /// Keeps what came of it. `text` is the result as it was written, if it stood in a body.
+    pub(crate) async fn complete(
+        &self,
+        key: &str,
+        wanted: CompleteKey,
+        text: Option<JsonText>,
+        deadline: Instant,
+    ) -> Result<KeyEnded, KeyError> {
+        let claim = claim_of(wanted.claim)?;
+        let written = || wanted.result.unwrap_or_default().to_string();
+        let text = text.map_or_else(written, |text| text.as_str().to_owned());
+        self.keep(users(key), claim, text.into_bytes().into(), deadline)
+            .await?;
+        Ok(KeyEnded {
+            key: key.to_owned(),
+            state: KeyState::Done,
+        })
+    }
+
+    pub(crate) async fn abandon(
+        &self,
+        key: &str,
+        wanted: &AbandonKey,
+        deadline: Instant,
+    ) -> Result<KeyEnded, KeyError> {
+        let claim = claim_of(wanted.claim)?;
+        self.give_up(users(key), claim, deadline).await?;
+        Ok(KeyEnded {
+            key: key.to_owned(),
+            state: KeyState::Abandoned,
+        })
+    }
+
+    /// A key after all that was acknowledged before; with `stale`, as this node has it.
+    pub(crate) async fn get(
+        &self,
+        key: &str,
+        query: &GetKeyQuery,
+        deadline: Instant,
+    ) -> Result<Key, KeyError> {
+        let name = users(key);
+        if !name.is_valid() {
+            return Err(KeyError::Refused(seqd_state::KeyRefusal::InvalidKey.into()));
+        }
+        if !query.stale.unwrap_or(false) {
+            let read = self.replica.read(deadline).await;
+            read.map_err(KeyError::Unread)?;
+        }
+        let found = self.look(&name);
+        let (record, now) = found.ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
+        let result = record.result.as_ref();
+        let state = match result {
+            Some(_) => KeyState::Done,
+            None if record.is_claimed(now) => KeyState::InProgress,
+            None => KeyState::Abandoned,
+        };
+        let claim_ms = left(record.claim_until, now);
+        Ok(Key {
+            result: result.map(|result| json_of(key, result)).transpose()?,
+            key: name.key,
+            state,
+            attempt: record.attempt,
+            fingerprint: record.fingerprint,
+            expires_in_ms: left(record.until, now),
+            claim_expires_in_ms: (state == KeyState::InProgress).then_some(claim_ms),
+        })
+    }
+
+    /// The same for a request that came with a key: it is served once.
+    pub(crate) async fn begin_request(
+        &self,
+        name: KeyName,
+        fingerprint: String,
+        deadline: Instant,
+    ) -> Result<Turn, KeyError> {
+        let time = deadline.saturating_duration_since(Instant::now());
+        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let begin = seqd_state::BeginKey {
+            name,
+            ttl_ms: REQUEST_TTL_MS,
+            claim_ttl_ms: time_ms.saturating_add(REQUEST_MARGIN_MS),
+            fingerprint,
+            nonce: String::new(),
+        };
+        Ok(match self.told(begin, deadline).await? {
+            Told::First { claim, .. } => Turn::Serve(claim),
+            Told::Done { result, .. } => Turn::Replay(result),
+        })
+    }
+
+    /// Keeps the answer of a request.
+    pub(crate) async fn keep(
+        &self,
+        name: KeyName,
+        claim: KeyClaim,
+        result: Bytes,
+        deadline: Instant,
+    ) -> Result<(), KeyError> {
+        let complete = KeyCommand::Complete {
+            name,
+            claim,
+            result,
+        };
+        match self.propose(complete, deadline).await? {
+            KeyOutcome::Completed => Ok(()),
+            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    pub(crate) async fn give_up(
+        &self,
+        name: KeyName,
+        claim: KeyClaim,
+        deadline: Instant,
+    ) -> Result<(), KeyError> {
+        let abandon = KeyCommand::Abandon { name, claim };
+        match self.propose(abandon, deadline).await? {
+            KeyOutcome::Abandoned { .. } => Ok(()),
+            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    /// An outcome says that there is a result, and the applied state has it: thousands of outcomes
+    /// travel in one message between nodes.
+    async fn told(&self, begin: seqd_state::BeginKey, deadline: Instant) -> Result<Told, KeyError> {
+        for _ in 0..MAX_BEGINS {
+            self.check_room(&begin.name)?;
+            let command = KeyCommand::Begin(begin.clone());
+            let key = || begin.name.key.clone();
+            match self.propose(command, deadline).await? {
+                KeyOutcome::First {
+                    claim,
+                    attempt,
+                    claim_until,
+                    until,
+                    now,
+                } => {
+                    return Ok(Told::First {
+                        claim,
+                        attempt,
+                        claim_ms: left(claim_until, now),
+                        ms: left(until, now),
+                    });
+                }
+                KeyOutcome::InProgress {
+                    attempt,
+                    claim_until,
+                    now,
+                } => {
+                    return Err(KeyError::InProgress {
+                        key: key(),
+                        claim_ms: left(claim_until, now),
+                        attempt,
+                    });
+                }
+                KeyOutcome::Mismatch => return Err(KeyError::Mismatch { key: key() }),
+                KeyOutcome::Done { .. } => {
+                    if let Some(done) = self.done(&begin, deadline).await? {
+                        return Ok(done);
+                    }
+                }
+                other => return Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+            }
+        }
+        Err(KeyError::InProgress {
+            key: begin.name.key,
+            claim_ms: 1,
+            attempt: 1,
+        })
+    }
+
+    /// `None` if the key has ended since.
+    async fn done(
+        &self,
+        begin: &seqd_state::BeginKey,
+        deadline: Instant,
+    ) -> Result<Option<Told>, KeyError> {
+        let read = self.replica.read(deadline).await;
+        read.map_err(KeyError::Unread)?;
+        let found = self.look(&begin.name);
+        let found = found.filter(|(record, _)| record.fingerprint == begin.fingerprint);
+        Ok(found.and_then(|(record, now)| {
+            Some(Told::Done {
+                result: record.result.clone()?,
+                record: Box::new(record),
+                now,
+            })
+        }))
+    }
+
+    /// The key as this node has applied it, at its cluster time.
+    fn look(&self, name: &KeyName) -> Option<(KeyRecord, ClusterMs)> {
+        let found = peek(&*self.replica, |state| {
+            Some((state.key(name)?.clone(), state.cluster_ms()))
+        });
+        found.flatten()
+    }
+
+    /// Refuses a new key where there are as many as this node allows.
+    fn check_room(&self, name: &KeyName) -> Result<(), KeyError> {
+        let held = peek(&*self.replica, |state| {
+            let is_new = state.key(name).is_none();
+            is_new.then(|| (state.keys_count() as u64, state.key_bytes()))
+        });
+        let Some((count, bytes)) = held.flatten() else {
+            return Ok(());
+        };
+        let full = |what, name, count, limit| KeyError::Full {
+            what,
+            name,
+            count,
+            limit,
+        };
+        if count >= self.limits.keys {
+            return Err(full("keys", "keys", count, self.limits.keys));
+        }
+        if bytes >= self.limits.key_bytes {
+            let (what, limit) = ("bytes of results of keys", self.limits.key_bytes);
+            return Err(full(what, "key_bytes", bytes, limit));
+        }
+        Ok(())
+    }
+
+    async fn propose(
+        &self,
+        command: KeyCommand,
+        deadline: Instant,
+    ) -> Result<KeyOutcome, KeyError> {
+        let command = Command::Keys(command);
+        let outcome = propose_at_level(&*self.replica, command, deadline).await;
+        match outcome.map_err(KeyError::Propose)? {
+            Outcome::Keys(outcome) => Ok(outcome),
+            Outcome::Refused(refusal) => Err(KeyError::Refused(refusal)),
+            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+}
+
+fn json_of(key: &str, result: &Bytes) -> Result<JsonText, KeyError> {
+    let text = String::from_utf8(result.0.to_vec()).ok();
+    let json = text.and_then(|text| JsonText::new(text).ok());
+    json.ok_or_else(|| KeyError::NotAnAnswer {
+        key: key.to_owned(),
+    })
+}

@@ -1,0 +1,127 @@
+//! One-time tokens: issued by the answering node, consumed once in the cluster.
+
+use std::sync::Arc;
+
+use seqd_api::{BeginKey, ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
+use seqd_raft::ProposeError;
+use seqd_state::{
+    Command, MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Refusal,
+};
+use tokio::time::Instant;
+
+use super::error::{RequestError, count_within};
+use super::one_time_text::{OneTimeText, draw};
+use crate::codes;
+use crate::config::keys::LimitsSection;
+use crate::minting::{ClockWatch, MintError, Minters};
+use crate::replica::{Replica, peek, propose_at_level};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OneTimeError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Mint(#[from] MintError),
+    #[error("there is no such one-time token, or it is over")]
+    NotFound,
+    #[error("another request consumed the token")]
+    Used,
+    #[error("there are {count} one-time tokens, and {limit} are allowed (limits.tokens)")]
+    Full { count: u64, limit: u64 },
+    #[error("no random bytes: {0}")]
+    NoRandom(String),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
+
+pub(crate) struct OneTimeService {
+    pub(crate) replica: Arc<dyn Replica>,
+    pub(crate) minters: Arc<Minters>,
+    pub(crate) clock: Arc<ClockWatch>,
+    pub(crate) limits: LimitsSection,
+}
+
+impl OneTimeService {
+    /// Issues tokens. A lost answer leaves tokens that nobody has.
+    pub(crate) async fn issue(
+        &self,
+        wanted: &IssueTokens,
+        deadline: Instant,
+    ) -> Result<TokensIssued, OneTimeError> {
+        let count = count_within(wanted.count, MAX_ISSUED as u64)?;
+        let ttl_ms = wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS);
+        self.check_room(count)?;
+        let (minter, wide) = (self.minters.default(), u32::try_from(count).unwrap_or(1));
+        let minted = minter.mint(&self.clock, wide, deadline).await?;
+        let mut texts = Vec::with_capacity(minted.len());
+        let mut tokens = Vec::with_capacity(minted.len());
+        for id in minted.ids() {
+            let drawn = draw(id).map_err(|error| OneTimeError::NoRandom(error.to_string()))?;
+            tokens.push((OneTimeId(id), drawn.hash));
+            texts.push(drawn.text);
+        }
+        let issue = OneTimeCommand::Issue { tokens, ttl_ms };
+        match self.propose(issue, deadline).await? {
+            OneTimeOutcome::Issued { .. } => {}
+            other => return Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+        let (token, tokens) = match wanted.count {
+            None => (texts.pop(), None),
+            Some(_) => (None, Some(texts)),
+        };
+        Ok(TokensIssued {
+            token,
+            tokens,
+            expires_in_ms: ttl_ms,
+        })
+    }
+
+    /// Consumes a token: once, and again for the same nonce.
+    pub(crate) async fn consume(
+        &self,
+        token: &str,
+        wanted: ConsumeToken,
+        deadline: Instant,
+    ) -> Result<TokenConsumed, OneTimeError> {
+        let OneTimeText { id, hash } = OneTimeText::read(token).ok_or(OneTimeError::NotFound)?;
+        let nonce = wanted.nonce.unwrap_or_default();
+        let consume = OneTimeCommand::Consume { id, hash, nonce };
+        match self.propose(consume, deadline).await? {
+            OneTimeOutcome::First => Ok(TokenConsumed { consumed: true }),
+            OneTimeOutcome::Used => Err(OneTimeError::Used),
+            OneTimeOutcome::Unknown => Err(OneTimeError::NotFound),
+            other @ OneTimeOutcome::Issued { .. } => {
+                Err(OneTimeError::UnexpectedOutcome(format!("{other:?}")))
+            }
+        }
+    }
+
+    fn check_room(&self, more: u64) -> Result<(), OneTimeError> {
+        let limit = self.limits.tokens;
+        let count = peek(&*self.replica, |state| state.one_time_count() as u64);
+        match count {
+            Some(count) if count.saturating_add(more) > limit => {
+                Err(OneTimeError::Full { count, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn propose(
+        &self,
+        command: OneTimeCommand,
+        deadline: Instant,
+    ) -> Result<OneTimeOutcome, OneTimeError> {
+        let command = Command::OneTime(command);
+        let outcome = propose_at_level(&*self.replica, command, deadline).await;
+        match outcome.map_err(OneTimeError::Propose)? {
+            Outcome::OneTime(outcome) => Ok(outcome),
+            Outcome::Refused(refusal) => Err(OneTimeError::Refused(refusal)),
+            other => Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+}

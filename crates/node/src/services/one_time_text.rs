@@ -1,0 +1,96 @@
+//! The form of a one-time token: a snowflake ID in base62, 11 wide, and 128 random bits in base62,
+//! 22 wide. The cluster keeps the ID and SHA-256 of the 22 characters.
+
+use seqd_api::IdFormat;
+use seqd_state::{OneTimeId, TokenHash};
+use sha2::{Digest as _, Sha256};
+
+const ID_WIDTH: usize = 11;
+
+/// 62^22 is the first power of 62 above 2^128.
+const SECRET_WIDTH: usize = 22;
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A new token, with what the cluster keeps of it.
+pub(super) struct Drawn {
+    pub(super) text: String,
+    pub(super) hash: TokenHash,
+}
+
+/// Draws the secret of a token with this ID.
+///
+/// # Errors
+/// The operating system has no random bytes.
+pub(super) fn draw(id: u64) -> Result<Drawn, getrandom::Error> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random)?;
+    let secret = base62(u128::from_le_bytes(random));
+    Ok(Drawn {
+        text: format!("{}{secret}", IdFormat::Base62.encode(id)),
+        hash: hash(&secret),
+    })
+}
+
+/// What the cluster finds a token by.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OneTimeText {
+    pub(super) id: OneTimeId,
+    pub(super) hash: TokenHash,
+}
+
+impl OneTimeText {
+    /// Reads a token; `None` for what cannot be one.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let is_fit = text.len() == ID_WIDTH + SECRET_WIDTH
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let (id, secret) = text.split_at_checked(ID_WIDTH).filter(|_| is_fit)?;
+        let id = OneTimeId(IdFormat::Base62.parse(id).ok()?);
+        let hash = hash(secret);
+        Some(Self { id, hash })
+    }
+}
+
+fn hash(secret: &str) -> TokenHash {
+    TokenHash(Sha256::digest(secret.as_bytes()).into())
+}
+
+fn base62(mut number: u128) -> String {
+    let mut digits = [0; SECRET_WIDTH];
+    for place in digits.iter_mut().rev() {
+        *place = DIGITS[(number % 62) as usize];
+        number /= 62;
+    }
+    digits.into_iter().map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_drawn() {
+        for id in [0, 117_450_583_018_840_064, u64::MAX] {
+            let drawn = draw(id).unwrap();
+            assert_eq!(drawn.text.len(), 33);
+            let read = OneTimeText::read(&drawn.text).unwrap();
+            assert_eq!((read.id, read.hash), (OneTimeId(id), drawn.hash));
+            let mut other = drawn.text.clone().into_bytes();
+            other[32] = if other[32] == b'0' { b'1' } else { b'0' };
+            let other = OneTimeText::read(std::str::from_utf8(&other).unwrap()).unwrap();
+            assert_ne!(other.hash, drawn.hash);
+        }
+        assert_ne!(draw(1).unwrap().text, draw(1).unwrap().text);
+    }
+
+    #[test]
+    fn what_cannot_be_a_token_is_none() {
+        let long = "0".repeat(34);
+        let above = "z".repeat(33);
+        for text in ["", "0", &long, &above, &"-".repeat(33), &"é".repeat(33)] {
+            assert_eq!(OneTimeText::read(text), None, "{text}");
+        }
+        assert_eq!(base62(u128::MAX).len(), SECRET_WIDTH);
+        assert_eq!(base62(61), "000000000000000000000z");
+    }
+}

@@ -1,0 +1,152 @@
+//! Idempotency keys and one-time tokens as the services answer them.
+
+use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState};
+use seqd_state::{KeyName, KeySpace};
+
+use super::super::keys::{KeyError, KeyService, Turn};
+use super::*;
+use crate::config::keys::LimitsSection;
+
+const LIMITS: LimitsSection = LimitsSection {
+    keys: 3,
+    key_bytes: 10,
+    tokens: 2,
+};
+
+fn service(replica: &Arc<TestReplica>) -> KeyService {
+    KeyService::new(replica.clone(), LIMITS)
+}
+
+fn begin(nonce: &str) -> BeginKey {
+    BeginKey {
+        claim_ttl_ms: Some(1_000),
+        fingerprint: Some("f".to_owned()),
+        nonce: Some(nonce.to_owned()),
+        ..BeginKey::default()
+    }
+}
+
+fn complete(claim: Option<u64>) -> CompleteKey {
+    CompleteKey {
+        claim,
+        result: None,
+    }
+}
+
+fn of_request(key: &str) -> KeyName {
+    KeyName {
+        space: KeySpace::Requests { access: 1 },
+        key: key.to_owned(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_caller_goes_on_and_the_others_are_given_its_result() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let first = keys.begin("pay", begin("a"), soon()).await.unwrap();
+    assert_eq!((first.state, first.attempt), (KeyState::First, 1));
+    assert_eq!(first.claim_expires_in_ms, Some(1_000));
+    let other = keys.begin("pay", begin("b"), soon()).await;
+    assert!(matches!(other, Err(KeyError::InProgress { claim_ms, .. }) if claim_ms <= 1_000));
+    let again = keys.begin("pay", begin("a"), soon()).await.unwrap();
+    assert_eq!(again.claim, first.claim);
+    let other = BeginKey {
+        fingerprint: Some("g".to_owned()),
+        ..begin("a")
+    };
+    let other = keys.begin("pay", other, soon()).await;
+    assert!(matches!(other, Err(KeyError::Mismatch { .. })));
+
+    let text = JsonText::new("{\"b\": 1.0, \"a\": []}".to_owned()).unwrap();
+    let kept = keys.complete("pay", complete(first.claim), Some(text.clone()), soon());
+    assert_eq!(kept.await.unwrap().state, KeyState::Done);
+    let done = keys.begin("pay", begin("b"), soon()).await.unwrap();
+    assert_eq!((done.state, done.claim), (KeyState::Done, None));
+    assert_eq!(done.result, Some(text.clone()));
+    let read = keys.get("pay", &GetKeyQuery::default(), soon()).await;
+    assert_eq!(read.unwrap().result, Some(text));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_over_is_followed_and_lost() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let first = keys.begin("pay", begin("a"), soon()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let next = keys.begin("pay", begin("b"), soon()).await.unwrap();
+    assert_eq!((next.state, next.attempt), (KeyState::First, 2));
+    let late = keys.complete("pay", complete(first.claim), None, soon());
+    let late = late.await.unwrap_err();
+    assert!(matches!(&late, KeyError::Refused(refusal)
+        if codes::of_refusal(refusal) == ErrorCode::LeaseLost));
+    let abandon = AbandonKey { claim: next.claim };
+    keys.abandon("pay", &abandon, soon()).await.unwrap();
+    let read = keys.get("pay", &GetKeyQuery::default(), soon()).await;
+    assert_eq!(read.unwrap().state, KeyState::Abandoned);
+    let unknown = keys.get("other", &GetKeyQuery::default(), soon()).await;
+    assert!(matches!(unknown, Err(KeyError::NotFound(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_begins_no_more_keys_than_its_limits_and_completes_what_was_begun() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let mut claims = Vec::new();
+    for key in ["1", "2", "3"] {
+        claims.push(keys.begin(key, begin(key), soon()).await.unwrap().claim);
+    }
+    let full = keys.begin("4", begin(""), soon()).await;
+    assert!(matches!(full, Err(KeyError::Full { name: "keys", .. })));
+    assert!(keys.begin("3", begin("3"), soon()).await.is_ok());
+    let long = JsonText::new("\"0123456789\"".to_owned()).unwrap();
+    for (key, claim) in ["1", "2"].into_iter().zip(claims) {
+        let kept = keys.complete(key, complete(claim), Some(long.clone()), soon());
+        kept.await.unwrap();
+    }
+    let keys = KeyService::new(replica.clone(), LimitsSection { keys: 9, ..LIMITS });
+    let full = keys.begin("4", begin(""), soon()).await;
+    assert!(matches!(
+        full,
+        Err(KeyError::Full {
+            name: "key_bytes",
+            ..
+        })
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let ask = |print: &str| keys.begin_request(of_request("k"), print.to_owned(), soon());
+    let Turn::Serve(claim) = ask("f").await.unwrap() else {
+        panic!("nothing was answered before");
+    };
+    assert!(matches!(ask("f").await, Err(KeyError::InProgress { .. })));
+    // Refused: the corrected request has another fingerprint.
+    keys.give_up(of_request("k"), claim, soon()).await.unwrap();
+    let Turn::Serve(claim) = ask("g").await.unwrap() else {
+        panic!("nothing was answered before");
+    };
+    let answer = b"200 text/plain\n7\n".to_vec();
+    let kept = keys.keep(of_request("k"), claim, answer.clone().into(), soon());
+    kept.await.unwrap();
+    let Turn::Replay(kept) = ask("g").await.unwrap() else {
+        panic!("it was answered");
+    };
+    assert_eq!(*kept.0, *answer);
+    assert!(matches!(ask("f").await, Err(KeyError::Mismatch { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_nobody_is_told_to_go_on() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    replica.set_quorum(false);
+    let begun = keys.begin("pay", begin("a"), soon()).await;
+    assert!(matches!(
+        begun,
+        Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
+    ));
+}

@@ -1,0 +1,158 @@
+//! `seqd key`: idempotency keys.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use seqd_client::api::{BeginKey, GetKeyQuery, JsonText, KeyEnded, exit};
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::session::Session;
+
+/// What to do with idempotency keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Be told to go on (state first, with a claim), or what came of it (state done)
+    Begin(BeginArgs),
+    /// Keep what came of it; everybody who begins the key is given it from then on
+    Complete {
+        /// The key
+        #[arg(value_name = "KEY")]
+        name: String,
+        /// The claim, as it was answered
+        #[arg(long)]
+        claim: u64,
+        /// What came of it, as JSON, at most 16 KiB
+        #[arg(long, default_value = "null", value_name = "JSON", value_parser = json)]
+        result: JsonText,
+    },
+    /// End a claim without a result: the next caller goes on at once
+    Abandon {
+        /// The key
+        #[arg(value_name = "KEY")]
+        name: String,
+        /// The claim, as it was answered
+        #[arg(long)]
+        claim: u64,
+    },
+    /// A key as it stands
+    Get {
+        /// The key
+        #[arg(value_name = "KEY")]
+        name: String,
+        /// From the answering node's own state, which may be behind
+        #[arg(long)]
+        stale: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BeginArgs {
+    /// The key: 1 to 255 printable ASCII characters
+    #[arg(value_name = "KEY")]
+    name: String,
+    /// How long the key lives, 1s to 30d; a day without it
+    #[arg(long, value_parser = arguments::duration)]
+    ttl: Option<Duration>,
+    /// How long the claim is the caller's alone, 100ms to 24h; a minute without it
+    #[arg(long, value_parser = arguments::duration)]
+    claim_ttl: Option<Duration>,
+    /// What is to be done, such as a hash of the request: another one under the same key is refused
+    #[arg(long)]
+    fingerprint: Option<String>,
+    /// The same in each repetition: who is told to go on is told so again; drawn without it
+    #[arg(long)]
+    nonce: Option<String>,
+}
+
+fn json(text: &str) -> Result<JsonText, String> {
+    let told = |error| format!("{error}; a text stands in quotes: '\"paid\"'");
+    JsonText::new(text.to_owned()).map_err(told)
+}
+
+/// A nonce that no other call has, so that a lost answer can be asked for again.
+pub(super) fn nonce_or_drawn(nonce: Option<String>) -> Result<String, Failure> {
+    if let Some(nonce) = nonce {
+        return Ok(nonce);
+    }
+    let mut random = [0; 16];
+    let drawn = getrandom::fill(&mut random);
+    drawn.map_err(|error| Failure::failed(format!("no random bytes: {error}")))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+pub(super) fn millis(duration: Option<Duration>) -> Option<u64> {
+    duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Failure> {
+    let client = &session.client;
+    match command {
+        KeyCommand::Begin(args) => begin(args, session).await,
+        KeyCommand::Complete {
+            name,
+            claim,
+            result,
+        } => ended(&client.complete_key(&name, claim, &result).await?, session),
+        KeyCommand::Abandon { name, claim } => {
+            ended(&client.abandon_key(&name, claim).await?, session)
+        }
+        KeyCommand::Get { name, stale } => get(&name, stale, session).await,
+    }
+}
+
+async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
+    let request = BeginKey {
+        ttl_ms: millis(args.ttl),
+        claim_ttl_ms: millis(args.claim_ttl),
+        fingerprint: args.fingerprint,
+        nonce: Some(nonce_or_drawn(args.nonce)?),
+    };
+    let begun = session.client.begin_key(&args.name, &request).await?;
+    let mut facts = vec![
+        ("state", begun.state.as_str().to_owned()),
+        ("attempt", begun.attempt.to_string()),
+    ];
+    if let Some(claim) = begun.claim {
+        facts.push(("claim", claim.to_string()));
+    }
+    if let Some(ms) = begun.claim_expires_in_ms {
+        facts.push(("claim_expires_in_ms", ms.to_string()));
+    }
+    facts.push(("expires_in_ms", begun.expires_in_ms.to_string()));
+    if let Some(result) = &begun.result {
+        facts.push(("result", result.as_str().to_owned()));
+    }
+    Report::facts(&begun, facts)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> {
+    let query = GetKeyQuery {
+        stale: stale.then_some(true),
+    };
+    let key = session.client.key(name, &query).await?;
+    let mut facts = vec![
+        ("state", key.state.as_str().to_owned()),
+        ("attempt", key.attempt.to_string()),
+        ("fingerprint", key.fingerprint.clone()),
+        ("expires_in_ms", key.expires_in_ms.to_string()),
+    ];
+    if let Some(ms) = key.claim_expires_in_ms {
+        facts.push(("claim_expires_in_ms", ms.to_string()));
+    }
+    if let Some(result) = &key.result {
+        facts.push(("result", result.as_str().to_owned()));
+    }
+    Report::facts(&key, facts)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+fn ended(ended: &KeyEnded, session: &Session) -> Result<u8, Failure> {
+    session.note(&format!("{} is {}", ended.key, ended.state.as_str()));
+    if session.format.is_json() {
+        Report::new(ended)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,202 @@
+//! The commands that begin, complete and abandon a key, their outcomes and their refusals.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{
+    KeyClaim, KeyName, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_NONCE_BYTES,
+    MAX_RESULT_BYTES, is_text,
+};
+use crate::codec::Bytes;
+use crate::codec::frame::{FrameRow, FrameTable, row};
+use crate::level::Level;
+use crate::newtypes::ClusterMs;
+
+/// The shortest life of a key and of a one-time token: what is over sooner protects no retry.
+pub const MIN_TTL_MS: u64 = 1_000;
+
+/// The longest life of a key and of a one-time token, 30 days: a queue that repeats a message later
+/// than that is rare, and a key for each request of a month is as many as a cluster may keep.
+pub const MAX_TTL_MS: u64 = 30 * 86_400_000;
+
+/// The shortest claim: a few round trips.
+pub const MIN_CLAIM_TTL_MS: u64 = 100;
+
+/// The longest claim, a day: a claimer that died is waited for so long.
+pub const MAX_CLAIM_TTL_MS: u64 = 86_400_000;
+
+/// The most keys, past their end or not: with their index some 400 bytes each, they are 1.6 GB of a
+/// node's memory. A node's own limit (`limits.keys`) lies far below.
+pub const MAX_KEYS: usize = 4_000_000;
+
+/// The most bytes of all results: they are in memory and in each snapshot. A node's own limit
+/// (`limits.key_bytes`) lies below.
+pub const MAX_KEY_BYTES_IN_ALL: u64 = 1 << 30;
+
+/// Asks to be told to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeginKey {
+    pub name: KeyName,
+    pub ttl_ms: u64,
+    pub claim_ttl_ms: u64,
+    /// What is to be done; may be empty.
+    pub fingerprint: String,
+    /// The same in each repetition of one request; empty for none.
+    pub nonce: String,
+}
+
+/// A change of the keys.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyCommand {
+    Begin(BeginKey),
+    /// Keeps the result of what the claim's holder did.
+    Complete {
+        name: KeyName,
+        claim: KeyClaim,
+        result: Bytes,
+    },
+    /// Ends a claim without a result.
+    Abandon {
+        name: KeyName,
+        claim: KeyClaim,
+    },
+}
+
+/// What became of a [`KeyCommand`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyOutcome {
+    /// The caller goes on, and completes the key with this claim.
+    First {
+        claim: KeyClaim,
+        /// Above 1 a claim before it ended without a result.
+        attempt: u64,
+        claim_until: ClusterMs,
+        until: ClusterMs,
+        /// The cluster time of the answer.
+        now: ClusterMs,
+    },
+    /// Another caller goes on.
+    InProgress {
+        attempt: u64,
+        claim_until: ClusterMs,
+        /// The cluster time of the answer.
+        now: ClusterMs,
+    },
+    /// There is a result. It stays in the record: the outcomes of thousands of commands travel in
+    /// one message between nodes.
+    Done {
+        attempt: u64,
+    },
+    /// The key stands for something else.
+    Mismatch,
+    Completed,
+    Abandoned {
+        attempt: u64,
+    },
+}
+
+/// Why a [`KeyCommand`] changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum KeyRefusal {
+    #[error(
+        "claim {claim} of the key {name} is lost: another caller was told to go on, the key is \
+         completed, or it is over"
+    )]
+    ClaimLost { name: KeyName, claim: KeyClaim },
+    #[error("there are {MAX_KEYS} keys, the most that a cluster keeps")]
+    TooManyKeys,
+    #[error("the results of all keys have {MAX_KEY_BYTES_IN_ALL} bytes, the most that are kept")]
+    TooManyBytes,
+    #[error("a key has 1 to {MAX_KEY_BYTES} printable ASCII characters")]
+    InvalidKey,
+    #[error("a key lives {MIN_TTL_MS} to {MAX_TTL_MS} ms, {ttl_ms} were asked for")]
+    InvalidTtl { ttl_ms: u64 },
+    #[error("a claim lives {MIN_CLAIM_TTL_MS} to {MAX_CLAIM_TTL_MS} ms, {ttl_ms} were asked for")]
+    InvalidClaimTtl { ttl_ms: u64 },
+    #[error(
+        "a fingerprint has at most {MAX_FINGERPRINT_BYTES} bytes and a nonce {MAX_NONCE_BYTES}"
+    )]
+    InvalidText,
+    #[error(
+        "a result is a text of at most {limit} bytes ({MAX_RESULT_BYTES} of a user's key, \
+         {MAX_ANSWER_BYTES} of a request's)"
+    )]
+    InvalidResult { limit: u64 },
+}
+
+impl FrameTable for KeyCommand {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0801).since(Level::LOCKS), // Begin
+        row(0x0802).since(Level::LOCKS), // Complete
+        row(0x0803).since(Level::LOCKS), // Abandon
+    ];
+}
+
+impl FrameTable for KeyOutcome {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0841).since(Level::LOCKS), // First
+        row(0x0842).since(Level::LOCKS), // InProgress
+        row(0x0843).since(Level::LOCKS), // Done
+        row(0x0844).since(Level::LOCKS), // Mismatch
+        row(0x0845).since(Level::LOCKS), // Completed
+        row(0x0846).since(Level::LOCKS), // Abandoned
+    ];
+}
+
+impl FrameTable for KeyRefusal {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0881).since(Level::LOCKS), // ClaimLost
+        row(0x0882).since(Level::LOCKS), // TooManyKeys
+        row(0x0883).since(Level::LOCKS), // TooManyBytes
+        row(0x0884).since(Level::LOCKS), // InvalidKey
+        row(0x0885).since(Level::LOCKS), // InvalidTtl
+        row(0x0886).since(Level::LOCKS), // InvalidClaimTtl
+        row(0x0887).since(Level::LOCKS), // InvalidText
+        row(0x0888).since(Level::LOCKS), // InvalidResult
+    ];
+}
+
+impl KeyCommand {
+    pub(crate) fn name(&self) -> &KeyName {
+        match self {
+            Self::Begin(begin) => &begin.name,
+            Self::Complete { name, .. } | Self::Abandon { name, .. } => name,
+        }
+    }
+
+    /// Refuses what no state takes.
+    pub(crate) fn check(&self) -> Result<(), KeyRefusal> {
+        let name = self.name();
+        if !name.is_valid() {
+            return Err(KeyRefusal::InvalidKey);
+        }
+        match self {
+            Self::Begin(begin) => begin.check(),
+            Self::Complete { result, .. } => {
+                let limit = name.space.max_result_bytes();
+                let is_fit = is_text(result, limit);
+                let limit = limit as u64;
+                is_fit
+                    .then_some(())
+                    .ok_or(KeyRefusal::InvalidResult { limit })
+            }
+            Self::Abandon { .. } => Ok(()),
+        }
+    }
+}
+
+impl BeginKey {
+    fn check(&self) -> Result<(), KeyRefusal> {
+        let ttl_ms = self.ttl_ms;
+        if !(MIN_TTL_MS..=MAX_TTL_MS).contains(&ttl_ms) {
+            return Err(KeyRefusal::InvalidTtl { ttl_ms });
+        }
+        let ttl_ms = self.claim_ttl_ms;
+        if !(MIN_CLAIM_TTL_MS..=MAX_CLAIM_TTL_MS).contains(&ttl_ms) {
+            return Err(KeyRefusal::InvalidClaimTtl { ttl_ms });
+        }
+        if self.fingerprint.len() > MAX_FINGERPRINT_BYTES || self.nonce.len() > MAX_NONCE_BYTES {
+            return Err(KeyRefusal::InvalidText);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! The commands that issue and consume one-time tokens, their outcomes and their refusals, and
+//! what `apply` does.
+
+use seqd_guards::is_out;
+use serde::{Deserialize, Serialize};
+
+use super::record::{OneTimeId, OneTimeRecord, OneTimeUse};
+use crate::access::TokenHash;
+use crate::codec::frame::{FrameRow, FrameTable, row};
+use crate::context::ApplyContext;
+use crate::deadlines::Deadlines;
+use crate::keys::commands::{MAX_TTL_MS, MIN_TTL_MS};
+use crate::keys::record::MAX_NONCE_BYTES;
+use crate::level::Level;
+use crate::newtypes::ClusterMs;
+use crate::table::Table;
+
+/// The most tokens that one command issues: applied in a few milliseconds.
+pub const MAX_ISSUED: usize = 1000;
+
+/// The most one-time tokens, used and past their end ones included: with their index some 250 bytes
+/// each, they are 1 GB of a node's memory. A node's own limit (`limits.tokens`) lies far below.
+pub const MAX_ONE_TIME: usize = 4_000_000;
+
+/// A change of the one-time tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OneTimeCommand {
+    Issue {
+        tokens: Vec<(OneTimeId, TokenHash)>,
+        ttl_ms: u64,
+    },
+    Consume {
+        id: OneTimeId,
+        hash: TokenHash,
+        /// The same in each repetition of one request; empty for none.
+        nonce: String,
+    },
+}
+
+/// What became of a [`OneTimeCommand`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OneTimeOutcome {
+    Issued {
+        until: ClusterMs,
+    },
+    /// The caller consumed it, with this request or with the one that it repeats.
+    First,
+    /// Another request consumed it.
+    Used,
+    /// There is no such token, it is over, or the secret is another.
+    Unknown,
+}
+
+/// Why a [`OneTimeCommand`] changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum OneTimeRefusal {
+    #[error("there is a one-time token {id} already")]
+    Exists { id: OneTimeId },
+    #[error("there are {MAX_ONE_TIME} one-time tokens, the most that a cluster keeps")]
+    TooMany,
+    #[error("1 to {MAX_ISSUED} one-time tokens are issued at once, {count} were asked for")]
+    InvalidCount { count: u64 },
+    #[error("a one-time token lives {MIN_TTL_MS} to {MAX_TTL_MS} ms, {ttl_ms} were asked for")]
+    InvalidTtl { ttl_ms: u64 },
+    #[error("a nonce has at most {MAX_NONCE_BYTES} bytes")]
+    InvalidNonce,
+}
+
+impl FrameTable for OneTimeCommand {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0901).since(Level::LOCKS), // Issue
+        row(0x0902).since(Level::LOCKS), // Consume
+    ];
+}
+
+impl FrameTable for OneTimeOutcome {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0941).since(Level::LOCKS), // Issued
+        row(0x0942).since(Level::LOCKS), // First
+        row(0x0943).since(Level::LOCKS), // Used
+        row(0x0944).since(Level::LOCKS), // Unknown
+    ];
+}
+
+impl FrameTable for OneTimeRefusal {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0981).since(Level::LOCKS), // Exists
+        row(0x0982).since(Level::LOCKS), // TooMany
+        row(0x0983).since(Level::LOCKS), // InvalidCount
+        row(0x0984).since(Level::LOCKS), // InvalidTtl
+        row(0x0985).since(Level::LOCKS), // InvalidNonce
+    ];
+}
+
+impl OneTimeCommand {
+    /// Refuses what no state takes.
+    pub(crate) fn check(&self) -> Result<(), OneTimeRefusal> {
+        match self {
+            Self::Issue { tokens, ttl_ms } => {
+                let (count, ttl_ms) = (tokens.len(), *ttl_ms);
+                if !(1..=MAX_ISSUED).contains(&count) {
+                    let count = count as u64;
+                    return Err(OneTimeRefusal::InvalidCount { count });
+                }
+                if !(MIN_TTL_MS..=MAX_TTL_MS).contains(&ttl_ms) {
+                    return Err(OneTimeRefusal::InvalidTtl { ttl_ms });
+                }
+                Ok(())
+            }
+            Self::Consume { nonce, .. } if nonce.len() > MAX_NONCE_BYTES => {
+                Err(OneTimeRefusal::InvalidNonce)
+            }
+            Self::Consume { .. } => Ok(()),
+        }
+    }
+}
+
+impl Table<OneTimeRecord> {
+    pub(crate) fn apply(
+        &mut self,
+        deadlines: &mut Deadlines,
+        context: &ApplyContext<'_>,
+        command: &OneTimeCommand,
+    ) -> Result<OneTimeOutcome, OneTimeRefusal> {
+        command.check()?;
+        let now = context.cluster_ms;
+        match command {
+            OneTimeCommand::Issue { tokens, ttl_ms } => self.issue(deadlines, now, tokens, *ttl_ms),
+            OneTimeCommand::Consume { id, hash, nonce } => Ok(self.consume(now, *id, *hash, nonce)),
+        }
+    }
+
+    /// All of them or none.
+    fn issue(
+        &mut self,
+        deadlines: &mut Deadlines,
+        now: ClusterMs,
+        tokens: &[(OneTimeId, TokenHash)],
+        ttl_ms: u64,
+    ) -> Result<OneTimeOutcome, OneTimeRefusal> {
+        let mut ids: Vec<OneTimeId> = tokens.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        let repeated = ids.windows(2).find_map(|pair| match pair {
+            [one, other] if one == other => Some(*one),
+            _ => None,
+        });
+        let existing = ids.iter().copied().find(|id| self.get(id).is_some());
+        if let Some(id) = repeated.or(existing) {
+            return Err(OneTimeRefusal::Exists { id });
+        }
+        if self.len().saturating_add(tokens.len()) > MAX_ONE_TIME {
+            return Err(OneTimeRefusal::TooMany);
+        }
+        let until = ClusterMs(now.0.saturating_add(ttl_ms));
+        for (id, hash) in tokens {
+            let record = OneTimeRecord {
+                hash: *hash,
+                until,
+                used: None,
+            };
+            deadlines.insert::<OneTimeRecord>(until, id);
+            self.put(*id, record);
+        }
+        Ok(OneTimeOutcome::Issued { until })
+    }
+
+    fn consume(
+        &mut self,
+        now: ClusterMs,
+        id: OneTimeId,
+        hash: TokenHash,
+        nonce: &str,
+    ) -> OneTimeOutcome {
+        let Some(record) = self.live(id, now).filter(|record| record.hash == hash) else {
+            return OneTimeOutcome::Unknown;
+        };
+        match &record.used {
+            Some(used) if !nonce.is_empty() && used.nonce == nonce => OneTimeOutcome::First,
+            Some(_) if !is_out!(OneTimeUsedOnce) => OneTimeOutcome::Used,
+            _ => {
+                let mut record = record.clone();
+                record.used = Some(OneTimeUse {
+                    nonce: nonce.to_owned(),
+                    at: now,
+                });
+                self.put(id, record);
+                OneTimeOutcome::First
+            }
+        }
+    }
+
+    /// A token that is not over, whatever the index of deadlines has reached.
+    pub(crate) fn live(&self, id: OneTimeId, now: ClusterMs) -> Option<&OneTimeRecord> {
+        self.get(&id).filter(|record| !record.is_ended(now))
+    }
+
+    /// A restored cluster takes none of the backup's tokens: one of them may have been consumed
+    /// since.
+    pub(crate) fn forget_all(&mut self) {
+        let all: Vec<OneTimeId> = self.iter().map(|(id, _)| *id).collect();
+        for id in all {
+            self.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domains::{Command, Outcome};
+    use crate::state::State;
+    use crate::testing::{entry, founded, restore};
+
+    fn issue(ids: &[u64]) -> Command {
+        let token = |id: &u64| (OneTimeId(*id), TokenHash([7; 32]));
+        let tokens = ids.iter().map(token).collect();
+        let ttl_ms = 5_000;
+        OneTimeCommand::Issue { tokens, ttl_ms }.into()
+    }
+
+    fn consume(state: &mut State, at: u64, id: u64, nonce: &str) -> Outcome {
+        let consume = OneTimeCommand::Consume {
+            id: OneTimeId(id),
+            hash: TokenHash([7; 32]),
+            nonce: nonce.to_owned(),
+        };
+        state
+            .apply(&entry(at, vec![consume.into()]), None)
+            .remove(0)
+    }
+
+    #[test]
+    fn a_token_is_consumed_once() {
+        let mut state = founded();
+        state.apply(&entry(0, vec![issue(&[1, 2])]), None);
+        let first = Outcome::OneTime(OneTimeOutcome::First);
+        assert_eq!(consume(&mut state, 1, 1, "a"), first);
+        assert_eq!(consume(&mut state, 2, 1, "a"), first, "the reply was lost");
+        for nonce in ["b", ""] {
+            let used = consume(&mut state, 3, 1, nonce);
+            assert_ne!(used, first, "a token was consumed twice");
+        }
+        let used = state.one_time(OneTimeId(1)).unwrap().used.clone().unwrap();
+        assert_eq!((used.nonce.as_str(), used.at), ("a", ClusterMs(1)));
+        let unknown = Outcome::OneTime(OneTimeOutcome::Unknown);
+        assert_eq!(consume(&mut state, 5_000, 2, ""), unknown, "it is over");
+        assert_eq!(state.one_time_count(), 0, "and dropped");
+    }
+
+    #[test]
+    fn a_restored_cluster_has_no_token_of_its_backup() {
+        let mut state = founded();
+        state.apply(&entry(0, vec![issue(&[1])]), None);
+        restore(&mut state);
+        assert_eq!((state.one_time_count(), state.next_deadline()), (0, None));
+    }
+}

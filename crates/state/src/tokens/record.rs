@@ -1,0 +1,85 @@
+//! A one-time token and its use.
+//!
+//! Invariants:
+//! - A token itself is never here: only its ID and the hash of its secret.
+//! - A token has at most one use, which never changes.
+//! - A token is there while the cluster time is below its end, whether or not its row was dropped yet.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::TokenHash;
+use crate::codec::Versioned;
+use crate::context::ApplyContext;
+use crate::deadlines::Expiring;
+use crate::keys::record::MAX_NONCE_BYTES;
+use crate::newtypes::ClusterMs;
+use crate::table::Record;
+
+/// The public part of a one-time token: a snowflake ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OneTimeId(pub u64);
+
+impl fmt::Display for OneTimeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who consumed a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneTimeUse {
+    /// Of the request; empty for none.
+    pub nonce: String,
+    pub at: ClusterMs,
+}
+
+/// A one-time token. Its ID is the row's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneTimeRecord {
+    pub hash: TokenHash,
+    /// From then on it is unknown.
+    pub until: ClusterMs,
+    pub used: Option<OneTimeUse>,
+}
+
+impl OneTimeRecord {
+    /// Whether the token is unknown at this time.
+    pub(crate) fn is_ended(&self, now: ClusterMs) -> bool {
+        self.until <= now
+    }
+}
+
+impl Versioned for OneTimeRecord {
+    const KIND: u8 = 25;
+    const VERSION: u8 = 1;
+}
+
+impl Record for OneTimeRecord {
+    type Key = OneTimeId;
+    const PREFIX: u8 = b't';
+
+    fn write_key(key: &OneTimeId, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&key.0.to_be_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<OneTimeId> {
+        Some(OneTimeId(u64::from_be_bytes(bytes.try_into().ok()?)))
+    }
+
+    fn is_sound(&self) -> bool {
+        (self.used.as_ref()).is_none_or(|used| used.nonce.len() <= MAX_NONCE_BYTES)
+    }
+}
+
+impl Expiring for OneTimeRecord {
+    fn deadline(&self, _: &OneTimeId, _: &ApplyContext<'_>) -> Option<ClusterMs> {
+        Some(self.until)
+    }
+
+    fn is_over(&self, now: ClusterMs) -> bool {
+        self.is_ended(now)
+    }
+}

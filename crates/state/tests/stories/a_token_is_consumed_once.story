@@ -1,0 +1,39 @@
+# One caller consumes it; that one is told the same when it repeats its request.
+found c1
+> founded
+time 0 0
+issue 7 8 9 ttl=5000
+> issued until 5000
+consume 7 nonce=a
+> consumed
+consume 7 nonce=b
+> another request consumed it
+consume 7 nonce=a
+> consumed
+consume 7
+> another request consumed it
+# Without a nonce nobody can be told that it was the first.
+consume 8
+> consumed
+consume 8
+> another request consumed it
+# An ID alone is no token, and none is issued twice.
+consume 9 secret=7
+> unknown
+issue 10 9 ttl=5000
+> refused: there is a one-time token 9 already
+consume 10
+> unknown
+issue 11 11 ttl=5000
+> refused: there is a one-time token 11 already
+restart
+time 31536000000 4999
+consume 7 nonce=a
+> consumed
+consume 9
+> consumed
+time 0 5000
+consume 7 nonce=a
+> unknown
+show-deadline
+> none
