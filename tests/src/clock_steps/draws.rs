@@ -55,7 +55,13 @@ const ROUND: [(Kind, usize); 7] = [
 
 /// The kinds of one round, in the order in which they come.
 pub fn round(random: &mut Random, is_short: bool) -> Vec<Kind> {
-    let times = |most: usize| if is_short { most.div_ceil(4) } else { most };
+    let times = |most: usize| {
+        if is_short {
+            most.div_ceil(3).min(2)
+        } else {
+            most
+        }
+    };
     let kinds = ROUND
         .into_iter()
         .flat_map(|(kind, most)| std::iter::repeat_n(kind, times(most)));

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use serde_json::Value;
 
-use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong};
-use super::duty::Duty;
+use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong, between};
+use super::duty::{Duty, change, later};
 use super::figures::Faults;
+use super::member::{Ending, Member, Process};
 use super::streams::Shared;
-use super::{RESTARTED, RETURNED};
+use super::{RESTARTED, RETURNED, WINDOW};
 use crate::checkers::Violation;
-use crate::clock::ShiftedClock;
 use crate::cluster::Cluster;
 use crate::history::{At, Timeline};
 use crate::seed::Random;
@@ -30,63 +30,6 @@ const EXACT_MS: i64 = 30;
 
 /// How long a node that was started needs to have measured the others, and they it.
 const MEASURED: Duration = Duration::from_secs(4);
-
-/// How a process is ended, and when.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ending {
-    pub(super) node: usize,
-    pub(super) is_killed: bool,
-    pub(super) at: Instant,
-    /// From the end of the process to its start.
-    pub(super) down: Duration,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Process {
-    Up,
-    Down {
-        start: Instant,
-    },
-    /// Started, and has not answered yet.
-    Starting,
-}
-
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) clock: ShiftedClock,
-    /// How far the clock is set ahead.
-    pub(super) ms: i64,
-    pub(super) is_right: bool,
-    right_since: Instant,
-    process: Process,
-    /// When the process began to run.
-    pub(super) began: Instant,
-    /// When it was last seen to be gone.
-    down_since: At,
-    /// Whether it was started lately: what its mark on the disk allows may still hold it up.
-    is_fresh: bool,
-    duties: Vec<(At, Duty)>,
-}
-
-impl Member {
-    pub(super) fn new(clock: ShiftedClock, began: Instant) -> Self {
-        Self {
-            clock,
-            ms: 0,
-            is_right: true,
-            right_since: began,
-            process: Process::Up,
-            began,
-            down_since: At::default(),
-            is_fresh: false,
-            duties: vec![(At::default(), Duty::Serve { first: RETURNED })],
-        }
-    }
-
-    pub(super) fn is_up(&self) -> bool {
-        matches!(self.process, Process::Up)
-    }
-}
 
 /// What happened when, with how far each node had written its log.
 #[derive(Debug)]
@@ -110,6 +53,8 @@ pub(super) struct Driver {
     pub(super) all: Vec<(At, Duty)>,
     pub(super) ending: Option<Ending>,
     pub(super) shared: std::sync::Arc<Shared>,
+    /// Whether all takes half the time.
+    pub(super) is_short: bool,
     /// Whether two clocks are wrong, so that all may refuse.
     is_split: bool,
     /// What the next return may take longer, because IDs were made ahead of time.
@@ -122,6 +67,7 @@ impl Driver {
         members: Vec<Member>,
         (timeline, random): (Timeline, Random),
         shared: std::sync::Arc<Shared>,
+        is_short: bool,
     ) -> Self {
         Self {
             cluster,
@@ -135,13 +81,19 @@ impl Driver {
             all: vec![(At::default(), Duty::Serve { first: RETURNED })],
             ending: None,
             shared,
+            is_short,
             is_split: false,
             ahead: Duration::ZERO,
         }
     }
 
-    pub(super) fn duties_of(&self, node: Option<usize>) -> &[(At, Duty)] {
-        node.map_or(&self.all, |node| &self.members[node].duties)
+    /// What a node has to do, or a generator: that may still be held up for a window by what could not be
+    /// renewed.
+    pub(super) fn duties_of(&self, node: Option<usize>) -> Vec<(At, Duty)> {
+        match node {
+            Some(node) => self.members[node].duties.clone(),
+            None => later(&self.all, WINDOW),
+        }
     }
 
     pub(super) fn note(&mut self, text: String) {
@@ -220,7 +172,7 @@ impl Driver {
     fn set_duties(&mut self) {
         let at = self.timeline.at();
         let of_all = self.returning(false);
-        push_change(&mut self.all, at, of_all);
+        change(&mut self.all, at, of_all);
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
             member.is_fresh &= member.began.elapsed() < RESTARTED;
@@ -231,7 +183,7 @@ impl Driver {
             } else {
                 self.returning(member.is_fresh)
             };
-            push_change(&mut self.members[node].duties, at, duty);
+            change(&mut self.members[node].duties, at, duty);
         }
     }
 
@@ -243,6 +195,12 @@ impl Driver {
         Duty::Serve {
             first: first + self.ahead,
         }
+    }
+
+    /// Draws how long something lasts, in milliseconds.
+    pub(super) fn span(&mut self, least: u64, most: u64) -> Duration {
+        let length = between(&mut self.random, least, most);
+        if self.is_short { length / 2 } else { length }
     }
 
     /// Waits, and meanwhile ends and starts processes whose time has come.
@@ -393,14 +351,6 @@ impl Driver {
         let shown = self.shown_ms(node);
         let detail = format!("n{} shows {shown:?} ms and was set to {ms} ms", node + 1);
         Err(Violation::new("a fault that never bit", detail))
-    }
-}
-
-/// Adds a duty where it is another one than before; one that goes on goes on as it began.
-fn push_change(duties: &mut Vec<(At, Duty)>, at: At, duty: Duty) {
-    let last = duties.last().map_or(Duty::Free, |(_, duty)| *duty);
-    if (last == Duty::Free) != (duty == Duty::Free) {
-        duties.push((at, duty));
     }
 }
 

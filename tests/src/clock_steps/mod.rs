@@ -8,7 +8,7 @@
 //! - a worker's IDs increase; an ID's time is never that of a wrong clock;
 //! - what is refused is refused with one of a few codes, and a process that runs answers;
 //! - while a majority of the clocks is right a node whose clock is right stops for [`LONGEST_STOP`] at
-//!   most, and a generator too;
+//!   most, and a generator too, from a window after no majority was;
 //! - a node serves again within [`RETURNED`] of its clock being right, and within [`RESTARTED`] where
 //!   its process was started meanwhile.
 //!
@@ -16,13 +16,14 @@
 //! can say which is right, and all may refuse. In those named `TwoTogether` two agree, up to three
 //! seconds from the third: they are the majority, and what they made ahead of time is waited for.
 //!
-//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; [`figures`];
-//! [`driver`], who sets the clocks; [`phases`].
+//! From below: [`draws`] and [`duty`], which start nothing; [`streams`], who asks; `member`; `driver`, who sets
+//! the clocks; `phases`; [`figures`].
 
 pub mod draws;
 mod driver;
 pub mod duty;
 pub mod figures;
+mod member;
 mod phases;
 pub mod streams;
 
@@ -40,13 +41,14 @@ use crate::generators;
 use crate::history::Timeline;
 use crate::seed::Random;
 use crate::wait;
-use driver::{Driver, Member};
+use driver::Driver;
 pub use figures::Figures;
+use member::Member;
 use streams::Streams;
 
 /// The window of the clusters: short, so that each is extended every two seconds and a stop of that
 /// shows soon.
-const WINDOW: &str = "\"6s\"";
+pub const WINDOW: Duration = Duration::from_secs(6);
 
 /// How long a node whose clock is right may go without giving IDs, while a majority of the clocks is.
 pub const LONGEST_STOP: Duration = Duration::from_secs(5);
@@ -71,16 +73,17 @@ const PRESETS: [&str; 3] = ["default", "js53", "sonyflake"];
 /// One run.
 #[derive(Debug)]
 pub struct ClockSteps {
-    /// How many times clocks are set.
+    /// How many times clocks are set, at least: a round of all kinds of phases is finished.
     pub steps: u64,
-    /// Whether the kinds of phases come in short rounds.
+    /// Whether rounds are short.
     pub is_short: bool,
 }
 
 impl ClockSteps {
     /// Runs it; `None` where no clock can be set.
     pub fn judged(&self, random: Random) -> Option<(Figures, Result<(), Violation>)> {
-        let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW);
+        let window = format!("\"{}s\"", WINDOW.as_secs());
+        let mut cluster = Cluster::planned(3).with("clock", "window", &window);
         let folder = cluster.folder().to_path_buf();
         let mut clocks = Vec::new();
         for node in 0..3 {
@@ -102,7 +105,7 @@ impl ClockSteps {
         let shared = streams.shared.clone();
         let members = clocks.into_iter().map(|clock| Member::new(clock, began));
         let members = members.collect();
-        let mut driver = Driver::new(cluster, members, (timeline, random), shared);
+        let mut driver = Driver::new(cluster, members, (timeline, random), shared, self.is_short);
         all_serve(&mut driver);
         let bitten = self.drive(&mut driver);
         all_serve(&mut driver);
@@ -116,7 +119,7 @@ impl ClockSteps {
         while driver.faults.steps < self.steps {
             for kind in draws::round(&mut driver.random, self.is_short) {
                 driver.phase(kind)?;
-                if driver.shared.is_violated() || driver.faults.steps >= self.steps {
+                if driver.shared.is_violated() {
                     return Ok(());
                 }
                 if progress.elapsed() > PROGRESS {

@@ -5,8 +5,8 @@
 use seqd_tests::clock_steps::ClockSteps;
 use seqd_tests::seed::Random;
 
-/// A round of all kinds of phases, and about forty seconds.
-const STEPS: u64 = 300;
+/// One round of all kinds of phases, which has some three hundred steps and takes half a minute.
+const STEPS: u64 = 150;
 
 #[test]
 fn clocks_that_are_set_hundreds_of_times_repeat_no_id_and_stop_no_node_whose_clock_is_right() {
