@@ -273,6 +273,11 @@ fn keys_and_tokens_at_the_command_line() {
         "{read}"
     );
     assert_eq!(seqd("key get other").0, Some(3));
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    for _ in 0..2 {
+        let (_, values, _) = seqd("seq next order -n 2 --idempotency-key invoice-7");
+        assert_eq!(values, "1\n2\n");
+    }
     let (_, tokens, _) = seqd("token issue --count 2 --ttl 1m");
     let first = tokens.lines().next().unwrap();
     assert_eq!(tokens.lines().count(), 2, "{tokens}");
