@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_api::BeginKey;
 use seqd_raft::ProposeError;
 use seqd_state::codec::Bytes;
 use seqd_state::{KeyClaim, KeyName};
@@ -11,9 +10,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::keys::{KeyError, KeyService, Told};
-
-/// How long a key of a request is known: repetitions come within minutes.
-const REQUEST_TTL_MS: u64 = BeginKey::DEFAULT_TTL_MS;
 
 /// How much longer than the request itself its claim lives, for the entry that completes it.
 const REQUEST_MARGIN_MS: u64 = 1000;
@@ -45,11 +41,10 @@ impl KeyService {
         deadline: Instant,
     ) -> Result<Turn, KeyError> {
         let time = deadline.saturating_duration_since(Instant::now());
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let begin = seqd_state::BeginKey {
             name,
-            ttl_ms: REQUEST_TTL_MS,
-            claim_ttl_ms: time_ms.saturating_add(REQUEST_MARGIN_MS),
+            ttl_ms: millis(self.limits.answer_ttl),
+            claim_ttl_ms: millis(time).saturating_add(REQUEST_MARGIN_MS),
             fingerprint,
             nonce: String::new(),
         };
@@ -79,6 +74,10 @@ impl KeyService {
             }
         }
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether an error says that the command is certainly not in the log, and may be soon.

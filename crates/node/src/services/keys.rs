@@ -67,7 +67,7 @@ const IN_FLIGHT: usize = 4096;
 
 pub(crate) struct KeyService {
     replica: Arc<dyn Replica>,
-    limits: LimitsSection,
+    pub(super) limits: LimitsSection,
     /// Places of requests with a key.
     pub(super) in_flight: Arc<Semaphore>,
 }

@@ -10,6 +10,7 @@ const LIMITS: LimitsSection = LimitsSection {
     keys: 3,
     key_bytes: 10,
     tokens: 2,
+    answer_ttl: Duration::from_secs(60),
 };
 
 fn service(replica: &Arc<TestReplica>) -> KeyService {
@@ -136,6 +137,11 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
     };
     assert_eq!(*kept.0, *answer);
     assert!(matches!(ask("f").await, Err(KeyError::Mismatch { .. })));
+    tokio::time::sleep(LIMITS.answer_ttl).await;
+    assert!(
+        matches!(ask("f").await, Ok(Turn::Serve(_))),
+        "it is kept no longer"
+    );
 }
 
 #[tokio::test(start_paused = true)]
