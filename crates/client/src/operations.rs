@@ -1,15 +1,16 @@
 //! Every operation of the surface, one method each.
 
+use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use seqd_api::{
     AbandonKey, AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced,
     BeginKey, Cluster, CodePage, ConfigEntries, ConsumeToken, CreateAccess, CreateLayout, Deleted,
-    EncodeRequest, Encoded, GetKeyQuery, Grant, GrantRequest, Id, IdParts, IdPartsQuery, IdQuery,
-    Ids, IssueTokens, JsonText, Key, KeyBegun, KeyEnded, Layout, LayoutQuery, LeaderMove,
-    LeaderMoved, Lease, LeaseRequest, ListQuery, Live, Member, MemberChange, Next, NextRequest,
-    Page, Ready, ReleaseRequest, Released, RenewRequest, ReturnRequest, Returned, Sequence,
-    SequenceSpec, TokenConsumed, TokensIssued, Uuid, UuidQuery, Uuids, Version, Worker,
-    WorkersQuery, paths,
+    EncodeRequest, Encoded, GetKeyQuery, Grant, GrantRequest, IDEMPOTENCY_KEY_HEADER, Id, IdParts,
+    IdPartsQuery, IdQuery, Ids, IssueTokens, JsonText, Key, KeyBegun, KeyEnded, Layout,
+    LayoutQuery, LeaderMove, LeaderMoved, Lease, LeaseRequest, ListQuery, Live, Member,
+    MemberChange, Next, NextRequest, Page, Ready, ReleaseRequest, Released, RenewRequest,
+    ReturnRequest, Returned, Sequence, SequenceSpec, TokenConsumed, TokensIssued, Uuid, UuidQuery,
+    Uuids, Version, Worker, WorkersQuery, paths,
 };
 use serde::Serialize;
 
@@ -124,6 +125,21 @@ impl Client {
         let path = paths::fill(paths::SEQUENCE_NEXT, name);
         self.answer(Call::change(Method::POST, path).body(request)?)
             .await
+    }
+
+    /// The next values of a sequence, once for this key: it may be repeated after a lost answer, and
+    /// is then given the same values. At most 1000.
+    pub async fn next_once(
+        &self,
+        name: &str,
+        request: &NextRequest,
+        key: &str,
+    ) -> Result<Next, Error> {
+        let path = paths::fill(paths::SEQUENCE_NEXT, name);
+        let key = HeaderValue::from_str(key).map_err(Error::setup)?;
+        let call = Call::get(path).method(Method::POST).body(request)?;
+        let header = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
+        self.answer(call.header(header, key)).await
     }
 
     /// Moves a sequence forward.

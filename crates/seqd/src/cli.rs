@@ -170,6 +170,7 @@ mod tests {
             "seqd seq create down --mode segment --start -1 --increment -1 --min -9 --max -1 --cycle",
             "seqd seq delete order --yes",
             "seqd seq next order --count 100 --contiguous",
+            "seqd seq next order --idempotency-key invoice-7",
             "seqd seq advance order -5",
             "seqd worker list --layout default --past",
             "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",

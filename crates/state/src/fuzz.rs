@@ -10,8 +10,8 @@ use seqd_idgen::Tick;
 
 use crate::codec::frame::{self, Frame, Framed};
 use crate::{
-    Command, EncodedEntry, Entry, NextRequest, Outcome, Refusal, Row, SequenceCommand, Stamp,
-    State, StateLoader, TakeLease, WorkerCommand, codec,
+    BeginKey, Command, EncodedEntry, Entry, KeyCommand, NextRequest, OneTimeCommand, Outcome,
+    Refusal, Row, SequenceCommand, Stamp, State, StateLoader, TakeLease, WorkerCommand, codec,
 };
 
 /// The longest words of a refusal, in bytes: several names and texts of the longest allowed.
@@ -116,7 +116,8 @@ pub fn state_rows(input: &[u8]) {
     assert_eq!(state.digest(), loaded(&state).digest());
 }
 
-/// Commands that use what is in a state: each of a sequence, and a lease.
+/// Commands that use what is in a state: each of a sequence, of a key and of a one-time token, and a
+/// lease.
 fn used(state: &State) -> Vec<Command> {
     let lease = WorkerCommand::TakeLease(TakeLease {
         layout: "default".to_owned(),
@@ -151,6 +152,28 @@ fn used(state: &State) -> Vec<Command> {
         ];
         commands.extend(uses.map(Command::from));
     }
+    for (name, record) in state.tables.keys.iter().take(8) {
+        let claim = record.claim.unwrap_or_default();
+        let begin = BeginKey {
+            name: name.clone(),
+            ttl_ms: 1_000,
+            claim_ttl_ms: 100,
+            fingerprint: record.fingerprint.clone(),
+            nonce: String::new(),
+        };
+        let complete = KeyCommand::Complete {
+            name: name.clone(),
+            claim,
+            result: b"1".to_vec().into(),
+        };
+        let name = name.clone();
+        let abandon = KeyCommand::Abandon { name, claim };
+        commands.extend([KeyCommand::Begin(begin), complete, abandon].map(Command::from));
+    }
+    for (id, record) in state.tables.one_time.iter().take(8) {
+        let (id, hash, nonce) = (*id, record.hash, String::new());
+        commands.push(OneTimeCommand::Consume { id, hash, nonce }.into());
+    }
     commands
 }
 
@@ -164,6 +187,10 @@ fn looked_at(state: &State) {
     }
     for lease in state.leases() {
         let _ = (lease.record.owner.len(), state.layout(lease.layout));
+    }
+    for (name, _) in state.tables.keys.iter() {
+        let key = state.key(name);
+        assert!(key.is_none_or(|key| key.until > state.cluster_ms()));
     }
     let _ = (state.next_deadline(), state.secret(), state.restoration());
 }

@@ -74,7 +74,9 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
         let path = path.replace("{grant}", "7").replace("{id}", "7");
         let path = path
             .replace("{code}", "not-found")
-            .replace("{layout}", "default");
+            .replace("{layout}", "default")
+            .replace("{key}", "pay")
+            .replace("{token}", "0");
         assert!(!path.contains('{'), "{path}");
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
             let ask = || http::request(method, &url(&path));

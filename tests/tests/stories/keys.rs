@@ -9,6 +9,8 @@ use seqd_tests::http::{Failure, Reply, post};
 use seqd_tests::{binary, wait};
 use serde_json::{Value, json};
 
+use crate::tokens::{Caller, guarded, with_sequences};
+
 fn begin_path(key: &str) -> String {
     format!("/v1/idempotency/{key}/begin")
 }
@@ -271,9 +273,56 @@ fn keys_and_tokens_at_the_command_line() {
         "{read}"
     );
     assert_eq!(seqd("key get other").0, Some(3));
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    for _ in 0..2 {
+        let (_, values, _) = seqd("seq next order -n 2 --idempotency-key invoice-7");
+        assert_eq!(values, "1\n2\n");
+    }
     let (_, tokens, _) = seqd("token issue --count 2 --ttl 1m");
     let first = tokens.lines().next().unwrap();
     assert_eq!(tokens.lines().count(), 2, "{tokens}");
     assert_eq!(seqd(&format!("token consume {first}")).0, Some(0));
     assert_eq!(seqd(&format!("token consume {first}")).0, Some(6));
+}
+
+#[test]
+fn keys_are_permitted_by_how_they_begin_and_two_tenants_do_not_meet() {
+    let (cluster, _file) = guarded(1);
+    with_sequences(&cluster);
+    let (order, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:order."]}));
+    let (other, _) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));
+    let (reader, _) = Caller::with(&cluster, &json!({"scopes": ["read"]}));
+    let begin = |caller: &Caller<'_>, key: &str| {
+        caller.post(&format!("/v1/idempotency/{key}/begin"), &json!({}))
+    };
+    begin(&order, "order.7").ok();
+    begin(&order, "invoice.7").refused(403, "forbidden");
+    begin(&reader, "order.7").refused(403, "forbidden");
+    reader.get("/v1/idempotency/order.7").ok();
+    order
+        .get("/v1/idempotency/invoice.7")
+        .refused(403, "forbidden");
+    // No prefix tells one token from another.
+    order
+        .post("/v1/tokens", &json!({}))
+        .refused(403, "forbidden");
+    let token = other.post("/v1/tokens", &json!({})).ok().json();
+    let consume = format!(
+        "/v1/tokens/{}/consume",
+        token["token"].as_str().expect("a token")
+    );
+    reader.post(&consume, &json!({})).refused(403, "forbidden");
+    order.post(&consume, &json!({})).refused(403, "forbidden");
+    other.post(&consume, &json!({})).ok();
+    // The same key of two tenants.
+    let next = |caller: &Caller<'_>| {
+        let request = post(&cluster.url(0, "/v1/sequences/order.eu/next"));
+        let request = request.header("authorization", &format!("Bearer {}", caller.token));
+        request.header("idempotency-key", "k").reply()
+    };
+    let first = next(&order).ok().body;
+    assert_ne!(next(&other).ok().body, first);
+    assert_eq!(next(&order).ok().body, first);
+    // A permission that is gone is gone for what was answered, too.
+    next(&reader).refused(403, "forbidden");
 }

@@ -19,7 +19,7 @@ const OPERATOR: &str = "operator-0123456789abcdef0123456789abcdef";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A cluster whose callers need tokens, with the operator's file.
-fn guarded(count: usize) -> (Cluster, PathBuf) {
+pub(crate) fn guarded(count: usize) -> (Cluster, PathBuf) {
     let mut cluster = Cluster::planned(count);
     let file = cluster.folder().join("token");
     std::fs::write(&file, format!("{OPERATOR}\n")).expect("the token's file");
@@ -33,9 +33,9 @@ fn guarded(count: usize) -> (Cluster, PathBuf) {
     (cluster.ready(), file)
 }
 
-struct Caller<'a> {
+pub(crate) struct Caller<'a> {
     cluster: &'a Cluster,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl<'a> Caller<'a> {
@@ -45,7 +45,7 @@ impl<'a> Caller<'a> {
     }
 
     /// A caller with a new token that permits this.
-    fn with(cluster: &'a Cluster, request: &Value) -> (Self, String) {
+    pub(crate) fn with(cluster: &'a Cluster, request: &Value) -> (Self, String) {
         let made = Self::operator(cluster).send("POST", 0, "/v1/access", Some(request));
         let made = made.ok().json();
         let text = |name: &str| made[name].as_str().expect("a text").to_owned();
@@ -62,16 +62,16 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         self.send("GET", 0, path, None)
     }
 
-    fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         self.send("POST", 0, path, Some(body))
     }
 }
 
-fn with_sequences(cluster: &Cluster) {
+pub(crate) fn with_sequences(cluster: &Cluster) {
     let operator = Caller::operator(cluster);
     for name in ["order.eu", "order.us", "invoice.eu", "order"] {
         let path = format!("/v1/sequences/{name}");

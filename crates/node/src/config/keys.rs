@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seqd_idgen::OnRollback;
-use seqd_state::{MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_ONE_TIME};
+use seqd_state::{MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_ONE_TIME, MAX_TTL_MS};
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
@@ -241,6 +241,8 @@ table! {
             "bytes of their results beyond which this node begins no more";
         tokens: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_ONE_TIME as u64),
             "one-time tokens in the cluster beyond which this node issues no more";
+        answer_ttl: Duration, Text, Some("24h"), |given| duration(given, MINUTE..=MAX_TTL_MS),
+            "how long the answer to a request with an Idempotency-Key is kept";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
-use seqd_state::{KeyName, KeySpace, MAX_ANSWER_BYTES};
+use seqd_state::{KeyName, KeyRefusal, KeySpace, MAX_ANSWER_BYTES, Refusal};
 use tokio::time::Instant;
 
 use super::ids;
@@ -123,8 +123,8 @@ where
     });
     match fitting {
         Ok((stored, bytes)) => {
-            let kept = node.keys.keep(name, claim, bytes.into(), deadline).await;
-            kept.map_err(not_kept)?;
+            let kept = node.keys.keep_answer(name, claim, bytes.into(), deadline);
+            kept.await.map_err(not_kept)?;
             Ok(stored.answer())
         }
         Err(problem) => {
@@ -138,12 +138,13 @@ where
 
 /// An answer that was not kept is not sent: what it took stays a gap.
 fn not_kept(error: KeyError) -> Problem {
-    let problem = match &error {
-        KeyError::Refused(refusal) => {
-            let detail = format!("the answer was not kept: {refusal}");
+    let detail = format!("the answer was not kept: {error}");
+    let problem = match error {
+        KeyError::Refused(Refusal::Keys(KeyRefusal::ClaimLost { .. })) => {
             Problem::new(ErrorCode::InProgress, detail).with_retry_after_ms(100)
         }
-        _ => Problem::from(error),
+        KeyError::Refused(_) => Problem::from(error),
+        _ => Problem::new(ErrorCode::OutcomeUnknown, detail),
     };
     problem.with_hint("repeat the request with the same key: it is answered once")
 }

@@ -14,6 +14,7 @@ mod hosts;
 mod meter;
 mod negotiate;
 mod request;
+mod request_key;
 mod response;
 mod router;
 mod server;

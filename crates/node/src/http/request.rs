@@ -11,13 +11,12 @@ use axum::http::{self, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
-use seqd_api::{ErrorCode, IDEMPOTENCY_KEY_HEADER, Problem};
-use seqd_state::MAX_KEY_BYTES;
-use sha2::{Digest as _, Sha256};
+use seqd_api::{ErrorCode, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::negotiate::Media;
+use super::request_key::RequestKey;
 use crate::access::Caller;
 
 /// A body of 64 KiB that takes longer is not worth its connection.
@@ -48,14 +47,6 @@ impl Bodies {
             Problem::new(ErrorCode::Overloaded, detail)
         })
     }
-}
-
-/// An `Idempotency-Key`, and what the request that came with it asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestKey {
-    pub(crate) key: String,
-    /// SHA-256 of all that the answer depends on, in hexadecimal digits.
-    pub(crate) fingerprint: String,
 }
 
 #[derive(Debug)]
@@ -103,7 +94,7 @@ impl Request {
         let is_dry_run = dry_run_of(&mut query)?;
         let deadline = Instant::now() + timeout;
         let (body, held) = read_body(&parts.headers, body, bodies).await?;
-        let key = key_of(&parts, &query, media, &body)?;
+        let key = RequestKey::of(&parts, &query, media, &body)?;
         Ok(Request {
             key,
             path,
@@ -126,46 +117,6 @@ impl Request {
     pub(crate) fn name(&self) -> &str {
         self.path.first().map_or("", String::as_str)
     }
-}
-
-/// The key of a request, if it has one, with the fingerprint of the rest.
-fn key_of(
-    parts: &Parts,
-    query: &[(String, String)],
-    media: Media,
-    body: &[u8],
-) -> Result<Option<RequestKey>, Problem> {
-    let mut given = parts.headers.get_all(IDEMPOTENCY_KEY_HEADER).iter();
-    let Some(key) = given.next() else {
-        return Ok(None);
-    };
-    let is_fit = |key: &str| (1..=MAX_KEY_BYTES).contains(&key.len());
-    let key = key.to_str().ok().filter(|key| is_fit(key));
-    let key = key.filter(|_| given.next().is_none()).ok_or_else(|| {
-        let detail = format!(
-            "one Idempotency-Key is given, of 1 to {MAX_KEY_BYTES} printable ASCII characters"
-        );
-        Problem::new(ErrorCode::InvalidArgument, detail)
-    })?;
-    let mut hash = Sha256::new();
-    // Each part with its length, so that none can be taken for the end of another.
-    let mut add = |part: &[u8]| {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    };
-    add(parts.method.as_str().as_bytes());
-    add(parts.uri.path().as_bytes());
-    add(&[u8::from(media == Media::Text)]);
-    for (key, value) in query {
-        add(key.as_bytes());
-        add(value.as_bytes());
-    }
-    add(body);
-    let digest = hash.finalize();
-    Ok(Some(RequestKey {
-        key: key.to_owned(),
-        fingerprint: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
-    }))
 }
 
 fn query_of(parts: &Parts) -> Result<Vec<(String, String)>, Problem> {
@@ -418,40 +369,6 @@ mod tests {
         let chunked = chunked.body(body).unwrap();
         let large = Request::read(chunked, Media::Json, false, TIMEOUT, &bodies, anyone);
         assert_eq!(code(large.await), "body-too-large");
-    }
-
-    #[tokio::test]
-    async fn a_key_comes_with_the_fingerprint_of_all_that_the_answer_depends_on() {
-        let key = async |request: http::request::Builder, body| {
-            let request = request.header(IDEMPOTENCY_KEY_HEADER, "k");
-            read(request, body).await.unwrap().key.unwrap()
-        };
-        let one = key(post("/next?count=5"), "{}").await;
-        assert_eq!((one.key.as_str(), one.fingerprint.len()), ("k", 64));
-        // How long it may take, and its ID, change nothing of the answer.
-        let later = post("/next?count=5&timeout_ms=9").header("x-request-id", "2");
-        assert_eq!(key(later, "{}").await, one);
-        let put = http::Request::put("/next?count=5").header(CONTENT_TYPE, "application/json");
-        for (request, body) in [
-            (post("/next?count=6"), "{}"),
-            (post("/nexu?count=5"), "{}"),
-            (post("/next?count=5"), "{ }"),
-            (post("/next?count=5&x="), "{}"),
-            (put, "{}"),
-        ] {
-            assert_ne!(key(request, body).await.fingerprint, one.fingerprint);
-        }
-        assert_eq!(read(post("/x"), "").await.unwrap().key, None);
-        let long = "k".repeat(MAX_KEY_BYTES + 1);
-        let twice = post("/x").header(IDEMPOTENCY_KEY_HEADER, "a");
-        for request in [
-            post("/x").header(IDEMPOTENCY_KEY_HEADER, ""),
-            post("/x").header(IDEMPOTENCY_KEY_HEADER, long),
-            post("/x").header(IDEMPOTENCY_KEY_HEADER, "\u{e9}"),
-            twice.header(IDEMPOTENCY_KEY_HEADER, "a"),
-        ] {
-            assert_eq!(code(read(request, "").await), "invalid-argument");
-        }
     }
 
     #[tokio::test]

@@ -14,19 +14,13 @@ use seqd_state::{
     ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome,
     Refusal,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::RequestError;
 use crate::codes;
 use crate::config::keys::LimitsSection;
 use crate::replica::{Replica, peek, propose_at_level};
-
-/// How long a key of a request is known: repetitions come within minutes.
-const REQUEST_TTL_MS: u64 = BeginKey::DEFAULT_TTL_MS;
-
-/// How much longer than the request itself its claim lives, for the entry that completes it.
-const REQUEST_MARGIN_MS: u64 = 1000;
 
 /// How often a key is begun that ends each time between the outcome and the read of its result.
 const MAX_BEGINS: usize = 3;
@@ -73,12 +67,13 @@ const IN_FLIGHT: usize = 4096;
 
 pub(crate) struct KeyService {
     replica: Arc<dyn Replica>,
-    limits: LimitsSection,
-    in_flight: Arc<Semaphore>,
+    pub(super) limits: LimitsSection,
+    /// Places of requests with a key.
+    pub(super) in_flight: Arc<Semaphore>,
 }
 
 /// What a caller is told who begins a key.
-enum Told {
+pub(super) enum Told {
     First {
         claim: KeyClaim,
         attempt: u64,
@@ -90,15 +85,6 @@ enum Told {
         result: Bytes,
         now: ClusterMs,
     },
-}
-
-/// What a request with a key does.
-#[derive(Debug)]
-pub(crate) enum Turn {
-    /// It is served, and its answer completes the key.
-    Serve(KeyClaim),
-    /// It is answered as before.
-    Replay(Bytes),
 }
 
 fn users(key: &str) -> KeyName {
@@ -124,12 +110,6 @@ impl KeyService {
             limits,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
         }
-    }
-
-    /// The place of a request with a key among those that are served.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, KeyError> {
-        let place = Arc::clone(&self.in_flight).try_acquire_owned();
-        place.map_err(|_| KeyError::Crowded)
     }
 
     /// Tells one caller to go on, and the others what came of it.
@@ -248,29 +228,7 @@ impl KeyService {
         })
     }
 
-    /// The same for a request that came with a key: it is served once.
-    pub(crate) async fn begin_request(
-        &self,
-        name: KeyName,
-        fingerprint: String,
-        deadline: Instant,
-    ) -> Result<Turn, KeyError> {
-        let time = deadline.saturating_duration_since(Instant::now());
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let begin = seqd_state::BeginKey {
-            name,
-            ttl_ms: REQUEST_TTL_MS,
-            claim_ttl_ms: time_ms.saturating_add(REQUEST_MARGIN_MS),
-            fingerprint,
-            nonce: String::new(),
-        };
-        Ok(match self.told(begin, deadline).await? {
-            Told::First { claim, .. } => Turn::Serve(claim),
-            Told::Done { result, .. } => Turn::Replay(result),
-        })
-    }
-
-    /// Keeps the answer of a request.
+    /// Keeps the result of a claim.
     pub(crate) async fn keep(
         &self,
         name: KeyName,
@@ -304,7 +262,11 @@ impl KeyService {
 
     /// An outcome says that there is a result, and the applied state has it: thousands of outcomes
     /// travel in one message between nodes.
-    async fn told(&self, begin: seqd_state::BeginKey, deadline: Instant) -> Result<Told, KeyError> {
+    pub(super) async fn told(
+        &self,
+        begin: seqd_state::BeginKey,
+        deadline: Instant,
+    ) -> Result<Told, KeyError> {
         for _ in 0..MAX_BEGINS {
             self.check_room(&begin.name)?;
             let command = KeyCommand::Begin(begin.clone());

@@ -42,6 +42,9 @@ pub(crate) enum SeqCommand {
         /// All in one range, or none
         #[arg(long)]
         contiguous: bool,
+        /// The same command with this key is given the same values again; at most 1000
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
     },
     /// Move forward: the next value is the first at or beyond TO
     Advance {
@@ -146,7 +149,15 @@ pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Fa
             name,
             count,
             contiguous,
-        } => next(&name, count, contiguous, session).await,
+            idempotency_key,
+        } => {
+            let request = NextRequest {
+                count,
+                contiguous: contiguous.then_some(true),
+                expand: None,
+            };
+            next(&name, &request, idempotency_key.as_deref(), session).await
+        }
         SeqCommand::Advance { name, to } => advance(&name, to, session).await,
         SeqCommand::Delete { name } => delete(&name, session).await,
     }
@@ -242,16 +253,14 @@ async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
 
 async fn next(
     name: &str,
-    count: Option<u64>,
-    contiguous: bool,
+    request: &NextRequest,
+    key: Option<&str>,
     session: &Session,
 ) -> Result<u8, Failure> {
-    let request = NextRequest {
-        count,
-        contiguous: contiguous.then_some(true),
-        expand: None,
+    let answer = match key {
+        Some(key) => session.client.next_once(name, request, key).await?,
+        None => session.client.next(name, request).await?,
     };
-    let answer = session.client.next(name, &request).await?;
     let mut report = Report::new(&answer)?.with_columns(&["value"]);
     let values: Vec<String> = answer.each().map(|value| value.to_string()).collect();
     if session.format == Format::Jsonl {

@@ -185,6 +185,15 @@ fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
             "nodes",
             format!("{}, {} removed", records.nodes, records.removed_nodes),
         ),
+        (
+            "keys",
+            format!(
+                "{}, with {} of results",
+                records.keys,
+                display::bytes(records.key_bytes)
+            ),
+        ),
+        ("one-time tokens", records.one_time_tokens.to_string()),
         ("last token", report.last_token.clone()),
     ];
     for member in &report.members {

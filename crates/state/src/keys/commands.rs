@@ -24,7 +24,7 @@ pub const MIN_CLAIM_TTL_MS: u64 = 100;
 /// The longest claim, a day: a claimer that died is waited for so long.
 pub const MAX_CLAIM_TTL_MS: u64 = 86_400_000;
 
-/// The most keys, past their end or not: with their index some 400 bytes each, they are 1.6 GB of a
+/// The most keys, past their end or not: with their index some 500 bytes each, they are 2 GB of a
 /// node's memory. A node's own limit (`limits.keys`) lies far below.
 pub const MAX_KEYS: usize = 4_000_000;
 

@@ -3,7 +3,6 @@
 use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState};
 use seqd_state::{KeyName, KeySpace};
 
-use super::super::keys::{KeyError, KeyService, Turn};
 use super::*;
 use crate::config::keys::LimitsSection;
 
@@ -11,6 +10,7 @@ const LIMITS: LimitsSection = LimitsSection {
     keys: 3,
     key_bytes: 10,
     tokens: 2,
+    answer_ttl: Duration::from_secs(60),
 };
 
 fn service(replica: &Arc<TestReplica>) -> KeyService {
@@ -137,6 +137,11 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
     };
     assert_eq!(*kept.0, *answer);
     assert!(matches!(ask("f").await, Err(KeyError::Mismatch { .. })));
+    tokio::time::sleep(LIMITS.answer_ttl).await;
+    assert!(
+        matches!(ask("f").await, Ok(Turn::Serve(_))),
+        "it is kept no longer"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,6 +152,31 @@ async fn without_a_quorum_nobody_is_told_to_go_on() {
     let begun = keys.begin("pay", begin("a"), soon()).await;
     assert!(matches!(
         begun,
+        Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let begun = keys.begin_request(of_request("k"), String::new(), soon());
+    let Turn::Serve(claim) = begun.await.unwrap() else {
+        panic!("nothing was answered before");
+    };
+    replica.set_quorum(false);
+    let answer = || b"200 text/plain\n7\n".to_vec().into();
+    let keep = keys.keep_answer(of_request("k"), claim, answer(), soon());
+    let back = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        replica.set_quorum(true);
+    };
+    let (kept, ()) = tokio::join!(keep, back);
+    kept.unwrap();
+    replica.set_quorum(false);
+    let late = keys.keep_answer(of_request("k"), claim, answer(), soon());
+    assert!(matches!(
+        late.await,
         Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
     ));
 }

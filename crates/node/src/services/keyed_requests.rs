@@ -1,0 +1,91 @@
+//! Requests with an `Idempotency-Key`: a key of their own space, whose result is the whole answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_raft::ProposeError;
+use seqd_state::codec::Bytes;
+use seqd_state::{KeyClaim, KeyName};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep};
+
+use super::keys::{KeyError, KeyService, Told};
+
+/// How much longer than the request itself its claim lives, for the entry that completes it.
+const REQUEST_MARGIN_MS: u64 = 1000;
+
+/// Between two tries to keep an answer.
+const KEEP_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a request with a key does.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// It is served, and its answer completes the key.
+    Serve(KeyClaim),
+    /// It is answered as before.
+    Replay(Bytes),
+}
+
+impl KeyService {
+    /// The place of a request with a key among those that are served.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, KeyError> {
+        let place = Arc::clone(&self.in_flight).try_acquire_owned();
+        place.map_err(|_| KeyError::Crowded)
+    }
+
+    /// Begins the key of a request: it is served once.
+    pub(crate) async fn begin_request(
+        &self,
+        name: KeyName,
+        fingerprint: String,
+        deadline: Instant,
+    ) -> Result<Turn, KeyError> {
+        let time = deadline.saturating_duration_since(Instant::now());
+        let begin = seqd_state::BeginKey {
+            name,
+            ttl_ms: millis(self.limits.answer_ttl),
+            claim_ttl_ms: millis(time).saturating_add(REQUEST_MARGIN_MS),
+            fingerprint,
+            nonce: String::new(),
+        };
+        Ok(match self.told(begin, deadline).await? {
+            Told::First { claim, .. } => Turn::Serve(claim),
+            Told::Done { result, .. } => Turn::Replay(result),
+        })
+    }
+
+    /// Keeps an answer; again while it is certain that nothing was proposed and there is time.
+    pub(crate) async fn keep_answer(
+        &self,
+        name: KeyName,
+        claim: KeyClaim,
+        answer: Bytes,
+        deadline: Instant,
+    ) -> Result<(), KeyError> {
+        loop {
+            let kept = self.keep(name.clone(), claim, answer.clone(), deadline);
+            match kept.await {
+                Err(KeyError::Propose(error))
+                    if is_unproposed(&error) && Instant::now() + KEEP_PAUSE < deadline =>
+                {
+                    sleep(KEEP_PAUSE).await;
+                }
+                kept => return kept,
+            }
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether an error says that the command is certainly not in the log, and may be soon.
+fn is_unproposed(error: &ProposeError) -> bool {
+    matches!(
+        error,
+        ProposeError::NoQuorum { .. }
+            | ProposeError::Overloaded { .. }
+            | ProposeError::OverloadedBytes { .. }
+    )
+}
