@@ -4,8 +4,8 @@
 use seqd_api::ErrorCode;
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, LayoutRefusal, Refusal, SequenceRefusal, TextRefusal,
-    WorkerRefusal,
+    AccessRefusal, ClusterRefusal, LayoutRefusal, LockRefusal, Refusal, SequenceRefusal,
+    TextRefusal, WorkerRefusal,
 };
 
 use seqd_idgen::WallMs;
@@ -69,6 +69,14 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
             LayoutRefusal::Exists { .. } => ErrorCode::AlreadyExists,
             LayoutRefusal::EpochAhead { .. } => ErrorCode::InvalidArgument,
             LayoutRefusal::TooMany => ErrorCode::PreconditionFailed,
+        },
+        Refusal::Locks(refusal) => match refusal {
+            LockRefusal::Held { .. } => ErrorCode::LockHeld,
+            LockRefusal::Lost { .. } => ErrorCode::LeaseLost,
+            LockRefusal::PermitsDiffer { .. } => ErrorCode::PreconditionFailed,
+            // Locks end by themselves: there may be room a little later.
+            LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks => ErrorCode::Overloaded,
+            LockRefusal::Invalid(_) => ErrorCode::InvalidArgument,
         },
         #[cfg(feature = "test-next-level")]
         Refusal::Notes(_) => ErrorCode::Internal,

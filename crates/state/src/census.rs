@@ -33,6 +33,8 @@ pub struct Counts {
     /// Members, and nodes that were given an ID.
     pub nodes: u64,
     pub removed_nodes: u64,
+    /// Locks that are held, waited for or delayed.
+    pub locks: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +71,7 @@ impl Census {
             counts.nodes += 1;
             counts.removed_nodes += u64::from(record.removed);
         }
+        counts.locks += tables.locks.len() as u64;
         counts.workers += tables.workers.iter().count() as u64;
         Ok(())
     }
@@ -94,8 +97,8 @@ mod tests {
     use crate::level::Level;
     use crate::testing::{entry, founded};
     use crate::{
-        ClusterCommand, Command, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
-        SequenceMode, SequenceName, TakeLease, WorkerCommand,
+        AcquireLock, Attempt, ClusterCommand, Command, LockCommand, NodeId, Nonce, SegmentSizes,
+        SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, TakeLease, WorkerCommand,
     };
     use seqd_idgen::{Layout, Progression};
 
@@ -137,6 +140,18 @@ mod tests {
             fence: layout.fence_at(WallMs(NOON + 30_000)),
             datacenter: None,
         })));
+        apply(Command::Locks(LockCommand::Acquire(AcquireLock {
+            name: "jobs".parse().unwrap(),
+            owner: "w".to_owned(),
+            nonce: Nonce(1),
+            attempt: Attempt(1),
+            token: None,
+            ttl_ms: 1000,
+            wait_ms: 0,
+            permits: 1,
+            shared: false,
+            lock_delay_ms: 0,
+        })));
         apply(Command::Cluster(ClusterCommand::MarkRemoved {
             node: NodeId(2),
         }));
@@ -157,11 +172,12 @@ mod tests {
             workers: 1,
             nodes: 2,
             removed_nodes: 1,
+            locks: 1,
         };
         assert_eq!(counted.counts, expected);
         assert_eq!(counted.settings.as_ref(), state.settings());
         assert_eq!(counted.wall_ms, state.last_wall_ms());
-        assert_eq!(counted.last_token, 3);
+        assert_eq!(counted.last_token, 4);
     }
 
     #[test]

@@ -25,6 +25,7 @@ impl Command {
             Self::Workers(command) => command.check(),
             Self::Sequences(command) => command.check(),
             Self::Access(command) => command.check(),
+            Self::Locks(command) => Ok(command.check()?),
             #[cfg(any(test, feature = "test-next-level"))]
             Self::Notes(command) => Ok(command.check()?),
             Self::Cluster(_) | Self::Layouts(_) => Ok(()),
@@ -111,6 +112,12 @@ mod tests {
 
     use super::*;
     use crate::domains::Outcome;
+    use crate::locks::commands::{
+        AcquireLock, LockCommand, MAX_LOCK_DELAY_MS, MAX_LOCK_TTL_MS, MAX_LOCK_WAIT_MS,
+        MIN_LOCK_TTL_MS,
+    };
+    use crate::locks::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce};
+    use crate::locks::record::MAX_HOLDERS;
     use crate::newtypes::{LeaseId, SequenceName};
     use crate::notes::{self, NoteCommand};
     use crate::sequences::commands::NextRequest;
@@ -212,6 +219,28 @@ mod tests {
         NoteCommand::Extend { name, ttl_ms: 1 }.into()
     }
 
+    fn lock(change: impl FnOnce(&mut AcquireLock)) -> Command {
+        let mut asked = AcquireLock {
+            name: "jobs/1".parse().unwrap(),
+            owner: "pod 1".to_owned(),
+            nonce: Nonce(1),
+            attempt: Attempt(1),
+            token: None,
+            ttl_ms: MIN_LOCK_TTL_MS,
+            wait_ms: MAX_LOCK_WAIT_MS,
+            permits: 1,
+            shared: false,
+            lock_delay_ms: MAX_LOCK_DELAY_MS,
+        };
+        change(&mut asked);
+        LockCommand::Acquire(asked).into()
+    }
+
+    fn of_lock(command: impl FnOnce(LockName, String, FencingToken) -> LockCommand) -> Command {
+        let name = "jobs/1".parse().unwrap();
+        command(name, "pod 1".to_owned(), FencingToken(4)).into()
+    }
+
     #[test]
     fn what_is_refused_before_it_is_proposed_is_what_apply_refuses() {
         let ok = || "x".to_owned();
@@ -230,6 +259,27 @@ mod tests {
             extend(long(TextField::LayoutName)),
             release(long(TextField::LayoutName)),
             note("x".repeat(notes::MAX_BYTES + 1)),
+            lock(|asked| asked.owner = "x".repeat(MAX_LOCK_OWNER_BYTES + 1)),
+            lock(|asked| asked.owner.clear()),
+            lock(|asked| asked.attempt = Attempt(0)),
+            lock(|asked| asked.ttl_ms = MIN_LOCK_TTL_MS - 1),
+            lock(|asked| asked.ttl_ms = MAX_LOCK_TTL_MS + 1),
+            lock(|asked| asked.wait_ms = MAX_LOCK_WAIT_MS + 1),
+            lock(|asked| asked.lock_delay_ms = MAX_LOCK_DELAY_MS + 1),
+            lock(|asked| asked.permits = 0),
+            lock(|asked| asked.permits = MAX_HOLDERS as u32 + 1),
+            lock(|asked| (asked.permits, asked.shared) = (2, true)),
+            of_lock(|name, owner, token| LockCommand::Renew {
+                name,
+                owner,
+                token,
+                ttl_ms: 1,
+            }),
+            of_lock(|name, _, token| LockCommand::Release {
+                name,
+                owner: "ü".to_owned(),
+                token,
+            }),
         ];
         for command in unsound {
             let refusal = command.check().unwrap_err();
@@ -244,6 +294,8 @@ mod tests {
             extend(ok()),
             release(ok()),
             note(ok()),
+            lock(|_| ()),
+            of_lock(|name, owner, token| LockCommand::Release { name, owner, token }),
         ];
         for command in sound {
             assert_eq!(command.check(), Ok(()));

@@ -8,6 +8,7 @@ use crate::access::{AccessCommand, AccessOutcome, AccessRefusal};
 use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
 use crate::codec::frame::framed_enum;
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal};
+use crate::locks::commands::{LockCommand, LockOutcome, LockRefusal};
 use crate::sequences::commands::{SequenceCommand, SequenceOutcome, SequenceRefusal};
 use crate::text::TextRefusal;
 use crate::workers::commands::{WorkerCommand, WorkerOutcome, WorkerRefusal};
@@ -55,6 +56,7 @@ domains! {
     Sequences: SequenceCommand, SequenceOutcome, SequenceRefusal;
     Access: AccessCommand, AccessOutcome, AccessRefusal;
     Layouts: LayoutCommand, LayoutOutcome, LayoutRefusal;
+    Locks: LockCommand, LockOutcome, LockRefusal;
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;

@@ -1,5 +1,7 @@
 //! One of each command, refusal and outcome, for tests that look at all of them.
 
+mod locks;
+
 use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
     AccessCommand, AccessId, AccessOutcome, AccessRefusal, Bound, BoundError, ClusterCommand,
@@ -18,7 +20,7 @@ pub(crate) fn commands() -> Vec<Command> {
     let layout = || "default".to_owned();
     let worker = WorkerId(17);
     let narrow = Progression::new(5, -3, -9, 8, true).unwrap();
-    vec![
+    let mut all = vec![
         found(),
         join("n4", 0x0123_4567_89ab_cdef),
         start(NodeId(4), 7, u64::MAX),
@@ -65,7 +67,9 @@ pub(crate) fn commands() -> Vec<Command> {
         create_token(AccessId(0x0123_4567_89ab_cdef)),
         Command::Access(AccessCommand::Revoke { id: AccessId(7) }),
         create_layout("short", 39),
-    ]
+    ];
+    all.extend(locks::commands());
+    all
 }
 
 #[expect(clippy::too_many_lines, reason = "one example of each, in a row")]
@@ -88,7 +92,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             holder,
         })
     };
-    vec![
+    let mut all = vec![
         Refusal::Cluster(ClusterRefusal::NotFounded),
         Refusal::Cluster(ClusterRefusal::AlreadyFounded {
             cluster_id: "c1".to_owned(),
@@ -237,7 +241,9 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             wall_ms: WallMs(1),
         }),
         Refusal::Layouts(LayoutRefusal::TooMany),
-    ]
+    ];
+    all.extend(locks::refusals());
+    all
 }
 
 pub(crate) fn outcomes() -> Vec<Outcome> {
@@ -252,7 +258,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         increment: -3,
         ranges: vec![range],
     };
-    vec![
+    let mut all = vec![
         Outcome::Cluster(ClusterOutcome::Founded),
         Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node: NodeId(4) }),
         Outcome::Cluster(ClusterOutcome::StartRegistered {
@@ -313,5 +319,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
         Outcome::Layouts(LayoutOutcome::Created { created: true }),
-    ]
+    ];
+    all.extend(locks::outcomes());
+    all
 }

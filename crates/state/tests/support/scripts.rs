@@ -5,9 +5,9 @@ use proptest::option;
 use proptest::prelude::*;
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    ClusterCommand, Command, Entry, GrantToken, LeaseId, Level, LogPosition, NextRequest, NodeId,
-    Revision, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName,
-    TakeLease, WorkerCommand,
+    AcquireLock, Attempt, ClusterCommand, Command, Entry, FencingToken, GrantToken, LeaseId, Level,
+    LockCommand, LockName, LogPosition, NextRequest, NodeId, Nonce, Revision, SegmentSizes,
+    SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, TakeLease, WorkerCommand,
 };
 
 use super::commands::*;
@@ -114,6 +114,47 @@ fn sequence_commands() -> impl Strategy<Value = Command> {
     prop_oneof![3 => create, 1 => delete, 4 => grant, 3 => give_back, 1 => advance, 4 => next]
 }
 
+fn lock_commands() -> impl Strategy<Value = Command> {
+    let name = || prop_oneof![Just("x"), Just("y")].prop_map(|name| LockName::new(name).unwrap());
+    let owner = || "[ab]".prop_map(String::from);
+    let token = || (4u64..24).prop_map(FencingToken);
+    let times = || (100u64..20_000, 0u64..20_000, 0u64..2_000);
+    let nonce = || ((0u128..5).prop_map(Nonce), (1u64..7).prop_map(Attempt));
+    let acquire = (name(), owner(), nonce(), times(), 1u32..3, any::<bool>()).prop_map(
+        |(name, owner, (nonce, attempt), (ttl_ms, wait_ms, lock_delay_ms), permits, shared)| {
+            LockCommand::Acquire(AcquireLock {
+                name,
+                owner,
+                nonce,
+                attempt,
+                token: None,
+                ttl_ms,
+                wait_ms,
+                permits,
+                shared,
+                lock_delay_ms,
+            })
+        },
+    );
+    let renew = (name(), owner(), token(), times()).prop_map(|(name, owner, token, times)| {
+        let ttl_ms = times.0;
+        LockCommand::Renew {
+            name,
+            owner,
+            token,
+            ttl_ms,
+        }
+    });
+    let release = (name(), owner(), token())
+        .prop_map(|(name, owner, token)| LockCommand::Release { name, owner, token });
+    let withdraw = (name(), nonce()).prop_map(|(name, (nonce, attempt))| LockCommand::Withdraw {
+        name,
+        nonce,
+        attempt,
+    });
+    prop_oneof![4 => acquire, 1 => renew, 2 => release, 2 => withdraw].prop_map(Command::from)
+}
+
 pub(crate) fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         1 => Just(found()),
@@ -125,6 +166,7 @@ pub(crate) fn commands() -> impl Strategy<Value = Command> {
         4 => lease_commands(),
         2 => node_commands(),
         6 => sequence_commands(),
+        4 => lock_commands(),
     ]
 }
 

@@ -18,7 +18,7 @@ use seqd_state::{
 };
 
 use super::commands::*;
-use super::{name, stamp};
+use super::{lock_story, name, stamp};
 
 /// Plays a story and gives it back with the outcomes that were seen.
 pub(crate) fn play(story: &str) -> String {
@@ -49,6 +49,7 @@ pub(crate) fn play(story: &str) -> String {
                 let first = state.layout(layout).unwrap().spec().first_sequence;
                 seen.push_str(&format!("> {first:?}\n"));
             }
+            ["show-lock", lock] => seen.push_str(&lock_story::show(&state, lock)),
             ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
                 let commands = line.split(" ; ").flat_map(commands).collect();
@@ -72,8 +73,8 @@ fn number(word: &str) -> u64 {
 }
 
 /// Words and `key=value` pairs of a command.
-struct Words<'a> {
-    plain: Vec<&'a str>,
+pub(crate) struct Words<'a> {
+    pub(crate) plain: Vec<&'a str>,
     named: BTreeMap<&'a str, &'a str>,
 }
 
@@ -95,7 +96,7 @@ fn who(state: &State, layout: &str, worker: &str, tick: &str) -> String {
 }
 
 impl Words<'_> {
-    fn u64(&self, key: &str) -> Option<u64> {
+    pub(crate) fn u64(&self, key: &str) -> Option<u64> {
         self.named.get(key).map(|word| number(word))
     }
 
@@ -103,7 +104,7 @@ impl Words<'_> {
         self.named.get(key).map(|word| word.parse().unwrap())
     }
 
-    fn text(&self, key: &str) -> String {
+    pub(crate) fn text(&self, key: &str) -> String {
         self.named.get(key).copied().unwrap_or_default().to_owned()
     }
 }
@@ -196,7 +197,10 @@ fn lease_command(words: &Words<'_>) -> Command {
             lease(),
             words.u64("last").map(Tick),
         ),
-        other => panic!("no command {other:?}"),
+        other => match lock_story::command(words) {
+            Some(command) => command.into(),
+            None => panic!("no command {other:?}"),
+        },
     }
 }
 
@@ -290,6 +294,7 @@ fn describe(outcome: &Outcome) -> String {
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
+        Outcome::Locks(outcome) => lock_story::describe(outcome),
         Outcome::Layouts(LayoutOutcome::Created { created: true }) => "created".to_owned(),
         Outcome::Layouts(LayoutOutcome::Created { created: false }) => "there already".to_owned(),
         Outcome::Access(AccessOutcome::Created { id }) => format!("token {id}"),
