@@ -113,8 +113,8 @@ error_codes! {
         "the time field of the layout is full: it only decodes",
         "mint with another layout";
     LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease is not the caller's any more",
-        "the lease is not the caller's any more",
-        "take another lease";
+        "the lease of a worker, or the hold of a lock, is not the caller's any more",
+        "stop what rests on it, and take another";
     GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant took the place of this one",
         "the segment can no longer be given back or extended: a later grant, an `advance` or a \
          deletion came between, or it was never granted over HTTP",
@@ -126,8 +126,8 @@ error_codes! {
         "the quorum would be lost by the removal",
         "bring a node back, or add one first";
     LockHeld = "lock-held", 409, CONFLICT, true, "The lock has a holder",
-        "reserved: nothing answers it yet",
-        "nothing";
+        "the lock is held, or delayed behind a hold that ran out, and the wait for it is over",
+        "ask again after `retry_after_ms`, or wait for it with `wait_ms`";
     InProgress = "in-progress", 409, CONFLICT, true, "Another caller is at it",
         "reserved: nothing answers it yet",
         "nothing";

@@ -26,6 +26,7 @@ mod cluster;
 mod health;
 mod ids;
 mod layouts;
+mod locks;
 mod page;
 mod plan;
 mod segments;
@@ -44,6 +45,10 @@ pub use ids::{
     UuidQuery, Uuids,
 };
 pub use layouts::{CreateLayout, EncodeRequest, Encoded, Layout, LayoutQuery, Spread};
+pub use locks::{
+    AcquireRequest, HeldLock, Lock, LockHolder, LockQuery, LockWaiter, LocksQuery,
+    ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest,
+};
 pub use page::{ListQuery, Page};
 pub use plan::Plan;
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seqd_idgen::OnRollback;
-use seqd_state::MAX_GRANT_SIZE;
+use seqd_state::{MAX_GRANT_SIZE, MAX_LOCKS, MAX_WAITERS};
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
@@ -232,6 +232,13 @@ table! {
             "smallest segment";
         max: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_GRANT_SIZE),
             "largest segment";
+    }
+    limits: LimitsSection {
+        // What the replicated state keeps at most, whatever nodes permit.
+        locks: u32, Number, Some("100000"), |given| number(given, 1..=MAX_LOCKS as u64),
+            "locks in use beyond which this node makes no other";
+        lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),
+            "how many may wait for a lock before this node adds no other";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

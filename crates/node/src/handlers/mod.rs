@@ -7,6 +7,7 @@ mod cluster;
 mod example;
 mod ids;
 mod layouts;
+mod locks;
 mod node;
 mod problems;
 mod routes;

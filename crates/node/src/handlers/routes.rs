@@ -9,7 +9,9 @@ use hyper_util::service::TowerToHyperService;
 use seqd_api::paths;
 use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
 
-use super::{access, cluster, ids, layouts, node, segments, sequences, snapshot, uuids, workers};
+use super::{
+    access, cluster, ids, layouts, locks, node, segments, sequences, snapshot, uuids, workers,
+};
 use crate::http::{Context, Endpoint, Media, Path, Stranger, build};
 use crate::services::Services;
 
@@ -68,6 +70,7 @@ fn table() -> Vec<Path<Services>> {
     [
         identifiers(),
         sequences_and_segments(),
+        of_locks(),
         of_the_cluster(),
         of_this_node(),
     ]
@@ -111,6 +114,17 @@ fn sequences_and_segments() -> Vec<Path<Services>> {
         at(paths::SEQUENCE_ADVANCE, JSON).on_or_dry(Post, sequences::advance),
         at(paths::SEGMENTS, JSON).on(Post, segments::grant),
         at(paths::SEGMENT, JSON).on(Delete, segments::give_back),
+    ]
+}
+
+fn of_locks() -> Vec<Path<Services>> {
+    vec![
+        at(paths::LOCKS, JSON).on(Get, locks::list),
+        at(paths::LOCK, JSON).on(Get, locks::get),
+        at(paths::LOCK_ACQUIRE, JSON).on(Post, locks::acquire),
+        at(paths::LOCK_RENEW, JSON).on(Post, locks::renew),
+        at(paths::LOCK_RELEASE, JSON).on(Post, locks::release),
+        at(paths::LOCK_VERIFY, JSON).on(Post, locks::verify),
     ]
 }
 

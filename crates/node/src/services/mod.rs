@@ -13,6 +13,7 @@ mod health;
 mod ids;
 mod layouts;
 mod leases;
+mod locks;
 mod missing;
 mod next;
 mod origin;
@@ -41,6 +42,7 @@ pub(crate) use health::{Check, HealthService, Readiness, Unready};
 pub(crate) use ids::{IdError, IdService};
 pub(crate) use layouts::{LayoutError, LayoutService};
 pub(crate) use leases::LeaseError;
+pub(crate) use locks::{LockError, LockService};
 pub(crate) use scrape::MetricsService;
 pub(crate) use seals::SecretError;
 pub(crate) use segments::SegmentService;
@@ -82,6 +84,7 @@ pub(crate) struct Services {
     pub(crate) sequences: Arc<SequenceService>,
     pub(crate) segments: SegmentService,
     pub(crate) workers: WorkerService,
+    pub(crate) locks: LockService,
     pub(crate) cluster: ClusterService,
     pub(crate) access: AccessService,
     /// What the caller of a request may see.
@@ -138,6 +141,7 @@ impl Services {
                 clock: clock(),
                 window_ms: config.clock.window.as_millis() as u64,
             },
+            locks: LockService::new(replica(), config.limits.clone()),
             cluster: ClusterService {
                 raft: raft(),
                 minters: minters(),

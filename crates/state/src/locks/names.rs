@@ -29,6 +29,16 @@ impl fmt::Display for FencingToken {
 #[serde(transparent)]
 pub struct Nonce(pub u128);
 
+impl Nonce {
+    /// Of an owner and what it calls its request: two owners' requests are never one.
+    #[must_use]
+    pub fn of(owner: &str, request: &str) -> Self {
+        let length = owner.len() as u64;
+        let bytes = [&length.to_le_bytes(), owner.as_bytes(), request.as_bytes()].concat();
+        Self(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+}
+
 /// One request for a claim, drawn at random by the node that serves it. 0 is none: no node draws it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::names::{FencingToken, LockName, Nonce};
+use super::names::{Attempt, FencingToken, LockName, Nonce};
 use super::record::{LockHolder, LockRecord, LockWaiter};
 use super::tally::{LockCounts, LockTurn};
 use crate::newtypes::ClusterMs;
@@ -21,6 +21,18 @@ pub struct LockView<'a> {
 pub enum ClaimView<'a> {
     Held(&'a LockHolder),
     Waiting(&'a LockWaiter),
+}
+
+impl ClaimView<'_> {
+    /// Whether a request is behind it.
+    #[must_use]
+    pub fn has_request(self, attempt: Attempt) -> bool {
+        let attempts = match self {
+            Self::Held(holder) => &holder.attempts,
+            Self::Waiting(waiter) => &waiter.attempts,
+        };
+        attempts.contains(&attempt)
+    }
 }
 
 impl<'a> LockView<'a> {
