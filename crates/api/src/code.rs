@@ -112,9 +112,11 @@ error_codes! {
     LayoutExhausted = "layout-exhausted", 409, CONFLICT, false, "The time field of the layout is full",
         "the time field of the layout is full: it only decodes",
         "mint with another layout";
-    LeaseLost = "lease-lost", 409, CONFLICT, false, "The lease or claim is not the caller's any more",
-        "the lease, or the claim of an idempotency key, is not the caller's any more",
-        "take another lease; begin the key again, and see whether somebody has completed it";
+    LeaseLost = "lease-lost", 409, CONFLICT, false, "What was held is not the caller's any more",
+        "the lease of a worker, the hold of a lock, or the claim of an idempotency key is not the \
+         caller's any more",
+        "stop what rests on it; take another lease or the lock anew; begin the key again, and see \
+         whether somebody has completed it";
     GrantSuperseded = "grant-superseded", 409, CONFLICT, false, "A later grant took the place of this one",
         "the segment can no longer be given back or extended: a later grant, an `advance` or a \
          deletion came between, or it was never granted over HTTP",
@@ -126,8 +128,8 @@ error_codes! {
         "the quorum would be lost by the removal",
         "bring a node back, or add one first";
     LockHeld = "lock-held", 409, CONFLICT, true, "The lock has a holder",
-        "reserved: nothing answers it yet",
-        "nothing";
+        "the lock is held, or delayed behind a hold that ran out, and the wait for it is over",
+        "ask again after `retry_after_ms`, or wait for it with `wait_ms`";
     InProgress = "in-progress", 409, CONFLICT, true, "Another caller is at it",
         "another caller was told to go on with the key and has neither completed nor abandoned it, and \
          its claim is not over",

@@ -46,6 +46,18 @@ pub const ONE_TIME_CONSUME: &str = "/v1/tokens/{token}/consume";
 pub const WORKERS: &str = "/v1/workers";
 /// The lease of one worker: PUT, DELETE.
 pub const WORKER_LEASE: &str = "/v1/workers/{layout}/{id}/lease";
+/// All locks that are in use: GET.
+pub const LOCKS: &str = "/v1/locks";
+/// One lock: GET.
+pub const LOCK: &str = "/v1/locks/{name}";
+/// To hold a lock: POST.
+pub const LOCK_ACQUIRE: &str = "/v1/locks/{name}/acquire";
+/// To hold it longer: POST.
+pub const LOCK_RENEW: &str = "/v1/locks/{name}/renew";
+/// To hold it no more: POST.
+pub const LOCK_RELEASE: &str = "/v1/locks/{name}/release";
+/// Whether a token holds a lock: POST.
+pub const LOCK_VERIFY: &str = "/v1/locks/{name}/verify";
 /// The cluster as this node sees it: GET.
 pub const CLUSTER: &str = "/v1/cluster";
 /// All members: GET, POST.

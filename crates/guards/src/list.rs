@@ -126,6 +126,20 @@ guards! {
     KeyEndsByClusterTime,
     /// A one-time token is consumed once.
     OneTimeUsedOnce,
+    // Locks.
+
+    /// No lock is granted while it is held.
+    NotGrantedWhileHeld,
+    /// Who comes to a lock waits behind those that wait.
+    FirstComesFirst,
+    /// Every grant of a lock draws a new token.
+    GrantDrawsToken,
+    /// A hold ends by the time of the cluster, and by no clock.
+    HoldsEndByClusterTime,
+    /// Only the token of a hold renews and releases it.
+    HoldTokenCompared,
+    /// A client that is gone does not end a claim that another of its requests stands behind.
+    OthersKeepClaim,
 
     // The cluster.
 

@@ -4,7 +4,7 @@
 use seqd_api::ErrorCode;
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, OneTimeRefusal, Refusal,
+    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, LockRefusal, OneTimeRefusal, Refusal,
     SequenceRefusal, TextRefusal, WorkerRefusal,
 };
 
@@ -72,6 +72,14 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
         },
         Refusal::Keys(refusal) => of_keys(refusal),
         Refusal::OneTime(refusal) => of_one_time(refusal),
+        Refusal::Locks(refusal) => match refusal {
+            LockRefusal::Held { .. } => ErrorCode::LockHeld,
+            LockRefusal::Lost { .. } => ErrorCode::LeaseLost,
+            LockRefusal::PermitsDiffer { .. } => ErrorCode::PreconditionFailed,
+            // Locks end by themselves: there may be room a little later.
+            LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks => ErrorCode::Overloaded,
+            LockRefusal::Invalid(_) => ErrorCode::InvalidArgument,
+        },
         #[cfg(feature = "test-next-level")]
         Refusal::Notes(_) => ErrorCode::Internal,
     }

@@ -170,6 +170,8 @@ impl Node {
     pub fn stop(&self) -> Step<'_, ()> {
         Box::pin(async move {
             self.services.health.stop();
+            // Who waits for a lock is to ask another node.
+            self.services.locks.stop();
             self.raft.begin_stop();
             let mut running = self.running.lock().await;
             running.tasks.shutdown().await;

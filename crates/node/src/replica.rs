@@ -6,8 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use seqd_idgen::Layout;
-use seqd_raft::{ProposeError, Raft, Role};
-use seqd_state::{Command, NodeId, Outcome, State, check_command};
+use seqd_raft::{ProposeError, Raft, Role, Turn};
+use seqd_state::{Command, LockTurn, NodeId, Outcome, State, check_command};
 use tokio::time::{Duration, Instant, sleep, timeout_at};
 
 /// How often it is looked whether the cluster's level has risen.
@@ -46,6 +46,9 @@ pub(crate) trait Replica: Send + Sync {
     /// Whether this node has applied what its leader has committed, but for a little, and the
     /// leader has contact with a quorum.
     fn is_in_touch(&self) -> bool;
+
+    /// Registers a wait for a lock; `None` while this node has no state.
+    fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn>;
 
     /// This start's node ID and boot number, once it may take leases.
     fn started(&self) -> Option<(NodeId, u64)>;
@@ -188,6 +191,10 @@ impl Replica for Raft {
     fn is_in_touch(&self) -> bool {
         let status = self.status();
         status.caught_up && status.leader.is_some() && status.has_quorum_contact
+    }
+
+    fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
+        Raft::wait_for_turn(self, claim)
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use seqd_idgen::{ClockPolicy, WallClock, WallMs};
-use seqd_raft::ProposeError;
+use seqd_raft::{ProposeError, Turn, Turns};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry, Found, Level, LogPosition, NodeId, Outcome,
-    Restoration, Stamp, State,
+    ClusterCommand, ClusterMs, Command, Entry, Found, Level, LockTurn, LogPosition, NodeId,
+    Outcome, Restoration, Stamp, State,
 };
 use tokio::time::Instant;
 
@@ -52,6 +52,7 @@ pub(crate) struct TestReplica {
     pub(crate) proposals: AtomicU64,
     /// The other members: none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
+    pub(crate) turns: Arc<Turns>,
 }
 
 pub(crate) const NODE: NodeId = NodeId(1);
@@ -66,6 +67,7 @@ impl TestReplica {
             has_quorum: AtomicBool::new(true),
             proposals: AtomicU64::new(0),
             progress: Mutex::default(),
+            turns: Arc::default(),
         };
         let outcomes = replica.apply(vec![
             Command::Cluster(ClusterCommand::Found(Found {
@@ -110,10 +112,10 @@ impl TestReplica {
             wall_ms: self.clock.wall(),
             cluster_ms,
         };
-        self.state
-            .lock()
-            .unwrap()
-            .apply(&Entry { stamp, commands }, None)
+        let mut state = self.state.lock().unwrap();
+        let outcomes = state.apply(&Entry { stamp, commands }, None);
+        self.turns.wake(state.lock_turns());
+        outcomes
     }
 
     /// Makes the state that of another cluster, as after a restore of a backup.
@@ -186,6 +188,10 @@ impl Replica for TestReplica {
 
     fn is_in_touch(&self) -> bool {
         self.has_quorum.load(Ordering::SeqCst)
+    }
+
+    fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
+        Some(self.turns.register(claim))
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

@@ -13,6 +13,7 @@ pub use crate::handle::{
 };
 pub use crate::levels::LevelRange;
 pub use crate::raft::Raft;
+pub use crate::turns::{Turn, Turns};
 pub use crate::wire::dialer::{peer_transport, secure_peer_transport};
 #[cfg(any(test, fuzzing))]
 pub use crate::wire::fuzz;
@@ -63,6 +64,7 @@ mod stopping_together;
 mod storage;
 mod tasks;
 mod transfers;
+mod turns;
 mod types;
 mod wire;
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use seqd_state::{Command, NodeId, Outcome, State};
+use seqd_state::{Command, LockTurn, NodeId, Outcome, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -21,6 +21,7 @@ use crate::node::Node;
 use crate::proposer::ProposalBatcher;
 use crate::start::{self, Started};
 use crate::status;
+use crate::turns::Turn;
 use crate::wire::messages::{Changed, MemberChange, Stopping};
 
 /// A node's part in the cluster. Clones are the same node.
@@ -118,6 +119,13 @@ impl Raft {
             Some(replica) => look(&replica.applied.read().state),
             None => look(&State::default()),
         }
+    }
+
+    /// Registers a wait for a lock at this node; `None` while it has no state.
+    #[must_use]
+    pub fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
+        let replica = self.inner.node.replica()?;
+        Some(replica.applied.turns().register(claim))
     }
 
     #[must_use]

@@ -5,19 +5,23 @@
 //! no disk. It cannot fail: a refusal is an outcome.
 
 mod cluster;
+mod locks;
 mod sequences;
 mod workers;
 
+use locks::Locks;
 use seqd_guards::is_out;
 use seqd_idgen::WallMs;
 
 use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
 use crate::cluster::settings::Clock;
 use crate::context::ApplyContext;
+use crate::deadlines::Passing;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::entry::Entry;
 use crate::keys::commands::KeyCommand;
 use crate::level::{Level, LogPosition};
+use crate::locks::commands::LockCommand;
 use crate::sequences::commands::SequenceCommand;
 use crate::stamp::Stamp;
 use crate::state::State;
@@ -55,8 +59,10 @@ impl State {
             clock.cluster_ms.max(stamp.cluster_ms)
         };
         let now = clock.cluster_ms;
+        self.lock_tally.turns.clear();
         for row_key in self.deadlines.pass(now) {
-            self.tables.expire(&row_key, now);
+            let (deadlines, tally) = (&mut self.deadlines, &mut self.lock_tally);
+            self.tables.pass(&row_key, deadlines, tally);
         }
     }
 
@@ -110,6 +116,17 @@ impl State {
             Command::OneTime(command) => {
                 tables.one_time.apply(deadlines, &context, command)?.into()
             }
+            Command::Locks(command) => {
+                let passing = Passing {
+                    stamp_wall_ms: wall_ms,
+                    cluster_ms,
+                    counter,
+                    deadlines,
+                    tally: &mut self.lock_tally,
+                };
+                let mut locks = Locks::new(&mut tables.locks, passing);
+                locks.apply(command)?.into()
+            }
             #[cfg(any(test, feature = "test-next-level"))]
             Command::Notes(command) => tables.notes.apply(deadlines, &context, command)?.into(),
         })
@@ -123,6 +140,7 @@ impl State {
                 | Command::Workers(WorkerCommand::TakeLease(_))
                 | Command::Sequences(SequenceCommand::GrantSegment { .. })
                 | Command::Keys(KeyCommand::Begin(_))
+                | Command::Locks(LockCommand::Acquire(_))
         );
         match self.restoration() {
             Some(record) if draws && !record.stamped => {

@@ -39,6 +39,8 @@ pub struct Counts {
     pub key_bytes: u64,
     /// One-time tokens, used ones included.
     pub one_time_tokens: u64,
+    /// Locks that are held, waited for or delayed.
+    pub locks: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Census {
         counts.keys += tables.keys.len() as u64;
         counts.key_bytes += tables.keys.weight();
         counts.one_time_tokens += tables.one_time.len() as u64;
+        counts.locks += tables.locks.len() as u64;
         Ok(())
     }
 
@@ -103,9 +106,10 @@ mod tests {
     use crate::level::Level;
     use crate::testing::{entry, founded};
     use crate::{
-        BeginKey, ClusterCommand, Command, KeyClaim, KeyCommand, KeyName, KeySpace, NodeId,
-        OneTimeCommand, OneTimeId, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
-        SequenceName, TakeLease, TokenHash, WorkerCommand,
+        AcquireLock, Attempt, BeginKey, ClusterCommand, Command, KeyClaim, KeyCommand, KeyName,
+        KeySpace, LockCommand, NodeId, Nonce, OneTimeCommand, OneTimeId, SegmentSizes,
+        SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, TakeLease, TokenHash,
+        WorkerCommand,
     };
     use seqd_idgen::{Layout, Progression};
 
@@ -146,6 +150,18 @@ mod tests {
             boot: 0,
             fence: layout.fence_at(WallMs(NOON + 30_000)),
             datacenter: None,
+        })));
+        apply(Command::Locks(LockCommand::Acquire(AcquireLock {
+            name: "jobs".parse().unwrap(),
+            owner: "w".to_owned(),
+            nonce: Nonce(1),
+            attempt: Attempt(1),
+            token: None,
+            ttl_ms: 1000,
+            wait_ms: 0,
+            permits: 1,
+            shared: false,
+            lock_delay_ms: 0,
         })));
         apply(Command::Cluster(ClusterCommand::MarkRemoved {
             node: NodeId(2),
@@ -194,6 +210,7 @@ mod tests {
             keys: 1,
             key_bytes: 4,
             one_time_tokens: 2,
+            locks: 1,
         };
         assert_eq!(counted.counts, expected);
         assert_eq!(counted.settings.as_ref(), state.settings());

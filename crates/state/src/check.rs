@@ -27,6 +27,7 @@ impl Command {
             Self::Access(command) => command.check(),
             Self::Keys(command) => Ok(command.check()?),
             Self::OneTime(command) => Ok(command.check()?),
+            Self::Locks(command) => Ok(command.check()?),
             #[cfg(any(test, feature = "test-next-level"))]
             Self::Notes(command) => Ok(command.check()?),
             Self::Cluster(_) | Self::Layouts(_) => Ok(()),
@@ -121,6 +122,12 @@ mod tests {
         KeyClaim, KeyName, KeySpace, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES,
         MAX_NONCE_BYTES, MAX_RESULT_BYTES,
     };
+    use crate::locks::commands::{
+        AcquireLock, LockCommand, MAX_LOCK_DELAY_MS, MAX_LOCK_TTL_MS, MAX_LOCK_WAIT_MS,
+        MIN_LOCK_TTL_MS,
+    };
+    use crate::locks::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce};
+    use crate::locks::record::MAX_HOLDERS;
     use crate::newtypes::{LeaseId, SequenceName};
     use crate::notes::{self, NoteCommand};
     use crate::sequences::commands::NextRequest;
@@ -260,6 +267,28 @@ mod tests {
         OneTimeCommand::Consume { id, hash, nonce }.into()
     }
 
+    fn lock(change: impl FnOnce(&mut AcquireLock)) -> Command {
+        let mut asked = AcquireLock {
+            name: "jobs/1".parse().unwrap(),
+            owner: "pod 1".to_owned(),
+            nonce: Nonce(1),
+            attempt: Attempt(1),
+            token: None,
+            ttl_ms: MIN_LOCK_TTL_MS,
+            wait_ms: MAX_LOCK_WAIT_MS,
+            permits: 1,
+            shared: false,
+            lock_delay_ms: MAX_LOCK_DELAY_MS,
+        };
+        change(&mut asked);
+        LockCommand::Acquire(asked).into()
+    }
+
+    fn of_lock(command: impl FnOnce(LockName, String, FencingToken) -> LockCommand) -> Command {
+        let name = "jobs/1".parse().unwrap();
+        command(name, "pod 1".to_owned(), FencingToken(4)).into()
+    }
+
     #[test]
     fn what_is_refused_before_it_is_proposed_is_what_apply_refuses() {
         let ok = || "x".to_owned();
@@ -298,6 +327,27 @@ mod tests {
             issue(1, MIN_TTL_MS - 1),
             issue(1, MAX_TTL_MS + 1),
             consume("n".repeat(MAX_NONCE_BYTES + 1)),
+            lock(|asked| asked.owner = "x".repeat(MAX_LOCK_OWNER_BYTES + 1)),
+            lock(|asked| asked.owner.clear()),
+            lock(|asked| asked.attempt = Attempt(0)),
+            lock(|asked| asked.ttl_ms = MIN_LOCK_TTL_MS - 1),
+            lock(|asked| asked.ttl_ms = MAX_LOCK_TTL_MS + 1),
+            lock(|asked| asked.wait_ms = MAX_LOCK_WAIT_MS + 1),
+            lock(|asked| asked.lock_delay_ms = MAX_LOCK_DELAY_MS + 1),
+            lock(|asked| asked.permits = 0),
+            lock(|asked| asked.permits = MAX_HOLDERS as u32 + 1),
+            lock(|asked| (asked.permits, asked.shared) = (2, true)),
+            of_lock(|name, owner, token| LockCommand::Renew {
+                name,
+                owner,
+                token,
+                ttl_ms: 1,
+            }),
+            of_lock(|name, _, token| LockCommand::Release {
+                name,
+                owner: "ü".to_owned(),
+                token,
+            }),
         ];
         for command in unsound {
             let refusal = command.check().unwrap_err();
@@ -326,6 +376,8 @@ mod tests {
             ),
             issue(MAX_ISSUED as u64, MAX_TTL_MS),
             consume("n".repeat(MAX_NONCE_BYTES)),
+            lock(|_| ()),
+            of_lock(|name, owner, token| LockCommand::Release { name, owner, token }),
         ];
         for command in sound {
             assert_eq!(command.check(), Ok(()));

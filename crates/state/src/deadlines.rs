@@ -10,7 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seqd_idgen::WallMs;
+
+use crate::cluster::settings::Counter;
 use crate::context::ApplyContext;
+use crate::locks::tally::LockTally;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table, row_key};
 
@@ -26,24 +30,25 @@ pub(crate) trait Expiring: Record {
     /// `None` if the record has no end, or has ended and stays.
     fn deadline(&self, key: &Self::Key, context: &ApplyContext<'_>) -> Option<ClusterMs>;
 
-    /// Whether the record is dropped at this time. Decided by its own time: the index may have a
-    /// deadline of a record that was overwritten.
-    fn is_over(&self, now: ClusterMs) -> bool;
+    /// What becomes of a record whose deadline has passed. Decided by the record's own times: the index
+    /// may have a deadline of one that was overwritten.
+    fn pass(table: &mut Table<Self>, key: &Self::Key, passing: Passing<'_>);
 }
 
-impl<R: Expiring> Table<R> {
-    /// Drops the record of a row if it is over; `false` if the row is of another table.
-    pub(crate) fn expire(&mut self, row_key: &[u8], now: ClusterMs) -> bool {
-        let Some(key) = row_key.strip_prefix(&[R::PREFIX]) else {
-            return false;
-        };
-        if let Some(key) = R::read_key(key)
-            && self.get(&key).is_some_and(|record| record.is_over(now))
-        {
-            self.remove(&key);
-        }
-        true
-    }
+/// What is at hand where a deadline passes, beside the table whose record it is of.
+pub(crate) struct Passing<'a> {
+    /// The wall clock of the entry.
+    pub(crate) stamp_wall_ms: WallMs,
+    /// The applied cluster time.
+    pub(crate) cluster_ms: ClusterMs,
+    pub(crate) counter: &'a mut Table<Counter>,
+    pub(crate) deadlines: &'a mut Deadlines,
+    pub(crate) tally: &'a mut LockTally,
+}
+
+/// The key of a row, if it is one of this record's table.
+pub(crate) fn key_of<R: Expiring>(row_key: &[u8]) -> Option<R::Key> {
+    row_key.strip_prefix(&[R::PREFIX]).and_then(R::read_key)
 }
 
 /// The deadlines of all tables, each by its rows' keys.

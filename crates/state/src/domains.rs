@@ -9,6 +9,7 @@ use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal};
 use crate::codec::frame::framed_enum;
 use crate::keys::commands::{KeyCommand, KeyOutcome, KeyRefusal};
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal};
+use crate::locks::commands::{LockCommand, LockOutcome, LockRefusal};
 use crate::sequences::commands::{SequenceCommand, SequenceOutcome, SequenceRefusal};
 use crate::text::TextRefusal;
 use crate::tokens::commands::{OneTimeCommand, OneTimeOutcome, OneTimeRefusal};
@@ -59,6 +60,7 @@ domains! {
     Layouts: LayoutCommand, LayoutOutcome, LayoutRefusal;
     Keys: KeyCommand, KeyOutcome, KeyRefusal;
     OneTime: OneTimeCommand, OneTimeOutcome, OneTimeRefusal;
+    Locks: LockCommand, LockOutcome, LockRefusal;
     /// The table of `docs/EXTENDING.md`.
     #[cfg(any(test, feature = "test-next-level"))]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;

@@ -10,8 +10,9 @@ use seqd_idgen::Tick;
 
 use crate::codec::frame::{self, Frame, Framed};
 use crate::{
-    BeginKey, Command, EncodedEntry, Entry, KeyCommand, NextRequest, OneTimeCommand, Outcome,
-    Refusal, Row, SequenceCommand, Stamp, State, StateLoader, TakeLease, WorkerCommand, codec,
+    AcquireLock, Attempt, BeginKey, Command, EncodedEntry, Entry, KeyCommand, LockCommand,
+    LockView, NextRequest, Nonce, OneTimeCommand, Outcome, Refusal, Row, SequenceCommand, Stamp,
+    State, StateLoader, TakeLease, WorkerCommand, codec,
 };
 
 /// The longest words of a refusal, in bytes: several names and texts of the longest allowed.
@@ -128,6 +129,9 @@ fn used(state: &State) -> Vec<Command> {
         datacenter: None,
     });
     let mut commands = vec![lease.into()];
+    for lock in state.locks("", None).take(8) {
+        commands.extend(uses_of(lock).map(Command::from));
+    }
     for (name, record) in state.sequences("", None, 8) {
         let name = || name.clone();
         let next = record.next_value().unwrap_or(0);
@@ -177,6 +181,41 @@ fn used(state: &State) -> Vec<Command> {
     commands
 }
 
+/// Who holds it renews and releases it, and others come and go.
+fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
+    let name = || lock.name.clone();
+    let asked = AcquireLock {
+        name: name(),
+        owner: "n1".to_owned(),
+        nonce: Nonce(1),
+        attempt: Attempt(1),
+        token: None,
+        ttl_ms: 1000,
+        wait_ms: 1000,
+        permits: lock.record.permits,
+        shared: false,
+        lock_delay_ms: 0,
+    };
+    let holders = lock.holders().take(4).flat_map(move |holder| {
+        let (owner, token) = (|| holder.owner.clone(), holder.token);
+        let (ttl_ms, renewed) = (1000, owner());
+        [
+            LockCommand::Renew {
+                name: name(),
+                owner: renewed,
+                token,
+                ttl_ms,
+            },
+            LockCommand::Release {
+                name: name(),
+                owner: owner(),
+                token,
+            },
+        ]
+    });
+    [LockCommand::Acquire(asked)].into_iter().chain(holders)
+}
+
 /// What a node reads of its state while it serves.
 fn looked_at(state: &State) {
     for (name, record) in state.sequences("", None, 100) {
@@ -191,6 +230,11 @@ fn looked_at(state: &State) {
     for (name, _) in state.tables.keys.iter() {
         let key = state.key(name);
         assert!(key.is_none_or(|key| key.until > state.cluster_ms()));
+    }
+    for lock in state.locks("", None) {
+        let (holders, waiters) = (lock.holders().count(), lock.waiters().count());
+        assert!(holders + waiters > 0 || lock.delayed_until().is_some());
+        assert!(state.lock(lock.name.as_str()).is_some());
     }
     let _ = (state.next_deadline(), state.secret(), state.restoration());
 }
@@ -245,20 +289,22 @@ mod tests {
     use super::*;
     use crate::kept::{replay, seeds};
 
-    const LOGS: [&str; 4] = [
+    const LOGS: [&str; 5] = [
         include_str!("../tests/golden/log-v1.hex"),
         include_str!("../tests/golden/log-v2.hex"),
         include_str!("../tests/golden/log-level-3.hex"),
         include_str!("../tests/golden/log-keys.hex"),
+        include_str!("../tests/golden/log-level-5.hex"),
     ];
     const ENTRIES: [&str; 2] = [
         include_str!("../tests/golden/entry-v1.hex"),
         include_str!("../tests/golden/entry-v2.hex"),
     ];
-    const ROWS: [&str; 5] = [
+    const ROWS: [&str; 6] = [
         include_str!("../tests/golden/rows-v1.hex"),
         include_str!("../tests/golden/rows-level-2.hex"),
         include_str!("../tests/golden/rows-level-3.hex"),
+        include_str!("../tests/golden/rows-level-5.hex"),
         include_str!("../tests/golden/rows-restored-v1.hex"),
         include_str!("../tests/golden/rows-keys.hex"),
     ];

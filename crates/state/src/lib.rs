@@ -28,6 +28,7 @@ mod kept;
 mod keys;
 mod layouts;
 mod level;
+mod locks;
 mod newtypes;
 #[cfg(any(test, feature = "test-next-level"))]
 pub mod notes;
@@ -73,6 +74,17 @@ pub use keys::record::{
 };
 pub use layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal, MAX_LAYOUTS};
 pub use level::{Level, LogPosition};
+pub use locks::commands::{
+    AcquireLock, LockCommand, LockOutcome, LockProblem, LockRefusal, MAX_CLAIMS, MAX_LOCK_DELAY_MS,
+    MAX_LOCK_TTL_MS, MAX_LOCK_WAIT_MS, MAX_LOCKS, MIN_LOCK_TTL_MS,
+};
+pub use locks::names::{
+    Attempt, FencingToken, LockName, LockNameError, MAX_LOCK_NAME_BYTES, MAX_LOCK_OWNER_BYTES,
+    Nonce,
+};
+pub use locks::record::{Claim, LockHolder, LockRecord, LockWaiter, MAX_HOLDERS, MAX_WAITERS};
+pub use locks::tally::{LockCounts, LockTurn};
+pub use locks::view::{ClaimView, LockView};
 pub use newtypes::{
     ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
     SequenceNameError,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::Versioned;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::context::ApplyContext;
-use crate::deadlines::{Deadlines, Expiring};
+use crate::deadlines::{Deadlines, Expiring, Passing};
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table};
@@ -105,6 +105,14 @@ impl Expiring for NoteRecord {
         Some(self.until)
     }
 
+    fn pass(table: &mut Table<Self>, name: &String, passing: Passing<'_>) {
+        if table.live(name, passing.cluster_ms).is_err() {
+            table.remove(name);
+        }
+    }
+}
+
+impl NoteRecord {
     fn is_over(&self, now: ClusterMs) -> bool {
         self.until <= now
     }

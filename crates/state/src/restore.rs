@@ -5,16 +5,16 @@
 //! - IDs: every window of every worker begins past every fence that the old cluster can have
 //!   granted;
 //! - tokens, lease IDs and node IDs: the counter rises above all that it can have drawn;
+//! - locks: each is free, nobody waits, and the token of its next grant is larger than any before;
 //! - sequences: their state is unknown. An operator gives a floor (how far one may have come) or a
 //!   margin (how many values may have been granted since).
-//!
 //!
 //! One-time tokens are dropped, as one may have been consumed since. Idempotency keys stay as they
 //! are: of a key that was completed since, a caller is told to go on once more.
 //!
-//! The bounds of IDs and of tokens need the time at which the new cluster begins, which its first
-//! leader stamps with a command; until then nothing is drawn from the counter and no worker is
-//! leased. Both hold if every process of the old cluster has ended by then, and if the clocks of the old leaders
+//! IDs and tokens need the time at which the new cluster begins, which its first leader stamps with
+//! a command; until then nothing is drawn from the counter and no worker is leased. Both bounds
+//! hold if every process of the old cluster has ended by then, and if the clocks of the old leaders
 //! and of the new one were right within the agreed skew.
 
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ use seqd_idgen::WallMs;
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::settings::{Clock, draw};
+use crate::locks::record::LockRecord;
+use crate::locks::tally::LockTally;
 use crate::newtypes::{NodeId, SequenceName};
 use crate::sequences::definition::SequenceMode;
 use crate::sequences::record::SequenceRecord;
@@ -141,6 +143,10 @@ impl State {
         self.deadlines.clear::<OneTimeRecord>();
         self.tables.workers.end_all();
         self.deadlines.clear::<WorkerRecord>();
+        // Every lock is free: the tokens of its holders lie below those of the new cluster.
+        self.tables.locks.clear();
+        self.deadlines.clear::<LockRecord>();
+        self.lock_tally = LockTally::default();
         self.tables.nodes.remove_all();
         let node = NodeId(draw(&mut self.tables.counter));
         let record = NodeRecord::new(founder.clone(), None);

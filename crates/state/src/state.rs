@@ -15,6 +15,7 @@ use crate::domains::{Outcome, Refusal};
 use crate::keys::record::{KeyName, KeyRecord};
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome};
 use crate::level::Level;
+use crate::locks::tally::LockTally;
 use crate::newtypes::{ClusterMs, LeaseId, NodeId, SequenceName};
 use crate::sequences::commands::SequenceCommand;
 use crate::sequences::record::SequenceRecord;
@@ -42,9 +43,10 @@ pub enum Origin {
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub(crate) tables: Tables,
-    /// Derived from the tables, as is the index of past leases.
+    /// Derived from the tables, as are the index of past leases and the tally of locks.
     pub(crate) deadlines: Deadlines,
     pub(crate) past_index: PastIndex,
+    pub(crate) lock_tally: LockTally,
 }
 
 impl State {
@@ -56,6 +58,7 @@ impl State {
     /// Makes what is derived from the tables.
     pub(crate) fn derive(&mut self) {
         let layouts = &self.tables.layouts;
+        self.lock_tally = LockTally::of(&self.tables.locks);
         self.past_index = PastIndex::of(&self.tables.past_leases, |name, tick| {
             let layout = layouts.named(name);
             layout.map_or(WallMs(0), |layout| layout.wall_at(tick))

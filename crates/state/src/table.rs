@@ -168,6 +168,13 @@ impl<R: Record> Table<R> {
         self.weight
     }
 
+    pub(crate) fn clear(&mut self) {
+        let keys: Vec<R::Key> = self.slots.keys().cloned().collect();
+        for key in keys {
+            self.remove(&key);
+        }
+    }
+
     /// Encodes rows that are touched from here on in the version of this level.
     pub(crate) fn set_level(&mut self, level: Level) {
         self.version = R::version_at(level);

@@ -1,6 +1,8 @@
 //! The registry of the replicated tables: one line per table, from which rows, changes, digest,
 //! loading and the deadlines follow.
 
+use seqd_idgen::WallMs;
+
 use crate::access::AccessRecord;
 use crate::cluster::level::LevelRecord;
 use crate::cluster::nodes::NodeRecord;
@@ -8,11 +10,12 @@ use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::secret::Secret;
 use crate::cluster::settings::{Clock, Counter, Settings};
 use crate::context::ApplyContext;
-use crate::deadlines::Deadlines;
+use crate::deadlines::{Deadlines, Expiring, Passing, key_of};
 use crate::keys::record::KeyRecord;
 use crate::layouts::LayoutRecord;
 use crate::level::Level;
-use crate::newtypes::ClusterMs;
+use crate::locks::record::LockRecord;
+use crate::locks::tally::LockTally;
 use crate::row::{Row, RowChange, RowError};
 use crate::sequences::record::SequenceRecord;
 use crate::table::{Record, Table};
@@ -90,13 +93,26 @@ macro_rules! tables {
                 deadlines
             }
 
-            /// Drops the record of a row, in whichever table it is, if it is over.
-            pub(crate) fn expire(&mut self, row_key: &[u8], now: ClusterMs) {
+            /// Has a deadline pass, of a row in whichever table.
+            pub(crate) fn pass(
+                &mut self,
+                row_key: &[u8],
+                deadlines: &mut Deadlines,
+                tally: &mut LockTally,
+            ) {
+                let clock = self.clock.get(&()).copied().unwrap_or_default();
+                let passing = Passing {
+                    stamp_wall_ms: WallMs(clock.wall_ms),
+                    cluster_ms: clock.cluster_ms,
+                    counter: &mut self.counter,
+                    deadlines,
+                    tally,
+                };
                 $($(#[cfg($($when)*)])? {
                     $(
                         let $expiring = &mut self.$table;
-                        if $expiring.expire(row_key, now) {
-                            return;
+                        if let Some(key) = key_of::<$record>(row_key) {
+                            return Expiring::pass($expiring, &key, passing);
                         }
                     )?
                 })*
@@ -115,6 +131,7 @@ tables! {
     past_start: PastStart,
     secret: Secret,
     layouts: LayoutRecord,
+    locks: LockRecord as expiring,
     nodes: NodeRecord,
     keys: KeyRecord as expiring,
     sequences: SequenceRecord,

@@ -10,9 +10,10 @@ mod support;
 use files::{Lines, check, hex, lines_of, path_of, unhex};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AccessCommand, AccessId, BeginKey, ClusterCommand, ClusterOutcome, Command, EncodedEntry,
-    Entry, KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId, Level, LogPosition, NodeId, Outcome,
-    Restoration, SecretKey, SequenceMode, State, TakeLease, WorkerCommand, decode,
+    AccessCommand, AccessId, AcquireLock, Attempt, BeginKey, ClusterCommand, ClusterOutcome,
+    Command, EncodedEntry, Entry, FencingToken, KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId,
+    Level, LockCommand, LockName, LogPosition, NodeId, Nonce, Outcome, Restoration, SecretKey,
+    SequenceMode, State, TakeLease, WorkerCommand, decode,
 };
 use support::commands::*;
 use support::{counting, definition, name, stamp};
@@ -185,6 +186,52 @@ fn full_log_with_keys() -> Vec<Entry> {
     log
 }
 
+/// The same at level 5: a lock that is held and waited for, one that is shared, and one that is
+/// delayed.
+fn full_log_at_level_5() -> Vec<Entry> {
+    let mut log = full_log_at_level_4();
+    log.push(at_once(raise(Level::LOCKS)));
+    let lock = |name: &str, owner: &str, nonce: u128, shared, wait_ms| {
+        let asked = AcquireLock {
+            name: LockName::new(name).unwrap(),
+            owner: owner.to_owned(),
+            nonce: Nonce(nonce),
+            attempt: Attempt(7),
+            token: None,
+            ttl_ms: 1_000,
+            wait_ms,
+            permits: 1,
+            shared,
+            lock_delay_ms: if name == "delayed" { 60_000 } else { 0 },
+        };
+        Command::from(LockCommand::Acquire(asked))
+    };
+    let renew = |name: &str, owner: &str, token| LockCommand::Renew {
+        name: LockName::new(name).unwrap(),
+        owner: owner.to_owned(),
+        token: FencingToken(token),
+        ttl_ms: 30_000,
+    };
+    let commands = [
+        lock("delayed", "pod-1", 1, false, 0),
+        lock("jobs/nightly 1", "pod-1", 2, false, 0),
+        lock("jobs/nightly 1", "pod-2", 3, false, 9_000),
+        lock("shared", "pod-1", 4, true, 0),
+        lock("shared", "pod-2", 5, true, 0),
+        renew("jobs/nightly 1", "pod-1", 11).into(),
+        renew("shared", "pod-2", 13).into(),
+    ];
+    log.push(Entry {
+        stamp: stamp(1_100, 1_100),
+        commands: commands.into(),
+    });
+    log.push(Entry {
+        stamp: stamp(2_200, 2_200),
+        commands: Vec::new(),
+    });
+    log
+}
+
 fn raise(to: Level) -> ClusterCommand {
     let membership = MEMBERSHIP.unwrap();
     ClusterCommand::RaiseLevel { to, membership }
@@ -218,6 +265,7 @@ fn the_bytes_of_rows_and_their_digest_are_fixed() {
         ("rows-tokens.hex", full_log_with_tokens(), Level::TOKENS),
         ("rows-level-4.hex", full_log_at_level_4(), Level::LAYOUTS),
         ("rows-keys.hex", full_log_with_keys(), Level::LOCKS),
+        ("rows-level-5.hex", full_log_at_level_5(), Level::LOCKS),
     ] {
         let state = replay(log);
         check(file, &lines_of_rows(&state));
@@ -307,12 +355,14 @@ fn a_log_of_version_2_leads_to_its_digest() {
     check("log-tokens.hex", &lines_of_log(full_log_with_tokens()));
     check("log-level-4.hex", &lines_of_log(full_log_at_level_4()));
     check("log-keys.hex", &lines_of_log(full_log_with_keys()));
+    check("log-level-5.hex", &lines_of_log(full_log_at_level_5()));
     for (file, level) in [
         ("log-v2.hex", Level::FRAMES),
         ("log-level-3.hex", Level::TOKENS),
         ("log-tokens.hex", Level::TOKENS),
         ("log-level-4.hex", Level::LAYOUTS),
         ("log-keys.hex", Level::LOCKS),
+        ("log-level-5.hex", Level::LOCKS),
     ] {
         let golden = std::fs::read_to_string(path_of(file)).unwrap();
         let state = assert_leads_to_its_digest(&golden);

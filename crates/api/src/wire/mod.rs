@@ -27,6 +27,7 @@ mod health;
 mod ids;
 mod keys;
 mod layouts;
+mod locks;
 mod one_time;
 mod page;
 mod plan;
@@ -50,6 +51,10 @@ pub use keys::{
     KeyEnded, KeyState, REPLAYED_HEADER,
 };
 pub use layouts::{CreateLayout, EncodeRequest, Encoded, Layout, LayoutQuery, Spread};
+pub use locks::{
+    AcquireRequest, HeldLock, Lock, LockHolder, LockQuery, LockWaiter, LocksQuery,
+    ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest,
+};
 pub use one_time::{ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
 pub use page::{ListQuery, Page};
 pub use plan::Plan;

@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use seqd_idgen::OnRollback;
-use seqd_state::{MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_ONE_TIME, MAX_TTL_MS};
+use seqd_state::{
+    MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_LOCKS, MAX_ONE_TIME, MAX_TTL_MS,
+    MAX_WAITERS,
+};
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
@@ -243,6 +246,11 @@ table! {
             "one-time tokens in the cluster beyond which this node issues no more";
         answer_ttl: Duration, Text, Some("24h"), |given| duration(given, MINUTE..=MAX_TTL_MS),
             "how long the answer to a request with an Idempotency-Key is kept";
+        // What the replicated state keeps at most, whatever nodes permit.
+        locks: u32, Number, Some("100000"), |given| number(given, 1..=MAX_LOCKS as u64),
+            "locks in use beyond which this node makes no other";
+        lock_waiters: u32, Number, Some("1024"), |given| number(given, 1..=MAX_WAITERS as u64),
+            "how many may wait for a lock before this node adds no other";
     }
     log: LogSection {
         level: &'static str, Text, Some("info"), |given| one_of(

@@ -9,6 +9,7 @@ mod ids;
 mod keyed;
 mod keys;
 mod layouts;
+mod locks;
 mod node;
 mod one_time;
 mod problems;

@@ -7,15 +7,15 @@
 use seqd_api::{ErrorCode, KeyState, Problem, nearest};
 use seqd_raft::{MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, Refusal, SequenceRefusal,
-    WorkerRefusal,
+    AccessRefusal, ClusterRefusal, KeyRefusal, LayoutRefusal, LockHolder, LockRefusal, Refusal,
+    SequenceRefusal, WorkerRefusal,
 };
 
 use crate::codes;
 use crate::minting::MintError;
 use crate::services::{
-    AccessError, ClusterError, IdError, KeyError, LayoutError, LeaseError, OneTimeError, Readiness,
-    RequestError, SecretError, SequenceError, UuidError,
+    AccessError, ClusterError, IdError, KeyError, LayoutError, LeaseError, LockError, OneTimeError,
+    Readiness, RequestError, SecretError, SequenceError, UuidError,
 };
 use crate::times::rfc3339;
 
@@ -88,6 +88,16 @@ fn refused(refusal: &Refusal) -> Problem {
         Refusal::Keys(KeyRefusal::ClaimLost { .. }) => {
             problem.with_hint("begin the key again: it says whether somebody has completed it")
         }
+        Refusal::Locks(LockRefusal::Held {
+            holder,
+            retry_after_ms,
+            ..
+        }) => with_holder(problem, holder.as_deref()).with_retry_after_ms(millis(*retry_after_ms)),
+        Refusal::Locks(LockRefusal::Lost { holder, .. }) => with_holder(problem, holder.as_deref())
+            .with_hint("stop what the lock protects; another may be at it"),
+        Refusal::Locks(LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks) => {
+            problem.with_retry_after_ms(1000)
+        }
         Refusal::Layouts(LayoutRefusal::Exists { name }) => problem.with_hint(format!(
             "seqd layout explain {name} shows the one that there is"
         )),
@@ -96,6 +106,16 @@ fn refused(refusal: &Refusal) -> Problem {
         }
         _ => problem,
     }
+}
+
+/// Names who holds the lock.
+fn with_holder(problem: Problem, holder: Option<&LockHolder>) -> Problem {
+    let Some(holder) = holder else {
+        return problem;
+    };
+    problem
+        .with_extra("owner", holder.owner.clone())
+        .with_extra("token", holder.token.to_string())
 }
 
 pub(super) fn mint(error: &MintError) -> Problem {
@@ -183,6 +203,7 @@ problems! {
     LeaseError: lease;
     KeyError: key;
     OneTimeError: one_time;
+    LockError: lock;
 }
 
 fn request(error: &RequestError) -> Problem {
@@ -365,6 +386,23 @@ fn one_time(error: &OneTimeError) -> Problem {
         OneTimeError::NoRandom(_) | OneTimeError::UnexpectedOutcome(_) => internal(error),
         OneTimeError::Propose(error) => propose(error),
         OneTimeError::Refused(refusal) => refused(refusal),
+    }
+}
+
+fn lock(error: &LockError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        LockError::Request(error) => request(error),
+        LockError::Full(_) => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(1000),
+        LockError::Stopping => {
+            Problem::new(ErrorCode::Draining, detail).with_hint("ask another node")
+        }
+        LockError::NotWithdrawn(_) => Problem::new(ErrorCode::OutcomeUnknown, detail)
+            .with_hint("ask again with the same nonce, or let its ttl pass"),
+        LockError::Unread(error) => unread(error),
+        LockError::Propose(error) => propose(error),
+        LockError::Refused(refusal) => refused(refusal),
+        LockError::NoRandom(_) | LockError::UnexpectedOutcome(_) => internal(error),
     }
 }
 

@@ -11,8 +11,8 @@ use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
 
 use super::keyed::{keyed, one_id};
 use super::{
-    access, cluster, ids, keys, layouts, node, one_time, segments, sequences, snapshot, uuids,
-    workers,
+    access, cluster, ids, keys, layouts, locks, node, one_time, segments, sequences, snapshot,
+    uuids, workers,
 };
 use crate::http::{Context, Endpoint, Extras, Media, Path, Stranger, build};
 use crate::services::Services;
@@ -76,6 +76,7 @@ fn table() -> Vec<Path<Services>> {
         identifiers(),
         sequences_and_segments(),
         keys_and_tokens(),
+        of_locks(),
         of_the_cluster(),
         of_this_node(),
     ]
@@ -130,6 +131,17 @@ fn keys_and_tokens() -> Vec<Path<Services>> {
         at(paths::KEY_ABANDON, JSON).on(Post, keys::abandon),
         at(paths::ONE_TIME, JSON).on(Post, one_time::issue),
         at(paths::ONE_TIME_CONSUME, JSON).on(Post, one_time::consume),
+    ]
+}
+
+fn of_locks() -> Vec<Path<Services>> {
+    vec![
+        at(paths::LOCKS, JSON).on(Get, locks::list),
+        at(paths::LOCK, JSON).on(Get, locks::get),
+        at(paths::LOCK_ACQUIRE, JSON).on(Post, locks::acquire),
+        at(paths::LOCK_RENEW, JSON).on(Post, locks::renew),
+        at(paths::LOCK_RELEASE, JSON).on(Post, locks::release),
+        at(paths::LOCK_VERIFY, JSON).on(Post, locks::verify),
     ]
 }
 

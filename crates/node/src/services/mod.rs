@@ -15,6 +15,7 @@ mod keyed_requests;
 mod keys;
 mod layouts;
 mod leases;
+mod locks;
 mod missing;
 mod next;
 mod one_time;
@@ -47,6 +48,7 @@ pub(crate) use keyed_requests::Turn;
 pub(crate) use keys::{KeyError, KeyService};
 pub(crate) use layouts::{LayoutError, LayoutService};
 pub(crate) use leases::LeaseError;
+pub(crate) use locks::{LockError, LockService};
 pub(crate) use one_time::{OneTimeError, OneTimeService};
 pub(crate) use scrape::MetricsService;
 pub(crate) use seals::SecretError;
@@ -91,6 +93,7 @@ pub(crate) struct Services {
     pub(crate) workers: WorkerService,
     pub(crate) keys: KeyService,
     pub(crate) one_time: OneTimeService,
+    pub(crate) locks: LockService,
     pub(crate) cluster: ClusterService,
     pub(crate) access: AccessService,
     /// What the caller of a request may see.
@@ -154,6 +157,7 @@ impl Services {
                 clock: clock(),
                 limits: config.limits.clone(),
             },
+            locks: LockService::new(replica(), config.limits.clone()),
             cluster: ClusterService {
                 raft: raft(),
                 minters: minters(),

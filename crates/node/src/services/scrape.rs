@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seqd_idgen::{Agreement, Standing};
 use seqd_raft::{MemberStatus, Raft, Status};
-use seqd_state::SequenceRecord;
+use seqd_state::{SequenceRecord, State};
 
 #[cfg(target_os = "linux")]
 use super::process;
@@ -47,6 +47,7 @@ fn read(node: &MetricsService) -> Scrape {
     minting(node, &mut scrape);
     sequences(node, &mut scrape);
     keys(node, &mut scrape);
+    locks(node, &mut scrape);
     raft(node, &mut scrape);
     storage(node, &mut scrape);
     let expiry = node.tls.expiry().into_iter();
@@ -185,6 +186,17 @@ fn sequences(node: &MetricsService, scrape: &mut Scrape) {
         "Sequences whose metrics are in the series `other`",
         others as f64,
     );
+}
+
+fn locks(node: &MetricsService, scrape: &mut Scrape) {
+    let counts = node.raft.state(State::lock_counts);
+    scrape.one("locks_held", "Holds of locks", counts.holders as f64);
+    let help = "Requests that wait for a lock, at any node";
+    scrape.one("lock_waiters", help, counts.waiters as f64);
+    let help = "Grants of locks that this node applied since it began";
+    scrape.count("lock_grants", help, counts.granted);
+    let help = "Holds of locks that ran out, as this node applied them since it began";
+    scrape.count("lock_expiries", help, counts.expired);
 }
 
 fn raft(node: &MetricsService, scrape: &mut Scrape) {

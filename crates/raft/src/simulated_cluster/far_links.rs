@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_state::Level;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -100,6 +101,16 @@ fn round_trips_of_100_ms_with_losses_of_2_percent_elect_nobody() {
     ten_minutes(far(20), FAST);
 }
 
+/// Waits until the leader has no raise of the level to propose.
+async fn at_its_level(cluster: &Arc<Cluster>, leader: usize) {
+    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+        while raft(cluster, leader).status().level != Level::NEWEST.0 {
+            sleep(QUIET).await;
+        }
+    });
+    waited.await.expect("the level is raised");
+}
+
 /// One client after another: what the value before it leaves under way delays none.
 #[test]
 fn a_strict_value_costs_one_round_trip_at_the_leader_and_two_at_a_follower() {
@@ -110,6 +121,7 @@ fn a_strict_value_costs_one_round_trip_at_the_leader_and_two_at_a_follower() {
         };
         scene.play(async |cluster| {
             let leader = leader_of_all_but(cluster, None).await;
+            at_its_level(cluster, leader).await;
             for (node, round_trips) in [(leader, 1), ((leader + 1) % nodes, 2)] {
                 let mut took = Vec::new();
                 for _ in 0..50 {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use openraft::entry::RaftEntry;
 use seqd_state::idgen::WallMs;
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::records::{self, ToRecord};
+use crate::turns::Turns;
 use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
 
 /// openraft's snapshot over our handle.
@@ -76,6 +77,7 @@ pub(crate) struct Applied {
     core: RwLock<Core>,
     index: watch::Sender<u64>,
     membership_changed: tokio::sync::Notify,
+    turns: Arc<Turns>,
 }
 
 impl Applied {
@@ -92,6 +94,7 @@ impl Applied {
             core: RwLock::new(core),
             index,
             membership_changed: tokio::sync::Notify::new(),
+            turns: Arc::default(),
         }
     }
 
@@ -113,6 +116,12 @@ impl Applied {
     pub(crate) fn publish(&self) {
         let index = self.read().applied.map_or(0, |id| id.index());
         self.index.send_replace(index);
+        self.turns.wake_all();
+    }
+
+    /// Who waits here for a lock.
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
     /// Publishes an index that was reached by applying an entry.
@@ -167,7 +176,9 @@ impl Applied {
             Payload::Normal(proposal) => {
                 let membership = records::position_of(&core.membership);
                 core.stamped = Some(proposal.0.stamp.wall_ms);
-                Answer(core.state.apply(&proposal.0, membership))
+                let outcomes = core.state.apply(&proposal.0, membership);
+                self.turns.wake(core.state.lock_turns());
+                Answer(outcomes)
             }
             Payload::Membership(membership) => {
                 core.membership = StoredMembership::new(Some(entry.log_id()), membership.clone());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_state::{ClusterCommand, Command, Found, NodeId};
+use seqd_state::{ClusterCommand, ClusterMs, Command, Found, NodeId};
 use tokio::time::Instant;
 
 use super::raise_level;
@@ -20,6 +20,10 @@ const LEADER_EVERY: Duration = Duration::from_millis(100);
 /// The longest time without an entry that carries the time, while a deadline is pending.
 const TIME_ENTRY_EVERY: Duration = Duration::from_secs(1);
 
+/// The shortest pause before the next entry that carries the time: each passes a thousand deadlines of
+/// a table.
+const DEADLINE_PAUSE: Duration = Duration::from_millis(10);
+
 /// How long a change of voters may stay between its two steps before the leader takes the second:
 /// longer than the leader that began it needs.
 const JOINT_FOR: Duration = Duration::from_secs(5);
@@ -30,7 +34,7 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut joint = None;
     let mut stamp = RestorationStamp::default();
     while !context.is_stopped() {
-        tokio::time::sleep(LEADER_EVERY).await;
+        tokio::time::sleep(pause(&replica)).await;
         let Some(leading) = replica.leading() else {
             replica
                 .wait_for_leader(|now| now == Some(replica.node))
@@ -39,8 +43,9 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
         };
         let mut commands = due(&context, &replica);
         commands.extend(stamp.due(&context, &replica));
-        let time_is_due = timed.elapsed() >= TIME_ENTRY_EVERY
-            && replica.applied.read().state.next_deadline().is_some();
+        let time_is_due = next_deadline(&replica).is_some_and(|deadline| {
+            timed.elapsed() >= TIME_ENTRY_EVERY || deadline <= leading.cluster_ms()
+        });
         if !commands.is_empty() || time_is_due {
             timed = Instant::now();
             entry::propose_as(&context, &replica, leading, commands).await;
@@ -54,6 +59,22 @@ pub(crate) async fn lead(context: Arc<NodeContext>, replica: Arc<Replica>) {
             change::finish_change(&replica).await;
         }
     }
+}
+
+fn next_deadline(replica: &Replica) -> Option<ClusterMs> {
+    replica.applied.read().state.next_deadline()
+}
+
+/// Until the next deadline, where that is nearer than the next check.
+fn pause(replica: &Replica) -> Duration {
+    let left = replica.leading().and_then(|leading| {
+        let left_ms = next_deadline(replica)?
+            .0
+            .saturating_sub(leading.cluster_ms().0);
+        Some(Duration::from_millis(left_ms))
+    });
+    left.unwrap_or(LEADER_EVERY)
+        .clamp(DEADLINE_PAUSE, LEADER_EVERY)
 }
 
 /// What the leader has to propose by itself.

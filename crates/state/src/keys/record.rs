@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{Bytes, Versioned};
 use crate::context::ApplyContext;
-use crate::deadlines::Expiring;
+use crate::deadlines::{Expiring, Passing};
 use crate::newtypes::ClusterMs;
-use crate::table::Record;
+use crate::table::{Record, Table};
 
 /// The most bytes of a key: that of a path's part which people and programs still make up.
 pub const MAX_KEY_BYTES: usize = 255;
@@ -181,7 +181,10 @@ impl Expiring for KeyRecord {
         Some(self.until)
     }
 
-    fn is_over(&self, now: ClusterMs) -> bool {
-        self.is_ended(now)
+    fn pass(table: &mut Table<Self>, key: &KeyName, passing: Passing<'_>) {
+        let is_ended = |record: &Self| record.is_ended(passing.cluster_ms);
+        if table.get(key).is_some_and(is_ended) {
+            table.remove(key);
+        }
     }
 }

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::access::TokenHash;
 use crate::codec::Versioned;
 use crate::context::ApplyContext;
-use crate::deadlines::Expiring;
+use crate::deadlines::{Expiring, Passing};
 use crate::keys::record::MAX_NONCE_BYTES;
 use crate::newtypes::ClusterMs;
-use crate::table::Record;
+use crate::table::{Record, Table};
 
 /// The public part of a one-time token: a snowflake ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,7 +79,10 @@ impl Expiring for OneTimeRecord {
         Some(self.until)
     }
 
-    fn is_over(&self, now: ClusterMs) -> bool {
-        self.is_ended(now)
+    fn pass(table: &mut Table<Self>, key: &OneTimeId, passing: Passing<'_>) {
+        let is_ended = |record: &Self| record.is_ended(passing.cluster_ms);
+        if table.get(key).is_some_and(is_ended) {
+            table.remove(key);
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::commands::Holder;
 use crate::codec::Versioned;
 use crate::context::ApplyContext;
-use crate::deadlines::Expiring;
+use crate::deadlines::{Expiring, Passing};
 use crate::newtypes::{ClusterMs, LeaseId, NodeId};
 use crate::table::{Record, Table};
 
@@ -91,9 +91,7 @@ impl Expiring for WorkerRecord {
     }
 
     /// The record stays: its fence holds for ever.
-    fn is_over(&self, _: ClusterMs) -> bool {
-        false
-    }
+    fn pass(_: &mut Table<Self>, _: &WorkerKey, _: Passing<'_>) {}
 }
 
 impl Table<WorkerRecord> {

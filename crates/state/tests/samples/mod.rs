@@ -1,6 +1,7 @@
 //! One of each command, refusal and outcome, for tests that look at all of them.
 
 mod keys;
+mod locks;
 
 use seqd_idgen::{Progression, Tick, WallMs, WorkerId};
 use seqd_state::{
@@ -20,7 +21,7 @@ pub(crate) fn commands() -> Vec<Command> {
     let layout = || "default".to_owned();
     let worker = WorkerId(17);
     let narrow = Progression::new(5, -3, -9, 8, true).unwrap();
-    vec![
+    let mut all = vec![
         found(),
         join("n4", 0x0123_4567_89ab_cdef),
         start(NodeId(4), 7, u64::MAX),
@@ -67,10 +68,10 @@ pub(crate) fn commands() -> Vec<Command> {
         create_token(AccessId(0x0123_4567_89ab_cdef)),
         Command::Access(AccessCommand::Revoke { id: AccessId(7) }),
         create_layout("short", 39),
-    ]
-    .into_iter()
-    .chain(keys::commands())
-    .collect()
+    ];
+    all.extend(keys::commands());
+    all.extend(locks::commands());
+    all
 }
 
 #[expect(clippy::too_many_lines, reason = "one example of each, in a row")]
@@ -93,7 +94,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             holder,
         })
     };
-    vec![
+    let mut all = vec![
         Refusal::Cluster(ClusterRefusal::NotFounded),
         Refusal::Cluster(ClusterRefusal::AlreadyFounded {
             cluster_id: "c1".to_owned(),
@@ -242,10 +243,10 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             wall_ms: WallMs(1),
         }),
         Refusal::Layouts(LayoutRefusal::TooMany),
-    ]
-    .into_iter()
-    .chain(keys::refusals())
-    .collect()
+    ];
+    all.extend(keys::refusals());
+    all.extend(locks::refusals());
+    all
 }
 
 pub(crate) fn outcomes() -> Vec<Outcome> {
@@ -260,7 +261,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         increment: -3,
         ranges: vec![range],
     };
-    vec![
+    let mut all = vec![
         Outcome::Cluster(ClusterOutcome::Founded),
         Outcome::Cluster(ClusterOutcome::NodeIdAllocated { node: NodeId(4) }),
         Outcome::Cluster(ClusterOutcome::StartRegistered {
@@ -321,8 +322,8 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
         Outcome::Layouts(LayoutOutcome::Created { created: true }),
-    ]
-    .into_iter()
-    .chain(keys::outcomes())
-    .collect()
+    ];
+    all.extend(keys::outcomes());
+    all.extend(locks::outcomes());
+    all
 }

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod commands;
+pub(crate) mod lock_rules;
+pub(crate) mod lock_story;
 pub(crate) mod mark;
 pub(crate) mod scripts;
 pub(crate) mod story;

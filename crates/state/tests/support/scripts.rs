@@ -5,9 +5,10 @@ use proptest::option;
 use proptest::prelude::*;
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    BeginKey, ClusterCommand, Command, Entry, GrantToken, KeyClaim, KeyCommand, KeyName, KeySpace,
-    LeaseId, Level, LogPosition, NextRequest, NodeId, Revision, SegmentSizes, SequenceCommand,
-    SequenceDefinition, SequenceMode, SequenceName, TakeLease, WorkerCommand,
+    AcquireLock, Attempt, BeginKey, ClusterCommand, Command, Entry, FencingToken, GrantToken,
+    KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId, Level, LockCommand, LockName, LogPosition,
+    NextRequest, NodeId, Nonce, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
+    SequenceMode, SequenceName, TakeLease, WorkerCommand,
 };
 
 use super::commands::*;
@@ -146,6 +147,47 @@ fn one_time_commands() -> impl Strategy<Value = Command> {
     prop_oneof![1 => issue, 2 => consume]
 }
 
+fn lock_commands() -> impl Strategy<Value = Command> {
+    let name = || prop_oneof![Just("x"), Just("y")].prop_map(|name| LockName::new(name).unwrap());
+    let owner = || "[ab]".prop_map(String::from);
+    let token = || (4u64..24).prop_map(FencingToken);
+    let times = || (100u64..20_000, 0u64..20_000, 0u64..2_000);
+    let nonce = || ((0u128..5).prop_map(Nonce), (1u64..7).prop_map(Attempt));
+    let acquire = (name(), owner(), nonce(), times(), 1u32..3, any::<bool>()).prop_map(
+        |(name, owner, (nonce, attempt), (ttl_ms, wait_ms, lock_delay_ms), permits, shared)| {
+            LockCommand::Acquire(AcquireLock {
+                name,
+                owner,
+                nonce,
+                attempt,
+                token: None,
+                ttl_ms,
+                wait_ms,
+                permits,
+                shared,
+                lock_delay_ms,
+            })
+        },
+    );
+    let renew = (name(), owner(), token(), times()).prop_map(|(name, owner, token, times)| {
+        let ttl_ms = times.0;
+        LockCommand::Renew {
+            name,
+            owner,
+            token,
+            ttl_ms,
+        }
+    });
+    let release = (name(), owner(), token())
+        .prop_map(|(name, owner, token)| LockCommand::Release { name, owner, token });
+    let withdraw = (name(), nonce()).prop_map(|(name, (nonce, attempt))| LockCommand::Withdraw {
+        name,
+        nonce,
+        attempt,
+    });
+    prop_oneof![4 => acquire, 1 => renew, 2 => release, 2 => withdraw].prop_map(Command::from)
+}
+
 pub(crate) fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         1 => Just(found()),
@@ -159,6 +201,7 @@ pub(crate) fn commands() -> impl Strategy<Value = Command> {
         6 => sequence_commands(),
         3 => key_commands(),
         2 => one_time_commands(),
+        4 => lock_commands(),
     ]
 }
 

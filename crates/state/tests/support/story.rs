@@ -20,7 +20,7 @@ use seqd_state::{
 mod keys;
 
 use super::commands::*;
-use super::{name, stamp};
+use super::{lock_story, name, stamp};
 
 /// Plays a story and gives it back with the outcomes that were seen.
 pub(crate) fn play(story: &str) -> String {
@@ -52,6 +52,7 @@ pub(crate) fn play(story: &str) -> String {
                 seen.push_str(&format!("> {first:?}\n"));
             }
             ["show-key", key] => seen.push_str(&keys::show(&state, key)),
+            ["show-lock", lock] => seen.push_str(&lock_story::show(&state, lock)),
             ["show-counter"] => seen.push_str(&show_counter(&state)),
             _ => {
                 let commands = line.split(" ; ").flat_map(commands).collect();
@@ -75,8 +76,8 @@ fn number(word: &str) -> u64 {
 }
 
 /// Words and `key=value` pairs of a command.
-struct Words<'a> {
-    plain: Vec<&'a str>,
+pub(crate) struct Words<'a> {
+    pub(crate) plain: Vec<&'a str>,
     named: BTreeMap<&'a str, &'a str>,
 }
 
@@ -98,7 +99,7 @@ fn who(state: &State, layout: &str, worker: &str, tick: &str) -> String {
 }
 
 impl Words<'_> {
-    fn u64(&self, key: &str) -> Option<u64> {
+    pub(crate) fn u64(&self, key: &str) -> Option<u64> {
         self.named.get(key).map(|word| number(word))
     }
 
@@ -106,7 +107,7 @@ impl Words<'_> {
         self.named.get(key).map(|word| word.parse().unwrap())
     }
 
-    fn text(&self, key: &str) -> String {
+    pub(crate) fn text(&self, key: &str) -> String {
         self.named.get(key).copied().unwrap_or_default().to_owned()
     }
 }
@@ -199,7 +200,10 @@ fn lease_command(words: &Words<'_>) -> Command {
             lease(),
             words.u64("last").map(Tick),
         ),
-        _ => keys::command(words),
+        _ => match lock_story::command(words) {
+            Some(command) => command.into(),
+            None => keys::command(words),
+        },
     }
 }
 
@@ -293,6 +297,7 @@ fn describe(outcome: &Outcome) -> String {
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
+        Outcome::Locks(outcome) => lock_story::describe(outcome),
         Outcome::Layouts(LayoutOutcome::Created { created: true }) => "created".to_owned(),
         Outcome::Layouts(LayoutOutcome::Created { created: false }) => "there already".to_owned(),
         Outcome::Keys(outcome) => keys::describe(outcome),

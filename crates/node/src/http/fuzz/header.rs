@@ -8,10 +8,10 @@ use axum::http::{self, HeaderMap, HeaderName, HeaderValue, Method};
 use seqd_api::address::base_url;
 use seqd_api::{Need, Problem, Scope, paths};
 use seqd_idgen::{WallClock, WallMs};
-use seqd_raft::ProposeError;
+use seqd_raft::{ProposeError, Turn};
 use seqd_state::{
-    AccessCommand, AccessId, ClusterCommand, Command, Entry, Found, NodeId, Outcome, Permission,
-    Stamp, State, TokenHash,
+    AccessCommand, AccessId, ClusterCommand, Command, Entry, Found, LockTurn, NodeId, Outcome,
+    Permission, Stamp, State, TokenHash,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -177,6 +177,10 @@ impl Replica for Fixed {
 
     fn look(&self, at: &mut dyn FnMut(&State)) {
         at(&self.0);
+    }
+
+    fn wait_for_turn(&self, _: LockTurn) -> Option<Turn> {
+        None
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

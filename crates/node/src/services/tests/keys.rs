@@ -11,6 +11,8 @@ const LIMITS: LimitsSection = LimitsSection {
     key_bytes: 10,
     tokens: 2,
     answer_ttl: Duration::from_secs(60),
+    locks: 1,
+    lock_waiters: 1,
 };
 
 fn service(replica: &Arc<TestReplica>) -> KeyService {

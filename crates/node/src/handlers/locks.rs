@@ -1,0 +1,46 @@
+//! `/v1/locks`
+
+use std::sync::Arc;
+
+use seqd_api::{LockQuery, LocksQuery, Problem};
+
+use crate::http::{Request, Response};
+use crate::services::Services;
+
+pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let query: LocksQuery = request.decode()?;
+    let permitted = node.callers.prefixes(request.caller);
+    let page = node.locks.list(&query, &permitted, request.deadline);
+    Response::json(&page.await?)
+}
+
+pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let query: LockQuery = request.decode()?;
+    let stale = query.stale.unwrap_or(false);
+    let lock = node.locks.get(request.name(), stale, request.deadline);
+    Response::json(&lock.await?)
+}
+
+pub(super) async fn acquire(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let (name, asked) = (request.name(), request.decode()?);
+    let held = node.locks.acquire(name, asked, request.deadline);
+    Response::json(&held.await?)
+}
+
+pub(super) async fn renew(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let (name, asked) = (request.name(), request.decode()?);
+    let held = node.locks.renew(name, asked, request.deadline);
+    Response::json(&held.await?)
+}
+
+pub(super) async fn release(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let (name, asked) = (request.name(), request.decode()?);
+    let released = node.locks.release(name, asked, request.deadline);
+    Response::json(&released.await?)
+}
+
+pub(super) async fn verify(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let (name, asked) = (request.name(), request.decode()?);
+    let held = node.locks.verify(name, asked, request.deadline);
+    Response::json(&held.await?)
+}

@@ -1,0 +1,230 @@
+//! Locks: held, renewed, released, and looked at.
+//!
+//! Who holds what is decided by the replicated state alone. What this node adds is the wait: see
+//! [`acquire`].
+
+mod acquire;
+mod claim;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::sync::Arc;
+
+use seqd_api::{HeldLock, ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest};
+use seqd_raft::ProposeError;
+use seqd_state::{
+    ClusterMs, Command, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, Outcome,
+    Refusal,
+};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use crate::codes;
+use crate::config::keys::LimitsSection;
+use crate::replica::{Replica, peek, propose_at_level};
+
+/// How long a lock is held where nothing is asked for: many times a pause of a process or an election,
+/// and short beside what a person notices.
+const TTL_MS: u64 = 30_000;
+
+/// Claims of clients that are gone which are withdrawn at once. One more ends by its own time.
+const MOST_WITHDRAWALS: usize = 4096;
+
+pub(crate) struct LockService {
+    pub(super) replica: Arc<dyn Replica>,
+    pub(super) limits: LimitsSection,
+    withdrawals: Arc<Semaphore>,
+    /// Whether this node stops: nobody waits here from then on.
+    stopping: watch::Sender<bool>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockError {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error("{0}")]
+    Full(String),
+    #[error("no random bytes: {0}")]
+    NoRandom(String),
+    #[error("this node is stopping")]
+    Stopping,
+    /// What became of a claim whose wait is over is not known.
+    #[error("the claim may not have ended: {0}")]
+    NotWithdrawn(ProposeError),
+    #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
+    Propose(ProposeError),
+    #[error("{}", codes::words(.0))]
+    Refused(Refusal),
+    #[error("an outcome of another command: {0}")]
+    UnexpectedOutcome(String),
+}
+
+impl LockService {
+    pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> LockService {
+        LockService {
+            replica,
+            limits,
+            withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    /// Ends all waits: their clients are to ask another node.
+    pub(crate) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Lets a hold last longer.
+    pub(crate) async fn renew(
+        &self,
+        name: &str,
+        request: RenewLockRequest,
+        deadline: Instant,
+    ) -> Result<HeldLock, LockError> {
+        let name = lock_name(name)?;
+        let (owner, token) = (owner_of(request.owner)?, token_of(request.token)?);
+        let ttl_ms = request.ttl_ms.unwrap_or(TTL_MS);
+        let command = LockCommand::Renew {
+            name: name.clone(),
+            owner: owner.clone(),
+            token,
+            ttl_ms,
+        };
+        match self.propose(command, deadline).await? {
+            LockOutcome::Renewed { until } => {
+                let left_ms = self.left_ms(&name, (token, until), ttl_ms);
+                Ok(held(&name, owner, token, left_ms))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends a hold.
+    pub(crate) async fn release(
+        &self,
+        name: &str,
+        request: ReleaseLockRequest,
+        deadline: Instant,
+    ) -> Result<ReleasedLock, LockError> {
+        let name = lock_name(name)?;
+        let (owner, token) = (owner_of(request.owner)?, token_of(request.token)?);
+        let command = LockCommand::Release {
+            name: name.clone(),
+            owner,
+            token,
+        };
+        match self.propose(command, deadline).await? {
+            LockOutcome::Released => Ok(ReleasedLock {
+                name: name.to_string(),
+                token: token.0,
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Whether a token holds a lock, after all that was acknowledged before.
+    pub(crate) async fn verify(
+        &self,
+        name: &str,
+        request: VerifyLockRequest,
+        deadline: Instant,
+    ) -> Result<HeldLock, LockError> {
+        let name = lock_name(name)?;
+        let token = token_of(request.token)?;
+        self.read(deadline).await?;
+        let seen = peek(&*self.replica, |state| {
+            let Some(lock) = state.lock(name.as_str()) else {
+                return Err(None);
+            };
+            let is_owner = |owner: &str| request.owner.as_deref().is_none_or(|it| it == owner);
+            match lock.holder(token).filter(|holder| is_owner(&holder.owner)) {
+                Some(holder) => {
+                    let left_ms = lock.ms_until(holder.until);
+                    Ok(held(&name, holder.owner.clone(), token, left_ms))
+                }
+                None => Err(lock.holders().min_by_key(|it| it.until).cloned()),
+            }
+        });
+        seen.unwrap_or(Err(None)).map_err(|holder| {
+            let holder = holder.map(Box::new);
+            LockError::Refused(
+                LockRefusal::Lost {
+                    name,
+                    token,
+                    holder,
+                }
+                .into(),
+            )
+        })
+    }
+
+    async fn read(&self, deadline: Instant) -> Result<(), LockError> {
+        let read = self.replica.read(deadline).await;
+        read.map_err(LockError::Unread)
+    }
+
+    async fn propose(
+        &self,
+        command: LockCommand,
+        deadline: Instant,
+    ) -> Result<LockOutcome, LockError> {
+        let outcome = propose_at_level(&*self.replica, Command::Locks(command), deadline).await;
+        of_outcome(outcome.map_err(LockError::Propose)?)
+    }
+
+    /// How long a hold lasts yet that was prolonged to a time: what was asked for, or longer, if this
+    /// node has applied that already. While it has not, its clock is that of an earlier entry.
+    fn left_ms(
+        &self,
+        name: &LockName,
+        (token, until): (FencingToken, ClusterMs),
+        asked_ms: u64,
+    ) -> u64 {
+        let left = peek(&*self.replica, |state| {
+            let lock = state.lock(name.as_str())?;
+            let holder = lock.holder(token).filter(|holder| holder.until >= until)?;
+            Some(lock.ms_until(holder.until))
+        });
+        left.flatten().unwrap_or(asked_ms)
+    }
+}
+
+fn of_outcome(outcome: Outcome) -> Result<LockOutcome, LockError> {
+    match outcome {
+        Outcome::Locks(outcome) => Ok(outcome),
+        Outcome::Refused(refusal) => Err(LockError::Refused(refusal)),
+        other => Err(LockError::UnexpectedOutcome(format!("{other:?}"))),
+    }
+}
+
+fn unexpected(outcome: &LockOutcome) -> LockError {
+    LockError::UnexpectedOutcome(format!("{outcome:?}"))
+}
+
+fn held(name: &LockName, owner: String, token: FencingToken, expires_in_ms: u64) -> HeldLock {
+    HeldLock {
+        name: name.to_string(),
+        owner,
+        token: token.0,
+        expires_in_ms,
+    }
+}
+
+fn lock_name(text: &str) -> Result<LockName, RequestError> {
+    LockName::new(text).map_err(RequestError::invalid)
+}
+
+fn owner_of(owner: Option<String>) -> Result<String, RequestError> {
+    owner.ok_or_else(|| {
+        RequestError::invalid("owner is missing: a host, pod or service name of 1 to 128 bytes")
+    })
+}
+
+fn token_of(token: Option<u64>) -> Result<FencingToken, RequestError> {
+    let missing = || RequestError::invalid("token is missing: it is in the answer to acquire");
+    token.map(FencingToken).ok_or_else(missing)
+}

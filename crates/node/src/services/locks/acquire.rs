@@ -1,0 +1,265 @@
+//! To hold a lock: the claim, the wait, the answer.
+//!
+//! The wait is registered before the claim is proposed, so that its turn is not missed, and looked at
+//! again once the turn came. Where the wait ends first, the claim is withdrawn before the client is
+//! answered that it does not hold the lock; where the client leaves, once that is noticed.
+
+use std::time::Duration;
+
+use seqd_api::{AcquireRequest, HeldLock};
+use seqd_raft::{ProposeError, Turn};
+use seqd_state::{
+    AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, LockTurn,
+    Nonce,
+};
+use tokio::time::{Instant, timeout_at};
+
+use super::claim::ClaimGuard;
+use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of};
+use crate::replica::peek;
+use crate::services::error::RequestError;
+
+/// The most bytes of what a client calls its request: a UUID has 36.
+const MAX_NONCE_BYTES: usize = 64;
+
+/// What the applied state has of a claim.
+enum Seen {
+    Held { token: FencingToken, left_ms: u64 },
+    Waiting,
+    Gone,
+}
+
+impl LockService {
+    /// Holds a lock for its caller, after a wait if one is asked for. The deadline is that of the work;
+    /// the wait comes on top.
+    pub(crate) async fn acquire(
+        &self,
+        name: &str,
+        request: AcquireRequest,
+        deadline: Instant,
+    ) -> Result<HeldLock, LockError> {
+        let asked = asked(name, request)?;
+        if *self.stopping.borrow() {
+            return Err(LockError::Stopping);
+        }
+        self.check_room(&asked)?;
+        if asked.token.is_some() {
+            return self.enter_again(asked, deadline).await;
+        }
+        let (name, nonce, ttl_ms) = (asked.name.clone(), asked.nonce, asked.ttl_ms);
+        let (owner, attempt) = (asked.owner.clone(), asked.attempt);
+        let turn = self.replica.wait_for_turn(LockTurn {
+            name: name.clone(),
+            nonce,
+        });
+        let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
+        let mut claim = ClaimGuard::propose(&self.replica, &self.withdrawals, asked, deadline);
+        let outcome = match claim.outcome().await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                if !matches!(error, ProposeError::OutcomeUnknown { .. }) {
+                    claim.keep();
+                }
+                return Err(LockError::Propose(error));
+            }
+        };
+        let seen = match of_outcome(outcome) {
+            Ok(LockOutcome::Held { .. }) => {
+                self.confirmed(&name, (nonce, Some(attempt)), deadline)
+                    .await?
+            }
+            Ok(LockOutcome::Waiting { .. }) => {
+                let turn = turn.ok_or(LockError::Stopping)?;
+                let wait = (waits_until, deadline + (waits_until - Instant::now()));
+                self.wait(&turn, (&name, nonce), wait).await?
+            }
+            // Nothing was made.
+            Err(error) => {
+                claim.keep();
+                return Err(error);
+            }
+            Ok(other) => return Err(super::unexpected(&other)),
+        };
+        match seen {
+            Seen::Held { token, left_ms } => {
+                claim.keep();
+                Ok(held(&name, owner, token, left_ms.min(ttl_ms)))
+            }
+            Seen::Waiting | Seen::Gone => {
+                let deadline = deadline.max(Instant::now() + WITHDRAW_WITHIN);
+                let withdrawn = claim.withdraw(deadline).await;
+                withdrawn.map_err(LockError::NotWithdrawn)?;
+                Err(self.held_by_others(name))
+            }
+        }
+    }
+
+    /// The hold that its owner enters again.
+    async fn enter_again(
+        &self,
+        asked: AcquireLock,
+        deadline: Instant,
+    ) -> Result<HeldLock, LockError> {
+        let (name, owner, ttl_ms) = (asked.name.clone(), asked.owner.clone(), asked.ttl_ms);
+        let command = seqd_state::LockCommand::Acquire(asked);
+        match self.propose(command, deadline).await? {
+            LockOutcome::Held { token, until } => {
+                let left_ms = self.left_ms(&name, (token, until), ttl_ms);
+                Ok(held(&name, owner, token, left_ms))
+            }
+            other => Err(super::unexpected(&other)),
+        }
+    }
+
+    /// Refuses what this node's limits leave no room for. Others may be at work on their side: the
+    /// replicated state has limits of its own.
+    fn check_room(&self, asked: &AcquireLock) -> Result<(), LockError> {
+        let (locks, waiters) = (self.limits.locks, self.limits.lock_waiters);
+        let full = peek(&*self.replica, |state| {
+            match state.lock(asked.name.as_str()) {
+                None => (state.lock_counts().locks >= u64::from(locks)).then(|| {
+                    format!("{locks} locks are in use, the most that limits.locks permits")
+                }),
+                Some(lock) => {
+                    let is_new = asked.token.is_none() && lock.claim(asked.nonce).is_none();
+                    let is_full =
+                        is_new && asked.wait_ms > 0 && lock.waiters().count() >= waiters as usize;
+                    is_full.then(|| {
+                        let name = &asked.name;
+                        format!(
+                            "{waiters} wait for {name}, the most that limits.lock_waiters permits"
+                        )
+                    })
+                }
+            }
+        });
+        full.flatten()
+            .map_or(Ok(()), |why| Err(LockError::Full(why)))
+    }
+
+    /// What became of a claim that was granted the lock, looked at here, once this node has applied
+    /// the request that is named.
+    async fn confirmed(
+        &self,
+        name: &LockName,
+        (nonce, attempt): (Nonce, Option<Attempt>),
+        deadline: Instant,
+    ) -> Result<Seen, LockError> {
+        let (seen, is_applied) = self.look(name, nonce, attempt);
+        if is_applied && matches!(seen, Seen::Held { .. }) {
+            return Ok(seen);
+        }
+        // This node has not applied it yet, or the hold is over already.
+        self.read(deadline).await?;
+        Ok(self.look(name, nonce, attempt).0)
+    }
+
+    /// Waits for the turn of a claim, until the first of the two times; what is asked of the cluster
+    /// then has until the second.
+    async fn wait(
+        &self,
+        turn: &Turn,
+        (name, nonce): (&LockName, Nonce),
+        (until, deadline): (Instant, Instant),
+    ) -> Result<Seen, LockError> {
+        let mut stopping = self.stopping.subscribe();
+        loop {
+            let came = async {
+                tokio::select! {
+                    () = turn.came() => Ok(()),
+                    _ = stopping.wait_for(|stopping| *stopping) => Err(LockError::Stopping),
+                }
+            };
+            let Ok(came) = timeout_at(until, came).await else {
+                return Ok(self.look(name, nonce, None).0);
+            };
+            came?;
+            match self.confirmed(name, (nonce, None), deadline).await? {
+                Seen::Waiting => {}
+                seen => return Ok(seen),
+            }
+        }
+    }
+
+    /// A claim as this node has it, and whether the request is among those behind it.
+    fn look(&self, name: &LockName, nonce: Nonce, attempt: Option<Attempt>) -> (Seen, bool) {
+        let seen = peek(&*self.replica, |state| {
+            let lock = state.lock(name.as_str())?;
+            let claim = lock.claim(nonce)?;
+            let is_applied = attempt.is_none_or(|attempt| claim.has_request(attempt));
+            let seen = match claim {
+                ClaimView::Held(holder) => Seen::Held {
+                    token: holder.token,
+                    left_ms: lock.ms_until(holder.until),
+                },
+                ClaimView::Waiting(_) => Seen::Waiting,
+            };
+            Some((seen, is_applied))
+        });
+        seen.flatten().unwrap_or((Seen::Gone, false))
+    }
+
+    /// The refusal after a wait that ended without a grant.
+    fn held_by_others(&self, name: LockName) -> LockError {
+        let seen = peek(&*self.replica, |state| {
+            let lock = state.lock(name.as_str())?;
+            let holder = lock.holders().min_by_key(|holder| holder.until).cloned();
+            let until = holder.as_ref().map(|holder| holder.until);
+            let until = until.max(lock.delayed_until());
+            Some((holder, until.map_or(0, |until| lock.ms_until(until))))
+        });
+        let (holder, left_ms) = seen.flatten().unwrap_or((None, 0));
+        let refusal = LockRefusal::Held {
+            name,
+            holder: holder.map(Box::new),
+            retry_after_ms: left_ms.max(1),
+        };
+        LockError::Refused(refusal.into())
+    }
+}
+
+/// How long the end of a wait may take.
+const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
+
+fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> {
+    let AcquireRequest {
+        owner,
+        ttl_ms,
+        wait_ms,
+        token,
+        nonce,
+        permits,
+        shared,
+        lock_delay_ms,
+    } = request;
+    let owner = owner_of(owner)?;
+    let nonce = match nonce {
+        Some(request) => named(&owner, &request)?,
+        None => Nonce(u128::from(draw()?) << 64 | u128::from(draw()?)),
+    };
+    Ok(AcquireLock {
+        name: lock_name(name)?,
+        owner,
+        nonce,
+        attempt: Attempt(draw()?.max(1)),
+        token: token.map(FencingToken),
+        ttl_ms: ttl_ms.unwrap_or(TTL_MS),
+        wait_ms: wait_ms.unwrap_or(0),
+        permits: permits.unwrap_or(1),
+        shared: shared.unwrap_or(false),
+        lock_delay_ms: lock_delay_ms.unwrap_or(0),
+    })
+}
+
+fn named(owner: &str, request: &str) -> Result<Nonce, RequestError> {
+    let is_printable = request.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !is_printable || !(1..=MAX_NONCE_BYTES).contains(&request.len()) {
+        let detail = format!("nonce has 1 to {MAX_NONCE_BYTES} printable ASCII characters");
+        return Err(RequestError::invalid(detail));
+    }
+    Ok(Nonce::of(owner, request))
+}
+
+fn draw() -> Result<u64, LockError> {
+    getrandom::u64().map_err(|error| LockError::NoRandom(error.to_string()))
+}

@@ -1,0 +1,128 @@
+//! A claim that this node made for a client, until the client has its answer.
+//!
+//! A client that leaves before takes nothing with it: its claim is withdrawn as soon as this node
+//! notices. The withdrawal follows the proposal of the claim, so that it is not overtaken by it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_raft::ProposeError;
+use seqd_state::{AcquireLock, Attempt, Command, LockCommand, LockName, Nonce, Outcome};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::replica::{Replica, propose_at_level, propose_one};
+
+/// How long a withdrawal is tried for: longer than an election. After that the claim ends by its own
+/// time.
+const WITHDRAW_FOR: Duration = Duration::from_secs(10);
+
+/// Between two tries.
+const WITHDRAW_AGAIN: Duration = Duration::from_millis(200);
+
+/// A request's part in a claim. Dropped before it was kept, it is withdrawn.
+pub(super) struct ClaimGuard {
+    replica: Arc<dyn Replica>,
+    withdrawals: Arc<Semaphore>,
+    name: LockName,
+    nonce: Nonce,
+    attempt: Attempt,
+    proposing: Option<JoinHandle<Result<Outcome, ProposeError>>>,
+    is_kept: bool,
+}
+
+impl ClaimGuard {
+    /// Proposes the claim.
+    pub(super) fn propose(
+        replica: &Arc<dyn Replica>,
+        withdrawals: &Arc<Semaphore>,
+        asked: AcquireLock,
+        deadline: Instant,
+    ) -> Self {
+        let (name, nonce, attempt) = (asked.name.clone(), asked.nonce, asked.attempt);
+        let proposer = Arc::clone(replica);
+        let proposing = tokio::spawn(async move {
+            let command = Command::Locks(LockCommand::Acquire(asked));
+            propose_at_level(&*proposer, command, deadline).await
+        });
+        Self {
+            replica: Arc::clone(replica),
+            withdrawals: Arc::clone(withdrawals),
+            name,
+            nonce,
+            attempt,
+            proposing: Some(proposing),
+            is_kept: false,
+        }
+    }
+
+    /// What became of the proposal.
+    pub(super) async fn outcome(&mut self) -> Result<Outcome, ProposeError> {
+        let ended = match &mut self.proposing {
+            Some(proposing) => proposing.await.ok(),
+            None => None,
+        };
+        self.proposing = None;
+        ended.unwrap_or_else(|| {
+            let detail = "the proposal ended without an outcome".to_owned();
+            Err(ProposeError::OutcomeUnknown { detail })
+        })
+    }
+
+    /// The client is answered that it holds the lock, or there is no claim.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+
+    /// Withdraws the claim and waits for that.
+    pub(super) async fn withdraw(mut self, deadline: Instant) -> Result<(), ProposeError> {
+        let withdrawn = propose_one(&*self.replica, self.command(), deadline).await;
+        self.is_kept = withdrawn.is_ok();
+        withdrawn.map(|_| ())
+    }
+
+    fn command(&self) -> Command {
+        Command::Locks(LockCommand::Withdraw {
+            name: self.name.clone(),
+            nonce: self.nonce,
+            attempt: self.attempt,
+        })
+    }
+}
+
+impl Drop for ClaimGuard {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        let Ok(place) = Arc::clone(&self.withdrawals).try_acquire_owned() else {
+            tracing::warn!(
+                lock = self.name.as_str(),
+                "a claim ends by its own time alone"
+            );
+            return;
+        };
+        let (replica, command) = (Arc::clone(&self.replica), self.command());
+        let proposing = self.proposing.take();
+        let withdrawing = async move {
+            let _place = place;
+            if let Some(proposing) = proposing {
+                let _ = proposing.await;
+            }
+            let until = Instant::now() + WITHDRAW_FOR;
+            while Instant::now() < until {
+                // Repeated, it does no harm: it ends what it has ended already.
+                match propose_one(&*replica, command.clone(), until).await {
+                    Ok(_) | Err(ProposeError::NodeRemoved | ProposeError::Stopping) => return,
+                    Err(_) => sleep(WITHDRAW_AGAIN).await,
+                }
+            }
+        };
+        // Without a runtime the process ends, and the claim by its own time.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(withdrawing);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Waits, withdrawals and limits over the real state machine, without HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqd_api::{
+    AcquireRequest, ErrorCode, HeldLock, LocksQuery, ReleaseLockRequest, RenewLockRequest,
+    VerifyLockRequest,
+};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LockError, LockService};
+use crate::codes;
+use crate::config::keys::LimitsSection;
+use crate::test_replica::{NOON, TestClock, TestReplica};
+
+const NAME: &str = "jobs/nightly 1";
+
+struct Story {
+    replica: Arc<TestReplica>,
+    locks: Arc<LockService>,
+}
+
+impl Story {
+    fn begin() -> Story {
+        let replica = TestReplica::founded(TestClock::at(NOON), 30_000);
+        let limits = LimitsSection {
+            locks: 3,
+            lock_waiters: 2,
+            keys: 1000,
+            key_bytes: 1 << 20,
+            tokens: 1000,
+            answer_ttl: Duration::from_secs(60),
+        };
+        let locks = Arc::new(LockService::new(replica.clone(), limits));
+        Story { replica, locks }
+    }
+
+    async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, LockError> {
+        self.locks
+            .acquire(NAME, asked(owner, wait_ms), soon())
+            .await
+    }
+
+    /// A request on its way, which waits for the lock once this returns.
+    async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, LockError>> {
+        let (locks, asked) = (Arc::clone(&self.locks), asked(owner, 60_000));
+        let waiting = self.waiting().await;
+        let wait = tokio::spawn(async move { locks.acquire(NAME, asked, soon()).await });
+        self.until(waiting + 1).await;
+        wait
+    }
+
+    async fn waiting(&self) -> u32 {
+        let lock = self.locks.get(NAME, true, soon()).await;
+        lock.unwrap().waiting
+    }
+
+    async fn until(&self, waiting: u32) {
+        let waited = timeout(Duration::from_secs(5), async {
+            while self.waiting().await != waiting {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        waited.await.unwrap();
+    }
+
+    async fn release(&self, held: &HeldLock) -> Result<(), LockError> {
+        let request = ReleaseLockRequest {
+            owner: Some(held.owner.clone()),
+            token: Some(held.token),
+        };
+        self.locks.release(NAME, request, soon()).await.map(|_| ())
+    }
+
+    async fn verify(&self, held: &HeldLock) -> Result<HeldLock, LockError> {
+        let request = VerifyLockRequest {
+            owner: None,
+            token: Some(held.token),
+        };
+        self.locks.verify(NAME, request, soon()).await
+    }
+}
+
+fn asked(owner: &str, wait_ms: u64) -> AcquireRequest {
+    AcquireRequest {
+        owner: Some(owner.to_owned()),
+        ttl_ms: Some(10_000),
+        wait_ms: Some(wait_ms),
+        ..AcquireRequest::default()
+    }
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(3)
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, LockError>) -> ErrorCode {
+    match result {
+        Err(LockError::Refused(refusal)) => codes::of_refusal(&refusal),
+        Err(LockError::Propose(error)) => codes::of_propose(&error),
+        Err(LockError::Full(_)) => ErrorCode::Overloaded,
+        Err(LockError::Stopping) => ErrorCode::Draining,
+        Err(LockError::Request(_)) => ErrorCode::InvalidArgument,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_answered_in_turn_and_no_earlier() {
+    let story = Story::begin();
+    let first = story.acquire("a", 0).await.unwrap();
+    assert!((9_990..=10_000).contains(&first.expires_in_ms), "{first:?}");
+    let second = story.wait("b").await;
+    let third = story.wait("c").await;
+    sleep(Duration::from_millis(500)).await;
+    assert!(!second.is_finished() && !third.is_finished());
+    story.release(&first).await.unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert!(second.token > first.token && !third.is_finished());
+    assert_eq!(code(story.verify(&first).await), ErrorCode::LeaseLost);
+    assert_eq!(story.verify(&second).await.unwrap().owner, "b");
+    story.release(&second).await.unwrap();
+    assert_eq!(third.await.unwrap().unwrap().owner, "c");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_gone_neither_waits_nor_holds() {
+    let story = Story::begin();
+    let first = story.acquire("a", 0).await.unwrap();
+    let gone = story.wait("b").await;
+    let next = story.wait("c").await;
+    gone.abort();
+    story.until(1).await;
+    story.release(&first).await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert_eq!(
+        next.token,
+        first.token + 1,
+        "nobody was granted it in between"
+    );
+
+    // One that is gone before its proposal is answered.
+    story.release(&next).await.unwrap();
+    let locks = Arc::clone(&story.locks);
+    let asked = asked("d", 0);
+    let gone = tokio::spawn(async move { locks.acquire(NAME, asked, soon()).await });
+    tokio::task::yield_now().await;
+    gone.abort();
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(story.acquire("e", 0).await.unwrap().owner, "e");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_leaves_nothing_behind_and_names_the_holder() {
+    let story = Story::begin();
+    story.acquire("a", 0).await.unwrap();
+    let began = Instant::now();
+    let error = story.acquire("b", 4_000).await.unwrap_err();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(4) && took < Duration::from_secs(5));
+    assert!(
+        error.to_string().contains("held by a with token"),
+        "{error}"
+    );
+    assert_eq!(code::<HeldLock>(Err(error)), ErrorCode::LockHeld);
+    assert_eq!(story.waiting().await, 0);
+    assert_eq!(code(story.acquire("b", 0).await), ErrorCode::LockHeld);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_runs_out_makes_way_and_is_not_renewed() {
+    let story = Story::begin();
+    let first = story.acquire("a", 0).await.unwrap();
+    let renew = || RenewLockRequest {
+        owner: Some("a".to_owned()),
+        token: Some(first.token),
+        ttl_ms: Some(20_000),
+    };
+    let renewed = story.locks.renew(NAME, renew(), soon()).await.unwrap();
+    assert_eq!(
+        (renewed.token, renewed.expires_in_ms),
+        (first.token, 20_000)
+    );
+    let second = story.wait("b").await;
+    sleep(Duration::from_millis(20_100)).await;
+    // An entry that carries the time, as the leader proposes at a deadline.
+    story.replica.apply(Vec::new());
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(second.expires_in_ms, 10_000);
+    let late = story.locks.renew(NAME, renew(), soon()).await;
+    assert_eq!(code(late), ErrorCode::LeaseLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_repeated_is_the_same_one() {
+    let story = Story::begin();
+    let request = || AcquireRequest {
+        nonce: Some("4711".to_owned()),
+        ..asked("a", 0)
+    };
+    let first = story.locks.acquire(NAME, request(), soon()).await.unwrap();
+    sleep(Duration::from_millis(4_000)).await;
+    let again = story.locks.acquire(NAME, request(), soon()).await.unwrap();
+    assert_eq!(first.token, again.token);
+    assert!(again.expires_in_ms <= 6_000, "{again:?}");
+    let other = AcquireRequest {
+        owner: Some("b".to_owned()),
+        ..request()
+    };
+    let other = story.locks.acquire(NAME, other, soon()).await;
+    assert_eq!(
+        code(other),
+        ErrorCode::LockHeld,
+        "another owner's is another"
+    );
+    let entered = AcquireRequest {
+        token: Some(first.token),
+        ..asked("a", 0)
+    };
+    let entered = story.locks.acquire(NAME, entered, soon()).await.unwrap();
+    assert_eq!(
+        (entered.token, entered.expires_in_ms),
+        (first.token, 10_000)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_the_node_are_told_before_anything_is_proposed() {
+    let story = Story::begin();
+    story.acquire("a", 0).await.unwrap();
+    let _waits = (story.wait("b").await, story.wait("c").await);
+    let before = story.replica.proposals.load(Ordering::SeqCst);
+    assert_eq!(code(story.acquire("d", 1_000).await), ErrorCode::Overloaded);
+    let none = story.locks.acquire("", asked("a", 0), soon()).await;
+    assert_eq!(code(none), ErrorCode::InvalidArgument);
+    assert_eq!(story.replica.proposals.load(Ordering::SeqCst), before);
+    for name in ["x", "y"] {
+        story
+            .locks
+            .acquire(name, asked("a", 0), soon())
+            .await
+            .unwrap();
+    }
+    let full = story.locks.acquire("z", asked("a", 0), soon()).await;
+    assert_eq!(code(full), ErrorCode::Overloaded);
+    let query = LocksQuery {
+        limit: Some(2),
+        ..LocksQuery::default()
+    };
+    let all = [String::new()];
+    let page = story.locks.list(&query, &all, soon()).await.unwrap();
+    let names: Vec<_> = page.items.iter().map(|lock| lock.name.as_str()).collect();
+    assert_eq!(names, [NAME, "x"]);
+    assert_eq!((page.items[0].held, page.items[0].waiting), (1, 2));
+    assert!(page.next_cursor.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_ends_its_waits() {
+    let story = Story::begin();
+    story.acquire("a", 0).await.unwrap();
+    let waits = story.wait("b").await;
+    story.locks.stop();
+    assert_eq!(code(waits.await.unwrap()), ErrorCode::Draining);
+    story.until(0).await;
+    assert_eq!(code(story.acquire("c", 0).await), ErrorCode::Draining);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_nobody_is_told_that_it_holds_a_lock() {
+    let story = Story::begin();
+    story.replica.set_quorum(false);
+    assert_eq!(code(story.acquire("a", 0).await), ErrorCode::NoQuorum);
+    story.replica.set_quorum(true);
+    story.acquire("b", 0).await.unwrap();
+}

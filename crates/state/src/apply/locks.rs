@@ -1,0 +1,331 @@
+//! Locks: who holds which, for how long, and who is next.
+//!
+//! A hold is exclusive by the cluster's applied time, and by that alone; what a holder does with what
+//! the lock protects is fenced by its token. Each command settles its lock first: what ran out by the
+//! record's own times ends, and those that are next are granted. So it does not matter whether the
+//! index of deadlines, which passes a bounded number at an entry, has come to the lock.
+//!
+//! Invariants, over all entries ever applied:
+//! - each grant has a greater token than every grant before it, of any lock;
+//! - a hold ends by its release, by the withdrawal of every request behind it, or by its time; and that
+//!   time never falls;
+//! - behind a hold that ran out nobody is granted the lock before its delay is over.
+
+use seqd_guards::is_out;
+use seqd_idgen::WallMs;
+
+use crate::cluster::settings::{Counter, draw};
+use crate::context::ApplyContext;
+use crate::deadlines::{Deadlines, Expiring, Passing};
+use crate::locks::commands::{
+    AcquireLock, LockCommand, LockOutcome, LockRefusal, MAX_CLAIMS, MAX_LOCKS,
+};
+use crate::locks::names::{Attempt, FencingToken, LockName, Nonce};
+use crate::locks::record::{Claim, LockRecord, LockWaiter, MAX_WAITERS};
+use crate::locks::tally::{LockTally, LockTurn};
+use crate::newtypes::ClusterMs;
+use crate::table::Table;
+
+impl Expiring for LockRecord {
+    fn deadline(&self, _: &LockName, _: &ApplyContext<'_>) -> Option<ClusterMs> {
+        self.next_time()
+    }
+
+    fn pass(table: &mut Table<Self>, name: &LockName, passing: Passing<'_>) {
+        Locks::new(table, passing).settle(name);
+    }
+}
+
+/// The locks with what belongs to them, while an entry is applied.
+pub(crate) struct Locks<'a> {
+    table: &'a mut Table<LockRecord>,
+    counter: &'a mut Table<Counter>,
+    deadlines: &'a mut Deadlines,
+    tally: &'a mut LockTally,
+    now: ClusterMs,
+}
+
+impl<'a> Locks<'a> {
+    pub(crate) fn new(table: &'a mut Table<LockRecord>, passing: Passing<'a>) -> Self {
+        let Passing {
+            stamp_wall_ms: WallMs(wall_ms),
+            cluster_ms,
+            counter,
+            deadlines,
+            tally,
+        } = passing;
+        let now = if is_out!(HoldsEndByClusterTime) {
+            ClusterMs(wall_ms)
+        } else {
+            cluster_ms
+        };
+        Self {
+            table,
+            counter,
+            deadlines,
+            tally,
+            now,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, command: &LockCommand) -> Result<LockOutcome, LockRefusal> {
+        command.check()?;
+        self.settle(command.name());
+        match command {
+            LockCommand::Acquire(asked) => match asked.token {
+                Some(token) => self.enter_again(asked, token),
+                None => self.acquire(asked),
+            },
+            LockCommand::Renew {
+                name,
+                owner,
+                token,
+                ttl_ms,
+            } => {
+                let until = self.prolong(name, owner, (*token, *ttl_ms))?;
+                Ok(LockOutcome::Renewed { until })
+            }
+            LockCommand::Release { name, owner, token } => self.release(name, owner, *token),
+            LockCommand::Withdraw {
+                name,
+                nonce,
+                attempt,
+            } => Ok(self.withdraw(name, *nonce, *attempt)),
+        }
+    }
+
+    /// Ends what ran out, and grants the lock to those that are next.
+    fn settle(&mut self, name: &LockName) {
+        if self
+            .table
+            .get(name)
+            .is_some_and(|record| record.is_due(self.now))
+        {
+            self.change(name, |_, _| ());
+        }
+    }
+
+    /// Changes the record of a lock, grants the lock to those that are next, and keeps the deadline and
+    /// the numbers. A record that is over is removed. `None` if there is none.
+    fn change<T>(
+        &mut self,
+        name: &LockName,
+        change: impl FnOnce(&mut LockRecord, &mut Table<Counter>) -> T,
+    ) -> Option<T> {
+        let now = self.now;
+        let record = self.table.get_mut(name)?;
+        let claims =
+            |record: &LockRecord| (record.holders.len() as u64, record.waiters.len() as u64);
+        let (deadline, before) = (record.next_time(), claims(record));
+        let (given_up, expired) = record.drop_over(now);
+        let changed = change(record, self.counter);
+        let mut turns = given_up;
+        while let Some(claim) = record.take_next(now) {
+            turns.push(claim.nonce);
+            record.hold(claim, next_token(self.counter), now);
+            self.tally.counts.granted += 1;
+        }
+        self.tally.moved(before, claims(record));
+        self.tally.counts.expired += expired;
+        self.tally
+            .turns
+            .extend(turns.into_iter().map(|nonce| LockTurn {
+                name: name.clone(),
+                nonce,
+            }));
+        let (next, is_over) = (record.next_time(), record.is_over());
+        if let Some(at) = deadline.filter(|at| Some(*at) != next) {
+            self.deadlines.remove::<LockRecord>(at, name);
+        }
+        if let Some(at) = next {
+            self.deadlines.insert::<LockRecord>(at, name);
+        }
+        if is_over {
+            self.table.remove(name);
+        }
+        self.tally.counts.locks = self.table.len() as u64;
+        Some(changed)
+    }
+
+    fn acquire(&mut self, asked: &AcquireLock) -> Result<LockOutcome, LockRefusal> {
+        let (name, now) = (&asked.name, self.now);
+        if self
+            .table
+            .get(name)
+            .is_some_and(|record| record.has_claim(asked.nonce))
+            && let Some(joined) = self.join(asked)
+        {
+            return Ok(joined);
+        }
+        let Some(record) = self.table.get(name) else {
+            self.check_room()?;
+            self.table.put(name.clone(), LockRecord::new(asked.permits));
+            return self.grant(asked);
+        };
+        if record.permits != asked.permits && !record.is_unused() {
+            let (asked, permits, name) = (asked.permits, record.permits, name.clone());
+            return Err(LockRefusal::PermitsDiffer {
+                name,
+                asked,
+                permits,
+            });
+        }
+        if record.is_open(asked.shared, now) {
+            self.check_room()?;
+            return self.grant(asked);
+        }
+        if asked.wait_ms == 0 {
+            return Err(held(name, record, now));
+        }
+        if record.waiters.len() >= MAX_WAITERS {
+            return Err(LockRefusal::TooManyWaiters { name: name.clone() });
+        }
+        self.check_room()?;
+        self.enqueue(asked)
+    }
+
+    /// The answer that the claim of this nonce had, if there is one of this owner.
+    fn join(&mut self, asked: &AcquireLock) -> Option<LockOutcome> {
+        let wait_until = ClusterMs(self.now.0.saturating_add(asked.wait_ms));
+        let (owner, nonce, attempt) = (&asked.owner, asked.nonce, asked.attempt);
+        self.change(&asked.name, |record, _| {
+            if let Some(holder) = record.joined_holder(owner, nonce, attempt) {
+                let (token, until) = (holder.token, holder.until);
+                return Some(LockOutcome::Held { token, until });
+            }
+            let (place, until) = record.joined_waiter(owner, nonce, (attempt, wait_until))?;
+            Some(waiting(place, until))
+        })?
+    }
+
+    fn grant(&mut self, asked: &AcquireLock) -> Result<LockOutcome, LockRefusal> {
+        let now = self.now;
+        let granted = self.change(&asked.name, |record, counter| {
+            record.permits = asked.permits;
+            let token = next_token(counter);
+            let until = record.hold(Claim::of(asked), token, now);
+            LockOutcome::Held { token, until }
+        });
+        self.tally.counts.granted += 1;
+        granted.ok_or(LockRefusal::TooManyLocks)
+    }
+
+    fn enqueue(&mut self, asked: &AcquireLock) -> Result<LockOutcome, LockRefusal> {
+        let until = ClusterMs(self.now.0.saturating_add(asked.wait_ms));
+        let queued = self.change(&asked.name, |record, _| {
+            record.permits = asked.permits;
+            let place = record.waiters.len();
+            record.waiters.push_back(LockWaiter {
+                claim: Claim::of(asked),
+                until,
+            });
+            waiting(place, until)
+        });
+        queued.ok_or(LockRefusal::TooManyLocks)
+    }
+
+    /// The same hold, by its owner and its token.
+    fn enter_again(
+        &mut self,
+        asked: &AcquireLock,
+        token: FencingToken,
+    ) -> Result<LockOutcome, LockRefusal> {
+        let until = self.prolong(&asked.name, &asked.owner, (token, asked.ttl_ms))?;
+        Ok(LockOutcome::Held { token, until })
+    }
+
+    fn prolong(
+        &mut self,
+        name: &LockName,
+        owner: &str,
+        (token, ttl_ms): (FencingToken, u64),
+    ) -> Result<ClusterMs, LockRefusal> {
+        let until = ClusterMs(self.now.0.saturating_add(ttl_ms));
+        self.check_held(name, owner, token)?;
+        let prolonged = self.change(name, |record, _| {
+            let holder = record.holder_mut(owner, token)?;
+            holder.until = holder.until.max(until);
+            Some(holder.until)
+        });
+        (prolonged.flatten()).ok_or_else(|| self.lost(name, token))
+    }
+
+    fn release(
+        &mut self,
+        name: &LockName,
+        owner: &str,
+        token: FencingToken,
+    ) -> Result<LockOutcome, LockRefusal> {
+        self.check_held(name, owner, token)?;
+        self.change(name, |record, _| {
+            let token = record.holder_mut(owner, token).map(|holder| holder.token);
+            record.holders.retain(|holder| Some(holder.token) != token);
+        });
+        Ok(LockOutcome::Released)
+    }
+
+    fn withdraw(&mut self, name: &LockName, nonce: Nonce, attempt: Attempt) -> LockOutcome {
+        let has_claim = (self.table.get(name)).is_some_and(|record| record.has_claim(nonce));
+        let withdrawn = has_claim
+            .then(|| self.change(name, |record, _| record.withdraw(nonce, attempt)))
+            .flatten();
+        let ended = withdrawn.unwrap_or(false);
+        LockOutcome::Withdrawn { ended }
+    }
+
+    fn check_held(
+        &self,
+        name: &LockName,
+        owner: &str,
+        token: FencingToken,
+    ) -> Result<(), LockRefusal> {
+        let record = self.table.get(name);
+        let holder = record.and_then(|record| record.holder(owner, token));
+        holder.map(|_| ()).ok_or_else(|| self.lost(name, token))
+    }
+
+    fn lost(&self, name: &LockName, token: FencingToken) -> LockRefusal {
+        let holder = self.table.get(name).and_then(LockRecord::first_to_end);
+        LockRefusal::Lost {
+            name: name.clone(),
+            token,
+            holder: holder.cloned().map(Box::new),
+        }
+    }
+
+    /// Refuses a claim more than a cluster keeps.
+    fn check_room(&self) -> Result<(), LockRefusal> {
+        let counts = &self.tally.counts;
+        if self.table.len() >= MAX_LOCKS || counts.holders + counts.waiters >= MAX_CLAIMS {
+            return Err(LockRefusal::TooManyLocks);
+        }
+        Ok(())
+    }
+}
+
+fn next_token(counter: &mut Table<Counter>) -> FencingToken {
+    if is_out!(GrantDrawsToken) {
+        let counter = counter.get(&()).copied().unwrap_or_default();
+        return FencingToken(counter.last);
+    }
+    FencingToken(draw(counter))
+}
+
+fn waiting(place: usize, until: ClusterMs) -> LockOutcome {
+    let ahead = u32::try_from(place).unwrap_or(u32::MAX);
+    LockOutcome::Waiting { ahead, until }
+}
+
+fn held(name: &LockName, record: &LockRecord, now: ClusterMs) -> LockRefusal {
+    let holder = record.first_to_end();
+    let ends = holder.map(|holder| holder.until);
+    let until = record.delay_at(now).into_iter().chain(ends).max();
+    LockRefusal::Held {
+        name: name.clone(),
+        holder: holder.cloned().map(Box::new),
+        retry_after_ms: until.map_or(1, |until| until.0.saturating_sub(now.0).max(1)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

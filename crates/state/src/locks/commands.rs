@@ -1,0 +1,256 @@
+//! Commands, outcomes and refusals of locks.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce, is_printable};
+use super::record::{LockHolder, MAX_HOLDERS, MAX_WAITERS};
+use crate::codec::frame::{FrameRow, FrameTable, row};
+use crate::level::Level;
+use crate::newtypes::ClusterMs;
+
+/// The shortest life of a hold: a renewal takes two rounds of consensus in the worst case.
+pub const MIN_LOCK_TTL_MS: u64 = 100;
+
+/// The longest: what holds a lock for longer than a day is a decision and not a lock.
+pub const MAX_LOCK_TTL_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// The longest wait of one request: connections that idle longer are cut on the way.
+pub const MAX_LOCK_WAIT_MS: u64 = 10 * 60 * 1000;
+
+/// The longest delay behind a hold that ran out: a holder that sees no cluster for a minute is to have
+/// noticed.
+pub const MAX_LOCK_DELAY_MS: u64 = 60 * 1000;
+
+/// The most locks: with names and owners of a usual length each takes about 400 bytes of memory, so
+/// all of them less than half a gigabyte.
+pub const MAX_LOCKS: usize = 1_000_000;
+
+/// The most holders and waiters of all locks together, for the same reason.
+pub const MAX_CLAIMS: u64 = 1_000_000;
+
+/// A change of the locks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockCommand {
+    Acquire(AcquireLock),
+    /// Lets a hold last longer, never shorter.
+    Renew {
+        name: LockName,
+        owner: String,
+        token: FencingToken,
+        ttl_ms: u64,
+    },
+    /// Ends a hold.
+    Release {
+        name: LockName,
+        owner: String,
+        token: FencingToken,
+    },
+    /// The client of a request is gone. Its claim ends, whether it waits or holds, unless another
+    /// request of the same nonce stands behind it.
+    Withdraw {
+        name: LockName,
+        nonce: Nonce,
+        attempt: Attempt,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcquireLock {
+    pub name: LockName,
+    pub owner: String,
+    /// A claim of the same owner and nonce gets the same answer.
+    pub nonce: Nonce,
+    pub attempt: Attempt,
+    /// Of the hold that is entered again. Without it the owner is a stranger.
+    pub token: Option<FencingToken>,
+    /// How long a hold lasts, from its grant on.
+    pub ttl_ms: u64,
+    /// How long it waits in the queue. 0: not at all.
+    pub wait_ms: u64,
+    /// How many hold the lock at once.
+    pub permits: u32,
+    /// Together with others that share it, and with nobody else.
+    pub shared: bool,
+    /// For how long nobody is granted the lock if this hold runs out.
+    pub lock_delay_ms: u64,
+}
+
+impl LockCommand {
+    #[must_use]
+    pub fn name(&self) -> &LockName {
+        match self {
+            Self::Acquire(asked) => &asked.name,
+            Self::Renew { name, .. } | Self::Release { name, .. } | Self::Withdraw { name, .. } => {
+                name
+            }
+        }
+    }
+}
+
+impl FrameTable for LockCommand {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0701).since(Level::LOCKS), // Acquire
+        row(0x0702).since(Level::LOCKS), // Renew
+        row(0x0703).since(Level::LOCKS), // Release
+        row(0x0704).since(Level::LOCKS), // Withdraw
+    ];
+}
+
+/// What became of a [`LockCommand`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockOutcome {
+    /// The lock is held, by a new grant, an equal one or a hold that was entered again.
+    Held {
+        token: FencingToken,
+        until: ClusterMs,
+    },
+    /// The claim is in the queue.
+    Waiting {
+        /// How many are before it.
+        ahead: u32,
+        until: ClusterMs,
+    },
+    Renewed {
+        until: ClusterMs,
+    },
+    Released,
+    Withdrawn {
+        /// Whether a claim ended.
+        ended: bool,
+    },
+}
+
+impl FrameTable for LockOutcome {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0741).since(Level::LOCKS), // Held
+        row(0x0742).since(Level::LOCKS), // Waiting
+        row(0x0743).since(Level::LOCKS), // Renewed
+        row(0x0744).since(Level::LOCKS), // Released
+        row(0x0745).since(Level::LOCKS), // Withdrawn
+    ];
+}
+
+/// Why a [`LockCommand`] changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum LockRefusal {
+    #[error("the lock {name} is {}; try again in {retry_after_ms} ms", held_by(.holder))]
+    Held {
+        name: LockName,
+        /// The one that ends first; none behind a hold that ran out, while its delay lasts.
+        holder: Option<Box<LockHolder>>,
+        /// Until that holder or the delay ends.
+        retry_after_ms: u64,
+    },
+    #[error("this owner does not hold the lock {name} with token {token}{}", which_is_held(.holder))]
+    Lost {
+        name: LockName,
+        token: FencingToken,
+        holder: Option<Box<LockHolder>>,
+    },
+    #[error("the lock {name} is in use with {permits} permits, {asked} were asked for")]
+    PermitsDiffer {
+        name: LockName,
+        asked: u32,
+        permits: u32,
+    },
+    #[error("{MAX_WAITERS} wait for the lock {name}, which is the most")]
+    TooManyWaiters { name: LockName },
+    #[error(
+        "a cluster keeps {MAX_LOCKS} locks with {MAX_CLAIMS} holders and waiters at most: it has so \
+         many"
+    )]
+    TooManyLocks,
+    #[error("{0}")]
+    Invalid(LockProblem),
+}
+
+impl FrameTable for LockRefusal {
+    const FRAMES: &'static [FrameRow] = &[
+        row(0x0781).since(Level::LOCKS), // Held
+        row(0x0782).since(Level::LOCKS), // Lost
+        row(0x0783).since(Level::LOCKS), // PermitsDiffer
+        row(0x0784).since(Level::LOCKS), // TooManyWaiters
+        row(0x0785).since(Level::LOCKS), // TooManyLocks
+        row(0x0786).since(Level::LOCKS), // Invalid
+    ];
+}
+
+fn held_by(holder: &Option<Box<LockHolder>>) -> String {
+    match holder {
+        Some(holder) => format!("held by {} with token {}", holder.owner, holder.token),
+        None => "delayed behind a hold that ran out".to_owned(),
+    }
+}
+
+fn which_is_held(holder: &Option<Box<LockHolder>>) -> String {
+    let held = holder.is_some().then(|| held_by(holder));
+    held.map_or(String::new(), |held| format!(", which is {held}"))
+}
+
+/// What no state takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum LockProblem {
+    #[error("an owner has 1 to {MAX_LOCK_OWNER_BYTES} printable ASCII characters")]
+    Owner,
+    #[error("ttl_ms is {MIN_LOCK_TTL_MS} to {MAX_LOCK_TTL_MS}")]
+    Ttl,
+    #[error("wait_ms is 0 to {MAX_LOCK_WAIT_MS}")]
+    Wait,
+    #[error("lock_delay_ms is 0 to {MAX_LOCK_DELAY_MS}")]
+    LockDelay,
+    #[error("permits are 1 to {MAX_HOLDERS}")]
+    Permits,
+    #[error("a lock that is shared has one permit: those that share it need none")]
+    SharedPermits,
+    #[error("a request is numbered from 1")]
+    Attempt,
+}
+
+impl LockCommand {
+    /// Refuses what no state takes.
+    pub(crate) fn check(&self) -> Result<(), LockRefusal> {
+        let checked = match self {
+            Self::Acquire(asked) => asked.check(),
+            Self::Renew { owner, ttl_ms, .. } => check_owner(owner).and(check_ttl(*ttl_ms)),
+            Self::Release { owner, .. } => check_owner(owner),
+            Self::Withdraw { attempt, .. } => check_attempt(*attempt),
+        };
+        checked.map_err(LockRefusal::Invalid)
+    }
+}
+
+impl AcquireLock {
+    fn check(&self) -> Result<(), LockProblem> {
+        check_owner(&self.owner)?;
+        check_attempt(self.attempt)?;
+        check_ttl(self.ttl_ms)?;
+        let problem = if self.wait_ms > MAX_LOCK_WAIT_MS {
+            LockProblem::Wait
+        } else if self.lock_delay_ms > MAX_LOCK_DELAY_MS {
+            LockProblem::LockDelay
+        } else if !(1..=MAX_HOLDERS).contains(&(self.permits as usize)) {
+            LockProblem::Permits
+        } else if self.shared && self.permits != 1 {
+            LockProblem::SharedPermits
+        } else {
+            return Ok(());
+        };
+        Err(problem)
+    }
+}
+
+fn check_owner(owner: &str) -> Result<(), LockProblem> {
+    let fits = is_printable(owner, MAX_LOCK_OWNER_BYTES);
+    fits.then_some(()).ok_or(LockProblem::Owner)
+}
+
+fn check_attempt(attempt: Attempt) -> Result<(), LockProblem> {
+    (attempt != Attempt::NOBODY)
+        .then_some(())
+        .ok_or(LockProblem::Attempt)
+}
+
+fn check_ttl(ttl_ms: u64) -> Result<(), LockProblem> {
+    let fits = (MIN_LOCK_TTL_MS..=MAX_LOCK_TTL_MS).contains(&ttl_ms);
+    fits.then_some(()).ok_or(LockProblem::Ttl)
+}

@@ -1,0 +1,128 @@
+//! The names and numbers of locks, each a type of its own.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of a lock's name: what fits a URL and a column of a table.
+pub const MAX_LOCK_NAME_BYTES: usize = 255;
+
+/// The most bytes of an owner: a host, pod or service name and a little more.
+pub const MAX_LOCK_OWNER_BYTES: usize = 128;
+
+/// One grant of a lock. Every grant of any lock has a greater one than all grants before it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct FencingToken(pub u64);
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a client wants done once. Repeated requests of the same nonce are one claim of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nonce(pub u128);
+
+impl Nonce {
+    /// Of an owner and what it calls its request: two owners' requests are never one.
+    #[must_use]
+    pub fn of(owner: &str, request: &str) -> Self {
+        let length = owner.len() as u64;
+        let bytes = [&length.to_le_bytes(), owner.as_bytes(), request.as_bytes()].concat();
+        Self(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+}
+
+/// One request for a claim, drawn at random by the node that serves it. 0 is none: no node draws it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempt(pub u64);
+
+impl Attempt {
+    /// Of no request, so that none ends its claim.
+    pub(crate) const NOBODY: Self = Self(0);
+}
+
+/// The name of a lock: 1 to 255 printable ASCII characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LockName(Box<str>);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a lock name has 1 to {MAX_LOCK_NAME_BYTES} printable ASCII characters")]
+pub struct LockNameError;
+
+impl LockName {
+    pub fn new(text: impl Into<String>) -> Result<Self, LockNameError> {
+        let text = text.into();
+        if !is_printable(&text, MAX_LOCK_NAME_BYTES) {
+            return Err(LockNameError);
+        }
+        Ok(Self(text.into_boxed_str()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether a text has 1 to `limit` printable ASCII characters, the blank among them.
+pub(crate) fn is_printable(text: &str, limit: usize) -> bool {
+    (1..=limit).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+impl TryFrom<String> for LockName {
+    type Error = LockNameError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl std::str::FromStr for LockName {
+    type Err = LockNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
+impl From<LockName> for String {
+    fn from(name: LockName) -> Self {
+        name.0.into_string()
+    }
+}
+
+impl Borrow<str> for LockName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_printable_characters_are_taken_and_no_others() {
+        for text in ["a", "jobs/nightly", "a b", "%2F", "~", &"x".repeat(255)] {
+            assert_eq!(LockName::new(text).unwrap().as_str(), text);
+        }
+        for text in ["", "é", "a\n", "\u{7f}", &"x".repeat(256)] {
+            assert_eq!(LockName::new(text), Err(LockNameError), "{text:?}");
+        }
+    }
+}

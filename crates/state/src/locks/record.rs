@@ -1,0 +1,329 @@
+//! The record of a lock: who holds it, who waits for it, and what passes with the time.
+//!
+//! Invariants, by the cluster's applied time:
+//! - exclusive holders are at most as many as the permits, and never beside one that shares the lock;
+//! - waiters are served in the order in which they came; one that shares the lock does not pass an
+//!   exclusive one that waits before it;
+//! - who could be granted the lock does not wait: each change ends with the grants that it allows;
+//! - a holder whose end has come holds nothing, whether or not its row was touched since.
+
+use std::collections::VecDeque;
+
+use seqd_guards::is_out;
+use serde::{Deserialize, Serialize};
+
+use super::commands::{AcquireLock, MAX_LOCK_DELAY_MS};
+use super::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce, is_printable};
+use crate::codec::Versioned;
+use crate::newtypes::ClusterMs;
+use crate::table::Record;
+
+/// The most that hold a lock at once.
+///
+/// With [`MAX_WAITERS`] it bounds a row, which has at most 1 MiB.
+pub const MAX_HOLDERS: usize = 1024;
+
+/// The most that wait for a lock: the last of them waits for three thousand others.
+pub const MAX_WAITERS: usize = 3072;
+
+/// The requests for a claim that are told apart: its client repeats one a few times at most.
+const MAX_ATTEMPTS: usize = 4;
+
+/// The most bytes of a holder: owner, attempts, two flags, and six numbers, one of them of 16 bytes.
+const MAX_CLAIM_BYTES: usize = 8 + MAX_LOCK_OWNER_BYTES + 8 + 8 * MAX_ATTEMPTS + 2 + 7 * 8;
+
+const _: () = assert!(
+    (MAX_HOLDERS + MAX_WAITERS) * MAX_CLAIM_BYTES + 64 <= 1 << 20,
+    "the largest lock fits a row"
+);
+
+/// Who asked for a lock, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub owner: String,
+    pub nonce: Nonce,
+    /// The requests behind it whose clients are not known to be gone.
+    pub(crate) attempts: Vec<Attempt>,
+    /// How long its hold lasts.
+    pub ttl_ms: u64,
+    pub shared: bool,
+    /// For how long nobody is granted the lock if its hold runs out.
+    pub lock_delay_ms: u64,
+}
+
+impl Claim {
+    pub(crate) fn of(asked: &AcquireLock) -> Self {
+        Self {
+            owner: asked.owner.clone(),
+            nonce: asked.nonce,
+            attempts: vec![asked.attempt],
+            ttl_ms: asked.ttl_ms,
+            shared: asked.shared,
+            lock_delay_ms: asked.lock_delay_ms,
+        }
+    }
+
+    /// One request more. Beyond the most that are told apart no request ends the claim.
+    fn add(&mut self, attempt: Attempt) {
+        if self.attempts.contains(&attempt) || self.attempts.contains(&Attempt::NOBODY) {
+            return;
+        }
+        if self.attempts.len() < MAX_ATTEMPTS {
+            self.attempts.push(attempt);
+        } else if let Some(last) = self.attempts.last_mut() {
+            *last = Attempt::NOBODY;
+        }
+    }
+
+    /// One request less; whether none is left.
+    fn withdraw(&mut self, attempt: Attempt) -> bool {
+        let before = self.attempts.len();
+        self.attempts.retain(|kept| *kept != attempt);
+        self.attempts.is_empty() || (self.attempts.len() < before && is_out!(OthersKeepClaim))
+    }
+
+    fn is_sound(&self) -> bool {
+        is_printable(&self.owner, MAX_LOCK_OWNER_BYTES)
+            && self.attempts.len() <= MAX_ATTEMPTS
+            && self.lock_delay_ms <= MAX_LOCK_DELAY_MS
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockHolder {
+    pub claim: Claim,
+    pub token: FencingToken,
+    pub until: ClusterMs,
+}
+
+impl std::ops::Deref for LockHolder {
+    type Target = Claim;
+
+    fn deref(&self) -> &Claim {
+        &self.claim
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockWaiter {
+    pub claim: Claim,
+    /// The end of its wait.
+    pub until: ClusterMs,
+}
+
+impl std::ops::Deref for LockWaiter {
+    type Target = Claim;
+
+    fn deref(&self) -> &Claim {
+        &self.claim
+    }
+}
+
+/// A lock that is held, waited for or delayed. Its name is the row's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockRecord {
+    /// How many hold it at once.
+    pub permits: u32,
+    /// By token.
+    pub(crate) holders: Vec<LockHolder>,
+    /// In the order in which they came.
+    pub(crate) waiters: VecDeque<LockWaiter>,
+    /// Until then nobody is granted the lock. 0 for no delay.
+    pub(crate) delayed_until: ClusterMs,
+}
+
+impl Versioned for LockRecord {
+    const KIND: u8 = 23;
+    const VERSION: u8 = 1;
+}
+
+impl Record for LockRecord {
+    type Key = LockName;
+    const PREFIX: u8 = b'm';
+
+    fn write_key(key: &LockName, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(key.as_str().as_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<LockName> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        LockName::new(text).ok()
+    }
+
+    fn is_sound(&self) -> bool {
+        let claims = (self.holders.iter().map(|holder| &holder.claim))
+            .chain(self.waiters.iter().map(|waiter| &waiter.claim));
+        self.holders.len() <= MAX_HOLDERS
+            && self.waiters.len() <= MAX_WAITERS
+            && claims.into_iter().all(Claim::is_sound)
+    }
+}
+
+impl LockRecord {
+    pub(crate) fn new(permits: u32) -> Self {
+        Self {
+            permits,
+            holders: Vec::new(),
+            waiters: VecDeque::new(),
+            delayed_until: ClusterMs(0),
+        }
+    }
+
+    /// Whether it has neither a holder nor a waiter.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.holders.is_empty() && self.waiters.is_empty()
+    }
+
+    /// Whether nothing is left of it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_unused() && self.delayed_until == ClusterMs(0)
+    }
+
+    /// When the next of its times comes.
+    pub(crate) fn next_time(&self) -> Option<ClusterMs> {
+        let holders = self.holders.iter().map(|holder| holder.until);
+        let waiters = self.waiters.iter().map(|waiter| waiter.until);
+        let delay = (self.delayed_until > ClusterMs(0)).then_some(self.delayed_until);
+        holders.chain(waiters).chain(delay).min()
+    }
+
+    /// Whether one of its times has come.
+    pub(crate) fn is_due(&self, now: ClusterMs) -> bool {
+        self.next_time().is_some_and(|at| at <= now)
+    }
+
+    /// Until when nobody is granted the lock, with the delays of holders that ran out since.
+    pub(crate) fn delay_at(&self, now: ClusterMs) -> Option<ClusterMs> {
+        let over = self.holders.iter().filter(|holder| holder.until <= now);
+        let delays = over.filter_map(LockHolder::delay_behind);
+        let delay = delays.chain([self.delayed_until]).max()?;
+        (delay > now).then_some(delay)
+    }
+
+    /// Removes those whose end has come; returns the nonces of the waiters among them, and how many
+    /// holders were.
+    pub(crate) fn drop_over(&mut self, now: ClusterMs) -> (Vec<Nonce>, u64) {
+        self.delayed_until = self.delay_at(now).unwrap_or_default();
+        let held = self.holders.len();
+        self.holders.retain(|holder| holder.until > now);
+        let over = self.waiters.iter().filter(|waiter| waiter.until <= now);
+        let given_up = over.map(|waiter| waiter.nonce).collect();
+        self.waiters.retain(|waiter| waiter.until > now);
+        (given_up, (held - self.holders.len()) as u64)
+    }
+
+    /// Whether one more can hold it, whoever waits.
+    pub(crate) fn can_take(&self, shared: bool, now: ClusterMs) -> bool {
+        if is_out!(NotGrantedWhileHeld) {
+            return self.holders.len() < MAX_HOLDERS;
+        }
+        let has_room = if shared {
+            self.holders.len() < MAX_HOLDERS && self.holders.iter().all(|holder| holder.shared)
+        } else {
+            self.holders.len() < self.permits as usize
+                && !self.holders.iter().any(|holder| holder.shared)
+        };
+        has_room && self.delayed_until <= now
+    }
+
+    /// Whether one that comes is granted the lock at once.
+    pub(crate) fn is_open(&self, shared: bool, now: ClusterMs) -> bool {
+        let is_next = self.waiters.is_empty() || is_out!(FirstComesFirst);
+        is_next && self.can_take(shared, now)
+    }
+
+    /// The waiter that is granted the lock now.
+    pub(crate) fn take_next(&mut self, now: ClusterMs) -> Option<Claim> {
+        let first = self.waiters.front()?;
+        if !self.can_take(first.shared, now) {
+            return None;
+        }
+        self.waiters.pop_front().map(|waiter| waiter.claim)
+    }
+
+    pub(crate) fn hold(&mut self, claim: Claim, token: FencingToken, now: ClusterMs) -> ClusterMs {
+        let until = ClusterMs(now.0.saturating_add(claim.ttl_ms));
+        self.holders.push(LockHolder {
+            claim,
+            token,
+            until,
+        });
+        until
+    }
+
+    /// The holder with this token, if it is this owner's.
+    pub(crate) fn holder(&self, owner: &str, token: FencingToken) -> Option<&LockHolder> {
+        let is_it = |holder: &&LockHolder| holder.is_of(owner, token);
+        self.holders.iter().find(is_it)
+    }
+
+    pub(crate) fn holder_mut(
+        &mut self,
+        owner: &str,
+        token: FencingToken,
+    ) -> Option<&mut LockHolder> {
+        let is_it = |holder: &&mut LockHolder| holder.is_of(owner, token);
+        self.holders.iter_mut().find(is_it)
+    }
+
+    /// The holder that ends first.
+    pub(crate) fn first_to_end(&self) -> Option<&LockHolder> {
+        self.holders.iter().min_by_key(|holder| holder.until)
+    }
+
+    /// Adds a request to the holder of its nonce.
+    pub(crate) fn joined_holder(
+        &mut self,
+        owner: &str,
+        nonce: Nonce,
+        attempt: Attempt,
+    ) -> Option<&LockHolder> {
+        let is_it = |holder: &&mut LockHolder| holder.nonce == nonce && holder.owner == owner;
+        let holder = self.holders.iter_mut().find(is_it)?;
+        holder.claim.add(attempt);
+        Some(holder)
+    }
+
+    /// Adds a request to the waiter of its nonce, which waits at least until then: its place and its
+    /// end.
+    pub(crate) fn joined_waiter(
+        &mut self,
+        owner: &str,
+        nonce: Nonce,
+        (attempt, until): (Attempt, ClusterMs),
+    ) -> Option<(usize, ClusterMs)> {
+        let is_it = |waiter: &LockWaiter| waiter.nonce == nonce && waiter.owner == owner;
+        let place = self.waiters.iter().position(is_it)?;
+        let waiter = self.waiters.get_mut(place)?;
+        waiter.claim.add(attempt);
+        waiter.until = waiter.until.max(until);
+        Some((place, waiter.until))
+    }
+
+    /// Whether a claim of this nonce is there.
+    pub(crate) fn has_claim(&self, nonce: Nonce) -> bool {
+        self.holders.iter().any(|holder| holder.nonce == nonce)
+            || self.waiters.iter().any(|waiter| waiter.nonce == nonce)
+    }
+
+    /// A request of a claim is gone; whether the claim ended with it.
+    pub(crate) fn withdraw(&mut self, nonce: Nonce, attempt: Attempt) -> bool {
+        let before = self.holders.len() + self.waiters.len();
+        (self.holders)
+            .retain_mut(|holder| holder.nonce != nonce || !holder.claim.withdraw(attempt));
+        (self.waiters)
+            .retain_mut(|waiter| waiter.nonce != nonce || !waiter.claim.withdraw(attempt));
+        self.holders.len() + self.waiters.len() < before
+    }
+}
+
+impl LockHolder {
+    fn is_of(&self, owner: &str, token: FencingToken) -> bool {
+        (self.token == token || is_out!(HoldTokenCompared)) && self.owner == owner
+    }
+
+    /// Until when nobody is granted the lock behind this hold, if it runs out.
+    fn delay_behind(&self) -> Option<ClusterMs> {
+        (self.lock_delay_ms > 0).then(|| ClusterMs(self.until.0.saturating_add(self.lock_delay_ms)))
+    }
+}

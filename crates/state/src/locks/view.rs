@@ -1,0 +1,124 @@
+//! What can be read of a lock: as it is at the applied time, whether or not its row was settled since.
+
+use std::ops::Bound;
+
+use super::names::{Attempt, FencingToken, LockName, Nonce};
+use super::record::{LockHolder, LockRecord, LockWaiter};
+use super::tally::{LockCounts, LockTurn};
+use crate::newtypes::ClusterMs;
+use crate::state::State;
+
+/// A lock at the applied cluster time.
+#[derive(Debug, Clone, Copy)]
+pub struct LockView<'a> {
+    pub name: &'a LockName,
+    pub record: &'a LockRecord,
+    now: ClusterMs,
+}
+
+/// A claim of a lock at the applied cluster time.
+#[derive(Debug, Clone, Copy)]
+pub enum ClaimView<'a> {
+    Held(&'a LockHolder),
+    Waiting(&'a LockWaiter),
+}
+
+impl ClaimView<'_> {
+    /// Whether a request is behind it.
+    #[must_use]
+    pub fn has_request(self, attempt: Attempt) -> bool {
+        let attempts = match self {
+            Self::Held(holder) => &holder.attempts,
+            Self::Waiting(waiter) => &waiter.attempts,
+        };
+        attempts.contains(&attempt)
+    }
+}
+
+impl<'a> LockView<'a> {
+    /// By token.
+    pub fn holders(self) -> impl Iterator<Item = &'a LockHolder> {
+        let holders = self.record.holders.iter();
+        holders.filter(move |holder| holder.until > self.now)
+    }
+
+    /// In the order in which they are served.
+    pub fn waiters(self) -> impl Iterator<Item = &'a LockWaiter> {
+        let waiters = self.record.waiters.iter();
+        waiters.filter(move |waiter| waiter.until > self.now)
+    }
+
+    /// Until when nobody is granted the lock.
+    #[must_use]
+    pub fn delayed_until(self) -> Option<ClusterMs> {
+        self.record.delay_at(self.now)
+    }
+
+    /// Milliseconds until this time.
+    #[must_use]
+    pub fn ms_until(self, until: ClusterMs) -> u64 {
+        until.0.saturating_sub(self.now.0)
+    }
+
+    #[must_use]
+    pub fn claim(self, nonce: Nonce) -> Option<ClaimView<'a>> {
+        let holder = self.holders().find(|holder| holder.nonce == nonce);
+        let waiting = || self.waiters().find(|waiter| waiter.nonce == nonce);
+        holder
+            .map(ClaimView::Held)
+            .or_else(|| waiting().map(ClaimView::Waiting))
+    }
+
+    /// The holder with this token.
+    #[must_use]
+    pub fn holder(self, token: FencingToken) -> Option<&'a LockHolder> {
+        self.holders().find(|holder| holder.token == token)
+    }
+
+    /// Whether somebody holds it or waits for it, or a delay keeps it from being granted.
+    fn is_there(self) -> bool {
+        self.holders().next().is_some()
+            || self.waiters().next().is_some()
+            || self.delayed_until().is_some()
+    }
+}
+
+impl State {
+    /// A lock that is held, waited for or delayed.
+    #[must_use]
+    pub fn lock(&self, name: &str) -> Option<LockView<'_>> {
+        let from: (Bound<&str>, Bound<&str>) = (Bound::Included(name), Bound::Included(name));
+        let (name, record) = self.tables.locks.range::<str>(from).next()?;
+        let now = self.cluster_ms();
+        Some(LockView { name, record, now }).filter(|lock| lock.is_there())
+    }
+
+    /// The locks whose names begin with `prefix`, by name, after `after`.
+    pub fn locks<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a LockName>,
+    ) -> impl Iterator<Item = LockView<'a>> {
+        let from = match after {
+            Some(after) if after.as_str() >= prefix => Bound::Excluded(after.as_str()),
+            _ => Bound::Included(prefix),
+        };
+        let now = self.cluster_ms();
+        let behind = self.tables.locks.range::<str>((from, Bound::Unbounded));
+        let matching = behind.take_while(move |(name, _)| name.as_str().starts_with(prefix));
+        matching
+            .map(move |(name, record)| LockView { name, record, now })
+            .filter(|lock| lock.is_there())
+    }
+
+    #[must_use]
+    pub fn lock_counts(&self) -> LockCounts {
+        self.lock_tally.counts
+    }
+
+    /// Whose wait for a lock ended with the last entry.
+    #[must_use]
+    pub fn lock_turns(&self) -> &[LockTurn] {
+        &self.lock_tally.turns
+    }
+}

@@ -1,0 +1,494 @@
+//! No lock is held by more than may hold it, whoever asks, repeats, waits, leaves or comes late: and it
+//! goes to the one that came first.
+//!
+//! The rules are written here a second time, over a plain list of claims in the order in which they
+//! came. The wall clocks of the entries step in both directions, and must not matter.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use seqd_state::{
+    AcquireLock, Attempt, ClusterMs, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal,
+    Nonce, Outcome, Refusal, State,
+};
+use support::commands::apply_one;
+use support::lock_rules::{Claim, Hold, Lock, NAMES, Seen, owner, seen};
+use support::{founded, stamp};
+
+/// Behind the IDs of the three founders.
+const FIRST_TOKEN: u64 = 4;
+
+/// The longest time that a step asks for.
+const LONGEST_MS: u64 = 900;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Acquire {
+        nonce: u8,
+        attempt: u64,
+        ttl_ms: u64,
+        wait_ms: u64,
+        permits: u32,
+        shared: bool,
+        lock_delay_ms: u64,
+    },
+    /// With a token that was granted before.
+    EnterAgain(Index, u64),
+    Renew(Index, u64),
+    Release(Index),
+    /// By another owner than the one that has the token.
+    ReleaseOfAnother(Index),
+    Withdraw {
+        nonce: u8,
+        attempt: u64,
+    },
+    Restart,
+}
+
+/// Steps with the lock that they are about, and the times that pass before them.
+fn steps() -> impl Strategy<Value = Vec<(usize, i64, u64, Step)>> {
+    let ttl = 100u64..600;
+    let acquire = (
+        0u8..7,
+        1u64..4,
+        ttl.clone(),
+        prop_oneof![1 => Just(0u64), 3 => 1u64..LONGEST_MS],
+        prop_oneof![7 => Just(1u32), 1 => Just(2u32)],
+        prop_oneof![3 => Just(false), 1 => Just(true)],
+        prop_oneof![4 => Just(0u64), 1 => 1u64..200],
+    );
+    let step = prop_oneof![
+        12 => acquire.prop_map(
+            |(nonce, attempt, ttl_ms, wait_ms, permits, shared, lock_delay_ms)| Step::Acquire {
+                nonce,
+                attempt,
+                ttl_ms,
+                wait_ms,
+                permits: if shared { 1 } else { permits },
+                shared,
+                lock_delay_ms,
+            }
+        ),
+        2 => (any::<Index>(), ttl.clone()).prop_map(|(which, ttl)| Step::EnterAgain(which, ttl)),
+        3 => (any::<Index>(), ttl).prop_map(|(which, ttl)| Step::Renew(which, ttl)),
+        3 => any::<Index>().prop_map(Step::Release),
+        1 => any::<Index>().prop_map(Step::ReleaseOfAnother),
+        3 => (0u8..7, 1u64..4).prop_map(|(nonce, attempt)| Step::Withdraw { nonce, attempt }),
+        1 => Just(Step::Restart),
+    ];
+    vec((0..NAMES.len(), -5_000i64..5_000, 0u64..150, step), 1..120)
+}
+
+#[derive(Debug)]
+struct World {
+    state: State,
+    locks: BTreeMap<&'static str, Lock>,
+    cluster: u64,
+    last_token: u64,
+    /// Of each lock, the tokens that were granted, with their owners.
+    granted: BTreeMap<&'static str, Vec<(u64, String)>>,
+}
+
+/// What a command is expected to lead to.
+#[derive(Debug, PartialEq)]
+enum Expected {
+    Held(u64, u64),
+    Waiting(u64, u64),
+    Renewed(u64),
+    Released,
+    Withdrawn(bool),
+    Busy,
+    Lost,
+    Permits,
+}
+
+impl World {
+    fn acquire(&mut self, name: &'static str, step: &Step) -> Expected {
+        let Step::Acquire {
+            nonce,
+            attempt,
+            ttl_ms,
+            wait_ms,
+            permits,
+            shared,
+            lock_delay_ms,
+        } = *step
+        else {
+            panic!("{step:?}");
+        };
+        let now = self.cluster;
+        let lock = self.locks.get_mut(name).unwrap();
+        let waits = |claim: &&Claim| claim.held.is_none();
+        if let Some(place) = lock.claims.iter().position(|claim| claim.nonce == nonce) {
+            let ahead = lock.claims[..place].iter().filter(waits).count() as u64;
+            let claim = &mut lock.claims[place];
+            if !claim.attempts.contains(&attempt) {
+                claim.attempts.push(attempt);
+            }
+            if let Some(token) = claim.held {
+                return Expected::Held(token, claim.until);
+            }
+            claim.until = claim.until.max(now + wait_ms);
+            return Expected::Waiting(ahead, claim.until);
+        }
+        if lock.claims.is_empty() {
+            lock.permits = permits;
+        } else if lock.permits != permits {
+            return Expected::Permits;
+        }
+        let ahead = lock.claims.iter().filter(waits).count() as u64;
+        let is_free = ahead == 0 && lock.has_room(shared, now);
+        if !is_free && wait_ms == 0 {
+            return Expected::Busy;
+        }
+        lock.claims.push(Claim {
+            nonce,
+            attempts: vec![attempt],
+            ttl_ms,
+            shared,
+            lock_delay_ms,
+            until: now + if is_free { ttl_ms } else { wait_ms },
+            held: None,
+        });
+        lock.grants(now, &mut self.last_token);
+        let claim = lock.claims.last().unwrap();
+        match claim.held {
+            Some(token) => Expected::Held(token, claim.until),
+            None => Expected::Waiting(ahead, claim.until),
+        }
+    }
+
+    fn prolong(&mut self, name: &'static str, token: u64, ttl_ms: u64) -> Option<u64> {
+        let until = self.cluster + ttl_ms;
+        let mut claims = self.locks.get_mut(name).unwrap().claims.iter_mut();
+        let claim = claims.find(|claim| claim.held == Some(token))?;
+        claim.until = claim.until.max(until);
+        Some(claim.until)
+    }
+
+    fn release(&mut self, name: &'static str, by: &str, token: u64) -> Expected {
+        let now = self.cluster;
+        let lock = self.locks.get_mut(name).unwrap();
+        if !lock.holds(by, token) {
+            return Expected::Lost;
+        }
+        lock.claims.retain(|claim| claim.held != Some(token));
+        lock.grants(now, &mut self.last_token);
+        Expected::Released
+    }
+
+    fn withdraw(&mut self, name: &'static str, nonce: u8, attempt: u64) -> Expected {
+        let now = self.cluster;
+        let lock = self.locks.get_mut(name).unwrap();
+        let before = lock.claims.len();
+        lock.claims.retain_mut(|claim| {
+            if claim.nonce == nonce {
+                claim.attempts.retain(|kept| *kept != attempt);
+            }
+            !claim.attempts.is_empty()
+        });
+        let ended = lock.claims.len() < before;
+        lock.grants(now, &mut self.last_token);
+        Expected::Withdrawn(ended)
+    }
+
+    /// A token that was granted for this lock, and whose it is.
+    fn known(&self, name: &str, which: &Index) -> (u64, String) {
+        let known = &self.granted[name];
+        if known.is_empty() {
+            return (77, owner(0));
+        }
+        known[which.index(known.len())].clone()
+    }
+
+    /// The command of a step, and what the rules lead to.
+    fn play(&mut self, name: &'static str, step: &Step) -> (LockCommand, Expected) {
+        let lock = || LockName::new(name).unwrap();
+        match step {
+            Step::Acquire { nonce, .. } => {
+                let (nonce, expected) = (*nonce, self.acquire(name, step));
+                (acquire_of(name, nonce, step), expected)
+            }
+            Step::EnterAgain(which, ttl_ms) => {
+                let (token, owner) = self.known(name, which);
+                let until = self.prolong(name, token, *ttl_ms);
+                let asked = AcquireLock {
+                    token: Some(FencingToken(token)),
+                    ..plain(name, owner, *ttl_ms)
+                };
+                let expected = until.map_or(Expected::Lost, |until| Expected::Held(token, until));
+                (LockCommand::Acquire(asked), expected)
+            }
+            Step::Renew(which, ttl_ms) => {
+                let (token, owner) = self.known(name, which);
+                let until = self.prolong(name, token, *ttl_ms);
+                let renew = LockCommand::Renew {
+                    name: lock(),
+                    owner,
+                    token: FencingToken(token),
+                    ttl_ms: *ttl_ms,
+                };
+                (renew, until.map_or(Expected::Lost, Expected::Renewed))
+            }
+            Step::Release(which) | Step::ReleaseOfAnother(which) => {
+                let (token, mut owner) = self.known(name, which);
+                if matches!(step, Step::ReleaseOfAnother(_)) {
+                    owner.push('x');
+                }
+                let expected = self.release(name, &owner, token);
+                let (name, token) = (lock(), FencingToken(token));
+                (LockCommand::Release { name, owner, token }, expected)
+            }
+            Step::Withdraw { nonce, attempt } => {
+                let expected = self.withdraw(name, *nonce, *attempt);
+                let withdraw = LockCommand::Withdraw {
+                    name: lock(),
+                    nonce: Nonce((*nonce).into()),
+                    attempt: Attempt(*attempt),
+                };
+                (withdraw, expected)
+            }
+            Step::Restart => panic!("a restart is no command"),
+        }
+    }
+
+    /// What holds whatever the rules are, seen from outside.
+    fn check_holds(&mut self, before: &Seen, ended_by_step: bool, played: &'static str) {
+        let seen = seen(&self.state);
+        let tokens = |granted: &BTreeMap<_, Vec<(u64, String)>>| {
+            let tokens: Vec<u64> = granted
+                .values()
+                .flatten()
+                .map(|(token, _)| *token)
+                .collect();
+            tokens
+        };
+        let known = tokens(&self.granted);
+        let highest = known.iter().copied().max().unwrap_or(FIRST_TOKEN - 1);
+        for name in NAMES {
+            let holders = &seen[name].holders;
+            let (sharing, alone): (Vec<_>, Vec<_>) = holders.iter().partition(|hold| hold.shared);
+            let permits = self.locks[name].permits as usize;
+            assert!(
+                alone.len() <= permits && (alone.is_empty() || sharing.is_empty()),
+                "granted while it is held: {holders:?}"
+            );
+            let is_new = |hold: &&Hold| !before[name].holders.iter().any(|old| old.is(hold));
+            for hold in holders.iter().filter(is_new) {
+                let is_new = !tokens(&self.granted).contains(&hold.token);
+                assert!(
+                    is_new && hold.token > highest,
+                    "a token does not rise: {hold:?}"
+                );
+                let granted = self.granted.get_mut(name).unwrap();
+                granted.push((hold.token, owner(hold.nonce)));
+                let queue = before[name].waiters.iter();
+                let earlier = queue.take_while(|(nonce, _)| *nonce != hold.nonce);
+                let waits = |(nonce, until): &&(u8, u64)| {
+                    let mut waiters = seen[name].waiters.iter();
+                    *until > self.cluster && waiters.any(|(waiter, _)| waiter == nonce)
+                };
+                let passed: Vec<_> = earlier.filter(waits).collect();
+                assert!(passed.is_empty(), "it passed {passed:?}, who came before");
+            }
+            for hold in &before[name].holders {
+                let is_there = holders.iter().any(|now| now.is(hold));
+                let may_end = hold.until <= self.cluster || (ended_by_step && name == played);
+                assert!(
+                    is_there || may_end,
+                    "a hold ended before its time: {hold:?}"
+                );
+            }
+        }
+    }
+
+    /// The state is as the rules have it.
+    fn check_state(&self) {
+        for (name, expected) in &self.locks {
+            let lock = self.state.lock(name);
+            let claims = |held: bool| {
+                let claims = expected.claims.iter();
+                claims.filter(move |claim| claim.held.is_some() == held)
+            };
+            let holders: Vec<_> = claims(true)
+                .map(|claim| (claim.held.unwrap(), u128::from(claim.nonce), claim.until))
+                .collect();
+            let seen: Vec<_> = lock
+                .iter()
+                .flat_map(|lock| lock.holders())
+                .map(|holder| (holder.token.0, holder.nonce.0, holder.until.0))
+                .collect();
+            assert_eq!(seen, holders, "{name}");
+            let waiters: Vec<_> = claims(false)
+                .map(|claim| (u128::from(claim.nonce), claim.until))
+                .collect();
+            let seen: Vec<_> = lock
+                .iter()
+                .flat_map(|lock| lock.waiters())
+                .map(|waiter| (waiter.nonce.0, waiter.until.0))
+                .collect();
+            assert_eq!(seen, waiters, "{name}");
+            let delay =
+                Some(ClusterMs(expected.delayed_until)).filter(|until| until.0 > self.cluster);
+            assert_eq!(lock.and_then(|lock| lock.delayed_until()), delay, "{name}");
+        }
+        let claims = || self.locks.values().flat_map(|lock| &lock.claims);
+        let held = claims().filter(|claim| claim.held.is_some()).count() as u64;
+        let counts = self.state.lock_counts();
+        assert_eq!(
+            (counts.holders, counts.waiters),
+            (held, claims().count() as u64 - held)
+        );
+        let rows = self.state.rows().filter(|(key, _)| key[0] == b'm').count() as u64;
+        assert_eq!(counts.locks, rows, "a lock that nobody uses has no row");
+    }
+}
+
+fn plain(name: &str, owner: String, ttl_ms: u64) -> AcquireLock {
+    AcquireLock {
+        name: LockName::new(name).unwrap(),
+        owner,
+        nonce: Nonce(99),
+        attempt: Attempt(1),
+        token: None,
+        ttl_ms,
+        wait_ms: 0,
+        permits: 1,
+        shared: false,
+        lock_delay_ms: 0,
+    }
+}
+
+fn acquire_of(name: &str, nonce: u8, step: &Step) -> LockCommand {
+    let Step::Acquire {
+        attempt,
+        ttl_ms,
+        wait_ms,
+        permits,
+        shared,
+        lock_delay_ms,
+        ..
+    } = *step
+    else {
+        panic!("{step:?}");
+    };
+    LockCommand::Acquire(AcquireLock {
+        nonce: Nonce(nonce.into()),
+        attempt: Attempt(attempt),
+        wait_ms,
+        permits,
+        shared,
+        lock_delay_ms,
+        ..plain(name, owner(nonce), ttl_ms)
+    })
+}
+
+fn of_outcome(outcome: Outcome) -> Expected {
+    match outcome {
+        Outcome::Locks(outcome) => match outcome {
+            LockOutcome::Held { token, until } => Expected::Held(token.0, until.0),
+            LockOutcome::Waiting { ahead, until } => Expected::Waiting(ahead.into(), until.0),
+            LockOutcome::Renewed { until } => Expected::Renewed(until.0),
+            LockOutcome::Released => Expected::Released,
+            LockOutcome::Withdrawn { ended } => Expected::Withdrawn(ended),
+        },
+        Outcome::Refused(Refusal::Locks(refusal)) => match refusal {
+            LockRefusal::Held { retry_after_ms, .. } => {
+                assert!(retry_after_ms > 0);
+                Expected::Busy
+            }
+            LockRefusal::Lost { .. } => Expected::Lost,
+            LockRefusal::PermitsDiffer { .. } => Expected::Permits,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether the outcome is one that only the holder of the token gets.
+fn is_of_holder(outcome: &Expected) -> bool {
+    matches!(outcome, Expected::Renewed(_) | Expected::Released)
+}
+
+fn until(outcome: &Expected) -> Option<u64> {
+    match outcome {
+        Expected::Held(_, until) | Expected::Waiting(_, until) | Expected::Renewed(until) => {
+            Some(*until)
+        }
+        _ => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_script_has_a_lock_held_twice_or_out_of_turn(steps in steps()) {
+        let mut world = World {
+            state: founded(),
+            locks: NAMES.map(|name| (name, Lock::default())).into(),
+            cluster: 0,
+            last_token: FIRST_TOKEN - 1,
+            granted: NAMES.map(|name| (name, Vec::new())).into(),
+        };
+        let mut wall = 1_000_000i64;
+        for (which, wall_step, passes, step) in steps {
+            wall = (wall + wall_step).max(0);
+            world.cluster += passes;
+            let (name, now) = (NAMES[which], world.cluster);
+            if matches!(step, Step::Restart) {
+                world.state = State::from_rows(world.state.rows()).unwrap();
+            }
+            let before = seen(&world.state);
+            // The rules pass the time first, in the order in which deadlines come.
+            let mut due: Vec<_> = world.locks.iter().filter_map(|(name, lock)| {
+                let times = lock.claims.iter().map(|claim| claim.until);
+                let delay = (lock.delayed_until > 0).then_some(lock.delayed_until);
+                let first = times.chain(delay).min()?;
+                (first <= now).then_some((first, *name))
+            }).collect();
+            due.sort_unstable();
+            for (_, name) in due {
+                let lock = world.locks.get_mut(name).unwrap();
+                lock.ends(now);
+                if lock.delayed_until <= now {
+                    lock.delayed_until = 0;
+                }
+                lock.grants(now, &mut world.last_token);
+            }
+            let stamp = stamp(wall as u64, now);
+            if matches!(step, Step::Restart) {
+                let empty = seqd_state::Entry { stamp, commands: Vec::new() };
+                world.state.apply(&empty, None);
+                world.check_holds(&before, false, name);
+                world.check_state();
+                continue;
+            }
+            let (command, expected) = world.play(name, &step);
+            let outcome = of_outcome(apply_one(&mut world.state, stamp, command.into()));
+            prop_assert!(
+                until(&outcome).is_none_or(|until| until <= now + LONGEST_MS),
+                "its end is not by the time of the cluster: {outcome:?}"
+            );
+            prop_assert!(
+                !is_of_holder(&outcome) || is_of_holder(&expected),
+                "by a token that does not hold it: {step:?}"
+            );
+            let is_early = matches!(
+                (&outcome, &expected),
+                (Expected::Withdrawn(true), Expected::Withdrawn(false))
+            );
+            prop_assert!(!is_early, "withdrawn from under another request: {step:?}");
+            let ends = matches!(outcome, Expected::Released | Expected::Withdrawn(true));
+            world.check_holds(&before, ends, name);
+            prop_assert_eq!(outcome, expected, "{:?}", step);
+            world.check_state();
+        }
+    }
+}

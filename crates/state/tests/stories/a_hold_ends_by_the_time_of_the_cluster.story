@@ -1,0 +1,45 @@
+found c1
+> founded
+time 1000 1000
+lock jobs owner=a nonce=1 ttl=500 delay=300
+> held with token 4 until 1500
+# A clock that jumps ends nothing.
+time 900000 1200
+renew-lock jobs owner=a token=4 ttl=500
+> renewed until 1700
+# A shorter one takes nothing away.
+renew-lock jobs owner=a token=4 ttl=100
+> renewed until 1700
+lock jobs owner=a token=4 ttl=800
+> held with token 4 until 2000
+time 5 1999
+withdraw-lock none
+> nothing was withdrawn
+show-lock jobs
+> held by a with token 4 until 2000; nobody waits
+time 5 2000
+withdraw-lock none
+> nothing was withdrawn
+show-lock jobs
+> held by nobody; nobody waits; nobody until 2300
+renew-lock jobs owner=a token=4 ttl=500
+> refused: this owner does not hold the lock jobs with token 4
+# Behind a hold that ran out there is a delay; behind one that was released there is none.
+lock jobs owner=b nonce=2
+> refused: the lock jobs is delayed behind a hold that ran out; try again in 300 ms
+lock jobs owner=b nonce=2 wait=1000
+> waiting behind 0 until 3000
+show-deadline
+> 2300
+restart
+time 6 2300
+withdraw-lock none
+> nothing was withdrawn
+show-lock jobs
+> held by b with token 5 until 3300; nobody waits
+unlock jobs owner=b token=5
+> released
+show-lock jobs
+> the lock jobs is free
+show-deadline
+> none
