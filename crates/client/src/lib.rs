@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod blocking;
+mod boot_clock;
 mod changes;
 mod client;
 mod connect;
@@ -26,6 +27,7 @@ mod round;
 mod system_clock;
 mod verify;
 
+pub use boot_clock::{BootTime, sleep_until};
 pub use client::{Client, Options};
 pub use definition::{UnknownLayout, layout_of};
 pub use download::Download;

@@ -238,11 +238,7 @@ impl Check {
             let commands = vec![raise.into()];
             state.apply(&Entry { stamp, commands }, Some(membership));
         }
-        assert_eq!(
-            state.level(),
-            Level::LOCKS,
-            "the rules that clusters have"
-        );
+        assert_eq!(state.level(), Level::LOCKS, "the rules that clusters have");
         let state = state.with_layout(self.layout.clone());
         World {
             now: 0,
