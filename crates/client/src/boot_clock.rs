@@ -25,10 +25,16 @@ impl BootTime {
         Self(Duration::new(seconds, nanos))
     }
 
+    /// How long this moment is after `earlier`; zero if it is before it.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// How long it is until this moment; zero if it is over.
     #[must_use]
     pub fn left(self) -> Duration {
-        self.0.saturating_sub(Self::now().0)
+        self.since(Self::now())
     }
 
     /// Whether this moment is over.
