@@ -33,10 +33,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = arguments::duration)]
     ttl: Duration,
     /// How long to wait for it: as long as it takes by default, 0s not at all
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
     wait: Option<Duration>,
     /// For how long nobody is granted it if this hold runs out
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    #[arg(value_parser = arguments::duration_or_zero)]
     lock_delay: Duration,
     /// What is done to the command when the lock is lost: `term` sends SIGTERM, and SIGKILL at the end
     /// of the hold; `kill` SIGKILL alone; `run CMD` runs a command of the shell with SEQD_PID, and
@@ -45,7 +46,7 @@ pub(crate) struct RunArgs {
     on_lost: Vec<String>,
     /// How long before the end of a hold that is not renewed the command is asked to end: a sixth of
     /// --ttl by default
-    #[arg(long, value_name = "TIME", value_parser = arguments::duration)]
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
     grace: Option<Duration>,
     /// The command, behind --
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -89,7 +90,7 @@ pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, F
         match run.once(session).await? {
             Ended::Itself(code) => return Ok(code),
             Ended::Lost(lost) if args.once => return Err(lost.into()),
-            Ended::Lost(lost) => session.say(&format!("{lost}; running for it again")),
+            Ended::Lost(lost) => session.note(&format!("{lost}; running for it again")),
         }
     }
 }
@@ -174,11 +175,11 @@ impl Run {
                 return Ok(Ended::Itself(128 + u8::try_from(signal.as_raw()).unwrap_or(0)));
             }
         };
-        session.say(&format!("{} is held with token {}", self.name, guard.token()));
+        session.note(&format!("{} is held with token {}", self.name, guard.token()));
         let ended = self.hold(&guard, &mut signals).await;
         let released = tokio::time::timeout(RELEASED, guard.release()).await;
         if let Ok(Err(error)) = released {
-            session.say(&format!("{} was not given back and runs out by itself: {error}", self.name));
+            session.note(&format!("{} was not given back and runs out by itself: {error}", self.name));
         }
         ended
     }
