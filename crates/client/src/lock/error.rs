@@ -58,14 +58,13 @@ pub(super) enum Verdict {
 impl Verdict {
     pub(super) fn of(error: Error) -> Self {
         match error {
-            Error::Problem(problem) if problem.code == ErrorCode::LockHeld => Self::Held(problem),
-            Error::Problem(problem) if problem.code == ErrorCode::LeaseLost => {
-                Self::NotHeld(problem)
-            }
-            Error::Problem(ref problem) => {
-                let again = problem.retryable || problem.code == ErrorCode::OutcomeUnknown;
-                if again { Self::Again(error) } else { Self::Never(error) }
-            }
+            Error::Problem(problem) => match problem.error_code() {
+                Some(ErrorCode::LockHeld) => Self::Held(problem),
+                Some(ErrorCode::LeaseLost) => Self::NotHeld(problem),
+                Some(ErrorCode::OutcomeUnknown) => Self::Again(Error::Problem(problem)),
+                _ if problem.retryable => Self::Again(Error::Problem(problem)),
+                _ => Self::Never(Error::Problem(problem)),
+            },
             Error::Unreachable(_) | Error::NoAnswer(_) | Error::OutcomeUnknown(_) => {
                 Self::Again(error)
             }

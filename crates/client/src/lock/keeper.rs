@@ -64,7 +64,8 @@ impl<A: Asks> Keeper<A> {
                     return LockLost::RanOut { why };
                 }
                 let limit = (self.ttl / 3).max(LEAST_LIMIT).min(left);
-                let renewed = self.asks.renew(&self.name, &self.renewal(), limit);
+                let renewal = self.renewal();
+                let renewed = self.asks.renew(&self.name, &renewal, limit);
                 let renewed = tokio::select! {
                     renewed = renewed => renewed,
                     () = self.sleep_until(now.after(left)) => continue,
