@@ -41,6 +41,7 @@ pub mod model;
 pub mod node;
 pub mod permits;
 pub mod ports;
+pub mod postgres;
 pub mod power;
 pub mod runs;
 pub mod seed;

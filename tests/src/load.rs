@@ -190,9 +190,12 @@ trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
-struct Connection {
+/// A connection with one request at a time.
+pub struct Connection {
     stream: Box<dyn Wire>,
     buffer: Vec<u8>,
+    /// Where the body of the last answer begins and ends.
+    body: std::ops::Range<usize>,
 }
 
 impl Connection {
@@ -210,7 +213,24 @@ impl Connection {
         Ok(Self {
             stream,
             buffer: Vec::with_capacity(16 * 1024),
+            body: 0..0,
         })
+    }
+
+    /// A connection without TLS.
+    pub async fn plain(address: &str) -> io::Result<Self> {
+        Self::open(address, None).await
+    }
+
+    /// Posts JSON; the status and the body.
+    pub async fn post(&mut self, path: &str, body: &str) -> io::Result<(u16, &[u8])> {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let status = self.once(request.as_bytes()).await?;
+        Ok((status, &self.buffer[self.body.clone()]))
     }
 
     async fn ask(
@@ -255,9 +275,10 @@ impl Connection {
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if let Some((status, length)) = head(&self.buffer)?
-                && self.buffer.len() >= length
+            if let Some((status, body)) = head(&self.buffer)?
+                && self.buffer.len() >= body.end
             {
+                self.body = body;
                 return Ok(status);
             }
             if self.buffer.len() > MAX_ANSWER {
@@ -267,8 +288,8 @@ impl Connection {
     }
 }
 
-/// The status of an answer and its length with head and body, once the head is complete.
-fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
+/// The status of an answer and where its body is, once the head is complete.
+fn head(bytes: &[u8]) -> io::Result<Option<(u16, std::ops::Range<usize>)>> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -284,7 +305,7 @@ fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
         .and_then(|(_, value)| value.trim().parse().ok())
         .ok_or_else(malformed)?;
-    Ok(Some((status, end + 4 + length)))
+    Ok(Some((status, end + 4..end + 4 + length)))
 }
 
 #[cfg(test)]
@@ -295,7 +316,10 @@ mod tests {
     fn a_head_is_read_when_it_is_complete() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         assert_eq!(head(&answer[..20]).unwrap(), None);
-        assert_eq!(head(answer).unwrap(), Some((200, answer.len())));
+        assert_eq!(
+            head(answer).unwrap(),
+            Some((200, answer.len() - 2..answer.len()))
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod blocking;
+mod boot_clock;
 mod changes;
 mod client;
 mod connect;
@@ -21,11 +22,13 @@ mod dry_run;
 mod endpoint;
 mod error;
 mod generator;
+mod lock;
 mod operations;
 mod round;
 mod system_clock;
 mod verify;
 
+pub use boot_clock::{BootTime, sleep_until};
 pub use client::{Client, Options};
 pub use definition::{UnknownLayout, layout_of};
 pub use download::Download;
@@ -33,6 +36,7 @@ pub use dry_run::DryRun;
 pub use endpoint::{Endpoint, parse_endpoints};
 pub use error::{Attempt, Error};
 pub use generator::{GenerateError, GeneratorOptions, IdGenerator, MAX_COUNT, NotReleased, Status};
+pub use lock::{LockError, LockGuard, LockLost, LockOptions};
 pub use operations::Created;
 pub use seqd_api as api;
 pub use seqd_idgen as idgen;

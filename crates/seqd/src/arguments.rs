@@ -35,6 +35,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// A duration, or none at all.
+pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    let found = humantime::parse_duration(text);
+    found.map_err(|_| "it takes a duration with its unit, such as 3s, 500ms or 0s".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

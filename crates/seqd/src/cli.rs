@@ -7,6 +7,7 @@ use crate::commands::{
     status, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
+use crate::supervise::guardian;
 use crate::{demo, server};
 
 /// A clustered sequencer: snowflake IDs, UUIDs and sequences from one binary.
@@ -89,6 +90,9 @@ pub(crate) enum Command {
     Completions(completions::CompletionsArgs),
     /// The version of this binary
     Version,
+    /// Ends the command of `lock run` and `elect run` in time
+    #[command(hide = true, name = guardian::COMMAND)]
+    Guardian(guardian::GuardianArgs),
 }
 
 impl Command {

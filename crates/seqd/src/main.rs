@@ -22,6 +22,7 @@ mod runtime;
 mod server;
 mod session;
 mod signals;
+mod supervise;
 mod variables;
 
 use std::process::ExitCode;
@@ -65,6 +66,9 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Config(command) => return commands::config::run(command, cli.global.output),
         Command::Completions(args) => return commands::completions::run(&args, Cli::command()),
         Command::Version => return commands::version::run(cli.global.output),
+        Command::Guardian(args) => {
+            return block_on(&current_thread()?, supervise::guardian::run(args));
+        }
         _ => {}
     }
     let session = Session::open(&cli.global)?;
@@ -97,6 +101,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         | Command::Tls(_)
         | Command::Config(_)
         | Command::Completions(_)
+        | Command::Guardian(_)
         | Command::Version => Ok(seqd_client::api::exit::FAILURE),
     }
 }

@@ -11,6 +11,16 @@ use crate::failure::Failure;
 /// What all variables of the program begin with.
 const OWN: &str = "SEQD_";
 
+/// What programs are given that run under a lock or a lease of a worker: they may call this one.
+const GIVEN: [&str; 6] = [
+    "SEQD_LOCK_NAME",
+    "SEQD_LOCK_TOKEN",
+    "SEQD_PID",
+    "SEQD_WORKER",
+    "SEQD_FROM_TICK",
+    "SEQD_FENCE_TICK",
+];
+
 /// What variables of the project's own tests begin with.
 const TESTS: &str = "SEQD_TEST_";
 
@@ -25,6 +35,7 @@ pub(crate) fn check(
     let variables = variables.map(|(name, value)| (text(name), text(value)));
     let mut unknown: Vec<String> = variables
         .filter(|(name, _)| name.starts_with(OWN) && !name.starts_with(TESTS))
+        .filter(|(name, _)| !GIVEN.contains(&name.as_str()))
         .filter(|(name, value)| !known.contains(name) && !is_link_to_service(name, value))
         .map(|(name, _)| name)
         .collect();

@@ -25,6 +25,7 @@ mod damaged_snapshots;
 mod door;
 mod dry_runs;
 mod failing_disk;
+mod fencing;
 mod folders;
 mod generator_examples;
 mod generators;

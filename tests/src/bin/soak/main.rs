@@ -24,6 +24,7 @@ mod group_commit;
 mod hostile;
 mod ids;
 mod links;
+mod lock_cycles;
 mod model;
 mod power_cuts;
 mod sample;
@@ -47,6 +48,7 @@ const USAGE: &str = "usage: soak COMMAND
                                 stopped, processes killed meanwhile (libfaketime)
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
+  lock-cycles [--seconds 5]     locks taken and given back, beside those of etcd and Redis
   catch-up [--mib 200] [--mbit 12] [--rate 500]
                                 a follower comes back behind a slow cable, under load (root)
   failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         "hostile" => hostile::run(&arguments),
         "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
+        "lock-cycles" => lock_cycles::run(arguments.number("--seconds", 5)),
         "model" => model::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "workers" => {

@@ -1,0 +1,145 @@
+//! How a lock is taken: one acquisition, repeated under its nonce until it has an answer.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::time::Duration;
+
+use seqd_api::{AcquireRequest, HeldLock, RenewLockRequest};
+use tokio::time::sleep;
+
+use super::asks::Asks;
+use super::error::{LockError, Verdict};
+use super::options::LockOptions;
+use crate::boot_clock::BootTime;
+
+/// The longest wait of one request, as the cluster has it.
+const ROUND: Duration = Duration::from_secs(10 * 60);
+
+/// The pause before a request that failed is repeated.
+const AGAIN: Duration = Duration::from_millis(300);
+
+/// The shortest time that a renewal is given.
+pub(super) const LEAST_LIMIT: Duration = Duration::from_secs(1);
+
+/// Takes the lock: its token, and until when it is held at least.
+pub(super) async fn acquire<A: Asks>(
+    asks: &A,
+    name: &str,
+    options: &LockOptions,
+    clock: fn() -> BootTime,
+) -> Result<(u64, BootTime), LockError> {
+    let ends = options.wait.map(|wait| clock().after(wait));
+    let mut nonce = draw();
+    loop {
+        let left = ends.map(|ends| ends.since(clock()));
+        let wait = left.unwrap_or(ROUND).min(ROUND);
+        let request = request(options, &nonce, wait);
+        let sent = clock();
+        let failed = match asks.acquire(name, &request).await {
+            Ok(held) => {
+                if let Some(taken) = confirm(asks, name, options, (&held, sent), clock).await? {
+                    return Ok(taken);
+                }
+                // It ran out before it was known of: the next acquisition is another.
+                nonce = draw();
+                continue;
+            }
+            Err(error) => Verdict::of(error),
+        };
+        let is_over = ends.is_some_and(|ends| ends <= clock());
+        match failed {
+            Verdict::Held(problem) if is_over => return Err(LockError::Held(problem)),
+            // The wait of one request was over; its place in the queue with it.
+            Verdict::Held(_) => nonce = draw(),
+            Verdict::Again(error) if is_over => return Err(LockError::Request(error)),
+            Verdict::Again(_) => sleep(AGAIN).await,
+            Verdict::NotHeld(problem) => {
+                return Err(LockError::Request(crate::error::Error::Problem(problem)));
+            }
+            Verdict::Never(error) => return Err(LockError::Request(error)),
+        }
+    }
+}
+
+fn request(options: &LockOptions, nonce: &str, wait: Duration) -> AcquireRequest {
+    AcquireRequest {
+        owner: Some(options.owner.clone()),
+        ttl_ms: Some(millis(options.ttl)),
+        wait_ms: Some(millis(wait)),
+        nonce: Some(nonce.to_owned()),
+        permits: Some(options.permits),
+        shared: Some(options.shared),
+        lock_delay_ms: Some(millis(options.lock_delay)),
+        ..AcquireRequest::default()
+    }
+}
+
+/// Until when a hold lasts at least, by its answer to a request that was sent then. What is left of
+/// it was counted after the request had come to the cluster.
+pub(super) fn lasts(held: &HeldLock, sent: BootTime, ttl: Duration) -> BootTime {
+    let left = Duration::from_millis(held.expires_in_ms).min(ttl);
+    sent.after(left.saturating_sub(left / DRIFT))
+}
+
+/// A clock may run so much slower than the leader's: one part in a thousand, ten times what is usual.
+const DRIFT: u32 = 1000;
+
+/// A hold that was waited for is renewed at once: what is known of its end is counted from before the
+/// wait. `None` if it ran out.
+async fn confirm<A: Asks>(
+    asks: &A,
+    name: &str,
+    options: &LockOptions,
+    (held, sent): (&HeldLock, BootTime),
+    clock: fn() -> BootTime,
+) -> Result<Option<(u64, BootTime)>, LockError> {
+    let until = lasts(held, sent, options.ttl);
+    if until.since(clock()) > options.ttl / 2 {
+        return Ok(Some((held.token, until)));
+    }
+    let renewal = RenewLockRequest {
+        owner: Some(options.owner.clone()),
+        token: Some(held.token),
+        ttl_ms: Some(millis(options.ttl)),
+    };
+    // The grant may be as young as the answer.
+    let over = clock().after(options.ttl);
+    loop {
+        let sent = clock();
+        let limit = (options.ttl / 3).max(LEAST_LIMIT);
+        match asks.renew(name, &renewal, limit).await.map_err(Verdict::of) {
+            Ok(held) => return Ok(Some((held.token, lasts(&held, sent, options.ttl)))),
+            Err(Verdict::Again(_)) if over > clock() => sleep(AGAIN.min(options.ttl / 10)).await,
+            Err(Verdict::Never(error)) => return Err(LockError::Request(error)),
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A nonce that no other acquisition has: the keys of hashers are random in each process and differ
+/// from one to the next.
+fn draw() -> String {
+    let half = || {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        hasher.write_u64(BootTime::now().as_millis());
+        hasher.finish()
+    };
+    format!("{:016x}{:016x}", half(), half())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::draw;
+
+    #[test]
+    fn nonces_differ() {
+        let drawn: std::collections::BTreeSet<String> = (0..1000).map(|_| draw()).collect();
+        assert_eq!(drawn.len(), 1000);
+        assert!(drawn.iter().all(|nonce| nonce.len() == 32));
+    }
+}

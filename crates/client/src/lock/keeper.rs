@@ -1,0 +1,125 @@
+//! Renews a hold at a third of its time, and gives it back at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_api::{ReleaseLockRequest, RenewLockRequest};
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
+
+use super::Hold;
+use super::acquire::{LEAST_LIMIT, lasts, millis};
+use super::asks::Asks;
+use super::error::{LockLost, Verdict};
+use crate::boot_clock::BootTime;
+use crate::error::Error;
+
+/// How often a clock that goes on while the machine is suspended is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) struct Keeper<A> {
+    pub(super) asks: A,
+    pub(super) name: String,
+    pub(super) owner: String,
+    pub(super) token: u64,
+    pub(super) ttl: Duration,
+    pub(super) known: watch::Sender<Hold>,
+    pub(super) clock: fn() -> BootTime,
+}
+
+impl<A: Asks> Keeper<A> {
+    /// Until the guard is dropped or the lock is lost. Answers what the release did.
+    pub(super) async fn keep(self, mut ended: oneshot::Receiver<()>) -> Result<(), Error> {
+        tokio::select! {
+            lost = self.renew() => {
+                self.known.send_replace(Hold::Lost(Arc::new(lost)));
+                let _ = (&mut ended).await;
+                // Lost to this process's knowledge: the cluster may have it as held for a little
+                // longer, and others wait.
+            }
+            _ = &mut ended => {
+                self.known.send_replace(Hold::Lost(Arc::new(LockLost::Released)));
+            }
+        }
+        self.release().await
+    }
+
+    fn until(&self) -> BootTime {
+        match &*self.known.borrow() {
+            Hold::Until(until) => *until,
+            Hold::Lost(_) => (self.clock)(),
+        }
+    }
+
+    /// Returns when the lock is lost.
+    async fn renew(&self) -> LockLost {
+        loop {
+            // Two thirds of what is known are left for what may go wrong.
+            self.sleep_until(self.until().before(self.ttl / 3 * 2)).await;
+            let mut why = None;
+            loop {
+                let now = (self.clock)();
+                let left = self.until().since(now);
+                if left.is_zero() {
+                    return LockLost::RanOut { why };
+                }
+                let limit = (self.ttl / 3).max(LEAST_LIMIT).min(left);
+                let renewal = self.renewal();
+                let renewed = self.asks.renew(&self.name, &renewal, limit);
+                let renewed = tokio::select! {
+                    renewed = renewed => renewed,
+                    () = self.sleep_until(now.after(left)) => continue,
+                };
+                match renewed.map_err(Verdict::of) {
+                    Ok(held) => {
+                        let until = lasts(&held, now, self.ttl);
+                        self.known.send_replace(Hold::Until(until));
+                        break;
+                    }
+                    Err(Verdict::Held(problem) | Verdict::NotHeld(problem)) => {
+                        return LockLost::TakenAway(problem);
+                    }
+                    Err(Verdict::Again(error) | Verdict::Never(error)) => {
+                        why = Some(Box::new(error));
+                        sleep((self.ttl / 20).min(Duration::from_secs(1))).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn sleep_until(&self, moment: BootTime) {
+        loop {
+            let left = moment.since((self.clock)());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(LOOK_EVERY)).await;
+        }
+    }
+
+    fn renewal(&self) -> RenewLockRequest {
+        RenewLockRequest {
+            owner: Some(self.owner.clone()),
+            token: Some(self.token),
+            ttl_ms: Some(millis(self.ttl)),
+        }
+    }
+
+    /// A few times, as others wait for it. One that is not held any more is given back.
+    async fn release(&self) -> Result<(), Error> {
+        let request = ReleaseLockRequest {
+            owner: Some(self.owner.clone()),
+            token: Some(self.token),
+        };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.asks.release(&self.name, &request).await.map_err(Verdict::of) {
+                Ok(()) | Err(Verdict::NotHeld(_) | Verdict::Held(_)) => return Ok(()),
+                Err(Verdict::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
+                Err(Verdict::Again(error) | Verdict::Never(error)) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A holder against a cluster in memory, on paused time: what it says of its hold is never later than
+//! what the cluster has.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use seqd_api::{
+    AcquireRequest, ErrorCode, HeldLock, Problem, ReleaseLockRequest, RenewLockRequest,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::error::Attempt;
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// As the boot clock, on paused time.
+fn clock() -> BootTime {
+    static BEGAN: OnceLock<std::time::Instant> = OnceLock::new();
+    let now = Instant::now().into_std();
+    // Other tests may have begun a little before.
+    let began = BEGAN.get_or_init(|| now - Duration::from_secs(1));
+    BootTime::from_millis(0).after(now - *began)
+}
+
+/// What the cluster does with the next requests; grants and renews once there is no more.
+#[derive(Clone, Debug)]
+enum Does {
+    /// Answers after so long; what was asked for is done at once, or when it answers.
+    Grants { after: Duration, done_late: bool },
+    /// Does what was asked, and the answer is lost.
+    Loses,
+    IsGone,
+    SaysHeld,
+    SaysLost,
+}
+
+const AT_ONCE: Does = Does::Grants {
+    after: Duration::ZERO,
+    done_late: false,
+};
+
+#[derive(Default, Debug)]
+struct Cluster {
+    does: VecDeque<Does>,
+    /// What it does once `does` is empty.
+    then: Option<Does>,
+    token: u64,
+    /// The hold that counts, and its nonce.
+    held: Option<(BootTime, String)>,
+    acquisitions: u32,
+    renewals: u32,
+    releases: u32,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<Cluster>>);
+
+impl Fake {
+    fn that(does: impl IntoIterator<Item = Does>) -> Self {
+        let fake = Self::default();
+        fake.0.lock().unwrap().does = does.into_iter().collect();
+        fake
+    }
+
+    fn then(&self, does: Does) {
+        self.0.lock().unwrap().then = Some(does);
+    }
+
+    fn next(&self) -> Does {
+        let mut cluster = self.0.lock().unwrap();
+        let next = cluster.does.pop_front();
+        next.or_else(|| cluster.then.clone()).unwrap_or(AT_ONCE)
+    }
+
+    fn held(&self) -> Option<(BootTime, String)> {
+        self.0.lock().unwrap().held.clone()
+    }
+
+    fn grant(&self, ttl_ms: u64, nonce: Option<&str>) {
+        let mut cluster = self.0.lock().unwrap();
+        let until = clock().after(Duration::from_millis(ttl_ms));
+        let nonce = match (nonce, cluster.held.take()) {
+            (Some(nonce), Some((until, of))) if nonce == of && until > clock() => {
+                cluster.held = Some((until, of));
+                return;
+            }
+            (Some(nonce), _) => {
+                cluster.token += 1;
+                nonce.to_owned()
+            }
+            (None, held) => held.map_or(String::new(), |(_, nonce)| nonce),
+        };
+        cluster.held = Some((until, nonce));
+    }
+
+    fn answer(&self) -> HeldLock {
+        let cluster = self.0.lock().unwrap();
+        let (until, _) = cluster.held.clone().unwrap();
+        HeldLock {
+            name: "report".to_owned(),
+            owner: "me".to_owned(),
+            token: cluster.token,
+            expires_in_ms: until.since(clock()).as_millis() as u64,
+        }
+    }
+
+    async fn ask(&self, ttl_ms: u64, nonce: Option<&str>) -> Result<HeldLock, Error> {
+        let gone = || Attempt::new("a:1", "gone");
+        match self.next() {
+            Does::Grants { after, done_late } => {
+                if !done_late {
+                    self.grant(ttl_ms, nonce);
+                }
+                sleep(after).await;
+                if done_late {
+                    self.grant(ttl_ms, nonce);
+                }
+                Ok(self.answer())
+            }
+            Does::Loses => {
+                self.grant(ttl_ms, nonce);
+                Err(Error::OutcomeUnknown(gone()))
+            }
+            Does::IsGone => Err(Error::Unreachable(vec![gone()])),
+            Does::SaysHeld => Err(problem(ErrorCode::LockHeld)),
+            Does::SaysLost => Err(problem(ErrorCode::LeaseLost)),
+        }
+    }
+}
+
+fn problem(code: ErrorCode) -> Error {
+    Error::Problem(Box::new(Problem::new(code, "in a test")))
+}
+
+impl Asks for Fake {
+    async fn acquire(&self, _: &str, request: &AcquireRequest) -> Result<HeldLock, Error> {
+        self.0.lock().unwrap().acquisitions += 1;
+        self.ask(request.ttl_ms.unwrap(), request.nonce.as_deref()).await
+    }
+
+    async fn renew(
+        &self,
+        _: &str,
+        request: &RenewLockRequest,
+        limit: Duration,
+    ) -> Result<HeldLock, Error> {
+        self.0.lock().unwrap().renewals += 1;
+        let asked = self.ask(request.ttl_ms.unwrap(), None);
+        let no_answer = || Error::NoAnswer(vec![Attempt::new("a:1", "slow")]);
+        timeout(limit, asked).await.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    async fn release(&self, _: &str, _: &ReleaseLockRequest) -> Result<(), Error> {
+        let mut cluster = self.0.lock().unwrap();
+        cluster.releases += 1;
+        cluster.held = None;
+        Ok(())
+    }
+}
+
+async fn taken(fake: &Fake, options: LockOptions) -> Result<LockGuard, LockError> {
+    LockGuard::with(fake.clone(), "report", options, clock).await
+}
+
+fn options() -> LockOptions {
+    LockOptions {
+        ttl: TTL,
+        ..LockOptions::of_owner("me")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_renewed_at_a_third_and_never_said_to_last_longer_than_it_does() {
+    let fake = Fake::default();
+    let guard = taken(&fake, options()).await.unwrap();
+    assert_eq!(guard.token(), 1);
+    for _ in 0..100 {
+        sleep(Duration::from_secs(1)).await;
+        let (until, _) = fake.held().unwrap();
+        assert!(guard.check().unwrap() <= until);
+    }
+    let renewals = fake.0.lock().unwrap().renewals;
+    assert!((9..=11).contains(&renewals), "{renewals}");
+    guard.release().await.unwrap();
+    assert_eq!(fake.held(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_reaches_nobody_knows_the_loss_before_the_cluster_counts_it() {
+    let fake = Fake::default();
+    let guard = taken(&fake, options()).await.unwrap();
+    fake.then(Does::IsGone);
+    let lost = guard.lost().await;
+    let (until, _) = fake.held().unwrap();
+    assert!(matches!(lost, LockLost::RanOut { why: Some(_) }), "{lost}");
+    assert!(clock() <= until, "held by its own account when it was over");
+    assert!(until.since(clock()) < TTL / 10, "given up far too early");
+    assert!(lost.to_string().contains("gone"), "{lost}");
+    fake.0.lock().unwrap().then = None;
+    assert!(!guard.is_held(), "what is lost stays lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_takes_too_long_does_not_outlast_the_hold() {
+    let fake = Fake::default();
+    let guard = taken(&fake, options()).await.unwrap();
+    fake.then(Does::Grants {
+        after: Duration::from_secs(3600),
+        done_late: true,
+    });
+    let lost = guard.lost().await;
+    assert!(matches!(lost, LockLost::RanOut { .. }), "{lost}");
+    assert!(clock() <= fake.held().unwrap().0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_the_cluster_does_not_know_is_lost_at_once() {
+    let fake = Fake::that([AT_ONCE, Does::SaysLost]);
+    let guard = taken(&fake, options()).await.unwrap();
+    let began = Instant::now();
+    let lost = guard.lost().await;
+    assert!(matches!(lost, LockLost::TakenAway(_)), "{lost}");
+    assert!(began.elapsed() <= TTL / 3 + Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_whose_answer_is_lost_is_repeated_as_the_same() {
+    let fake = Fake::that([Does::Loses, Does::Loses, AT_ONCE]);
+    let guard = taken(&fake, options()).await.unwrap();
+    assert_eq!((guard.token(), fake.0.lock().unwrap().acquisitions), (1, 3));
+    assert!(guard.check().unwrap() <= fake.held().unwrap().0);
+}
+
+/// The hold began in the middle of the wait, and most of it was over when the answer came.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_waited_for_is_confirmed_before_it_is_had() {
+    let late = |done_late| Does::Grants {
+        after: Duration::from_secs(25),
+        done_late,
+    };
+    for done_late in [false, true] {
+        let fake = Fake::that([late(done_late)]);
+        let guard = taken(&fake, options()).await.unwrap();
+        assert_eq!(fake.0.lock().unwrap().renewals, 1);
+        let left = guard.check().unwrap().since(clock());
+        assert!(left > TTL * 9 / 10, "{left:?}");
+        assert!(guard.check().unwrap() <= fake.held().unwrap().0);
+    }
+    // It ran out on the way: another acquisition, with another nonce.
+    let fake = Fake::that([late(false), Does::SaysLost, AT_ONCE]);
+    let guard = taken(&fake, options()).await.unwrap();
+    assert_eq!((guard.token(), fake.0.lock().unwrap().acquisitions), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_with_the_holder_named_and_one_without_an_end_goes_on() {
+    let fake = Fake::default();
+    fake.then(Does::SaysHeld);
+    let wait = Some(Duration::ZERO);
+    let refused = taken(&fake, LockOptions { wait, ..options() }).await;
+    assert!(matches!(refused, Err(LockError::Held(_))), "{refused:?}");
+    let fake = Fake::that([Does::SaysHeld, Does::IsGone, Does::SaysHeld, AT_ONCE]);
+    assert!(taken(&fake, options()).await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_rests_on_a_lock_is_dropped_when_it_is_lost() {
+    let fake = Fake::that([AT_ONCE, Does::SaysLost]);
+    let guard = taken(&fake, options()).await.unwrap();
+    let done = guard.run(async { 7 }).await;
+    assert_eq!(done.unwrap(), 7);
+    let never = guard.run(std::future::pending::<()>()).await;
+    assert!(matches!(never, Err(LockLost::TakenAway(_))), "{never:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_gives_the_lock_back() {
+    let fake = Fake::default();
+    drop(taken(&fake, options()).await.unwrap());
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.held(), None);
+    assert_eq!(fake.0.lock().unwrap().releases, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_that_no_cluster_takes_are_refused_before_it_is_asked() {
+    for ttl in [Duration::from_millis(99), Duration::from_secs(24 * 3600 + 1)] {
+        let fake = Fake::default();
+        let refused = taken(&fake, LockOptions { ttl, ..options() }).await;
+        assert!(matches!(refused, Err(LockError::Options(_))), "{refused:?}");
+        assert_eq!(fake.0.lock().unwrap().acquisitions, 0);
+    }
+}

@@ -1,0 +1,248 @@
+//! `seqd lock run` and `seqd elect run`: a command that runs while a lock is held.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::Signal;
+use seqd_client::api::exit;
+use seqd_client::{BootTime, LockError, LockGuard, LockLost, LockOptions};
+use tokio::signal::unix::SignalKind;
+
+use crate::arguments;
+use crate::failure::Failure;
+use crate::session::Session;
+use crate::signals::Signals;
+use crate::supervise::{Ends, OnLost, Supervised};
+
+/// The variables of the command: the lock, and the token that what it protects is shown.
+pub(crate) const VARIABLES: [&str; 2] = ["SEQD_LOCK_NAME", "SEQD_LOCK_TOKEN"];
+
+/// How long the release may take once the command has ended: the lock runs out without it.
+const RELEASED: Duration = Duration::from_secs(5);
+
+/// How the lock is held, and the command.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The lock
+    name: String,
+    /// Who holds it, for people to see: the host's name and the process ID by default
+    #[arg(long)]
+    owner: Option<String>,
+    /// How long it is held without a renewal; it is renewed at a third of this
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = arguments::duration)]
+    ttl: Duration,
+    /// How long to wait for it: as long as it takes by default, 0s not at all
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
+    wait: Option<Duration>,
+    /// For how long nobody is granted it if this hold runs out
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    #[arg(value_parser = arguments::duration_or_zero)]
+    lock_delay: Duration,
+    /// What is done to the command when the lock is lost: `term` sends SIGTERM, and SIGKILL at the end
+    /// of the hold; `kill` SIGKILL alone; `run CMD` runs a command of the shell with SEQD_PID, and
+    /// SIGKILL at the end
+    #[arg(long, value_name = "kill|term|run CMD", num_args = 1..=2, default_value = "term")]
+    on_lost: Vec<String>,
+    /// How long before the end of a hold that is not renewed the command is asked to end: a sixth of
+    /// --ttl by default
+    #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]
+    grace: Option<Duration>,
+    /// The command, behind --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Options of `lock run` alone: an election has one winner.
+#[derive(Debug, Args)]
+pub(crate) struct LockRunArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// How many hold the lock at once
+    #[arg(long, default_value_t = 1)]
+    permits: u32,
+    /// Together with others that share it
+    #[arg(long)]
+    shared: bool,
+}
+
+/// Options of `elect run` alone.
+#[derive(Debug, Args)]
+pub(crate) struct ElectRunArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// End when an election that was won is lost, instead of running for it again
+    #[arg(long)]
+    once: bool,
+}
+
+pub(crate) async fn lock(args: LockRunArgs, session: &Session) -> Result<u8, Failure> {
+    let run = Run::new(args.run)?.with(args.permits, args.shared);
+    match run.once(session).await? {
+        Ended::Itself(code) => Ok(code),
+        Ended::Lost(lost) => Err(lost.into()),
+    }
+}
+
+pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, Failure> {
+    let run = Run::new(args.run)?;
+    loop {
+        match run.once(session).await? {
+            Ended::Itself(code) => return Ok(code),
+            Ended::Lost(lost) if args.once => return Err(lost.into()),
+            Ended::Lost(lost) => session.note(&format!("{lost}; running for it again")),
+        }
+    }
+}
+
+/// How the command came to its end.
+enum Ended {
+    Itself(u8),
+    Lost(LockLost),
+}
+
+impl From<LockLost> for Failure {
+    fn from(lost: LockLost) -> Self {
+        let detail = format!("the command was ended: {lost}");
+        Self::of(exit::CONFLICT, "lease-lost", detail)
+    }
+}
+
+struct Run {
+    name: String,
+    options: LockOptions,
+    on_lost: OnLost,
+    grace: Duration,
+    command: Vec<OsString>,
+}
+
+impl Run {
+    fn new(args: RunArgs) -> Result<Self, Failure> {
+        let owner = args.owner.unwrap_or_else(|| {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            format!("{host}:{}", std::process::id())
+        });
+        let grace = args.grace.unwrap_or(args.ttl / 6);
+        if grace > args.ttl / 2 {
+            let detail = "--grace is half of --ttl at most: a renewal may be under way until then";
+            return Err(Failure::usage(detail));
+        }
+        Ok(Self {
+            name: args.name,
+            options: LockOptions {
+                ttl: args.ttl,
+                wait: args.wait,
+                lock_delay: args.lock_delay,
+                ..LockOptions::of_owner(owner)
+            },
+            on_lost: on_lost(&args.on_lost)?,
+            grace,
+            command: args.command,
+        })
+    }
+
+    fn with(mut self, permits: u32, shared: bool) -> Self {
+        (self.options.permits, self.options.shared) = (permits, shared);
+        self
+    }
+
+    /// When the command of a hold is asked to end and when it is killed: before the hold ends.
+    fn ends(&self, until: BootTime) -> Ends {
+        // How long a signal may take to do its work on a busy machine.
+        let margin = (self.options.ttl / 20).min(Duration::from_millis(500));
+        let killed = until.before(margin);
+        let asked = match self.on_lost {
+            OnLost::Kill => killed,
+            OnLost::Term | OnLost::Run(_) => killed.before(self.grace),
+        };
+        Ends { asked, killed }
+    }
+
+    /// Takes the lock and runs the command once.
+    async fn once(&self, session: &Session) -> Result<Ended, Failure> {
+        let mut signals = Signals::new()?
+            .with("SIGHUP", SignalKind::hangup())?
+            .with("SIGQUIT", SignalKind::quit())?
+            .with("SIGUSR1", SignalKind::user_defined1())?
+            .with("SIGUSR2", SignalKind::user_defined2())?;
+        let guard = tokio::select! {
+            guard = LockGuard::acquire(&session.client, &self.name, self.options.clone()) => {
+                guard.map_err(refused)?
+            }
+            name = signals.next() => {
+                // Nothing is held: dropped, the request is withdrawn.
+                let signal = signal_of(name);
+                return Ok(Ended::Itself(128 + u8::try_from(signal.as_raw()).unwrap_or(0)));
+            }
+        };
+        session.note(&format!("{} is held with token {}", self.name, guard.token()));
+        let ended = self.hold(&guard, &mut signals).await;
+        let released = tokio::time::timeout(RELEASED, guard.release()).await;
+        if let Ok(Err(error)) = released {
+            session.note(&format!("{} was not given back and runs out by itself: {error}", self.name));
+        }
+        ended
+    }
+
+    async fn hold(&self, guard: &LockGuard, signals: &mut Signals) -> Result<Ended, Failure> {
+        let mut known = guard.check().map_err(Failure::from)?;
+        let mut ends = self.ends(known);
+        let values = [self.name.clone(), guard.token().to_string()];
+        let variables: Vec<_> = VARIABLES.into_iter().zip(values).collect();
+        let mut running =
+            Supervised::start(&self.command, &variables, &self.on_lost, ends).await?;
+        let mut lost = None;
+        loop {
+            tokio::select! {
+                code = running.ended() => {
+                    // The guardian may have ended it a little before this process counts the hold as
+                    // lost.
+                    let is_late = ends.asked.is_over();
+                    let lost = lost.or(is_late.then_some(LockLost::RanOut { why: None }));
+                    return Ok(lost.map_or(Ended::Itself(code), Ended::Lost));
+                }
+                renewed = guard.renewed(known), if lost.is_none() => match renewed {
+                    Ok(until) => {
+                        known = until;
+                        ends = self.ends(until);
+                        running.prolong(ends).await;
+                    }
+                    Err(why) => {
+                        running.stop().await;
+                        lost = Some(why);
+                    }
+                },
+                name = signals.next() => running.pass_on(signal_of(name)),
+            }
+        }
+    }
+}
+
+fn on_lost(words: &[String]) -> Result<OnLost, Failure> {
+    match words {
+        [word] if word == "kill" => Ok(OnLost::Kill),
+        [word] if word == "term" => Ok(OnLost::Term),
+        [word, command] if word == "run" => Ok(OnLost::Run(command.clone())),
+        _ => Err(Failure::usage("--on-lost is `kill`, `term` or `run CMD`")),
+    }
+}
+
+fn refused(error: LockError) -> Failure {
+    match error {
+        LockError::Options(detail) => Failure::usage(detail),
+        LockError::Held(problem) => seqd_client::Error::Problem(problem).into(),
+        LockError::Request(error) => error.into(),
+    }
+}
+
+/// The signal of a name that [`Signals`] has.
+fn signal_of(name: &str) -> Signal {
+    match name {
+        "Ctrl-C" => Signal::INT,
+        "SIGHUP" => Signal::HUP,
+        "SIGQUIT" => Signal::QUIT,
+        "SIGUSR1" => Signal::USR1,
+        "SIGUSR2" => Signal::USR2,
+        _ => Signal::TERM,
+    }
+}

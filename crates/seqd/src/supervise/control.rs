@@ -1,0 +1,107 @@
+//! What the holder and the guardian tell each other: lines on a socket.
+
+use seqd_client::BootTime;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use super::Ends;
+
+/// No line is longer.
+const LINE_BYTES: u64 = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// From the guardian: the command runs.
+    Started { pid: i32 },
+    /// From the holder: the command may run until then.
+    Until(Ends),
+    /// From the holder: the command is to end.
+    Stop,
+}
+
+impl Line {
+    fn text(self) -> String {
+        match self {
+            Self::Started { pid } => format!("started {pid}\n"),
+            Self::Until(ends) => format!(
+                "until {} {}\n",
+                ends.asked.as_millis(),
+                ends.killed.as_millis()
+            ),
+            Self::Stop => "stop\n".to_owned(),
+        }
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let line = match words.next()? {
+            "started" => Self::Started {
+                pid: words.next()?.parse().ok()?,
+            },
+            "until" => {
+                let mut moment = || {
+                    let ms = words.next()?.parse().ok()?;
+                    Some(BootTime::from_millis(ms))
+                };
+                Self::Until(Ends {
+                    asked: moment()?,
+                    killed: moment()?,
+                })
+            }
+            "stop" => Self::Stop,
+            _ => return None,
+        };
+        words.next().is_none().then_some(line)
+    }
+}
+
+pub(super) struct Control {
+    lines: BufReader<OwnedReadHalf>,
+    half: String,
+    to: OwnedWriteHalf,
+}
+
+impl Control {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        let (from, to) = stream.into_split();
+        Self {
+            lines: BufReader::new(from),
+            half: String::new(),
+            to,
+        }
+    }
+
+    /// The next line; `None` once the other process has ended. May be dropped and asked again.
+    pub(super) async fn next(&mut self) -> Option<Line> {
+        let mut limited = (&mut self.lines).take(LINE_BYTES);
+        // What is read before a drop stays in `half`.
+        let read = limited.read_line(&mut self.half).await;
+        let line = (read.is_ok() && self.half.ends_with('\n')).then(|| Line::read(&self.half));
+        self.half.clear();
+        line.flatten()
+    }
+
+    pub(super) async fn send(&mut self, line: Line) -> std::io::Result<()> {
+        self.to.write_all(line.text().as_bytes()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written_and_nothing_else_is() {
+        let ends = Ends {
+            asked: BootTime::from_millis(5),
+            killed: BootTime::from_millis(7),
+        };
+        for line in [Line::Started { pid: 9 }, Line::Until(ends), Line::Stop] {
+            assert_eq!(Line::read(&line.text()), Some(line));
+        }
+        for other in ["", "until 5", "until 5 x", "started", "stop now", "go"] {
+            assert_eq!(Line::read(other), None, "{other}");
+        }
+    }
+}

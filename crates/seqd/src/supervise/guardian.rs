@@ -1,0 +1,193 @@
+//! The process between the holder and the command: it starts the command and ends it in time,
+//! whatever has become of the holder.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use clap::Args;
+use rustix::process::{Pid, Signal};
+use seqd_client::{BootTime, sleep_until};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::SignalKind;
+
+use super::control::{Control, Line};
+use super::{Ends, OnLost, Target, code_of};
+use crate::failure::Failure;
+use crate::signals::Signals;
+
+/// The name of the command, which no help shows.
+pub(crate) const COMMAND: &str = "lock-guardian";
+
+/// The options of the guardian.
+#[derive(Debug, Args)]
+pub(crate) struct GuardianArgs {
+    /// The socket of the holder
+    #[arg(long)]
+    control: PathBuf,
+    /// When the command is asked to end, in milliseconds since the start of the machine
+    #[arg(long)]
+    asked: u64,
+    /// When it is killed
+    #[arg(long)]
+    killed: u64,
+    /// What is done to it
+    #[arg(long)]
+    on_lost: String,
+    /// The command has a process group of its own
+    #[arg(long)]
+    group: bool,
+    /// The command
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// How the holder gives these options.
+pub(super) fn options(on_lost: &OnLost, ends: Ends) -> Vec<String> {
+    let on_lost = match on_lost {
+        OnLost::Kill => "kill".to_owned(),
+        OnLost::Term => "term".to_owned(),
+        OnLost::Run(command) => format!("run {command}"),
+    };
+    vec![
+        format!("--asked={}", ends.asked.as_millis()),
+        format!("--killed={}", ends.killed.as_millis()),
+        format!("--on-lost={on_lost}"),
+    ]
+}
+
+fn on_lost(text: &str) -> OnLost {
+    match text {
+        "kill" => OnLost::Kill,
+        "term" => OnLost::Term,
+        run => OnLost::Run(run.strip_prefix("run ").unwrap_or(run).to_owned()),
+    }
+}
+
+/// Runs the command; its exit code.
+pub(crate) async fn run(args: GuardianArgs) -> Result<u8, Failure> {
+    // What the holder passes on, or the terminal sends to all, is the command's to follow.
+    let _ignored = Signals::new()?
+        .with("SIGHUP", SignalKind::hangup())?
+        .with("SIGQUIT", SignalKind::quit())?
+        .with("SIGUSR1", SignalKind::user_defined1())?
+        .with("SIGUSR2", SignalKind::user_defined2())?;
+    let stream = UnixStream::connect(&args.control).await;
+    let stream = stream.map_err(|error| Failure::failed(format!("no holder: {error}")))?;
+    let (mut control, ends) = (Control::new(stream), ends(&args));
+    if ends.killed.is_over() {
+        return Err(Failure::failed(
+            "the hold was over before the command began",
+        ));
+    }
+    let (program, arguments) = (&args.command[0], &args.command[1..]);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if args.group {
+        command.process_group(0);
+    }
+    let child = command.spawn().map_err(|error| {
+        let code = match error.kind() {
+            ErrorKind::NotFound => 127,
+            _ => 126,
+        };
+        let detail = format!("{}: {error}", program.to_string_lossy());
+        Failure::of(code, "command-not-started", detail)
+    })?;
+    let pid = child.id().and_then(|id| i32::try_from(id).ok());
+    let pid = pid.and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| Failure::failed("the command has no process ID"))?;
+    // A holder that has ended meanwhile is seen by the end of the lines.
+    let _ = control
+        .send(Line::Started {
+            pid: pid.as_raw_pid(),
+        })
+        .await;
+    let guard = Guard {
+        target: Target {
+            pid,
+            has_group: args.group,
+        },
+        on_lost: on_lost(&args.on_lost),
+        ends,
+        is_stopping: false,
+    };
+    guard.wait(child, control).await
+}
+
+fn ends(args: &GuardianArgs) -> Ends {
+    Ends {
+        asked: BootTime::from_millis(args.asked),
+        killed: BootTime::from_millis(args.killed),
+    }
+}
+
+struct Guard {
+    target: Target,
+    on_lost: OnLost,
+    ends: Ends,
+    /// The command was asked to end.
+    is_stopping: bool,
+}
+
+impl Guard {
+    async fn wait(mut self, mut child: Child, mut control: Control) -> Result<u8, Failure> {
+        let mut has_holder = true;
+        loop {
+            let next = if self.is_stopping {
+                self.ends.killed
+            } else {
+                self.ends.asked
+            };
+            tokio::select! {
+                biased;
+                ended = child.wait() => return ended.map(code_of).map_err(|error| {
+                    Failure::failed(format!("the command is out of sight: {error}"))
+                }),
+                line = control.next(), if has_holder => match line {
+                    // Renewed too late to be taken back: it was asked to end.
+                    Some(Line::Until(_)) if self.is_stopping => {}
+                    Some(Line::Until(ends)) => self.ends = ends,
+                    Some(Line::Started { .. }) => {}
+                    Some(Line::Stop) => self.stop(),
+                    None => {
+                        has_holder = false;
+                        self.stop();
+                    }
+                },
+                () = sleep_until(next) => {
+                    if self.ends.killed.is_over() {
+                        self.target.signal(Signal::KILL);
+                        let ended = child.wait().await;
+                        return Ok(ended.map_or(1, code_of));
+                    }
+                    self.stop();
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        if std::mem::replace(&mut self.is_stopping, true) {
+            return;
+        }
+        match &self.on_lost {
+            OnLost::Kill => self.target.signal(Signal::KILL),
+            OnLost::Term => {
+                self.target.signal(Signal::TERM);
+                // One that is stopped follows no other signal.
+                self.target.signal(Signal::CONT);
+            }
+            OnLost::Run(command) => {
+                let mut shell = Command::new("sh");
+                let pid = self.target.pid.as_raw_pid().to_string();
+                shell.arg("-c").arg(command).env("SEQD_PID", pid);
+                if let Err(error) = shell.spawn() {
+                    tracing::warn!(%error, "the command of --on-lost was not started");
+                    self.target.signal(Signal::TERM);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The servers that seqd is measured against, on loopback and in temporary folders: they end with
+//! the run. Debian's packages `etcd-server` and `redis-server`.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use seqd_tests::ports::Port;
+use seqd_tests::wait;
+use tempfile::TempDir;
+
+const STARTED: Duration = Duration::from_secs(30);
+
+struct Server(Child);
+
+impl Server {
+    fn start(command: &mut Command) -> Self {
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = quiet.stderr(Stdio::null()).spawn();
+        Self(child.unwrap_or_else(|error| panic!("{command:?}: {error} (is it installed?)")))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn listens(port: &Port) -> Option<()> {
+    std::net::TcpStream::connect(("127.0.0.1", port.number()))
+        .ok()
+        .map(drop)
+}
+
+/// Three nodes, as they are started from their package's defaults.
+pub(super) struct Etcd {
+    clients: Vec<Port>,
+    _nodes: Vec<Server>,
+    _peers: Vec<Port>,
+    _folder: TempDir,
+}
+
+impl Etcd {
+    pub(super) fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ports = || (0..3).map(|_| Port::free()).collect::<Vec<_>>();
+        let (clients, peers) = (ports(), ports());
+        let url = |port: &Port| format!("http://127.0.0.1:{}", port.number());
+        let all: Vec<String> = (0..3)
+            .map(|at| format!("e{at}={}", url(&peers[at])))
+            .collect();
+        let nodes = (0..3).map(|at| {
+            let (name, client, peer) = (format!("e{at}"), url(&clients[at]), url(&peers[at]));
+            let mut command = Command::new("etcd");
+            command
+                .args(["--name", &name, "--initial-cluster", &all.join(",")])
+                .args([
+                    "--listen-client-urls",
+                    &client,
+                    "--advertise-client-urls",
+                    &client,
+                ])
+                .args([
+                    "--listen-peer-urls",
+                    &peer,
+                    "--initial-advertise-peer-urls",
+                    &peer,
+                ])
+                .arg("--data-dir")
+                .arg(folder.path().join(&name));
+            Server::start(&mut command)
+        });
+        let nodes = nodes.collect();
+        for port in &clients {
+            wait::until("etcd serves", STARTED, || listens(port));
+        }
+        Self {
+            clients,
+            _nodes: nodes,
+            _peers: peers,
+            _folder: folder,
+        }
+    }
+
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let ports = self.clients.iter();
+        ports
+            .map(|port| format!("127.0.0.1:{}", port.number()))
+            .collect()
+    }
+}
+
+/// One server, which syncs its file before it answers.
+pub(super) struct Redis {
+    port: Port,
+    _server: Server,
+    _folder: TempDir,
+}
+
+impl Redis {
+    pub(super) fn start() -> Self {
+        let (folder, port) = (tempfile::tempdir().expect("a folder"), Port::free());
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", &port.number().to_string(), "--bind", "127.0.0.1"])
+            .args([
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
+                "--save",
+                "",
+                "--dir",
+            ])
+            .arg(folder.path());
+        let server = Server::start(&mut command);
+        wait::until("Redis serves", STARTED, || listens(&port));
+        Self {
+            port,
+            _server: server,
+            _folder: folder,
+        }
+    }
+
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port.number())
+    }
+}
