@@ -151,18 +151,6 @@ mod tests {
             fence: layout.fence_at(WallMs(NOON + 30_000)),
             datacenter: None,
         })));
-        apply(Command::Locks(LockCommand::Acquire(AcquireLock {
-            name: "jobs".parse().unwrap(),
-            owner: "w".to_owned(),
-            nonce: Nonce(1),
-            attempt: Attempt(1),
-            token: None,
-            ttl_ms: 1000,
-            wait_ms: 0,
-            permits: 1,
-            shared: false,
-            lock_delay_ms: 0,
-        })));
         apply(Command::Cluster(ClusterCommand::MarkRemoved {
             node: NodeId(2),
         }));
@@ -190,6 +178,18 @@ mod tests {
             tokens: vec![token(1), token(2)],
             ttl_ms: 60_000,
         }));
+        apply(Command::Locks(LockCommand::Acquire(AcquireLock {
+            name: "jobs".parse().unwrap(),
+            owner: "w".to_owned(),
+            nonce: Nonce(1),
+            attempt: Attempt(1),
+            token: None,
+            ttl_ms: 1000,
+            wait_ms: 0,
+            permits: 1,
+            shared: false,
+            lock_delay_ms: 0,
+        })));
         state
     }
 
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(counted.counts, expected);
         assert_eq!(counted.settings.as_ref(), state.settings());
         assert_eq!(counted.wall_ms, state.last_wall_ms());
-        assert_eq!(counted.last_token, 4);
+        assert_eq!(counted.last_token, 5);
     }
 
     #[test]

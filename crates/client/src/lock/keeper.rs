@@ -55,7 +55,8 @@ impl<A: Asks> Keeper<A> {
     async fn renew(&self) -> LockLost {
         loop {
             // Two thirds of what is known are left for what may go wrong.
-            self.sleep_until(self.until().before(self.ttl / 3 * 2)).await;
+            self.sleep_until(self.until().before(self.ttl / 3 * 2))
+                .await;
             let mut why = None;
             loop {
                 let now = (self.clock)();
@@ -115,7 +116,12 @@ impl<A: Asks> Keeper<A> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            match self.asks.release(&self.name, &request).await.map_err(Verdict::of) {
+            match self
+                .asks
+                .release(&self.name, &request)
+                .await
+                .map_err(Verdict::of)
+            {
                 Ok(()) | Err(Verdict::NotHeld(_) | Verdict::Held(_)) => return Ok(()),
                 Err(Verdict::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
                 Err(Verdict::Again(error) | Verdict::Never(error)) => return Err(error),

@@ -27,7 +27,10 @@ fn clock() -> BootTime {
 #[derive(Clone, Debug)]
 enum Does {
     /// Answers after so long; what was asked for is done at once, or when it answers.
-    Grants { after: Duration, done_late: bool },
+    Grants {
+        after: Duration,
+        done_late: bool,
+    },
     /// Does what was asked, and the answer is lost.
     Loses,
     IsGone,
@@ -136,7 +139,8 @@ fn problem(code: ErrorCode) -> Error {
 impl Asks for Fake {
     async fn acquire(&self, _: &str, request: &AcquireRequest) -> Result<HeldLock, Error> {
         self.0.lock().unwrap().acquisitions += 1;
-        self.ask(request.ttl_ms.unwrap(), request.nonce.as_deref()).await
+        self.ask(request.ttl_ms.unwrap(), request.nonce.as_deref())
+            .await
     }
 
     async fn renew(
@@ -148,7 +152,9 @@ impl Asks for Fake {
         self.0.lock().unwrap().renewals += 1;
         let asked = self.ask(request.ttl_ms.unwrap(), None);
         let no_answer = || Error::NoAnswer(vec![Attempt::new("a:1", "slow")]);
-        timeout(limit, asked).await.unwrap_or_else(|_| Err(no_answer()))
+        timeout(limit, asked)
+            .await
+            .unwrap_or_else(|_| Err(no_answer()))
     }
 
     async fn release(&self, _: &str, _: &ReleaseLockRequest) -> Result<(), Error> {
@@ -221,7 +227,11 @@ async fn a_hold_that_the_cluster_does_not_know_is_lost_at_once() {
     let began = Instant::now();
     let lost = guard.lost().await;
     assert!(matches!(lost, LockLost::TakenAway(_)), "{lost}");
-    assert!(began.elapsed() <= TTL / 3 + Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() <= TTL / 3 + Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,7 +295,10 @@ async fn a_guard_that_is_dropped_gives_the_lock_back() {
 
 #[tokio::test(start_paused = true)]
 async fn options_that_no_cluster_takes_are_refused_before_it_is_asked() {
-    for ttl in [Duration::from_millis(99), Duration::from_secs(24 * 3600 + 1)] {
+    for ttl in [
+        Duration::from_millis(99),
+        Duration::from_secs(24 * 3600 + 1),
+    ] {
         let fake = Fake::default();
         let refused = taken(&fake, LockOptions { ttl, ..options() }).await;
         assert!(matches!(refused, Err(LockError::Options(_))), "{refused:?}");

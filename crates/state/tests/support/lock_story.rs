@@ -15,14 +15,14 @@ fn named(text: &str) -> LockName {
 pub(crate) fn command(words: &Words<'_>) -> Option<LockCommand> {
     let token = || FencingToken(words.u64("token").unwrap());
     let (owner, ttl_ms) = (words.text("owner"), words.u64("ttl").unwrap_or(1_000));
-    let (nonce, attempt) = (words.u64("nonce"), words.u64("attempt").unwrap_or(1));
-    let nonce = Nonce(nonce.unwrap_or(0).into());
+    let nonce = || Nonce(words.u64("nonce").unwrap_or(0).into());
+    let attempt = Attempt(words.u64("attempt").unwrap_or(1));
     let command = match words.plain.as_slice() {
         ["lock", name] => LockCommand::Acquire(AcquireLock {
             name: named(name),
             owner,
-            nonce,
-            attempt: Attempt(attempt),
+            nonce: nonce(),
+            attempt,
             token: words.u64("token").map(FencingToken),
             ttl_ms,
             wait_ms: words.u64("wait").unwrap_or(0),
@@ -43,8 +43,8 @@ pub(crate) fn command(words: &Words<'_>) -> Option<LockCommand> {
         },
         ["withdraw-lock", name] => LockCommand::Withdraw {
             name: named(name),
-            nonce,
-            attempt: Attempt(attempt),
+            nonce: nonce(),
+            attempt,
         },
         _ => return None,
     };
