@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, id, key, layout, leader, member, seq, snapshot,
-    status, tls, token, uuid, verify_ids, worker,
+    access, completions, config, data, decode, elect, id, key, layout, leader, member, seq,
+    snapshot, status, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::supervise::guardian;
@@ -62,6 +62,9 @@ pub(crate) enum Command {
     /// One-time tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Elections: exactly one of many runs
+    #[command(subcommand)]
+    Elect(elect::ElectCommand),
     /// Members of the cluster
     #[command(subcommand)]
     Member(member::MemberCommand),

@@ -87,6 +87,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Worker(command) => commands::worker::run(command, session).await,
         Command::Key(command) => commands::key::run(command, session).await,
         Command::Token(command) => commands::token::run(command, session).await,
+        Command::Elect(command) => commands::elect::run(command, session).await,
         Command::Member(command) => commands::member::run(command, session).await,
         Command::Leader(command) => commands::leader::run(command, session).await,
         Command::Snapshot(command) => commands::snapshot::run(command, session).await,

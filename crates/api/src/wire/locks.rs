@@ -69,6 +69,11 @@ requests! {
     LockQuery {
         /// From this node's own state, without asking the leader.
         stale: bool as "flag",
+        /// With `wait_ms`: answered once the first holder's token is another one, or there is no
+        /// holder; 0 stands for none.
+        other_than: u64 as "number_text::option",
+        /// How long to wait for that, up to 60 s.
+        wait_ms: u64 as "lenient",
     }
 }
 

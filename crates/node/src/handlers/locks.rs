@@ -16,8 +16,7 @@ pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Respon
 
 pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: LockQuery = request.decode()?;
-    let stale = query.stale.unwrap_or(false);
-    let lock = node.locks.get(request.name(), stale, request.deadline);
+    let lock = node.locks.get(request.name(), &query, request.deadline);
     Response::json(&lock.await?)
 }
 

@@ -36,6 +36,7 @@ pub(crate) struct LockService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Semaphore>,
+    watchers: Semaphore,
     /// Whether this node stops: nobody waits here from then on.
     stopping: watch::Sender<bool>,
 }
@@ -69,6 +70,7 @@ impl LockService {
             replica,
             limits,
             withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
+            watchers: Semaphore::new(view::MOST_WATCHERS),
             stopping: watch::Sender::new(false),
         }
     }

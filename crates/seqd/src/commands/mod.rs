@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod decode;
+pub(crate) mod elect;
 #[cfg(test)]
 pub(crate) mod example;
 pub(crate) mod id;
@@ -12,6 +13,7 @@ pub(crate) mod key;
 pub(crate) mod layout;
 pub(crate) mod leader;
 pub(crate) mod member;
+pub(crate) mod run_held;
 pub(crate) mod seq;
 pub(crate) mod snapshot;
 pub(crate) mod status;

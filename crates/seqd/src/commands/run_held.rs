@@ -119,7 +119,10 @@ struct Run {
 impl Run {
     fn new(args: RunArgs) -> Result<Self, Failure> {
         let owner = args.owner.unwrap_or_else(|| {
-            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let host = rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned();
             format!("{host}:{}", std::process::id())
         });
         let grace = args.grace.unwrap_or(args.ttl / 6);
@@ -175,11 +178,18 @@ impl Run {
                 return Ok(Ended::Itself(128 + u8::try_from(signal.as_raw()).unwrap_or(0)));
             }
         };
-        session.note(&format!("{} is held with token {}", self.name, guard.token()));
+        session.note(&format!(
+            "{} is held with token {}",
+            self.name,
+            guard.token()
+        ));
         let ended = self.hold(&guard, &mut signals).await;
         let released = tokio::time::timeout(RELEASED, guard.release()).await;
         if let Ok(Err(error)) = released {
-            session.note(&format!("{} was not given back and runs out by itself: {error}", self.name));
+            session.note(&format!(
+                "{} was not given back and runs out by itself: {error}",
+                self.name
+            ));
         }
         ended
     }
@@ -189,8 +199,7 @@ impl Run {
         let mut ends = self.ends(known);
         let values = [self.name.clone(), guard.token().to_string()];
         let variables: Vec<_> = VARIABLES.into_iter().zip(values).collect();
-        let mut running =
-            Supervised::start(&self.command, &variables, &self.on_lost, ends).await?;
+        let mut running = Supervised::start(&self.command, &variables, &self.on_lost, ends).await?;
         let mut lost = None;
         loop {
             tokio::select! {

@@ -1,28 +1,80 @@
 //! Locks as they are read: one, and the list.
 
-use seqd_api::{Lock, LocksQuery, Page};
+use std::time::Duration;
+
+use seqd_api::{Lock, LockQuery, LocksQuery, Page};
 use seqd_state::{LockName, LockView};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{LockError, LockService, lock_name};
 use crate::replica::peek;
+use crate::services::error::RequestError;
 use crate::services::page::{self, PageRequest};
+
+/// Readers that wait for another holder at this node: each has a connection, of which there are four
+/// times as many.
+pub(super) const MOST_WATCHERS: usize = 1024;
+
+/// The longest wait of one of them; proxies end connections that are silent for a minute.
+const MOST_WATCH_MS: u64 = 60_000;
+
+/// How often the applied state is looked at for each.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Waiters that an answer names.
 const SHOWN_WAITERS: usize = 100;
 
 impl LockService {
-    /// One lock after all that was acknowledged before; with `stale`, as this node has it.
+    /// One lock after all that was acknowledged before; with `stale`, as this node has it. With a wait,
+    /// once its first holder is another one.
     pub(crate) async fn get(
         &self,
         name: &str,
-        stale: bool,
+        query: &LockQuery,
         deadline: Instant,
     ) -> Result<Lock, LockError> {
         let name = lock_name(name)?;
-        if !stale {
+        let wait = wait_of(query)?;
+        if !query.stale.unwrap_or(false) {
             self.read(deadline).await?;
         }
+        if let Some((token, wait)) = wait {
+            self.wait_for_other(&name, token, Instant::now() + wait)
+                .await?;
+        }
+        Ok(self.seen(&name))
+    }
+
+    /// Looks at the applied state every so often: a change of who holds a lock costs no entry anything
+    /// by those who watch it, and they learn of it soon enough.
+    async fn wait_for_other(
+        &self,
+        name: &LockName,
+        token: u64,
+        until: Instant,
+    ) -> Result<(), LockError> {
+        let _place = (self.watchers.try_acquire())
+            .map_err(|_| LockError::Full(format!("{MOST_WATCHERS} watch locks at this node")))?;
+        let mut stopping = self.stopping.subscribe();
+        loop {
+            let first = peek(&*self.replica, |state| {
+                let holder = state.lock(name.as_str())?.holders().next()?;
+                Some(holder.token.0)
+            });
+            if first.flatten().unwrap_or(0) != token || Instant::now() >= until {
+                return Ok(());
+            }
+            let next = until.min(Instant::now() + LOOK_EVERY);
+            if timeout_at(next, stopping.wait_for(|stops| *stops))
+                .await
+                .is_ok()
+            {
+                return Err(LockError::Stopping);
+            }
+        }
+    }
+
+    fn seen(&self, name: &LockName) -> Lock {
         let lock = peek(&*self.replica, |state| {
             let lock = state.lock(name.as_str())?;
             let waiters = lock.waiters().take(SHOWN_WAITERS);
@@ -40,7 +92,7 @@ impl LockService {
                 ..counted(lock)
             })
         });
-        Ok(lock.flatten().unwrap_or_else(|| unused(&name)))
+        lock.flatten().unwrap_or_else(|| unused(name))
     }
 
     /// The locks that are in use, by name.
@@ -74,6 +126,26 @@ impl LockService {
         });
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
     }
+}
+
+/// For whom a reader waits to be replaced, and how long.
+fn wait_of(query: &LockQuery) -> Result<Option<(u64, Duration)>, RequestError> {
+    let Some(wait_ms) = query.wait_ms else {
+        return match query.other_than {
+            Some(_) => Err(RequestError::invalid(
+                "other_than needs wait_ms: how long to wait",
+            )),
+            None => Ok(None),
+        };
+    };
+    let token = query.other_than.ok_or_else(|| {
+        RequestError::invalid("wait_ms needs other_than: the token of the holder, or 0 of none")
+    })?;
+    if wait_ms > MOST_WATCH_MS {
+        let detail = format!("wait_ms is 0 to {MOST_WATCH_MS}, not {wait_ms}");
+        return Err(RequestError::invalid(detail));
+    }
+    Ok(Some((token, Duration::from_millis(wait_ms))))
 }
 
 /// As a list has it.
