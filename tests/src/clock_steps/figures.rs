@@ -65,8 +65,8 @@ pub struct Figures {
     ids: BTreeMap<String, usize>,
     /// Of nodes and of generators: refusals by their codes.
     refused: [BTreeMap<String, u64>; 2],
-    /// The longest stop, with whose it was, of nodes and of generators.
-    stops: [Option<(String, Stop)>; 2],
+    /// The longest stop of each node, and of all generators.
+    stops: BTreeMap<String, Stop>,
     /// The longest return after the clock was right, and after a start.
     returns: [Option<(String, Stop)>; 2],
     took: Duration,
@@ -187,7 +187,12 @@ impl Figures {
             }
         };
         if let Some(stop) = found.stop {
-            longest(&mut self.stops[outside], stop);
+            let whose = told.node.map(|node| format!("n{}", node + 1));
+            let whose = whose.unwrap_or_else(|| "generators".to_owned());
+            let known = self.stops.entry(whose).or_insert(stop);
+            if known.length() < stop.length() {
+                *known = stop;
+            }
         }
         for stop in found.returns {
             longest(
@@ -228,9 +233,15 @@ impl fmt::Display for Figures {
         writeln!(f, "IDs, no duplicate: {:?}", self.ids)?;
         writeln!(f, "refused by nodes: {:?}", self.refused[0])?;
         writeln!(f, "refused by generators: {:?}", self.refused[1])?;
+        let stops = self.stops.iter();
+        let stops = stops.map(|(whose, stop)| format!("{whose} {:.2?}", stop.length()));
+        let stops: Vec<String> = stops.collect();
+        writeln!(
+            f,
+            "longest stop with a clock that was right, of {LONGEST_STOP:?}: {}",
+            stops.join(", ")
+        )?;
         let lines = [
-            ("stop of a node whose clock was right", &self.stops[0]),
-            ("stop of a generator", &self.stops[1]),
             ("return of a clock that was right again", &self.returns[0]),
             ("return after a start", &self.returns[1]),
         ];

@@ -1,10 +1,13 @@
 //! Clocks that are wrong: thousands of steps on three nodes, and a table of what single ones cost.
 
+use std::time::Duration;
+
 use seqd_tests::checkers::Violation;
 use seqd_tests::clock_steps::ClockSteps;
 use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
+use crate::clock_table;
 
 /// Steps of a run that does not say how many: about ten minutes.
 const STEPS: u64 = 3_000;
@@ -12,7 +15,11 @@ const STEPS: u64 = 3_000;
 pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
     match arguments.command().as_str() {
         "steps" => steps(arguments),
-        other => panic!("clocks {other:?} is not understood; steps is"),
+        "table" => {
+            arguments.allow(&["--long"]);
+            clock_table::table(Duration::from_secs(arguments.value("--long", 120)))
+        }
+        other => panic!("clocks {other:?} is not understood; steps and table are"),
     }
 }
 

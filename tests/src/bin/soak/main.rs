@@ -14,6 +14,7 @@ mod bare;
 mod bench;
 mod catch_up;
 mod chaos;
+mod clock_table;
 mod clocks;
 mod compare;
 mod endurance;
@@ -46,6 +47,8 @@ const USAGE: &str = "usage: soak COMMAND
   clocks steps [--steps 3000] [--seed N]
                                 clocks that are set by a millisecond to ten days, strobed, drifting and
                                 stopped, processes killed meanwhile (libfaketime)
+  clocks table [--long 120]     the leader's clock wrong by 3 s to ten years, for 3 s and for so many
+                                seconds: who notices, who refuses, and a restore afterwards
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
   lock-cycles [--seconds 5]     locks taken and given back, beside those of etcd and Redis
