@@ -17,12 +17,14 @@
     reason = "a harness: a panic with a message is how a test fails"
 )]
 
+pub mod asker;
 pub mod binary;
 pub mod certificates;
 pub mod checkers;
 pub mod clock;
 pub mod clock_steps;
 pub mod cluster;
+pub mod connection;
 pub mod damage;
 pub mod failover;
 pub mod faults;
@@ -30,6 +32,9 @@ pub mod generators;
 pub mod guards;
 pub mod history;
 pub mod http;
+pub mod key_load;
+pub mod key_runs;
+pub mod keyed_calls;
 pub mod lease_watch;
 pub mod link_faults;
 pub mod link_runs;

@@ -5,6 +5,7 @@
 
 pub mod disjoint;
 pub mod increasing;
+pub mod keys;
 pub mod leases;
 pub mod linearizable;
 pub mod lost;

@@ -32,6 +32,7 @@ mod generators;
 mod golden;
 mod http;
 mod ids;
+mod key_races;
 mod keys;
 mod large_requests;
 mod layouts;

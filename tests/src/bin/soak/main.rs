@@ -24,6 +24,7 @@ mod generators;
 mod group_commit;
 mod hostile;
 mod ids;
+mod keys;
 mod links;
 mod lock_cycles;
 mod model;
@@ -62,6 +63,12 @@ const USAGE: &str = "usage: soak COMMAND
   hostile [--seconds 60] [--descriptors 1024|65536]
                                 one node of three attacked at both ports, the others under load, for
                                 so long with each number of open files
+  keys [--keys 10000] [--seed S]
+                                eight callers race for each key while nodes are killed, stopped and
+                                cut off (root, for the cuts)
+  keyed-allocation [--calls 1000000] [--connections 256] [--seed S]
+                                requests with an Idempotency-Key, each repeated at another node, while
+                                nodes are killed and stopped
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
@@ -99,6 +106,8 @@ fn main() -> ExitCode {
         "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
         "lock-cycles" => lock_cycles::run(arguments.number("--seconds", 5)),
+        "keys" => keys::run(&arguments),
+        "keyed-allocation" => keys::keyed_allocation(&arguments),
         "model" => model::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "workers" => {

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use seqd_tests::load::Connection;
+use seqd_tests::connection::Connection;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -1,0 +1,95 @@
+//! A client of all nodes on raw connections that it keeps: what one caller sends, one request at a
+//! time, and what it is answered, or that nothing came.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::connection::Connection;
+
+/// Longer than a healthy node takes, and short against a fault: the caller goes on elsewhere.
+pub const PATIENCE: Duration = Duration::from_millis(2_500);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+    /// Whether it says that it was answered before.
+    pub is_replayed: bool,
+}
+
+impl Answer {
+    pub fn is_ok(&self) -> bool {
+        self.status == 200
+    }
+
+    /// The body as JSON; null if it is not.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The `code` of a problem answer, else an empty string.
+    pub fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// A request that got no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unanswered {
+    /// There was no connection: certainly no effect.
+    Unsent,
+    /// It may have had its effect, or may have it yet.
+    Unknown,
+}
+
+pub struct Asker {
+    addresses: Vec<String>,
+    connections: Vec<Option<Connection>>,
+}
+
+impl Asker {
+    pub fn new(addresses: &[String]) -> Self {
+        Self {
+            addresses: addresses.to_vec(),
+            connections: addresses.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not empty.
+    pub async fn ask(
+        &mut self,
+        node: usize,
+        (method, path, key): (&str, &str, &str),
+        body: &str,
+        patience: Duration,
+    ) -> Result<Answer, Unanswered> {
+        let address = &self.addresses[node];
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n");
+        if !key.is_empty() {
+            request += &format!("idempotency-key: {key}\r\n");
+        }
+        if !body.is_empty() {
+            request += "content-type: application/json\r\n";
+        }
+        request += &format!("content-length: {}\r\n\r\n{body}", body.len());
+        // Taken out: one that is given up in the middle of an answer is of no use any more.
+        let mut connection = match self.connections[node].take() {
+            Some(connection) => connection,
+            None => {
+                let opened = tokio::time::timeout(PATIENCE, Connection::open(address, None));
+                let opened = opened.await.map_err(|_| Unanswered::Unsent)?;
+                opened.map_err(|_| Unanswered::Unsent)?
+            }
+        };
+        let answered = tokio::time::timeout(patience, connection.once(request.as_bytes()));
+        let status = answered.await.map_err(|_| Unanswered::Unknown)?;
+        let answer = Answer {
+            status: status.map_err(|_| Unanswered::Unknown)?,
+            body: String::from_utf8_lossy(connection.body()).into_owned(),
+            is_replayed: connection.has_header("idempotent-replayed"),
+        };
+        self.connections[node] = Some(connection);
+        Ok(answer)
+    }
+}

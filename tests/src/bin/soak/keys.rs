@@ -1,0 +1,45 @@
+//! Races for ten thousand keys while nodes are killed, stopped and cut off; a million requests with
+//! a key, each repeated.
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::key_load::KeyLoad;
+use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};
+use seqd_tests::keyed_calls::KeyedLoad;
+use seqd_tests::seed::Random;
+
+use crate::arguments::Arguments;
+
+/// Keys at once: with eight callers each, what two cores carry beside three nodes.
+const LANES: usize = 48;
+
+/// Calls at once: enough that a round of consensus serves many.
+const CONNECTIONS: usize = 256;
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--keys", "--seed"]);
+    let mut random = random(arguments, "keys");
+    let load = KeyLoad {
+        keys: arguments.value("--keys", 10_000),
+        lanes: LANES,
+        seed: random.next_u64(),
+    };
+    keys_under_faults(load, random, true)
+}
+
+pub(crate) fn keyed_allocation(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--calls", "--connections", "--seed"]);
+    let mut random = random(arguments, "keyed-allocation");
+    let load = KeyedLoad {
+        calls: arguments.value("--calls", 1_000_000),
+        connections: arguments.value("--connections", CONNECTIONS),
+        seed: random.next_u64(),
+    };
+    keyed_calls_under_faults(load, random)
+}
+
+fn random(arguments: &Arguments, run: &str) -> Random {
+    match arguments.text("--seed") {
+        Some(_) => Random::seeded(arguments.value("--seed", 0)),
+        None => Random::of_this_run(run),
+    }
+}

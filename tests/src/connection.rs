@@ -1,0 +1,138 @@
+//! A raw keep-alive connection: one request at a time, written as bytes, and its whole answer.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use seqd_tls::ClientFiles;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
+const MAX_ANSWER: usize = 1 << 20;
+
+pub(crate) fn connector(cacert: PathBuf) -> TlsConnector {
+    let files = ClientFiles {
+        cacert: Some(cacert),
+        ..ClientFiles::default()
+    };
+    let config = seqd_tls::client(&files, true).expect("the CA of the servers");
+    TlsConnector::from(Arc::new(config))
+}
+
+/// A connection, with TLS or without.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+pub struct Connection {
+    stream: Box<dyn Wire>,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: &str, tls: Option<TlsConnector>) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let stream: Box<dyn Wire> = match tls {
+            None => Box::new(stream),
+            Some(tls) => {
+                let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+                let host = host.to_owned().try_into().map_err(io::Error::other)?;
+                Box::new(tls.connect(host, stream).await?)
+            }
+        };
+        Ok(Self {
+            stream,
+            buffer: Vec::with_capacity(16 * 1024),
+        })
+    }
+
+    /// A connection without TLS.
+    pub async fn plain(address: &str) -> io::Result<Self> {
+        Self::open(address, None).await
+    }
+
+    /// Posts JSON; the status and the body.
+    pub async fn post(&mut self, path: &str, body: &str) -> io::Result<(u16, &[u8])> {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let status = self.once(request.as_bytes()).await?;
+        Ok((status, self.body()))
+    }
+
+    /// One request and its whole answer; the status.
+    pub(crate) async fn once(&mut self, request: &[u8]) -> io::Result<u16> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Some((status, length)) = head(&self.buffer)?
+                && self.buffer.len() >= length
+            {
+                self.buffer.truncate(length);
+                return Ok(status);
+            }
+            if self.buffer.len() > MAX_ANSWER {
+                return Err(io::Error::other("an answer without an end"));
+            }
+        }
+    }
+
+    /// The body of the last answer.
+    pub(crate) fn body(&self) -> &[u8] {
+        let end = self.buffer.windows(4).position(|four| four == b"\r\n\r\n");
+        end.map_or(&[], |end| &self.buffer[end + 4..])
+    }
+
+    /// Whether the last answer has this header, in lower case.
+    pub(crate) fn has_header(&self, name: &str) -> bool {
+        let end = self.buffer.len() - self.body().len();
+        let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
+        head.lines()
+            .any(|line| line.split_once(':').is_some_and(|(key, _)| key == name))
+    }
+}
+
+/// The status of an answer and its length with head and body, once the head is complete.
+fn head(bytes: &[u8]) -> io::Result<Option<(u16, usize)>> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let malformed = || io::Error::other("an answer without status or length");
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| malformed())?;
+    let status = text
+        .get(9..12)
+        .and_then(|code| code.parse().ok())
+        .ok_or_else(malformed)?;
+    let length: usize = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse().ok())
+        .ok_or_else(malformed)?;
+    Ok(Some((status, end + 4 + length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_when_it_is_complete() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        assert_eq!(head(&answer[..20]).unwrap(), None);
+        assert_eq!(head(answer).unwrap(), Some((200, answer.len())));
+    }
+
+    #[test]
+    fn an_answer_without_a_length_is_an_error() {
+        assert!(head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+}

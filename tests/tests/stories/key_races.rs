@@ -1,0 +1,29 @@
+//! What `soak keys` and `soak keyed-allocation` do at length, for seconds each: races for keys, and
+//! requests with a key that are repeated, while nodes are killed and stopped.
+
+use seqd_tests::key_load::KeyLoad;
+use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};
+use seqd_tests::keyed_calls::KeyedLoad;
+use seqd_tests::seed::Random;
+
+#[test]
+fn one_caller_at_a_time_goes_on_with_each_of_many_keys_while_nodes_die() {
+    let mut random = Random::of_this_run("races for keys");
+    let load = KeyLoad {
+        keys: 120,
+        lanes: 12,
+        seed: random.next_u64(),
+    };
+    keys_under_faults(load, random, false).unwrap();
+}
+
+#[test]
+fn requests_with_keys_are_given_as_many_results_as_keys_while_nodes_die() {
+    let mut random = Random::of_this_run("requests with keys");
+    let load = KeyedLoad {
+        calls: 6_000,
+        connections: 16,
+        seed: random.next_u64(),
+    };
+    keyed_calls_under_faults(load, random).unwrap();
+}
