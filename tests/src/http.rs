@@ -112,7 +112,8 @@ impl Reply {
             kind.starts_with("application/problem+json"),
             "an error sent as {kind:?}"
         );
-        let is_later = matches!(status, 429 | 503);
+        // Another one may say when, too: a lock that is held does.
+        let is_later = matches!(status, 429 | 503) || !self.json()["retry_after_ms"].is_null();
         assert_eq!(
             self.header("retry-after").is_some(),
             is_later,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
-use seqd_api::{Problem, Token, paths};
+use seqd_api::{ErrorCode, Problem, Token, paths};
 use seqd_tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -73,6 +73,8 @@ pub(crate) struct Call {
     header: Option<(HeaderName, HeaderValue)>,
     /// Whether an answer that got lost may have left something behind that matters.
     changes: bool,
+    /// How long the node may wait before it answers, beyond any deadline.
+    wait: Duration,
 }
 
 impl Call {
@@ -86,6 +88,7 @@ impl Call {
             accept: JSON,
             header: None,
             changes: false,
+            wait: Duration::ZERO,
         }
     }
 
@@ -112,6 +115,12 @@ impl Call {
 
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.header = Some((name, value));
+        self
+    }
+
+    /// A request that the node answers after a wait of up to this.
+    pub(crate) fn waiting(mut self, wait: Duration) -> Self {
+        self.wait = wait;
         self
     }
 
@@ -201,7 +210,7 @@ impl Client {
         read: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Error> {
         let mut round = Round::default();
-        let mut budget = Budget::new(self.whole);
+        let mut budget = Budget::new(self.whole + call.wait);
         let order = self.endpoints.in_turn();
         for (tried, at) in order.iter().enumerate() {
             let left = order.len() - tried;
@@ -327,7 +336,7 @@ impl Client {
         limit: Duration,
     ) -> reqwest::RequestBuilder {
         let mut query = call.query.clone();
-        let told = limit.min(self.whole);
+        let told = limit.saturating_sub(call.wait).min(self.whole);
         let is_short = told < SERVER_TIMEOUT + GRACE;
         if (self.timeout.is_some() || is_short) && call.path.starts_with("/v1/") {
             let deadline = told.saturating_sub(GRACE).max(told / 2);
@@ -371,10 +380,17 @@ pub(crate) fn share(rest: Duration, parts: usize) -> Duration {
 /// What a status that is no success leads to.
 pub(crate) fn refused(endpoint: &Endpoint, status: StatusCode, bytes: &[u8]) -> Tried {
     match serde_json::from_slice::<Problem>(bytes) {
-        Ok(problem) if problem.retryable => Tried::Retryable(Box::new(problem)),
+        Ok(problem) if problem.retryable && !is_the_same_elsewhere(&problem) => {
+            Tried::Retryable(Box::new(problem))
+        }
         Ok(problem) => Tried::Final(Error::Problem(Box::new(problem))),
         Err(error) => Tried::Final(bad_answer(endpoint, status, bytes, &error.to_string())),
     }
+}
+
+/// Whether each node has the same answer: who holds a lock does so at all of them.
+fn is_the_same_elsewhere(problem: &Problem) -> bool {
+    &*problem.code == ErrorCode::LockHeld.as_str()
 }
 
 /// The bytes of an answer; `None` for one that is longer than any of a node.

@@ -21,6 +21,7 @@ mod dry_run;
 mod endpoint;
 mod error;
 mod generator;
+mod locks;
 mod operations;
 mod round;
 mod system_clock;

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, id, layout, leader, member, seq, snapshot, status,
-    tls, uuid, verify_ids, worker,
+    access, completions, config, data, decode, id, layout, leader, lock, member, seq, snapshot,
+    status, tls, uuid, verify_ids, worker,
 };
 use crate::session::Global;
 use crate::{demo, server};
@@ -55,6 +55,9 @@ pub(crate) enum Command {
     /// Worker leases
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
+    /// Locks: who may do what, one at a time
+    #[command(subcommand)]
+    Lock(lock::LockCommand),
     /// Members of the cluster
     #[command(subcommand)]
     Member(member::MemberCommand),
@@ -169,6 +172,14 @@ mod tests {
             "seqd worker lease --owner pod-7 --layout js53 --datacenter 3",
             "seqd worker renew 17 --owner pod-7 --lease 152051615188281658329 --layout js53",
             "seqd worker release 17 --owner pod-7 --lease 152051615188281658329 --last-tick 5",
+            "seqd lock acquire jobs/nightly --owner pod-7 --ttl 10s --wait 1m --nonce 4711",
+            "seqd lock acquire jobs --owner pod-7 --permits 3 --lock-delay 5s -o plain",
+            "seqd lock acquire jobs --owner pod-7 --shared --token 12",
+            "seqd lock renew jobs/nightly --owner pod-7 --token 12 --ttl 10s",
+            "seqd lock release jobs/nightly --owner pod-7 --token 12",
+            "seqd lock verify jobs/nightly --token 12",
+            "seqd lock list --prefix jobs/",
+            "seqd lock get jobs/nightly -o json",
             "seqd verify-ids",
             "seqd verify-ids column.txt --layout twitter --foreign --examples 20 -o json",
             "seqd layout list",
@@ -219,6 +230,8 @@ mod tests {
             "seqd --timeout 0s id",
             "seqd seq next",
             "seqd seq create a --mode fast",
+            "seqd lock acquire jobs",
+            "seqd lock release jobs --owner a",
             "seqd snapshot save",
             "seqd data verify",
             "seqd access create",

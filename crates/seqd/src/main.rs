@@ -81,6 +81,7 @@ async fn client_command(command: Command, session: &Session) -> Result<u8, Failu
         Command::Seq(command) => commands::seq::run(command, session).await,
         Command::Layout(command) => commands::layout::run(command, session).await,
         Command::Worker(command) => commands::worker::run(command, session).await,
+        Command::Lock(command) => commands::lock::run(command, session).await,
         Command::Member(command) => commands::member::run(command, session).await,
         Command::Leader(command) => commands::leader::run(command, session).await,
         Command::Snapshot(command) => commands::snapshot::run(command, session).await,

@@ -34,6 +34,7 @@ mod large_requests;
 mod layouts;
 mod leases;
 mod links;
+mod locks;
 mod members;
 mod peers_port;
 mod power_cuts;

@@ -10,6 +10,7 @@ pub(crate) mod example;
 pub(crate) mod id;
 pub(crate) mod layout;
 pub(crate) mod leader;
+pub(crate) mod lock;
 pub(crate) mod member;
 pub(crate) mod seq;
 pub(crate) mod snapshot;
