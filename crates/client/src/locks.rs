@@ -85,7 +85,8 @@ impl Client {
 
     /// One lock: who holds it, and who waits.
     pub async fn lock(&self, name: &str, query: &LockQuery) -> Result<Lock, Error> {
-        let call = Call::get(paths::fill(paths::LOCK, name));
+        let wait = Duration::from_millis(query.wait_ms.unwrap_or(0));
+        let call = Call::get(paths::fill(paths::LOCK, name)).waiting(wait);
         self.answer(call.query(query)?).await
     }
 

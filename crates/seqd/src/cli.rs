@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    access, completions, config, data, decode, elect, id, key, layout, leader, member, seq,
+    access, completions, config, data, decode, elect, id, key, layout, leader, lock, member, seq,
     snapshot, status, tls, token, uuid, verify_ids, worker,
 };
 use crate::session::Global;
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     /// Elections: exactly one of many runs
     #[command(subcommand)]
     Elect(elect::ElectCommand),
+    /// Locks: who may do what, one at a time
+    #[command(subcommand)]
+    Lock(lock::LockCommand),
     /// Members of the cluster
     #[command(subcommand)]
     Member(member::MemberCommand),
@@ -189,6 +192,19 @@ mod tests {
             "seqd key get pay-42 --stale -o json",
             "seqd token issue --count 3 --ttl 10m",
             "seqd token consume 00000000000abc --nonce n1",
+            "seqd lock acquire jobs/nightly --owner pod-7 --ttl 10s --wait 1m --nonce 4711",
+            "seqd lock acquire jobs --owner pod-7 --permits 3 --lock-delay 5s -o plain",
+            "seqd lock acquire jobs --owner pod-7 --shared --token 12",
+            "seqd lock renew jobs/nightly --owner pod-7 --token 12 --ttl 10s",
+            "seqd lock release jobs/nightly --owner pod-7 --token 12",
+            "seqd lock verify jobs/nightly --token 12",
+            "seqd lock run jobs/nightly --ttl 10s --wait 1m -- make report",
+            "seqd lock run jobs --permits 3 --on-lost kill --owner a -- true",
+            "seqd lock run jobs --on-lost run stop.sh --grace 2s -- sleep 5",
+            "seqd elect run boss --ttl 10s --once -- serve",
+            "seqd elect show boss --watch",
+            "seqd lock list --prefix jobs/",
+            "seqd lock get jobs/nightly -o json",
             "seqd verify-ids",
             "seqd verify-ids column.txt --layout twitter --foreign --examples 20 -o json",
             "seqd layout list",
@@ -239,6 +255,9 @@ mod tests {
             "seqd --timeout 0s id",
             "seqd seq next",
             "seqd seq create a --mode fast",
+            "seqd lock acquire jobs",
+            "seqd lock run jobs",
+            "seqd lock release jobs --owner a",
             "seqd snapshot save",
             "seqd data verify",
             "seqd key begin",

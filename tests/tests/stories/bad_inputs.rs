@@ -120,8 +120,16 @@ fn all_that_counts(cluster: &Cluster) -> Value {
     let leases: Vec<Value> = leases
         .map(|lease| json!([lease["layout"], lease["id"], lease["lease"], lease["owner"]]))
         .collect();
+    let locks = list("/v1/locks");
     let view = cluster.get(0, "/v1/cluster").ok().json();
-    json!([sequences, members, leases, view["leader"], view["term"]])
+    json!([
+        sequences,
+        members,
+        leases,
+        locks,
+        view["leader"],
+        view["term"]
+    ])
 }
 
 /// What came for a request: its status, the code, and detail and hint.

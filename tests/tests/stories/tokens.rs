@@ -136,6 +136,38 @@ fn a_token_permits_its_scope_for_its_prefix_and_nothing_else() {
 }
 
 #[test]
+fn a_token_permits_locks_of_its_prefix_and_nothing_else() {
+    let (cluster, _file) = guarded(1);
+    let (jobs, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:jobs/"]}));
+    let (reader, _) = Caller::with(&cluster, &json!({"scopes": ["read:jobs/"]}));
+    let acquire = |caller: &Caller<'_>, name: &str| {
+        caller.post(
+            &format!("/v1/locks/{name}/acquire"),
+            &json!({"owner": "pod"}),
+        )
+    };
+    let held = acquire(&jobs, "jobs%2Fnightly").ok().json();
+    for name in ["jobs", "other", "%2Fjobs%2F"] {
+        acquire(&jobs, name).refused(403, "forbidden");
+    }
+    let operator = Caller::operator(&cluster);
+    acquire(&operator, "other").ok();
+
+    let token = json!({"owner": "pod", "token": held["token"]});
+    let path = |verb: &str| format!("/v1/locks/jobs%2Fnightly/{verb}");
+    for verb in ["acquire", "renew", "release"] {
+        reader.post(&path(verb), &token).refused(403, "forbidden");
+    }
+    reader.post(&path("verify"), &token).ok();
+    reader.get("/v1/locks/jobs%2Fnightly").ok();
+    reader.get("/v1/locks/other").refused(403, "forbidden");
+    assert_eq!(names(reader.get("/v1/locks")), ["jobs/nightly"]);
+    assert_eq!(names(operator.get("/v1/locks")).len(), 2);
+    jobs.post(&path("renew"), &token).ok();
+    jobs.post(&path("release"), &token).ok();
+}
+
+#[test]
 fn sequences_are_changed_by_their_owner_alone_and_the_cluster_by_nobody_with_a_prefix() {
     let (cluster, _file) = guarded(1);
     with_sequences(&cluster);

@@ -30,6 +30,7 @@ const TEXTS: &[&str] = &[
     "fence_time",
     "created",
     "expires",
+    "token",
 ];
 
 const NUMBERS: &[&str] = &[
@@ -48,6 +49,9 @@ const NUMBERS: &[&str] = &[
     "tick_ms",
     "level",
     "per_second",
+    "expires_in_ms",
+    "held",
+    "waiting",
 ];
 
 const READS: &[&str] = &[
@@ -58,6 +62,8 @@ const READS: &[&str] = &[
     "/v1/layouts",
     "/v1/layouts/js53",
     "/v1/workers",
+    "/v1/locks",
+    "/v1/locks/jobs",
     "/v1/cluster",
     "/v1/cluster/members",
     "/v1/config",
@@ -78,6 +84,7 @@ fn answers(cluster: &Cluster) -> Vec<Value> {
         ),
         ("/v1/sequences/invoice/segments", json!({"size": "10"})),
         ("/v1/sequences/order/advance", json!({"to": 500})),
+        ("/v1/locks/jobs/acquire", json!({"owner": "a"})),
         (
             "/v1/access",
             json!({"scopes": ["read"], "ttl_ms": "100000", "per_second": 5}),

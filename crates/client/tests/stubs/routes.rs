@@ -9,10 +9,11 @@ use std::thread;
 use seqd_client::Client;
 use seqd_client::api::routes::{ROUTES, Route};
 use seqd_client::api::{
-    AddMember, AdvanceRequest, BeginKey, ConsumeToken, CreateAccess, CreateLayout, EncodeRequest,
-    GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery, IssueTokens, JsonText, LayoutQuery,
-    LeaderMove, LeaseRequest, ListQuery, NextRequest, ReleaseRequest, RenewRequest, ReturnRequest,
-    SequenceSpec, SnapshotQuery, UuidQuery, WorkersQuery, paths,
+    AcquireRequest, AddMember, AdvanceRequest, BeginKey, ConsumeToken, CreateAccess, CreateLayout,
+    EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery, IssueTokens, JsonText,
+    LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery, LocksQuery, NextRequest,
+    ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest, ReturnRequest,
+    SequenceSpec, SnapshotQuery, UuidQuery, VerifyLockRequest, WorkersQuery, paths,
 };
 
 use super::client;
@@ -88,6 +89,13 @@ async fn call_all(client: &Client) {
     drop(client.renew_worker("P", 7, &RenewRequest::default()).await);
     let release = ReleaseRequest::default();
     drop(client.release_worker("P", 7, &release).await);
+    drop(client.locks(&LocksQuery::default()).await);
+    drop(client.lock("P", &LockQuery::default()).await);
+    drop(client.acquire_lock("P", &AcquireRequest::default()).await);
+    drop(client.renew_lock("P", &RenewLockRequest::default()).await);
+    let release = ReleaseLockRequest::default();
+    drop(client.release_lock("P", &release).await);
+    drop(client.verify_lock("P", &VerifyLockRequest::default()).await);
     drop(client.cluster().await);
     drop(client.members(&list).await);
     drop(client.add_member(&member).await);

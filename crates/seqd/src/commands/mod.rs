@@ -12,6 +12,7 @@ pub(crate) mod id;
 pub(crate) mod key;
 pub(crate) mod layout;
 pub(crate) mod leader;
+pub(crate) mod lock;
 pub(crate) mod member;
 pub(crate) mod run_held;
 pub(crate) mod seq;

@@ -13,11 +13,13 @@ use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use seqd_client::BootTime;
 use tokio::net::UnixListener;
 use tokio::process::{Child, Command};
+use tokio::time::sleep;
 
 use self::control::{Control, Line};
 use crate::failure::Failure;
@@ -39,6 +41,9 @@ pub(crate) struct Ends {
     pub(crate) asked: BootTime,
     pub(crate) killed: BootTime,
 }
+
+/// How long the guardian may take to start the command.
+const STARTS: Duration = Duration::from_secs(10);
 
 /// A command that runs under a guardian.
 pub(crate) struct Supervised {
@@ -108,17 +113,19 @@ impl Supervised {
         };
         tokio::select! {
             biased;
-            met = met => {
-                let (control, command) = met
-                    .ok_or_else(|| Failure::failed("the command was not started"))?;
-                Ok(Self { guardian, control, command })
-            }
-            ended = guardian.wait() => {
-                // It has written why.
-                let code = ended.map_or(1, code_of);
-                Err(Failure::of(code, "command-not-started", "the command was not started"))
-            }
+            Some((control, command)) = met => return Ok(Self { guardian, control, command }),
+            // It came without a connection: the guardian was not started as it should be.
+            () = sleep(STARTS) => {}
+            _ = guardian.wait() => {}
         }
+        let _ = guardian.start_kill();
+        // A guardian that could not start the command has written why.
+        let code = guardian.wait().await.map_or(1, code_of);
+        Err(Failure::of(
+            code,
+            "command-not-started",
+            "the command was not started",
+        ))
     }
 
     /// The hold is renewed: the command may run until then.

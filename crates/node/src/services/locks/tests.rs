@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_api::{
-    AcquireRequest, ErrorCode, HeldLock, LocksQuery, ReleaseLockRequest, RenewLockRequest,
-    VerifyLockRequest,
+    AcquireRequest, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
+    RenewLockRequest, VerifyLockRequest,
 };
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -54,7 +54,11 @@ impl Story {
     }
 
     async fn waiting(&self) -> u32 {
-        let lock = self.locks.get(NAME, true, soon()).await;
+        let stale = LockQuery {
+            stale: Some(true),
+            ..LockQuery::default()
+        };
+        let lock = self.locks.get(NAME, &stale, soon()).await;
         lock.unwrap().waiting
     }
 

@@ -1,0 +1,187 @@
+//! `seqd lock run` and `seqd elect run`: a command runs while a lock is held, and no two at a time,
+//! whatever becomes of the process that holds it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use seqd_tests::binary::seqd;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::wait;
+
+const TTL: &str = "3s";
+
+/// Longer than a hold, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A command that notes when it was there, in milliseconds, until it is asked to end.
+const WORK: &str = "trap 'exit 3' TERM; while :; do date +%s%3N >> \"$0\"; sleep 0.05; done";
+
+struct Held {
+    child: Child,
+    notes: PathBuf,
+}
+
+impl Held {
+    /// Runs for the lock with [`WORK`].
+    fn start(cluster: &Cluster, words: &[&str], name: &str) -> Held {
+        let notes = cluster.folder().join(name);
+        let child = command(cluster, words)
+            .args(["--", "sh", "-c", WORK])
+            .arg(&notes)
+            .spawn()
+            .unwrap();
+        Held { child, notes }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+fn command(cluster: &Cluster, words: &[&str]) -> Command {
+    let mut command = Command::new(seqd());
+    command
+        .env("SEQD_ENDPOINTS", cluster.addresses().join(","))
+        .args(words)
+        .args(["--ttl", TTL])
+        .stdin(Stdio::null());
+    command
+}
+
+fn times(notes: &Path) -> Vec<u64> {
+    let text = fs::read_to_string(notes).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn runs(held: &Held) {
+    wait::until("the command runs", PATIENCE, || {
+        (!times(&held.notes).is_empty()).then_some(())
+    });
+}
+
+/// The first was over before the second began, by how many milliseconds.
+fn apart(first: &Held, second: &Held) -> u64 {
+    let (last, next) = (times(&first.notes), times(&second.notes));
+    let (last, next) = (*last.last().unwrap(), next[0]);
+    assert!(last < next, "they ran at one time: {last} and {next}");
+    next - last
+}
+
+#[test]
+fn a_command_has_the_lock_and_its_exit_code_and_signals_are_passed_on() {
+    let cluster = Cluster::started(1);
+    let output = command(&cluster, &["lock", "run", "report"])
+        .args([
+            "--",
+            "sh",
+            "-c",
+            "echo $SEQD_LOCK_NAME $SEQD_LOCK_TOKEN; exit 7",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(words[0], "report", "{output:?}");
+    assert!(words[1].parse::<u64>().unwrap() > 0, "{output:?}");
+    assert_eq!(output.status.code(), Some(7));
+    let missing = command(&cluster, &["lock", "run", "report"])
+        .args(["--", "no-such-program"])
+        .output()
+        .unwrap();
+    assert_eq!(missing.status.code(), Some(127), "{missing:?}");
+    let mut held = Held::start(&cluster, &["lock", "run", "report"], "signalled");
+    runs(&held);
+    let busy = command(&cluster, &["lock", "run", "report", "--wait", "0s"])
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(busy.status.code(), Some(6), "{busy:?}");
+    held.signal(Signal::TERM);
+    assert_eq!(held.code(), Some(3), "the command ended by itself");
+}
+
+#[test]
+fn a_holder_that_is_killed_or_stopped_leaves_no_command_to_the_next() {
+    let cluster = Cluster::started(3);
+    for (signal, name) in [(Signal::KILL, "killed"), (Signal::STOP, "stopped")] {
+        let mut first = Held::start(&cluster, &["lock", "run", name], name);
+        runs(&first);
+        let next = format!("behind-{name}");
+        let mut second = Held::start(&cluster, &["lock", "run", name], &next);
+        first.signal(signal);
+        runs(&second);
+        println!("{name}: {} ms between the two", apart(&first, &second));
+        if signal == Signal::STOP {
+            first.signal(Signal::CONT);
+            assert_eq!(first.code(), Some(6), "it lost the lock");
+        } else {
+            first.child.wait().unwrap();
+        }
+        second.signal(Signal::TERM);
+        assert_eq!(second.code(), Some(3));
+    }
+}
+
+#[test]
+fn a_holder_that_reaches_nobody_ends_its_command_before_the_hold_is_over() {
+    let mut cluster = Cluster::started(3);
+    let mut held = Held::start(&cluster, &["lock", "run", "alone"], "alone");
+    runs(&held);
+    for node in 0..3 {
+        cluster.node_mut(node).kill();
+    }
+    let killed = *times(&held.notes).last().unwrap();
+    assert_eq!(held.code(), Some(6), "the lock was lost");
+    let last = *times(&held.notes).last().unwrap();
+    assert!(last - killed < 3_000, "{} ms on", last - killed);
+}
+
+#[test]
+fn one_of_three_is_elected_and_another_when_it_is_gone() {
+    let cluster = Cluster::started(3);
+    let words = ["elect", "run", "boss"];
+    let mut all: Vec<Held> = (0..3)
+        .map(|number| Held::start(&cluster, &words, &format!("boss-{number}")))
+        .collect();
+    let runs_now = |held: &Held| {
+        let before = times(&held.notes).len();
+        std::thread::sleep(Duration::from_millis(300));
+        times(&held.notes).len() > before
+    };
+    wait::until("one runs", PATIENCE, || {
+        all.iter().any(runs_now).then_some(())
+    });
+    let at = all.iter().position(runs_now).unwrap();
+    let first = all.remove(at);
+    assert!(!all.iter().any(runs_now), "two run");
+    first.signal(Signal::KILL);
+    wait::until("another runs", PATIENCE, || {
+        all.iter().any(runs_now).then_some(())
+    });
+    let second = all
+        .iter()
+        .find(|held| !times(&held.notes).is_empty())
+        .unwrap();
+    apart(&first, second);
+    let shown = Command::new(seqd())
+        .env("SEQD_ENDPOINTS", cluster.addresses().join(","))
+        .args(["elect", "show", "boss", "-o", "json"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains(&second.child.id().to_string()), "{shown}");
+    for held in &mut all {
+        held.signal(Signal::TERM);
+        held.child.wait().unwrap();
+    }
+    let mut first = first;
+    first.child.wait().unwrap();
+}
