@@ -289,6 +289,18 @@ mod tests {
         command(name, "pod 1".to_owned(), FencingToken(4)).into()
     }
 
+    /// What is refused before it is proposed, apply refuses in the same way.
+    fn are_told_apart<const U: usize, const S: usize>(unsound: [Command; U], sound: [Command; S]) {
+        for command in unsound {
+            let refusal = command.check().unwrap_err();
+            let applied = founded().apply(&entry(1, vec![command]), None);
+            assert_eq!(applied, [Outcome::Refused(refusal)]);
+        }
+        for command in sound {
+            assert_eq!(command.check(), Ok(()));
+        }
+    }
+
     #[test]
     fn what_is_refused_before_it_is_proposed_is_what_apply_refuses() {
         let ok = || "x".to_owned();
@@ -307,6 +319,22 @@ mod tests {
             extend(long(TextField::LayoutName)),
             release(long(TextField::LayoutName)),
             note("x".repeat(notes::MAX_BYTES + 1)),
+        ];
+        let sound = [
+            create(ok(), 1),
+            next(1),
+            grant(1),
+            take(ok()),
+            extend(ok()),
+            release(ok()),
+            note(ok()),
+        ];
+        are_told_apart(unsound, sound);
+    }
+
+    #[test]
+    fn keys_and_tokens_are_refused_before_they_are_proposed_as_apply_does() {
+        let unsound = [
             begin("", 1_000, 100, ""),
             begin(&"k".repeat(MAX_KEY_BYTES + 1), 1_000, 100, ""),
             begin("\n", 1_000, 100, ""),
@@ -327,6 +355,29 @@ mod tests {
             issue(1, MIN_TTL_MS - 1),
             issue(1, MAX_TTL_MS + 1),
             consume("n".repeat(MAX_NONCE_BYTES + 1)),
+        ];
+        let sound = [
+            begin(&"k ".repeat(127), MIN_TTL_MS, MIN_CLAIM_TTL_MS, "n"),
+            begin(
+                "k",
+                MAX_TTL_MS,
+                MAX_CLAIM_TTL_MS,
+                &"n".repeat(MAX_NONCE_BYTES),
+            ),
+            complete(KeySpace::Users, vec![b'r'; MAX_RESULT_BYTES]),
+            complete(
+                KeySpace::Requests { access: 0 },
+                vec![b'r'; MAX_ANSWER_BYTES],
+            ),
+            issue(MAX_ISSUED as u64, MAX_TTL_MS),
+            consume("n".repeat(MAX_NONCE_BYTES)),
+        ];
+        are_told_apart(unsound, sound);
+    }
+
+    #[test]
+    fn locks_are_refused_before_they_are_proposed_as_apply_does() {
+        let unsound = [
             lock(|asked| asked.owner = "x".repeat(MAX_LOCK_OWNER_BYTES + 1)),
             lock(|asked| asked.owner.clear()),
             lock(|asked| asked.attempt = Attempt(0)),
@@ -349,39 +400,11 @@ mod tests {
                 token,
             }),
         ];
-        for command in unsound {
-            let refusal = command.check().unwrap_err();
-            let applied = founded().apply(&entry(1, vec![command]), None);
-            assert_eq!(applied, [Outcome::Refused(refusal)]);
-        }
         let sound = [
-            create(ok(), 1),
-            next(1),
-            grant(1),
-            take(ok()),
-            extend(ok()),
-            release(ok()),
-            note(ok()),
-            begin(&"k ".repeat(127), MIN_TTL_MS, MIN_CLAIM_TTL_MS, "n"),
-            begin(
-                "k",
-                MAX_TTL_MS,
-                MAX_CLAIM_TTL_MS,
-                &"n".repeat(MAX_NONCE_BYTES),
-            ),
-            complete(KeySpace::Users, vec![b'r'; MAX_RESULT_BYTES]),
-            complete(
-                KeySpace::Requests { access: 0 },
-                vec![b'r'; MAX_ANSWER_BYTES],
-            ),
-            issue(MAX_ISSUED as u64, MAX_TTL_MS),
-            consume("n".repeat(MAX_NONCE_BYTES)),
             lock(|_| ()),
             of_lock(|name, owner, token| LockCommand::Release { name, owner, token }),
         ];
-        for command in sound {
-            assert_eq!(command.check(), Ok(()));
-        }
+        are_told_apart(unsound, sound);
     }
 
     #[test]

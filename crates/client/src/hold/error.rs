@@ -25,7 +25,7 @@ pub enum LockLost {
     #[error("the cluster says that the lock is not held any more: {0}")]
     TakenAway(Box<Problem>),
     /// It was not renewed in time. The cluster may count it as held for a little longer.
-    #[error("the lock ran out, as it was not renewed in time{}", because(.why.as_ref()))]
+    #[error("the lock ran out, as it was not renewed in time{}", because(.why.as_deref()))]
     RanOut {
         /// Why the last renewal failed; `None` if this process was stopped meanwhile.
         why: Option<Box<Error>>,
@@ -38,7 +38,7 @@ pub enum LockLost {
     Forked,
 }
 
-fn because(why: Option<&Box<Error>>) -> String {
+fn because(why: Option<&Error>) -> String {
     why.map_or(String::new(), |why| format!(": {why}"))
 }
 
