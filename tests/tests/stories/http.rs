@@ -86,7 +86,7 @@ type Refused = (
 fn refused() -> Vec<Refused> {
     vec![
         ("GET", "/v1/nosuch", None, 404, "not-found", ""),
-        ("POST", "/v1/locks/a/acquire", None, 404, "not-found", ""),
+        ("POST", "/v1/locks/a/acquire", None, 400, "invalid-argument", "owner is missing"),
         ("GET", "/problems/nosuch", None, 404, "not-found", ""),
         ("GET", "/v1/ids?cuont=3", None, 400, "unknown-field", "count"),
         ("GET", "/v1/ids?count=0", None, 400, "invalid-argument", ""),

@@ -162,6 +162,29 @@ fn a_waiter_whose_client_is_killed_never_holds() {
 }
 
 #[test]
+fn a_client_whose_node_is_killed_keeps_its_place_at_the_next() {
+    let mut cluster = Cluster::started(3);
+    let follower = cluster.follower();
+    let other = (follower + 1) % 3;
+    let first = hold(&cluster, other, "jobs", "first");
+    let endpoints = [cluster.url(follower, ""), cluster.url(other, "")].join(",");
+    let line = "lock acquire jobs --owner keeps --wait 1m -o json";
+    let words: Vec<&str> = ["-e", &endpoints]
+        .into_iter()
+        .chain(line.split(' '))
+        .collect();
+    let client = binary::command(&words).stdout(Stdio::piped()).spawn();
+    let client = client.expect("a client");
+    wait_for_waiters(&cluster, other, "jobs", 1);
+    cluster.node_mut(follower).kill();
+    release(&cluster, other, &first).ok();
+    let output = client.wait_with_output().expect("it ran");
+    let held: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    assert_eq!(token(&held), token(&first) + 1, "{held}");
+    assert_eq!(lock(&cluster, other, "jobs")["held"], 1);
+}
+
+#[test]
 fn a_hold_that_runs_out_goes_to_the_next_behind_its_delay() {
     let cluster = Cluster::started(3);
     let short = json!({"owner": "a", "ttl_ms": 300, "lock_delay_ms": 700});

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_state::Level;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::net::{LAN, Link};
 use super::nodes::Cluster;
-use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft};
+use super::scenarios::{Scene, at_its_level, leader_of_all_but, median_and_most, next, raft};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
@@ -99,16 +98,6 @@ fn losses_of_2_percent_elect_nobody() {
 #[test]
 fn round_trips_of_100_ms_with_losses_of_2_percent_elect_nobody() {
     ten_minutes(far(20), FAST);
-}
-
-/// Waits until the leader has no raise of the level to propose.
-async fn at_its_level(cluster: &Arc<Cluster>, leader: usize) {
-    let waited = tokio::time::timeout(Duration::from_secs(60), async {
-        while raft(cluster, leader).status().level != Level::NEWEST.0 {
-            sleep(QUIET).await;
-        }
-    });
-    waited.await.expect("the level is raised");
 }
 
 /// One client after another: what the value before it leaves under way delays none.

@@ -29,6 +29,7 @@ mod guards;
 mod handovers;
 mod history;
 mod ids;
+mod locks;
 mod lost_leaders;
 mod minters;
 mod net;

@@ -1,0 +1,70 @@
+//! Locks over the log: a hold that runs out goes to the next at its time, at whichever node it waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seqd_state::{
+    AcquireLock, Attempt, ClaimView, Command, LockCommand, LockOutcome, LockTurn, Nonce, Outcome,
+};
+use tokio::time::{Instant, timeout};
+
+use super::nodes::Cluster;
+use super::scenarios::{PATIENCE, Scene, at_its_level, leader_of_all_but, raft};
+
+const TTL: Duration = Duration::from_millis(1_250);
+
+/// What a hold may last beyond its time: a pause before the entry that carries the time, and its
+/// rounds.
+const LATE: Duration = Duration::from_millis(60);
+
+async fn acquire(cluster: &Arc<Cluster>, node: usize, nonce: u128, wait_ms: u64) -> LockOutcome {
+    let asked = AcquireLock {
+        name: "jobs".parse().expect("a name"),
+        owner: format!("owner {nonce}"),
+        nonce: Nonce(nonce),
+        attempt: Attempt(1),
+        token: None,
+        ttl_ms: TTL.as_millis() as u64,
+        wait_ms,
+        permits: 1,
+        shared: false,
+        lock_delay_ms: 0,
+    };
+    let command = Command::Locks(LockCommand::Acquire(asked));
+    let raft = raft(cluster, node);
+    let outcomes = raft.propose(vec![command], Instant::now() + PATIENCE);
+    match outcomes.await.expect("outcomes").as_slice() {
+        [Outcome::Locks(outcome)] => outcome.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_hold_that_runs_out_goes_to_the_next_at_its_time_at_every_node() {
+    Scene::near(3, 7).play(async |cluster| {
+        let leader = leader_of_all_but(cluster, None).await;
+        at_its_level(cluster, leader).await;
+        let held = acquire(cluster, leader, 0, 0).await;
+        assert!(matches!(held, LockOutcome::Held { .. }), "{held:?}");
+        let mut granted = Instant::now();
+        for nonce in 1..7_u128 {
+            let node = nonce as usize % 3;
+            let (name, nonce) = ("jobs".parse().expect("a name"), Nonce(nonce));
+            let turn = raft(cluster, node).wait_for_turn(LockTurn { name, nonce });
+            let turn = turn.expect("it has a state");
+            let waits = acquire(cluster, node, nonce.0, 20_000).await;
+            assert!(matches!(waits, LockOutcome::Waiting { .. }), "{waits:?}");
+            let came = timeout(PATIENCE, turn.came()).await;
+            let took = granted.elapsed();
+            granted = Instant::now();
+            assert!(
+                came.is_ok() && took >= TTL - LATE && took < TTL + LATE,
+                "{took:?}"
+            );
+            raft(cluster, node).state(|state| {
+                let claim = state.lock("jobs").and_then(|lock| lock.claim(nonce));
+                assert!(matches!(claim, Some(ClaimView::Held(_))), "{claim:?}");
+            });
+        }
+    });
+}
