@@ -37,6 +37,7 @@ mod layouts;
 mod leases;
 mod links;
 mod members;
+mod payments;
 mod peers_port;
 mod power_cuts;
 mod quorum;

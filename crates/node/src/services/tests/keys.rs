@@ -180,3 +180,19 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
         Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
     ));
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let (one, other) = tokio::join!(
+        keys.begin("pay", begin("a"), soon()),
+        keys.begin("pay", begin("b"), soon())
+    );
+    assert_eq!(one.unwrap().state, KeyState::First);
+    let told = other.map(|begun| begun.state);
+    assert!(
+        matches!(told, Err(KeyError::InProgress { .. })),
+        "both were told to go on: {told:?}"
+    );
+}
