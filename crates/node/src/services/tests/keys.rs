@@ -189,10 +189,9 @@ async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
         keys.begin("pay", begin("a"), soon()),
         keys.begin("pay", begin("b"), soon())
     );
-    assert_eq!(one.unwrap().state, KeyState::First);
-    let told = other.map(|begun| begun.state);
-    assert!(
-        matches!(told, Err(KeyError::InProgress { .. })),
-        "both were told to go on: {told:?}"
-    );
+    // Which of the two was applied first is not decided by who asked first.
+    let firsts = [&one, &other].map(Result::is_ok);
+    let first = firsts.iter().filter(|is_first| **is_first).count();
+    assert!(first < 2, "both were told to go on: {one:?}, {other:?}");
+    assert_eq!(first, 1, "{one:?}, {other:?}");
 }
