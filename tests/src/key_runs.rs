@@ -162,16 +162,18 @@ pub fn keys_under_faults(
     show(&history, &striker.struck, begun.elapsed());
     let counts = check(&history.events, key_load::is_short)?;
     println!(
-        "{} keys, {} claims, {} of them take-overs, `first` told again {} times",
-        counts.keys, counts.grants, counts.takeovers, counts.repeated
+        "{} keys, {} claims, {} of them take-overs, {} of keys that had ended; `first` told again \
+         {} times",
+        counts.keys, counts.grants, counts.takeovers, counts.anew, counts.repeated
     );
     if let Some(unexpected) = history.unexpected.first() {
         let detail = format!("{} times, as {unexpected}", history.unexpected.len());
         return Err(Violation::new("expected answers", detail));
     }
-    if counts.takeovers == 0 || striker.struck.is_empty() || history.deaths == 0 {
+    if counts.takeovers == 0 || counts.anew == 0 || striker.struck.is_empty() || history.deaths == 0
+    {
         let detail = format!("{counts:?}, {} deaths", history.deaths);
-        return Err(Violation::new("claims are taken over", detail));
+        return Err(Violation::new("a run with take-overs and faults", detail));
     }
     cluster.wait_same_state(&[0, 1, 2]);
     println!("all nodes show the same digest");

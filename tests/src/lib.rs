@@ -44,6 +44,7 @@ pub mod loop_disk;
 pub mod memory;
 pub mod model;
 pub mod node;
+pub mod payments;
 pub mod permits;
 pub mod ports;
 pub mod postgres;

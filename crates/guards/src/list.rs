@@ -118,6 +118,10 @@ guards! {
 
     /// One caller is told to go on with a key.
     KeyFirstOnce,
+    /// Who goes on with a key is decided where its begin is applied, not by what a node has seen.
+    KeyDecidedByApply,
+    /// The caller that has the claim of a key is told so again.
+    KeyRetryRecognised,
     /// The result of a key never changes.
     KeyResultKept,
     /// A claim that takes over has the next attempt number.

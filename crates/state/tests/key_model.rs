@@ -163,7 +163,8 @@ impl World {
         {
             life.until = life.until.max(now + begin.ttl_ms);
             let claim_until = ClusterMs(until);
-            let expected = if !nonce.is_empty() && nonce == begin.nonce {
+            let is_retry = !nonce.is_empty() && nonce == begin.nonce;
+            let expected = if is_retry {
                 KeyOutcome::First {
                     claim,
                     attempt,
@@ -178,7 +179,12 @@ impl World {
                     now: ClusterMs(now),
                 }
             };
-            assert_eq!(outcome, expected, "two callers were told to go on");
+            let broken = if is_retry {
+                "a retry was not recognised"
+            } else {
+                "two callers were told to go on"
+            };
+            assert_eq!(outcome, expected, "{broken}");
         } else {
             self.claimed(&begin, outcome);
         }

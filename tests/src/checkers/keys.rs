@@ -51,6 +51,8 @@ pub struct KeyCounts {
     pub grants: usize,
     /// Grants with an attempt above 1.
     pub takeovers: usize,
+    /// Lives of keys after their first: attempt 1 after an end.
+    pub anew: usize,
     /// `first` told again to the same nonce.
     pub repeated: usize,
 }
@@ -73,6 +75,8 @@ pub fn check(events: &[KeyEvent], may_end: impl Fn(u64) -> bool) -> Result<KeyCo
         }
         counts.keys += 1;
         counts.grants += grants.len();
+        let begun = grants.values().filter(|grant| grant.attempt == 1).count();
+        counts.anew += begun.saturating_sub(1);
         counts.takeovers += grants.values().filter(|grant| grant.attempt > 1).count();
         claims_rise(&events)?;
         results_are_of_grants(&events, &grants)?;
@@ -289,6 +293,7 @@ mod tests {
             keys: 1,
             grants: 2,
             takeovers: 1,
+            anew: 0,
             repeated: 1,
         };
         assert_eq!(check(&sound(), |_| false), Ok(counts));
@@ -349,9 +354,9 @@ mod tests {
             events.retain(|event| !matches!(event.told, KeyTold::Done { .. }));
             events.push(event(2, 21, 22, done(9, 2, 1000)));
             events.push(event(3, begins, begins + 1, first(11, 1)));
-            check(&events, |_| true).map(|_| ())
+            check(&events, |_| true).map(|counts| counts.anew)
         };
-        assert_eq!(ends(1022), Ok(()));
+        assert_eq!(ends(1022), Ok(1));
         let early = ends(500).unwrap_err();
         assert_eq!(early.invariant, "nobody is first after done");
     }

@@ -41,6 +41,7 @@ mod leases;
 mod links;
 mod locks;
 mod members;
+mod payments;
 mod peers_port;
 mod power_cuts;
 mod quorum;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use seqd_api::{
     AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, Key, KeyBegun, KeyEnded, KeyState,
 };
+use seqd_guards::is_out;
 use seqd_raft::ProposeError;
 use seqd_state::codec::Bytes;
 use seqd_state::{
@@ -270,6 +271,7 @@ impl KeyService {
         for _ in 0..MAX_BEGINS {
             self.check_room(&begin.name)?;
             let command = KeyCommand::Begin(begin.clone());
+            let seems_free = is_out!(KeyDecidedByApply) && self.look(&begin.name).is_none();
             let key = || begin.name.key.clone();
             match self.propose(command, deadline).await? {
                 KeyOutcome::First {
@@ -284,6 +286,14 @@ impl KeyService {
                         attempt,
                         claim_ms: left(claim_until, now),
                         ms: left(until, now),
+                    });
+                }
+                KeyOutcome::InProgress { attempt, .. } if seems_free => {
+                    return Ok(Told::First {
+                        claim: KeyClaim(0),
+                        attempt,
+                        claim_ms: begin.claim_ttl_ms,
+                        ms: begin.ttl_ms,
                     });
                 }
                 KeyOutcome::InProgress {

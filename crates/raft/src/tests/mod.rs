@@ -15,6 +15,7 @@ mod leaderships;
 mod levels;
 pub(crate) mod members;
 mod messages;
+mod overdue;
 mod peers_file;
 mod refused_openings;
 mod resume;

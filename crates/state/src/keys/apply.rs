@@ -80,7 +80,8 @@ impl Table<KeyRecord> {
         };
         record.until = record.until.max(after(now, begin.ttl_ms));
         let (attempt, claim_until, until) = (record.attempt, record.claim_until, record.until);
-        let is_repeated = !begin.nonce.is_empty() && record.nonce == begin.nonce;
+        let is_repeated =
+            !begin.nonce.is_empty() && record.nonce == begin.nonce && !is_out!(KeyRetryRecognised);
         self.keep(deadlines, &begin.name, record);
         if is_repeated || is_out!(KeyFirstOnce) {
             return Ok(KeyOutcome::First {

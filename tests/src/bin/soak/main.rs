@@ -18,6 +18,7 @@ mod clock_table;
 mod clocks;
 mod compare;
 mod endurance;
+mod expiry;
 mod failover;
 mod fsync_delay;
 mod generators;
@@ -69,6 +70,9 @@ const USAGE: &str = "usage: soak COMMAND
   keyed-allocation [--calls 1000000] [--connections 256] [--seed S]
                                 requests with an Idempotency-Key, each repeated at another node, while
                                 nodes are killed and stopped
+  expiry [--keys 1000000] [--rate 2500] [--idle]
+                                keys that end at one moment: latency beside it, memory, snapshots; --rate:
+                                begins a second that are counted on; --idle: no load while they end
   fsync-delay [--delay-ms 30]   an answer waits for a quorum's disks and for no more (strace)
   group-commit [--clients 64]   acknowledgements per fdatasync of the leader (strace)
   power-cuts [--fs xfs|ext4] [--cuts 300] [--all-every 3] [--lie]
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         "lock-cycles" => lock_cycles::run(arguments.number("--seconds", 5)),
         "keys" => keys::run(&arguments),
         "keyed-allocation" => keys::keyed_allocation(&arguments),
+        "expiry" => expiry::run(&arguments),
         "model" => model::run(&arguments),
         "bench" => bench::run(arguments.number("--seconds", 5)),
         "workers" => {

@@ -182,3 +182,18 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
         Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
     ));
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let (one, other) = tokio::join!(
+        keys.begin("pay", begin("a"), soon()),
+        keys.begin("pay", begin("b"), soon())
+    );
+    // Which of the two was applied first is not decided by who asked first.
+    let firsts = [&one, &other].map(Result::is_ok);
+    let first = firsts.iter().filter(|is_first| **is_first).count();
+    assert!(first < 2, "both were told to go on: {one:?}, {other:?}");
+    assert_eq!(first, 1, "{one:?}, {other:?}");
+}

@@ -1,0 +1,160 @@
+//! A million keys that live, and that end at one moment: what they add to a strict next, to the
+//! memory of the nodes and to a snapshot, before, with, and after them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::cluster::Cluster;
+use seqd_tests::load::{self, Figures, Pace, Target};
+use seqd_tests::{http, memory, wait};
+use serde_json::json;
+
+use crate::arguments::Arguments;
+
+/// Connections that begin the keys.
+const BEGINNERS: usize = 256;
+
+/// Strict values a second beside it, over these connections: a load that does not hide a pause.
+const RATE: f64 = 200.0;
+const CONNECTIONS: usize = 8;
+
+/// How long the load runs without keys, and beside all of them.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// The keys live for as long as it takes to begin them at this rate, and for what is measured then.
+const FILL_RATE: u64 = 2_500;
+const MEASURED_MS: u64 = 40_000;
+
+/// All rows are dropped within this after the keys' end: 1,024 in an entry, 50 entries a second.
+const DROPPED: Duration = Duration::from_secs(120);
+
+/// The longest that a strict value may take while the keys end.
+const LONGEST: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--keys", "--rate", "--idle"]);
+    let keys = arguments.value("--keys", 1_000_000);
+    let limit = (keys + 1).to_string();
+    let cluster = Cluster::planned(3).patient().with("limits", "keys", &limit);
+    let cluster = cluster.ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    show("without keys", &steady(&cluster));
+    sizes(&cluster, "without keys");
+
+    let life_ms = keys * 1_000 / arguments.value("--rate", FILL_RATE) + MEASURED_MS;
+    let end = Instant::now() + Duration::from_millis(life_ms);
+    begin(&cluster, keys, end);
+    show("with all keys", &steady(&cluster));
+    sizes(&cluster, "with all keys");
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() || all_keys(&cluster) < keys as f64 {
+        let detail = format!("{} of {keys} when all were begun", all_keys(&cluster));
+        return Err(Violation::new("all keys live at once", detail));
+    }
+    std::thread::sleep(left.saturating_sub(Duration::from_secs(1)));
+    let figures = if arguments.flag("--idle") {
+        dropped(&cluster, end)?;
+        Figures::default()
+    } else {
+        let target = strict(&cluster);
+        let load = || load::run(&target, CONNECTIONS, Pace::Open(RATE), 3 * STEADY);
+        let (gone, figures) = std::thread::scope(|scope| {
+            let load = scope.spawn(load);
+            (dropped(&cluster, end), load.join().expect("figures"))
+        });
+        gone?;
+        show("while all keys end", &figures);
+        figures
+    };
+    sizes(&cluster, "after all keys");
+    show("after all keys", &steady(&cluster));
+    cluster.wait_same_state(&[0, 1, 2]);
+    if figures.quantile(1.0) > LONGEST {
+        let detail = format!("a strict value took {:?}", figures.quantile(1.0));
+        return Err(Violation::new("no pause while keys end", detail));
+    }
+    Ok(())
+}
+
+fn strict(cluster: &Cluster) -> Target {
+    Target {
+        addresses: cluster.addresses(),
+        method: "POST",
+        path: "/v1/sequences/order/next".into(),
+        cacert: None,
+    }
+}
+
+fn steady(cluster: &Cluster) -> Figures {
+    load::run(&strict(cluster), CONNECTIONS, Pace::Open(RATE), STEADY)
+}
+
+fn show(when: &str, figures: &Figures) {
+    println!(
+        "strict next, {when}: {:.0}/s  p50 {:.1?}  p99 {:.1?}  max {:.1?}, {} failures",
+        figures.rate(),
+        figures.quantile(0.5),
+        figures.quantile(0.99),
+        figures.quantile(1.0),
+        figures.failures
+    );
+}
+
+/// Begins so many keys that all end at one moment.
+fn begin(cluster: &Cluster, keys: u64, end: Instant) {
+    let next = AtomicU64::new(0);
+    let requests = move || {
+        let key = next.fetch_add(1, Ordering::Relaxed);
+        (key < keys).then(|| {
+            let left = end.saturating_duration_since(Instant::now()).as_millis();
+            let ttl_ms = left.max(1_000);
+            let fingerprint = format!("order {key}, 19.90");
+            let body = json!({
+                "ttl_ms": u64::try_from(ttl_ms).unwrap_or(u64::MAX),
+                "claim_ttl_ms": 1_000,
+                "fingerprint": fingerprint,
+                "nonce": key.to_string(),
+            });
+            let path = format!("/v1/idempotency/pay-order-{key}/begin");
+            ("POST", path, body.to_string())
+        })
+    };
+    let begun = Instant::now();
+    let answered = load::each(&cluster.addresses(), BEGINNERS, requests);
+    assert_eq!(answered, keys, "keys that were begun");
+    let took = begun.elapsed();
+    let rate = keys as f64 / took.as_secs_f64();
+    println!("{keys} keys begun in {took:.1?} ({rate:.0}/s)");
+}
+
+fn all_keys(cluster: &Cluster) -> f64 {
+    cluster.metric(0, "seqd_keys")
+}
+
+/// Waits until no row of a key is left.
+fn dropped(cluster: &Cluster, end: Instant) -> Result<(), Violation> {
+    let gone = wait::within(DROPPED, || (all_keys(cluster) == 0.0).then_some(()));
+    if gone.is_none() {
+        let detail = format!("{} are left after {DROPPED:?}", all_keys(cluster));
+        return Err(Violation::new("rows of ended keys are dropped", detail));
+    }
+    println!(
+        "all rows are dropped {:.1?} after the keys' end",
+        end.elapsed()
+    );
+    Ok(())
+}
+
+fn sizes(cluster: &Cluster, when: &str) {
+    let of = |node: usize| memory::resident(cluster.node(node).pid()) >> 20;
+    let memory: Vec<u64> = (0..3).map(of).collect();
+    let begun = Instant::now();
+    let url = cluster.url(0, "/v1/cluster/snapshot");
+    let bytes = http::get(&url).patience(Duration::from_secs(120)).length();
+    println!(
+        "{when}: memory {memory:?} MiB, a snapshot has {:.1} MiB ({:.1?})",
+        bytes as f64 / f64::from(1 << 20),
+        begun.elapsed()
+    );
+}
