@@ -7,6 +7,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
 use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
+use seqd_raft::net::Streamed;
 use serde::Serialize;
 
 use super::etag::ETag;
@@ -32,6 +33,8 @@ pub(crate) struct Response {
     kind: HeaderValue,
     body: Body,
     more: Vec<(HeaderName, HeaderValue)>,
+    /// Its body is read as it is sent.
+    is_streamed: bool,
 }
 
 impl Response {
@@ -41,6 +44,7 @@ impl Response {
             kind,
             body: Body::from(body.into()),
             more: Vec::new(),
+            is_streamed: false,
         }
     }
 
@@ -63,7 +67,7 @@ impl Response {
     /// Bytes that come piece by piece.
     pub(crate) fn stream(body: Body) -> Response {
         let mut response = Response::new(StatusCode::OK, BYTES, Bytes::new());
-        response.body = body;
+        (response.body, response.is_streamed) = (body, true);
         response
     }
 
@@ -141,6 +145,9 @@ impl Response {
     pub(crate) fn into_http(self) -> http::Response<Body> {
         let mut response = http::Response::new(self.body);
         *response.status_mut() = self.status;
+        if self.is_streamed {
+            response.extensions_mut().insert(Streamed);
+        }
         let headers = response.headers_mut();
         headers.reserve(8);
         headers.insert(CONTENT_TYPE, self.kind);
@@ -189,5 +196,16 @@ mod tests {
             let response = Response::problem(&problem).into_http();
             assert_eq!(header(&response, RETRY_AFTER), Some(seconds));
         }
+    }
+
+    /// The port counts such a body as it is sent, and any other as a whole.
+    #[test]
+    fn only_what_is_streamed_says_so() {
+        let streamed = |response: Response| {
+            let response = response.into_http();
+            response.extensions().get::<Streamed>().is_some()
+        };
+        assert!(streamed(Response::stream(Body::empty())));
+        assert!(!streamed(Response::text("1\n")));
     }
 }

@@ -107,9 +107,10 @@ impl Entry {
 pub(super) struct Answering(Entry);
 
 impl Answering {
-    /// The body of the answer, which is being answered until its end.
-    pub(super) fn with<B: Body>(self, body: B) -> Answer<B> {
-        let exact = body.size_hint().exact();
+    /// The body of the answer, which is being answered until its end. One that is there as a whole
+    /// counts at once; one that is streamed, or of unknown length, as it comes.
+    pub(super) fn with<B: Body>(self, body: B, is_streamed: bool) -> Answer<B> {
+        let exact = body.size_hint().exact().filter(|_| !is_streamed);
         if let Some(bytes) = exact {
             self.0.gave(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
@@ -390,7 +391,7 @@ mod tests {
         let answering = entry.begin();
         assert!(!port.0.make_place());
         assert!(!is_over(&first).await);
-        let answer = answering.with(Full::new(Bytes::from_static(b"answer")));
+        let answer = answering.with(Full::new(Bytes::from_static(b"answer")), false);
         assert!(!port.0.make_place());
         drop(answer);
         assert!(port.0.make_place());
@@ -402,7 +403,7 @@ mod tests {
         let mut port = Port::new(5);
         let answer = |entry: &Entry, bytes: usize| {
             let body = Full::<Bytes>::new(vec![b'x'; bytes].into());
-            drop(entry.begin().with(body));
+            drop(entry.begin().with(body, false));
         };
         let (first, takes) = port.connect(1);
         let (second, stalls) = port.connect(1);
@@ -423,15 +424,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_unknown_length_counts_as_it_comes() {
+    async fn a_body_that_is_streamed_or_of_unknown_length_counts_as_it_comes() {
         use http_body_util::{BodyExt, StreamBody};
         let mut port = Port::new(2);
+        let (task, entry) = port.connect(1);
+        let long = Full::<Bytes>::new(vec![b'x'; 1_000_000].into());
+        drop(entry.begin().with(long, true));
+        assert!(port.0.too_much().now_or_never().is_none());
+        assert!(
+            !is_over(&task).await,
+            "ended for bytes that are not in memory"
+        );
         let (_task, entry) = port.connect(1);
         let frames =
             [b"one".as_slice(), b"three"].map(|part| Ok::<_, Infallible>(Frame::data(part)));
         let mut body = entry
             .begin()
-            .with(StreamBody::new(futures_util::stream::iter(frames)));
+            .with(StreamBody::new(futures_util::stream::iter(frames)), false);
         let unsent = |port: &Port| port.0.shared.unsent.load(Ordering::Relaxed);
         for expected in [3, 8] {
             body.frame().await.unwrap().unwrap();

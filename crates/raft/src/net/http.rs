@@ -46,6 +46,11 @@ pub struct OneTooMany;
 #[derive(Clone, Copy, Debug)]
 pub struct ClientAddress(pub Option<IpAddr>);
 
+/// A response's extension: its body is read as it is sent, so that no more than a piece of it is in
+/// memory, however long it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Streamed;
+
 impl HttpLimits {
     pub(super) fn builder(&self) -> Builder {
         let mut builder = Builder::new();
@@ -102,7 +107,9 @@ where
             // In a box: an idle connection has no room for an answer.
             let (answering, answered) = (own.begin(), Box::pin(answer(request)));
             async move {
-                let mut response = answered.await.map(|body| answering.with(body));
+                let answer: Response<_> = answered.await;
+                let is_streamed = answer.extensions().get::<Streamed>().is_some();
+                let mut response = answer.map(|body| answering.with(body, is_streamed));
                 if !has_place {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);

@@ -14,6 +14,6 @@ mod secure;
 
 pub use acceptor::{Acceptor, Connection};
 pub use dial::{Dial, Dialing, TcpDial, WhoIsAt};
-pub use http::{ClientAddress, HttpLimits, OneTooMany, serve};
+pub use http::{ClientAddress, HttpLimits, OneTooMany, Streamed, serve};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
 pub use secure::{SecureDial, SecurePort};
