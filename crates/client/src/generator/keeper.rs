@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_api::{ErrorCode, Lease, LeaseRequest, ReleaseRequest, RenewRequest};
+use seqd_api::{ErrorCode, Lease, LeaseRequest, Problem, ReleaseRequest, RenewRequest};
 use seqd_idgen::{ClockPolicy, Tick};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -73,7 +73,8 @@ impl<L: Leases> Keeper<L> {
             let wait = match &result {
                 Ok(()) => self.pace.after_success(self.renew_after),
                 Err(error) => {
-                    let asked = error.problem().and_then(|problem| problem.retry_after_ms);
+                    let problem = error.problem().filter(|problem| !is_of_one_node(problem));
+                    let asked = problem.and_then(|problem| problem.retry_after_ms);
                     let asked = asked.map(|ms| Duration::from_millis(ms.into()));
                     self.pace.after(error, asked.or_else(|| self.asked(error)))
                 }
@@ -234,6 +235,13 @@ impl<L: Leases> Keeper<L> {
     fn failed(&self, error: Error) -> GenerateError {
         GenerateError::of_request(error, &self.layout, self.minter.clock.wall())
     }
+}
+
+/// Whether it is the answering node's clock that is wrong: the next one's may be right, and no wait
+/// helps.
+fn is_of_one_node(problem: &Problem) -> bool {
+    let code = problem.error_code();
+    matches!(code, Some(ErrorCode::ClockBehind | ErrorCode::ClockSkewed))
 }
 
 fn renew_after(lease: &Lease) -> Duration {
