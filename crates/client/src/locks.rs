@@ -1,7 +1,5 @@
 //! Locks: each call once, and the acquisition that is repeated until its answer is known.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher as _};
 use std::time::Duration;
 
 use reqwest::Method;
@@ -13,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::client::{Call, Client};
 use crate::error::Error;
+use crate::nonce;
 
 /// How often an acquisition is sent whose answer gets lost: once to each of the nodes of a cluster.
 const MOST_REQUESTS: usize = 5;
@@ -33,7 +32,7 @@ impl Client {
     ) -> Result<HeldLock, Error> {
         let mut request = request.clone();
         if request.nonce.is_none() && request.token.is_none() {
-            request.nonce = Some(drawn());
+            request.nonce = Some(nonce::draw());
         }
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
         let until = Instant::now() + wait;
@@ -94,10 +93,4 @@ impl Client {
     pub async fn locks(&self, query: &LocksQuery) -> Result<Page<Lock>, Error> {
         self.answer(Call::get(paths::LOCKS).query(query)?).await
     }
-}
-
-/// 128 bits: the keys of a hasher are random in each process and differ from one to the next.
-fn drawn() -> String {
-    let half = || RandomState::new().build_hasher().finish();
-    format!("{:016x}{:016x}", half(), half())
 }

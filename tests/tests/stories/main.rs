@@ -15,6 +15,7 @@ mod bad_inputs;
 mod catch_up;
 mod checkpoint;
 mod cli;
+mod client_holds;
 mod clock;
 mod clock_steps;
 mod cluster;

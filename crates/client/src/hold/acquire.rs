@@ -1,7 +1,5 @@
 //! How a lock is taken: one acquisition, repeated under its nonce until it has an answer.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
 
 use seqd_api::{AcquireRequest, HeldLock, RenewLockRequest};
@@ -11,6 +9,7 @@ use super::asks::Asks;
 use super::error::{LockError, Verdict};
 use super::options::LockOptions;
 use crate::boot_clock::BootTime;
+use crate::nonce;
 
 /// The longest wait of one request, as the cluster has it.
 const ROUND: Duration = Duration::from_secs(10 * 60);
@@ -29,7 +28,7 @@ pub(super) async fn acquire<A: Asks>(
     clock: fn() -> BootTime,
 ) -> Result<(u64, BootTime), LockError> {
     let ends = options.wait.map(|wait| clock().after(wait));
-    let mut nonce = draw();
+    let mut nonce = nonce::draw();
     loop {
         let left = ends.map(|ends| ends.since(clock()));
         let wait = left.unwrap_or(ROUND).min(ROUND);
@@ -41,7 +40,7 @@ pub(super) async fn acquire<A: Asks>(
                     return Ok(taken);
                 }
                 // It ran out before it was known of: the next acquisition is another.
-                nonce = draw();
+                nonce = nonce::draw();
                 continue;
             }
             Err(error) => Verdict::of(error),
@@ -50,7 +49,7 @@ pub(super) async fn acquire<A: Asks>(
         match failed {
             Verdict::Held(problem) if is_over => return Err(LockError::Held(problem)),
             // The wait of one request was over; its place in the queue with it.
-            Verdict::Held(_) => nonce = draw(),
+            Verdict::Held(_) => nonce = nonce::draw(),
             Verdict::Again(error) if is_over => return Err(LockError::Request(error)),
             Verdict::Again(_) => sleep(AGAIN).await,
             Verdict::NotHeld(problem) => {
@@ -118,28 +117,4 @@ async fn confirm<A: Asks>(
 
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A nonce that no other acquisition has: the keys of hashers are random in each process and differ
-/// from one to the next.
-fn draw() -> String {
-    let half = || {
-        let mut hasher = RandomState::new().build_hasher();
-        hasher.write_u32(std::process::id());
-        hasher.write_u64(BootTime::now().as_millis());
-        hasher.finish()
-    };
-    format!("{:016x}{:016x}", half(), half())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::draw;
-
-    #[test]
-    fn nonces_differ() {
-        let drawn: std::collections::BTreeSet<String> = (0..1000).map(|_| draw()).collect();
-        assert_eq!(drawn.len(), 1000);
-        assert!(drawn.iter().all(|nonce| nonce.len() == 32));
-    }
 }

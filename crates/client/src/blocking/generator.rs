@@ -1,11 +1,11 @@
-//! The generator for programs without a runtime: the lease is kept by a thread of its own.
+//! The generator for programs without a runtime.
 
 use std::time::Duration;
 
 use seqd_idgen::SnowflakeId;
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
 
+use super::thread::{Ends, start};
 use crate::client::Client;
 use crate::error::Error;
 use crate::generator::{GenerateError, GeneratorOptions, NotReleased, Status};
@@ -22,7 +22,7 @@ pub struct IdGenerator {
     inner: Option<crate::IdGenerator>,
     handle: Option<Handle>,
     /// Dropped, it ends the thread.
-    ends: Option<oneshot::Sender<()>>,
+    ends: Option<Ends>,
 }
 
 impl IdGenerator {
@@ -34,22 +34,11 @@ impl IdGenerator {
         let no_thread = |error: std::io::Error| {
             GenerateError::Refused(Box::new(Error::Setup(format!("no thread: {error}"))))
         };
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(no_thread)?;
-        let handle = runtime.handle().clone();
+        let (handle, ends) = start("seqd-generator").map_err(no_thread)?;
         let inner = {
             let _inside = handle.enter();
             crate::IdGenerator::start(client, options)?
         };
-        let (ends, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("seqd-generator".to_owned());
-        thread
-            .spawn(move || {
-                let _ = runtime.block_on(ended);
-            })
-            .map_err(no_thread)?;
         Ok(Self {
             inner: Some(inner),
             handle: Some(handle),
