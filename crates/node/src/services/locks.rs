@@ -14,8 +14,7 @@ use std::sync::Arc;
 use seqd_api::{HeldLock, ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    ClusterMs, Command, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, Outcome,
-    Refusal,
+    Command, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, Outcome, Refusal,
 };
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
@@ -97,10 +96,8 @@ impl LockService {
             ttl_ms,
         };
         match self.propose(command, deadline).await? {
-            LockOutcome::Renewed { until } => {
-                let left_ms = self.left_ms(&name, (token, until), ttl_ms);
-                Ok(held(&name, owner, token, left_ms))
-            }
+            // At least: it may last longer. What this node has applied may be behind, and show too much.
+            LockOutcome::Renewed { .. } => Ok(held(&name, owner, token, ttl_ms)),
             other => Err(unexpected(&other)),
         }
     }
@@ -176,22 +173,6 @@ impl LockService {
     ) -> Result<LockOutcome, LockError> {
         let outcome = propose_at_level(&*self.replica, Command::Locks(command), deadline).await;
         of_outcome(outcome.map_err(LockError::Propose)?)
-    }
-
-    /// How long a hold lasts yet that was prolonged to a time: what was asked for, or longer, if this
-    /// node has applied that already. While it has not, its clock is that of an earlier entry.
-    fn left_ms(
-        &self,
-        name: &LockName,
-        (token, until): (FencingToken, ClusterMs),
-        asked_ms: u64,
-    ) -> u64 {
-        let left = peek(&*self.replica, |state| {
-            let lock = state.lock(name.as_str())?;
-            let holder = lock.holder(token).filter(|holder| holder.until >= until)?;
-            Some(lock.ms_until(holder.until))
-        });
-        left.flatten().unwrap_or(asked_ms)
     }
 }
 

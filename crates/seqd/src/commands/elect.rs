@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use seqd_client::api::{LockQuery, exit};
+use seqd_client::api::{Lock, LockQuery, exit};
 
 use super::run_held::{self, ElectRunArgs};
 use crate::failure::Failure;
-use crate::output::Report;
+use crate::output::{Reader, Report, reader_of_stdout, write_stdout};
 use crate::session::Session;
 
-/// How long one request waits for another holder.
-const ROUND_MS: u64 = 20_000;
+/// How long one request waits for another holder: as often it is looked whether somebody reads.
+const ROUND_MS: u64 = 5_000;
 
 /// The pause after a request that failed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(crate) enum ElectCommand {
     Show {
         /// The election
         name: String,
-        /// Go on, with a line for each change
+        /// Go on, and print each change
         #[arg(long)]
         watch: bool,
     },
@@ -35,44 +35,54 @@ pub(crate) async fn run(command: ElectCommand, session: &Session) -> Result<u8, 
     match command {
         ElectCommand::Run(args) => run_held::elect(args, session).await,
         ElectCommand::Show { name, watch: false } => {
-            show(&name, &LockQuery::default(), session).await?;
+            let lock = session.client.lock(&name, &LockQuery::default()).await?;
+            print(&lock, session)?;
             Ok(exit::OK)
         }
         ElectCommand::Show { name, watch: true } => watch(&name, session).await,
     }
 }
 
-/// Prints who is elected; the token of the hold, 0 of none.
-async fn show(name: &str, query: &LockQuery, session: &Session) -> Result<u64, Failure> {
-    let lock = session.client.lock(name, query).await?;
+/// Prints who is elected.
+fn print(lock: &Lock, session: &Session) -> Result<Reader, Failure> {
     let elected = lock.holders.first();
     let mut report = Report::new(&elected)?.with_columns(&["elected", "token", "waiting"]);
-    let token = elected.map_or(0, |holder| holder.token);
     report.row(vec![
         elected.map_or_else(|| "-".to_owned(), |holder| holder.owner.clone()),
-        token.to_string(),
+        token_of(lock).to_string(),
         lock.waiting.to_string(),
     ]);
-    report.print(session.format)?;
-    Ok(token)
+    write_stdout(&report.text(session.format))
 }
 
+/// The token of the hold; 0 of none.
+fn token_of(lock: &Lock) -> u64 {
+    lock.holders.first().map_or(0, |holder| holder.token)
+}
+
+/// Prints each change until nobody reads it any more.
 async fn watch(name: &str, session: &Session) -> Result<u8, Failure> {
-    let mut token = show(name, &LockQuery::default(), session).await?;
-    loop {
+    let lock = session.client.lock(name, &LockQuery::default()).await?;
+    let mut token = token_of(&lock);
+    let mut reader = print(&lock, session)?;
+    while reader == Reader::There && reader_of_stdout() == Reader::There {
         let query = LockQuery {
             other_than: Some(token),
             wait_ms: Some(ROUND_MS),
             ..LockQuery::default()
         };
-        // Unchanged after the wait, it is not printed again.
         match session.client.lock(name, &query).await {
-            Ok(lock) if lock.holders.first().map_or(0, |holder| holder.token) == token => {}
-            Ok(_) => token = show(name, &LockQuery::default(), session).await?,
+            // Unchanged after the wait.
+            Ok(lock) if token_of(&lock) == token => {}
+            Ok(lock) => {
+                token = token_of(&lock);
+                reader = print(&lock, session)?;
+            }
             Err(error) => {
                 session.note(&format!("{error}; asking again"));
                 tokio::time::sleep(AGAIN).await;
             }
         }
     }
+    Ok(exit::OK)
 }

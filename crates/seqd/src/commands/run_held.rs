@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use rustix::process::Signal;
 use seqd_client::api::exit;
-use seqd_client::{BootTime, LockError, LockGuard, LockLost, LockOptions};
+use seqd_client::{BootTime, LockError, LockGuard, LockLost, LockOptions, sleep_until};
 use tokio::signal::unix::SignalKind;
 
 use crate::arguments;
@@ -78,19 +78,27 @@ pub(crate) struct ElectRunArgs {
 
 pub(crate) async fn lock(args: LockRunArgs, session: &Session) -> Result<u8, Failure> {
     let run = Run::new(args.run)?.with(args.permits, args.shared);
-    match run.once(session).await? {
+    match run.once(session, &mut signals()?).await? {
         Ended::Itself(code) => Ok(code),
-        Ended::Lost(lost) => Err(lost.into()),
+        Ended::Lost { lost, .. } => Err(lost.into()),
     }
 }
 
 pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, Failure> {
     let run = Run::new(args.run)?;
+    // For all rounds: one that comes between two is the next one's.
+    let mut signals = signals()?;
     loop {
-        match run.once(session).await? {
+        match run.once(session, &mut signals).await? {
             Ended::Itself(code) => return Ok(code),
-            Ended::Lost(lost) if args.once => return Err(lost.into()),
-            Ended::Lost(lost) => session.note(&format!("{lost}; running for it again")),
+            Ended::Lost { lost, .. } if args.once => return Err(lost.into()),
+            Ended::Lost {
+                asked: Some(signal),
+                ..
+            } => return Ok(code_of(signal)),
+            Ended::Lost { lost, asked: None } => {
+                session.note(&format!("{lost}; running for it again"))
+            }
         }
     }
 }
@@ -98,7 +106,24 @@ pub(crate) async fn elect(args: ElectRunArgs, session: &Session) -> Result<u8, F
 /// How the command came to its end.
 enum Ended {
     Itself(u8),
-    Lost(LockLost),
+    Lost {
+        lost: LockLost,
+        /// The last signal that asked this process to end meanwhile.
+        asked: Option<Signal>,
+    },
+}
+
+fn signals() -> Result<Signals, Failure> {
+    Signals::new()?
+        .with("SIGHUP", SignalKind::hangup())?
+        .with("SIGQUIT", SignalKind::quit())?
+        .with("SIGUSR1", SignalKind::user_defined1())?
+        .with("SIGUSR2", SignalKind::user_defined2())
+}
+
+/// As a shell has it.
+fn code_of(signal: Signal) -> u8 {
+    128 + u8::try_from(signal.as_raw()).unwrap_or(0)
 }
 
 impl From<LockLost> for Failure {
@@ -126,8 +151,9 @@ impl Run {
             format!("{host}:{}", std::process::id())
         });
         let grace = args.grace.unwrap_or(args.ttl / 6);
-        if grace > args.ttl / 2 {
-            let detail = "--grace is half of --ttl at most: a renewal may be under way until then";
+        if grace > args.ttl / 3 {
+            let detail =
+                "--grace is a third of --ttl at most: a renewal may be under way until then";
             return Err(Failure::usage(detail));
         }
         Ok(Self {
@@ -162,20 +188,14 @@ impl Run {
     }
 
     /// Takes the lock and runs the command once.
-    async fn once(&self, session: &Session) -> Result<Ended, Failure> {
-        let mut signals = Signals::new()?
-            .with("SIGHUP", SignalKind::hangup())?
-            .with("SIGQUIT", SignalKind::quit())?
-            .with("SIGUSR1", SignalKind::user_defined1())?
-            .with("SIGUSR2", SignalKind::user_defined2())?;
+    async fn once(&self, session: &Session, signals: &mut Signals) -> Result<Ended, Failure> {
         let guard = tokio::select! {
             guard = LockGuard::acquire(&session.client, &self.name, self.options.clone()) => {
                 guard.map_err(refused)?
             }
             name = signals.next() => {
                 // Nothing is held: dropped, the request is withdrawn.
-                let signal = signal_of(name);
-                return Ok(Ended::Itself(128 + u8::try_from(signal.as_raw()).unwrap_or(0)));
+                return Ok(Ended::Itself(code_of(signal_of(name))));
             }
         };
         session.note(&format!(
@@ -183,7 +203,7 @@ impl Run {
             self.name,
             guard.token()
         ));
-        let ended = self.hold(&guard, &mut signals).await;
+        let ended = self.hold(&guard, signals).await;
         let released = tokio::time::timeout(RELEASED, guard.release()).await;
         if let Ok(Err(error)) = released {
             session.note(&format!(
@@ -195,12 +215,15 @@ impl Run {
     }
 
     async fn hold(&self, guard: &LockGuard, signals: &mut Signals) -> Result<Ended, Failure> {
-        let mut known = guard.check().map_err(Failure::from)?;
+        let mut known = match guard.check() {
+            Ok(until) => until,
+            Err(lost) => return Ok(Ended::Lost { lost, asked: None }),
+        };
         let mut ends = self.ends(known);
         let values = [self.name.clone(), guard.token().to_string()];
         let variables: Vec<_> = VARIABLES.into_iter().zip(values).collect();
         let mut running = Supervised::start(&self.command, &variables, &self.on_lost, ends).await?;
-        let mut lost = None;
+        let (mut lost, mut asked, mut is_killed) = (None, None, false);
         loop {
             tokio::select! {
                 code = running.ended() => {
@@ -208,9 +231,17 @@ impl Run {
                     // lost.
                     let is_late = ends.asked.is_over();
                     let lost = lost.or(is_late.then_some(LockLost::RanOut { why: None }));
-                    return Ok(lost.map_or(Ended::Itself(code), Ended::Lost));
+                    return Ok(match lost {
+                        Some(lost) => Ended::Lost { lost, asked },
+                        None => Ended::Itself(code),
+                    });
                 }
                 renewed = guard.renewed(known), if lost.is_none() => match renewed {
+                    // Too late: the guardian has asked the command to end.
+                    Ok(_) if ends.asked.is_over() => {
+                        running.stop().await;
+                        lost = Some(LockLost::RanOut { why: None });
+                    }
                     Ok(until) => {
                         known = until;
                         ends = self.ends(until);
@@ -221,7 +252,18 @@ impl Run {
                         lost = Some(why);
                     }
                 },
-                name = signals.next() => running.pass_on(signal_of(name)),
+                // A guardian that is itself stopped ends nothing.
+                () = sleep_until(ends.killed), if !is_killed => {
+                    running.kill();
+                    is_killed = true;
+                }
+                name = signals.next() => {
+                    let signal = signal_of(name);
+                    if ![Signal::USR1, Signal::USR2].contains(&signal) {
+                        asked = Some(signal);
+                    }
+                    running.pass_on(signal);
+                }
             }
         }
     }

@@ -58,7 +58,7 @@ impl Line {
 
 pub(super) struct Control {
     lines: BufReader<OwnedReadHalf>,
-    half: String,
+    half: Vec<u8>,
     to: OwnedWriteHalf,
 }
 
@@ -67,7 +67,7 @@ impl Control {
         let (from, to) = stream.into_split();
         Self {
             lines: BufReader::new(from),
-            half: String::new(),
+            half: Vec::new(),
             to,
         }
     }
@@ -76,10 +76,10 @@ impl Control {
     pub(super) async fn next(&mut self) -> Option<Line> {
         let mut limited = (&mut self.lines).take(LINE_BYTES);
         // What is read before a drop stays in `half`.
-        let read = limited.read_line(&mut self.half).await;
-        let line = (read.is_ok() && self.half.ends_with('\n')).then(|| Line::read(&self.half));
-        self.half.clear();
-        line.flatten()
+        let read = limited.read_until(b'\n', &mut self.half).await;
+        let half = std::mem::take(&mut self.half);
+        read.ok().filter(|_| half.ends_with(b"\n"))?;
+        Line::read(std::str::from_utf8(&half).ok()?)
     }
 
     pub(super) async fn send(&mut self, line: Line) -> std::io::Result<()> {

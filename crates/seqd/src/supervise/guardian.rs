@@ -142,15 +142,27 @@ impl Guard {
             };
             tokio::select! {
                 biased;
-                ended = child.wait() => return ended.map(code_of).map_err(|error| {
-                    Failure::failed(format!("the command is out of sight: {error}"))
-                }),
+                ended = child.wait() => {
+                    if self.is_stopping && self.target.has_group {
+                        // What it has started may take its time, and the hold is over.
+                        self.target.signal(Signal::KILL);
+                    }
+                    return ended.map(code_of).map_err(|error| {
+                        Failure::failed(format!("the command is out of sight: {error}"))
+                    });
+                }
                 line = control.next(), if has_holder => match line {
                     // Renewed too late to be taken back: it was asked to end.
                     Some(Line::Until(_)) if self.is_stopping => {}
                     Some(Line::Until(ends)) => self.ends = ends,
                     Some(Line::Started { .. }) => {}
-                    Some(Line::Stop) => self.stop(),
+                    Some(Line::Stop) => {
+                        // The hold is over before its time: another may have it.
+                        let grace = self.ends.killed.since(self.ends.asked);
+                        let soon = BootTime::now().after(grace);
+                        self.ends.killed = self.ends.killed.min(soon);
+                        self.stop();
+                    }
                     None => {
                         has_holder = false;
                         self.stop();

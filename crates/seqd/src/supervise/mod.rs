@@ -118,8 +118,9 @@ impl Supervised {
             () = sleep(STARTS) => {}
             _ = guardian.wait() => {}
         }
-        let _ = guardian.start_kill();
-        // A guardian that could not start the command has written why.
+        // Without a holder it ends what it has started, or starts nothing. One that could not start the
+        // command has written why.
+        drop(listener);
         let code = guardian.wait().await.map_or(1, code_of);
         Err(Failure::of(
             code,
@@ -136,6 +137,11 @@ impl Supervised {
     /// The hold is lost: the command is ended.
     pub(crate) async fn stop(&mut self) {
         self.send(Line::Stop).await;
+    }
+
+    /// Ends the command without its guardian.
+    pub(crate) fn kill(&self) {
+        self.command.signal(Signal::KILL);
     }
 
     /// Passes a signal on, unless the terminal has sent it to the command too.

@@ -65,13 +65,12 @@ impl LockService {
         };
         let seen = match of_outcome(outcome) {
             Ok(LockOutcome::Held { .. }) => {
-                self.confirmed(&name, (nonce, Some(attempt)), deadline)
-                    .await?
+                self.confirmed(&name, (nonce, attempt), deadline).await?
             }
             Ok(LockOutcome::Waiting { .. }) => {
                 let turn = turn.ok_or(LockError::Stopping)?;
                 let wait = (waits_until, deadline + (waits_until - Instant::now()));
-                self.wait(&turn, (&name, nonce), wait).await?
+                self.wait(&turn, (&name, nonce, attempt), wait).await?
             }
             // Nothing was made.
             Err(error) => {
@@ -103,10 +102,8 @@ impl LockService {
         let (name, owner, ttl_ms) = (asked.name.clone(), asked.owner.clone(), asked.ttl_ms);
         let command = seqd_state::LockCommand::Acquire(asked);
         match self.propose(command, deadline).await? {
-            LockOutcome::Held { token, until } => {
-                let left_ms = self.left_ms(&name, (token, until), ttl_ms);
-                Ok(held(&name, owner, token, left_ms))
-            }
+            // At least, as of a renewal.
+            LockOutcome::Held { token, .. } => Ok(held(&name, owner, token, ttl_ms)),
             other => Err(super::unexpected(&other)),
         }
     }
@@ -142,7 +139,7 @@ impl LockService {
     async fn confirmed(
         &self,
         name: &LockName,
-        (nonce, attempt): (Nonce, Option<Attempt>),
+        (nonce, attempt): (Nonce, Attempt),
         deadline: Instant,
     ) -> Result<Seen, LockError> {
         let (seen, is_applied) = self.look(name, nonce, attempt);
@@ -155,11 +152,12 @@ impl LockService {
     }
 
     /// Waits for the turn of a claim, until the first of the two times; what is asked of the cluster
-    /// then has until the second.
+    /// then has until the second. A hold of the claim counts only with this request behind it: an
+    /// earlier one may be over, and this node not have applied that.
     async fn wait(
         &self,
         turn: &Turn,
-        (name, nonce): (&LockName, Nonce),
+        (name, nonce, attempt): (&LockName, Nonce, Attempt),
         (until, deadline): (Instant, Instant),
     ) -> Result<Seen, LockError> {
         let mut stopping = self.stopping.subscribe();
@@ -171,10 +169,13 @@ impl LockService {
                 }
             };
             let Ok(came) = timeout_at(until, came).await else {
-                return Ok(self.look(name, nonce, None).0);
+                return Ok(match self.look(name, nonce, attempt) {
+                    (held @ Seen::Held { .. }, true) => held,
+                    _ => Seen::Waiting,
+                });
             };
             came?;
-            match self.confirmed(name, (nonce, None), deadline).await? {
+            match self.confirmed(name, (nonce, attempt), deadline).await? {
                 Seen::Waiting => {}
                 seen => return Ok(seen),
             }
@@ -182,11 +183,11 @@ impl LockService {
     }
 
     /// A claim as this node has it, and whether the request is among those behind it.
-    fn look(&self, name: &LockName, nonce: Nonce, attempt: Option<Attempt>) -> (Seen, bool) {
+    fn look(&self, name: &LockName, nonce: Nonce, attempt: Attempt) -> (Seen, bool) {
         let seen = peek(&*self.replica, |state| {
             let lock = state.lock(name.as_str())?;
             let claim = lock.claim(nonce)?;
-            let is_applied = attempt.is_none_or(|attempt| claim.has_request(attempt));
+            let is_applied = claim.has_request(attempt);
             let seen = match claim {
                 ClaimView::Held(holder) => Seen::Held {
                     token: holder.token,
