@@ -5,6 +5,7 @@
 //! node crate's stories with a replaced clock port alone.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::node::Node;
 use crate::skips;
@@ -33,18 +34,70 @@ impl ShiftedClock {
         node.set_environment("FAKETIME_TIMESTAMP_FILE", &clock.file.display().to_string());
         node.set_environment("FAKETIME_NO_CACHE", "1");
         node.set_environment("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        // A time that is written out is read as local time.
+        node.set_environment("TZ", "UTC");
         Some(clock)
     }
 
     /// Shifts the clock against the true one; the next reading sees it.
     pub fn shift_ms(&self, by_ms: i64) {
-        let sign = if by_ms < 0 { '-' } else { '+' };
-        let seconds = by_ms.unsigned_abs() / 1000;
-        let rest = by_ms.unsigned_abs() % 1000;
+        // Without the rate libfaketime would keep one that was set before.
+        self.set(&format!("{} x1", seconds(by_ms)));
+    }
+
+    /// Has the clock, which is right now, run at this rate from now on. The process began to run
+    /// `running` ago: libfaketime counts from there, and what that adds is taken off again.
+    ///
+    /// A rate below 1 makes the timers of the process late by as much.
+    pub fn drift(&self, rate: f64, running: Duration) {
+        let gained_ms = running.as_secs_f64() * 1000.0 * (rate - 1.0);
+        self.set(&format!(
+            "{} x{rate:.6}",
+            seconds(-gained_ms.round() as i64)
+        ));
+    }
+
+    /// Has the clock stand still at this second of Unix time.
+    pub fn freeze(&self, second: u64) {
+        self.set(&utc(second));
+    }
+
+    fn set(&self, text: &str) {
         let aside = self.file.with_extension("new");
-        std::fs::write(&aside, format!("{sign}{seconds}.{rest:03}\n")).expect("the clock's file");
+        std::fs::write(&aside, format!("{text}\n")).expect("the clock's file");
         std::fs::rename(&aside, &self.file).expect("the clock's file in its place");
     }
+}
+
+/// An offset as libfaketime reads it.
+fn seconds(by_ms: i64) -> String {
+    let sign = if by_ms < 0 { '-' } else { '+' };
+    let (seconds, rest) = (by_ms.unsigned_abs() / 1000, by_ms.unsigned_abs() % 1000);
+    format!("{sign}{seconds}.{rest:03}")
+}
+
+/// A second of Unix time as `2026-11-21 02:26:41` (the days: Howard Hinnant's `civil_from_days`).
+fn utc(second: u64) -> String {
+    let (days, of_day) = (second / 86_400, second % 86_400);
+    // Years begin in March, so that the day that is added now and then is the last one.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (of_day / 3600, of_day / 60 % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}",
+        of_day % 60
+    )
 }
 
 /// Whether a text holds an RFC 3339 time in UTC.
@@ -53,4 +106,24 @@ pub fn names_a_time(text: &str) -> bool {
         .any(|word| {
             word.len() >= 20 && word.starts_with("20") && word.contains('T') && word.ends_with('Z')
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_of_unix_time_are_written_as_dates() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_782_399), "2000-02-28 23:59:59");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00");
+        assert_eq!(utc(1_795_470_454), "2026-11-23 21:47:34");
+        assert_eq!(utc(4_107_542_400), "2100-03-01 00:00:00");
+    }
+
+    #[test]
+    fn offsets_are_written_with_their_sign() {
+        assert_eq!(seconds(-5), "-0.005");
+        assert_eq!(seconds(864_000_001), "+864000.001");
+    }
 }

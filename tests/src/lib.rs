@@ -21,6 +21,7 @@ pub mod binary;
 pub mod certificates;
 pub mod checkers;
 pub mod clock;
+pub mod clock_steps;
 pub mod cluster;
 pub mod damage;
 pub mod failover;

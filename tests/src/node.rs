@@ -292,9 +292,14 @@ impl Node {
         (reply.status == 200).then(|| reply.json())
     }
 
+    /// The file with what it wrote to stderr.
+    pub fn stderr_file(&self) -> PathBuf {
+        self.folder.join("stderr")
+    }
+
     /// All that it wrote to stderr, over all of its starts.
     pub fn stderr(&self) -> String {
-        let bytes = std::fs::read(self.folder.join("stderr")).unwrap_or_default();
+        let bytes = std::fs::read(self.stderr_file()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 

@@ -16,6 +16,7 @@ mod catch_up;
 mod checkpoint;
 mod cli;
 mod clock;
+mod clock_steps;
 mod cluster;
 mod common_stop;
 mod copies;

@@ -14,6 +14,8 @@ mod bare;
 mod bench;
 mod catch_up;
 mod chaos;
+mod clock_table;
+mod clocks;
 mod compare;
 mod endurance;
 mod failover;
@@ -41,6 +43,11 @@ const USAGE: &str = "usage: soak COMMAND
   ids [--count 10000000]        IDs from all nodes while each in turn is killed
   strict [--kills 5]            a strict sequence while leaders are killed, then all nodes
   chaos [--seconds 120]         random faults under a mixed load, every checker
+  clocks steps [--steps 3000] [--seed N]
+                                clocks that are set by a millisecond to ten days, strobed, drifting and
+                                stopped, processes killed meanwhile (libfaketime)
+  clocks table [--long 120]     the leader's clock wrong by 3 s to ten years, for 3 s and for so many
+                                seconds: who notices, who refuses, and a restore afterwards
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
   catch-up [--mib 200] [--mbit 12] [--rate 500]
@@ -84,6 +91,7 @@ fn main() -> ExitCode {
         "fsync-delay" => fsync_delay::run(arguments.number("--delay-ms", 30)),
         "group-commit" => group_commit::run(arguments.number("--clients", 64)),
         "catch-up" => catch_up::run(&arguments),
+        "clocks" => clocks::run(&mut arguments),
         "generators" => generators::run(&arguments),
         "hostile" => hostile::run(&arguments),
         "hostile-attack" => hostile::attack(&arguments),

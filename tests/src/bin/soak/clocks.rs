@@ -1,0 +1,45 @@
+//! Clocks that are wrong: thousands of steps on three nodes, and a table of what single ones cost.
+
+use std::time::Duration;
+
+use seqd_tests::checkers::Violation;
+use seqd_tests::clock_steps::ClockSteps;
+use seqd_tests::seed::Random;
+
+use crate::arguments::Arguments;
+use crate::clock_table;
+
+/// Steps of a run that does not say how many: about ten minutes.
+const STEPS: u64 = 3_000;
+
+pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
+    match arguments.command().as_str() {
+        "steps" => steps(arguments),
+        "table" => {
+            arguments.allow(&["--long"]);
+            clock_table::table(Duration::from_secs(arguments.value("--long", 120)))
+        }
+        other => panic!("clocks {other:?} is not understood; steps and table are"),
+    }
+}
+
+fn steps(arguments: &Arguments) -> Result<(), Violation> {
+    arguments.allow(&["--steps", "--seed"]);
+    let random = match arguments.text("--seed") {
+        None => Random::of_this_run("clocks steps"),
+        Some(_) => {
+            let seed = arguments.value("--seed", 0);
+            println!("clocks steps: replay with --seed {seed}");
+            Random::seeded(seed)
+        }
+    };
+    let run = ClockSteps {
+        steps: arguments.value("--steps", STEPS),
+        is_short: false,
+    };
+    let Some((figures, verdict)) = run.judged(random) else {
+        return Err(Violation::new("clocks", "no clock can be set here"));
+    };
+    println!("{figures}");
+    verdict
+}

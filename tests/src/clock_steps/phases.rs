@@ -1,0 +1,340 @@
+//! What happens to the clocks in each kind of phase.
+
+use std::time::{Duration, Instant};
+
+use seqd_client::SystemClock;
+use seqd_client::idgen::WallClock;
+
+use super::NOTICED;
+use super::draws::{self, Kind, RIGHT_MS, share};
+use super::driver::{Driver, member_of};
+use super::member::Ending;
+use crate::checkers::Violation;
+use crate::wait;
+
+/// Half a strobe's period.
+const STROBE: Duration = Duration::from_millis(20);
+
+/// A strobe is looked at every so many steps: a look takes longer than a step.
+const LOOK_EVERY: u64 = 16;
+
+/// How exactly the time of a clock that drifts or stands still is known from outside.
+const ABOUT_MS: i64 = 60;
+
+/// A wrong clock that is off for so long refuses some request.
+const SURELY_ASKED: Duration = Duration::from_millis(1_500);
+
+/// The third node knows by then that the other two agree.
+const SURELY_NOTICED: Duration = Duration::from_millis(2_500);
+
+impl Driver {
+    /// Runs one phase; at its end all clocks are right and all processes answer.
+    pub(super) fn phase(&mut self, kind: Kind) -> Result<(), Violation> {
+        let leader = self.cluster.leader_claims();
+        let others = self.random.below(3) as usize;
+        // Most often the leader.
+        let victim = leader
+            .filter(|_| self.random.below(10) < 6)
+            .unwrap_or(others);
+        let leads = leader == Some(victim);
+        self.faults.phase(kind, leads);
+        let leads = if leads { ", the leader" } else { "" };
+        self.note(format!("phase {kind:?} of n{}{leads}", victim + 1));
+        self.plan_ending(kind, victim);
+        match kind {
+            Kind::Steps => self.steps(victim)?,
+            Kind::Strobe => self.strobe(victim)?,
+            Kind::Held => self.held(victim)?,
+            Kind::Drift => self.drift(victim)?,
+            Kind::Frozen => self.frozen(victim)?,
+            Kind::TwoApart => self.two_apart(victim)?,
+            Kind::TwoTogether => self.two_together(victim)?,
+        }
+        self.note(format!("n{} is right again", victim + 1));
+        self.all_up();
+        if self.random.below(2) == 0 {
+            let settle = self.span(500, 2_000);
+            self.pause(settle);
+        }
+        Ok(())
+    }
+
+    /// In some phases a process is ended: that of the wrong clock or another.
+    fn plan_ending(&mut self, kind: Kind, victim: usize) {
+        let may_be = matches!(kind, Kind::Steps | Kind::Strobe | Kind::Frozen);
+        let is_spared = !self.is_short && self.random.below(3) == 0;
+        if !may_be || is_spared {
+            return;
+        }
+        let other = (victim + 1 + self.random.below(2) as usize) % 3;
+        let node = if self.random.below(2) == 0 {
+            victim
+        } else {
+            other
+        };
+        let (after, down) = (self.span(0, 2_500), self.span(0, 2_500));
+        self.ending = Some(Ending {
+            node,
+            is_killed: self.random.below(3) > 0,
+            at: Instant::now() + after,
+            down,
+        });
+    }
+
+    fn steps(&mut self, node: usize) -> Result<(), Violation> {
+        let (begin, refused) = (Instant::now(), self.shared.refused(node));
+        let (mut wrong, mut longest_wrong) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..3 + self.random.below(10) {
+            let before = self.members[node].ms;
+            let ms = match self.random.below(5) {
+                0 => 0,
+                _ => self.wrong.any(&mut self.random, node),
+            };
+            self.step(node, ms);
+            self.note(format!("step of n{} to {ms} ms", node + 1));
+            self.see_step(node, before)?;
+            let hold = self.span(200, 800);
+            self.pause(hold);
+            let is_wrong = ms.abs() > RIGHT_MS;
+            wrong = if is_wrong {
+                wrong + hold
+            } else {
+                Duration::ZERO
+            };
+            longest_wrong = longest_wrong.max(wrong);
+        }
+        self.right_again(node)?;
+        if longest_wrong > SURELY_ASKED && self.has_run_since(begin) {
+            self.see_refusals(node, refused)?;
+        }
+        Ok(())
+    }
+
+    fn right_again(&mut self, node: usize) -> Result<(), Violation> {
+        let before = self.members[node].ms;
+        self.step(node, 0);
+        self.see_step(node, before)
+    }
+
+    fn strobe(&mut self, node: usize) -> Result<(), Violation> {
+        let first = self.wrong.any(&mut self.random, node);
+        let second = self.wrong.any(&mut self.random, node);
+        let ends = match self.random.below(3) {
+            0 => [0, first],
+            _ if first.abs() <= RIGHT_MS => [-first, first],
+            _ => [first, second],
+        };
+        let is_right = ends.iter().all(|ms| ms.abs() <= RIGHT_MS);
+        let times = 50 + self.random.below(150);
+        self.note(format!(
+            "strobe of n{}: {times} times {ends:?} ms",
+            node + 1
+        ));
+        if !is_right {
+            self.becomes_wrong(node);
+        }
+        let apart = ends[0].abs_diff(ends[1]) > 2 * ABOUT_MS.unsigned_abs();
+        let (begin, mut seen) = (Instant::now(), [0, 0]);
+        for time in 0..times {
+            let end = (time % 2) as usize;
+            self.set(node, ends[end]);
+            if time % LOOK_EVERY >= LOOK_EVERY - 2 && self.members[node].is_up() {
+                let shown = self.shown_ms(node);
+                seen[end] += u32::from(shown.is_some_and(|ms| (ms - ends[end]).abs() <= ABOUT_MS));
+            }
+            self.pause(STROBE);
+        }
+        if !apart {
+            self.faults.too_small += 1;
+        } else if seen.iter().all(|times| *times > 0) {
+            self.faults.strobes += 1;
+        } else if self.has_run_since(begin) {
+            let detail = format!("n{} showed {ends:?} ms {seen:?} times", node + 1);
+            return Err(Violation::new("a fault that never bit", detail));
+        }
+        self.right_again(node)
+    }
+
+    /// Who names the wrong clock, when another leads, and when it serves again.
+    fn held(&mut self, node: usize) -> Result<(), Violation> {
+        let leads = self.cluster.leader_claims() == Some(node);
+        let refused = self.shared.refused(node);
+        let before = self.members[node].ms;
+        let ms = self.wrong.surely(&mut self.random, node);
+        self.step(node, ms);
+        self.note(format!("n{} is held at {ms} ms", node + 1));
+        let begin = Instant::now();
+        self.see_step(node, before)?;
+        let others: Vec<usize> = (0..3).filter(|other| *other != node).collect();
+        let name = self.cluster.node(node).name().to_owned();
+        let (mut named, mut moved) = (None, None);
+        let deadline = begin + NOTICED;
+        while (named.is_none() || moved.is_none()) && Instant::now() < deadline {
+            let views = others
+                .iter()
+                .map(|other| self.cluster.node(*other).cluster_view());
+            let views: Vec<_> = views.flatten().collect();
+            let is_named = |view| {
+                let ahead = member_of(view, &name).and_then(|m| m["clock_ahead_ms"].as_f64());
+                ahead.is_some_and(|ahead| (ahead - ms as f64).abs() < 1_000.0)
+            };
+            if views.len() == others.len() && views.iter().all(is_named) {
+                named.get_or_insert(begin.elapsed());
+            }
+            let leads_now =
+                |view: &serde_json::Value| view["leader"].is_string() && view["leader"] != *name;
+            if views.iter().any(leads_now) {
+                moved.get_or_insert(begin.elapsed());
+            }
+            self.pause(STROBE);
+        }
+        let (Some(named), Some(moved)) = (named, moved) else {
+            let detail = format!(
+                "n{} at {ms} ms: named after {named:?}, another led after {moved:?}, {NOTICED:?} is \
+                 the limit",
+                node + 1
+            );
+            return Err(Violation::new("a wrong clock is noticed", detail));
+        };
+        self.faults.noticed(named, leads.then_some(moved));
+        let rest = self.span(1_500, 3_500);
+        self.pause(rest);
+        self.right_again(node)?;
+        self.see_refusals(node, refused)
+    }
+
+    fn see_refusals(&mut self, node: usize, before: u64) -> Result<(), Violation> {
+        self.see_some_refusals(before, self.shared.refused(node))
+    }
+
+    /// Wrong clocks were asked for IDs: somebody refused some, and said that it was for its clock.
+    fn see_some_refusals(&mut self, before: u64, after: u64) -> Result<(), Violation> {
+        if after > before {
+            self.faults.refused += 1;
+            return Ok(());
+        }
+        let detail = "no node refused IDs for its clock, which was wrong";
+        Err(Violation::new("a fault that never bit", detail))
+    }
+
+    fn drift(&mut self, node: usize) -> Result<(), Violation> {
+        let rate = draws::rate(&mut self.random);
+        let length = self.span(3_000, 14_000);
+        let ms = (length.as_millis() as f64 * (rate - 1.0)).round() as i64;
+        if ms.abs() > RIGHT_MS {
+            self.becomes_wrong(node);
+        }
+        self.note(format!("n{} runs at {rate:.5} for {length:?}", node + 1));
+        let begin = Instant::now();
+        let member = &self.members[node];
+        member.clock.drift(rate, member.began.elapsed());
+        self.faults.steps += 1;
+        self.pause(length);
+        let expected = |at: Instant| ((at - begin).as_millis() as f64 * (rate - 1.0)) as i64;
+        self.see_about(node, "drifts", expected)?;
+        self.wrong.had(node, ms);
+        self.members[node].ms = ms;
+        self.step(node, 0);
+        Ok(())
+    }
+
+    fn frozen(&mut self, node: usize) -> Result<(), Violation> {
+        // Clocks stand still at whole seconds.
+        let rest = 1_000 - SystemClock.wall().0 % 1_000;
+        self.pause(Duration::from_millis(rest));
+        let wall = SystemClock.wall().0;
+        let length = self.span(1_000, 6_000);
+        self.becomes_wrong(node);
+        self.note(format!("n{} stands still for {length:?}", node + 1));
+        self.members[node].clock.freeze(wall / 1_000);
+        let begin = Instant::now();
+        self.faults.steps += 1;
+        self.pause(length);
+        if self.members[node].is_up() {
+            let expected = |at: Instant| -((at - begin).as_millis() as i64) - (wall % 1_000) as i64;
+            self.see_about(node, "stands still", expected)?;
+        }
+        self.members[node].ms = -(length.as_millis() as i64);
+        self.step(node, 0);
+        Ok(())
+    }
+
+    /// Sees to it that a clock that moves shows about what it should.
+    fn see_about(
+        &mut self,
+        node: usize,
+        what: &str,
+        expected: impl Fn(Instant) -> i64,
+    ) -> Result<(), Violation> {
+        let mut last = None;
+        let seen = wait::within(Duration::from_secs(3), || {
+            let shown = self.shown_ms(node)?;
+            let expected = expected(Instant::now());
+            last = Some((shown, expected));
+            ((shown - expected).abs() <= ABOUT_MS).then_some(expected)
+        });
+        match seen {
+            Some(ms) if ms.abs() > 2 * ABOUT_MS => self.faults.moving += 1,
+            Some(_) => self.faults.too_small += 1,
+            None => {
+                let detail = format!("n{} {what}: (shown, expected) {last:?} ms", node + 1);
+                return Err(Violation::new("a fault that never bit", detail));
+            }
+        }
+        Ok(())
+    }
+
+    fn two_apart(&mut self, first: usize) -> Result<(), Violation> {
+        let second = (first + 1 + self.random.below(2) as usize) % 3;
+        let refused = self.shared.refused(first) + self.shared.refused(second);
+        self.begin_split(false);
+        for _ in 0..2 + self.random.below(4) {
+            for node in [first, second] {
+                let before = self.members[node].ms;
+                let ms = self.wrong.surely(&mut self.random, node);
+                self.step(node, ms);
+                self.note(format!("step of n{} to {ms} ms, one of two", node + 1));
+                self.see_step(node, before)?;
+                let hold = self.span(200, 1_000);
+                self.pause(hold);
+            }
+        }
+        for node in [first, second] {
+            self.right_again(node)?;
+        }
+        self.end_split(false);
+        let after = self.shared.refused(first) + self.shared.refused(second);
+        self.see_some_refusals(refused, after)
+    }
+
+    fn two_together(&mut self, first: usize) -> Result<(), Violation> {
+        // What was measured of other clocks is of their right time.
+        while !self.wrong.is_none() {
+            self.pause(STROBE);
+        }
+        let second = (first + 1 + self.random.below(2) as usize) % 3;
+        let third = 3 - first - second;
+        let refused = self.shared.refused(third);
+        let ms = draws::together(&mut self.random);
+        self.begin_split(true);
+        for node in [first, second] {
+            let apart = (share(&mut self.random) * 100.0) as i64;
+            let before = self.members[node].ms;
+            self.step(node, ms + apart);
+            self.note(format!(
+                "step of n{} to {} ms, together",
+                node + 1,
+                ms + apart
+            ));
+            self.see_step(node, before)?;
+        }
+        let hold = self.span(2_500, 6_000).max(SURELY_NOTICED);
+        self.pause(hold);
+        for node in [first, second] {
+            self.right_again(node)?;
+        }
+        self.end_split(true);
+        let after = self.shared.refused(third);
+        self.see_some_refusals(refused, after)
+    }
+}
