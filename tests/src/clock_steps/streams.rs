@@ -65,7 +65,7 @@ pub struct Told {
 pub struct Shared {
     timeline: Timeline,
     stop: AtomicBool,
-    /// By how many milliseconds more than [`NEAR_MS`] the IDs' times may be off.
+    /// By how many milliseconds more than `NEAR_MS` the IDs' times may be off.
     pub off_ms: AtomicU64,
     /// How often each node refused IDs because of its clock.
     refused: [AtomicU64; 3],
