@@ -267,8 +267,8 @@ async fn life(client: Client, held: Arc<Held>, number: usize) -> Vec<u64> {
 }
 
 #[test]
-fn hundreds_of_short_lives_share_the_few_workers_of_five_bits() {
-    short_lives(5, 500, 12);
+fn thousands_of_short_lives_share_the_few_workers_of_five_bits() {
+    short_lives(5, 2000, 12);
 }
 
 #[test]
