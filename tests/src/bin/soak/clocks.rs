@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::clock_steps::ClockSteps;
+use seqd_tests::permits;
 use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
@@ -16,7 +17,8 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<(), Violation> {
     match arguments.command().as_str() {
         "steps" => steps(arguments),
         "table" => {
-            arguments.allow(&["--long"]);
+            arguments.allow(&["--long", "--at-once"]);
+            permits::allow(arguments.value("--at-once", 2));
             clock_table::table(Duration::from_secs(arguments.value("--long", 120)))
         }
         other => panic!("clocks {other:?} is not understood; steps and table are"),
