@@ -22,6 +22,7 @@ use crate::peers::starts::Peers;
 use crate::peers::table::Start;
 use crate::storage::opening::Began;
 use crate::types::Member;
+use crate::watched::Watched;
 use crate::wire::messages::{Envelope, Ping, Stopping};
 use crate::wire::transport::Transport;
 use seqd_store::folder::{Folder, Identity};
@@ -101,10 +102,12 @@ pub(crate) struct NodeContext {
     pub(crate) opening: Arc<tokio::sync::Mutex<()>>,
     identity: RwLock<Option<Identity>>,
     /// Whether the log has a vote or an entry; unknown until it is open.
-    history: watch::Sender<Option<bool>>,
+    history: Watched<Option<bool>>,
     view: OnceLock<Arc<dyn ClusterView>>,
     known: Mutex<BTreeMap<u64, Known>>,
     phase: watch::Sender<Phase>,
+    /// That it is stopped, for all that wait for this.
+    stopped: Arc<Watched<bool>>,
     /// How far this node is with its stop, and since when it stops.
     stopping: Mutex<(Stopping, Option<Instant>)>,
     /// The names of nodes that are no members yet, by their certificates.
@@ -149,7 +152,6 @@ impl NodeContext {
         transport: Arc<dyn Transport>,
         peers: Peers,
     ) -> Self {
-        let (history, _) = watch::channel(None);
         let clock_since = Instant::now();
         let (clocks, _) = watch::channel(Clocks::unknown(clock_since));
         let (phase, _) = watch::channel(Phase::Waiting {
@@ -170,10 +172,11 @@ impl NodeContext {
             identity_taken: tokio::sync::Notify::new(),
             opening: Arc::default(),
             identity: RwLock::new(identity),
-            history,
+            history: Watched::new(None),
             view: OnceLock::new(),
             known: Mutex::default(),
             phase,
+            stopped: Arc::default(),
             stopping: Mutex::default(),
             names: Mutex::default(),
         }
@@ -183,9 +186,8 @@ impl NodeContext {
         self.phase.subscribe()
     }
 
-    #[cfg(test)]
-    pub(crate) fn phase_watchers(&self) -> usize {
-        self.phase.receiver_count()
+    pub(crate) fn stopped(&self) -> &Arc<Watched<bool>> {
+        &self.stopped
     }
 
     /// Moves on, unless it is over already.
@@ -197,6 +199,9 @@ impl NodeContext {
             }
             moves
         });
+        if self.is_stopped() {
+            self.stopped.set(true);
+        }
     }
 
     /// Ends this node. A folder that must not be used again is marked.
@@ -270,7 +275,7 @@ impl NodeContext {
     pub(crate) fn set_history(&self, any: bool, began: Began) {
         // Set once: a start opens its log once.
         let _ = self.began.set(began);
-        self.history.send_replace(Some(any));
+        self.history.set(Some(any));
     }
 
     /// The replica, as far as the modules below it need it; `None` until it runs.
@@ -352,14 +357,13 @@ impl NodeContext {
     pub(crate) fn has_history(&self) -> Option<bool> {
         match self.view() {
             Some(view) => Some(view.has_history()),
-            None => *self.history.borrow(),
+            None => self.history.get(),
         }
     }
 
     /// As `has_history`, once it is known.
     pub(crate) async fn history_known(&self) -> bool {
-        let mut history = self.history.subscribe();
-        let _ = history.wait_for(Option::is_some).await;
+        self.history.wait_for(|known| known.is_some()).await;
         self.has_history().unwrap_or(true)
     }
 

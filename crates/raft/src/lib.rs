@@ -66,6 +66,7 @@ mod tasks;
 mod transfers;
 mod turns;
 mod types;
+mod watched;
 mod wire;
 
 #[cfg(test)]

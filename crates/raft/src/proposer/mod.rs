@@ -241,14 +241,11 @@ impl ProposalBatcher {
         let Some(replica) = self.node.replica() else {
             return Err(ProposeError::no_leader());
         };
-        let mut applied = replica.applied.index();
-        let reached = timeout_at(deadline, applied.wait_for(|at| *at >= index)).await;
-        match reached {
-            Ok(Ok(_)) => Ok(()),
-            _ => Err(ProposeError::NoQuorum {
-                detail: format!("this node has not applied entry {index} within the deadline"),
-            }),
-        }
+        let applied = replica.applied.index();
+        let reached = timeout_at(deadline, applied.wait_for(|at| at >= index)).await;
+        reached.map(drop).map_err(|_| ProposeError::NoQuorum {
+            detail: format!("this node has not applied entry {index} within the deadline"),
+        })
     }
 
     /// The index that a linearizable read must have applied, if this node leads.

@@ -1,6 +1,7 @@
 //! What members ask each other beside Raft: proposals, reads, changes of membership, pings; and the
 //! handshake of a node that is no member yet.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,6 @@ use super::service::{
 };
 use crate::bootstrap::take;
 use crate::context::NodeContext;
-use crate::handle::Phase;
 use crate::handshake::hello::HELLO_LIMIT;
 use crate::handshake::introduce;
 use crate::membership;
@@ -78,9 +78,8 @@ pub(super) async fn stopping(service: &Service, body: Opened) -> Result<Bytes, R
 /// knows at once that this process has ended.
 pub(super) async fn watch(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, _: Watch| async move {
-        let mut phase = service.node.context.phase();
-        let stopped = phase.wait_for(|phase| matches!(phase, Phase::Stopped(_)));
-        let _ = tokio::time::timeout(WATCH, stopped).await;
+        let stopped = Arc::clone(service.node.context.stopped());
+        let _ = tokio::time::timeout(WATCH, stopped.wait_for(|stopped| stopped)).await;
         Ok(Watch)
     })
     .await

@@ -10,12 +10,12 @@ use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, State};
 use seqd_store::checkpoint::{Change, Checkpoint};
 use seqd_store::snapshot_file::{Received, SnapshotFile};
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::records::{self, ToRecord};
 use crate::turns::Turns;
 use crate::types::{Answer, LogId, Payload, StoredMembership, TypeConfig};
+use crate::watched::Watched;
 
 /// openraft's snapshot over our handle.
 pub(crate) type Snapshot = openraft::alias::SnapshotOf<TypeConfig, SnapshotHandle>;
@@ -75,14 +75,14 @@ pub(crate) struct Blank {
 /// What the state machine shares with readers and with the checkpointer.
 pub(crate) struct Applied {
     core: RwLock<Core>,
-    index: watch::Sender<u64>,
+    index: Watched<u64>,
     membership_changed: tokio::sync::Notify,
     turns: Arc<Turns>,
 }
 
 impl Applied {
     pub(crate) fn new(state: State, applied: Option<LogId>, membership: StoredMembership) -> Self {
-        let (index, _) = watch::channel(applied.map_or(0, |id| id.index()));
+        let index = Watched::new(applied.map_or(0, |id| id.index()));
         let core = Core {
             state,
             applied,
@@ -108,14 +108,14 @@ impl Applied {
         self.core.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn index(&self) -> watch::Receiver<u64> {
-        self.index.subscribe()
+    pub(crate) fn index(&self) -> &Watched<u64> {
+        &self.index
     }
 
     /// Publishes the applied index of a state that was replaced.
     pub(crate) fn publish(&self) {
         let index = self.read().applied.map_or(0, |id| id.index());
-        self.index.send_replace(index);
+        self.index.set(index);
         self.turns.wake_all();
     }
 
@@ -126,7 +126,7 @@ impl Applied {
 
     /// Publishes an index that was reached by applying an entry.
     pub(crate) fn reached(&self, index: u64) {
-        self.index.send_replace(index);
+        self.index.set(index);
     }
 
     /// Wakes those that wait for a membership.

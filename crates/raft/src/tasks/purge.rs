@@ -77,7 +77,7 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
         sleep(EVERY).await;
         purge_once(&replica, context.settings.snapshot_every).await;
         let unfinished = replica.unfinished.clone();
-        let applied = *replica.applied.index().borrow();
+        let applied = replica.applied.index().get();
         let removed = blocking::run(move || {
             unfinished.remove_obsolete(applied);
             Ok(())

@@ -292,7 +292,7 @@ async fn a_stop_answers_what_peers_have_asked() {
             conversation::call::<Watch, Watch>(&context, Link::Watch, to, route, Watch, limit).await
         })
     });
-    let watchers = || cluster.raft(leader).node().context.phase_watchers();
+    let watchers = || Arc::strong_count(cluster.raft(leader).node().context.stopped());
     let before = watchers();
     let asked: Vec<_> = asked.collect();
     wait("all have arrived", || async { watchers() >= before + 50 }).await;

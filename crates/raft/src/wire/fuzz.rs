@@ -15,7 +15,6 @@ use seqd_state::codec::frame::read_all;
 use seqd_state::{Command, Outcome, codec};
 use seqd_store::faults::is_newer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-use tokio::sync::watch;
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::frame::{Frame, FrameCodec, VERSION};
@@ -26,6 +25,7 @@ use super::route::Route;
 use super::transport::{Link, Rejection};
 use super::{sealed, serving};
 use crate::records::{EntryRecord, Restore, StoredMembershipRecord};
+use crate::watched::Watched;
 
 /// The longest words about bytes that cannot be read.
 const MOST_WORDS: usize = 1024;
@@ -167,7 +167,7 @@ pub fn peer_connection(input: &[u8]) {
         let (mut near, far) = duplex(BUFFER);
         let wrote = near.write_all(&bytes).await;
         assert!(wrote.is_ok() && near.shutdown().await.is_ok());
-        let (_stop, stopping) = watch::channel(false);
+        let stopping = Arc::new(Watched::new(false));
         let place = Places::of(2).enter(None, None);
         serving::serve(far, place, Arc::new(Echo), stopping).await;
         let mut answers = Vec::new();

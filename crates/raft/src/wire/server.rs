@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::codec::Encoder;
 
@@ -18,6 +17,7 @@ use super::serving;
 use super::transport::{Rejection, RejectionCode};
 use crate::net::{Acceptor, Listen};
 use crate::platform;
+use crate::watched::Watched;
 
 /// How long answers that are under way may take once the node has ended.
 const GRACE: Duration = Duration::from_millis(100);
@@ -52,7 +52,7 @@ async fn run(
     handler: Arc<dyn Handler>,
     until: impl Future<Output = ()> + Send,
 ) {
-    let (stop, stopping) = watch::channel(false);
+    let stopping = Arc::new(Watched::new(false));
     // Held here, so that what outlasts the grace ends with it.
     let mut connections = JoinSet::new();
     let mut until = pin!(until);
@@ -64,12 +64,12 @@ async fn run(
         };
         while connections.try_join_next().is_some() {}
         let place = places.enter(stream.from(), stream.certified());
-        let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+        let (handler, stopping) = (Arc::clone(&handler), Arc::clone(&stopping));
         let serving = serving::serve(stream, place, handler, stopping);
         connections.spawn(platform::owned(serving));
     }
     drop(acceptor);
-    stop.send_replace(true);
+    stopping.set(true);
     let drained = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(GRACE, drained).await;
     connections.shutdown().await;

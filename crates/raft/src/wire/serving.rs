@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
 use futures_util::stream::FuturesUnordered;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::codec::FramedRead;
 
@@ -20,6 +20,7 @@ use super::route::Route;
 use super::transport::{Link, Payload, Rejection, RejectionCode};
 use super::window::Window;
 use super::writer::{Parts, URGENT, Writer};
+use crate::watched::Watched;
 
 /// How long the first frame may take.
 const OPENING: Duration = Duration::from_secs(3);
@@ -50,7 +51,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     stream: S,
     (place, evicted): (Arc<Place>, oneshot::Receiver<()>),
     handler: Arc<dyn Handler>,
-    stopping: watch::Receiver<bool>,
+    stopping: Arc<Watched<bool>>,
 ) {
     let (read, write) = tokio::io::split(stream);
     let frames = FramedRead::new(read, FrameCodec::new());
@@ -77,7 +78,7 @@ async fn run<S: AsyncRead + AsyncWrite>(
     write: WriteHalf<S>,
     place: Arc<Place>,
     handler: Arc<dyn Handler>,
-    stopping: watch::Receiver<bool>,
+    stopping: Arc<Watched<bool>>,
 ) -> io::Result<()> {
     let (urgent, urgent_frames) = mpsc::channel(URGENT);
     let mut writer = Writer::new(write, urgent_frames);
@@ -270,10 +271,9 @@ async fn answer<W: AsyncWrite + Unpin>(
 }
 
 /// Returns when no call is open any more once the server stops.
-async fn drained(mut stopping: watch::Receiver<bool>, incoming: &Incoming) {
-    if stopping.wait_for(|stopping| *stopping).await.is_ok() {
-        incoming.emptied().await;
-    }
+async fn drained(stopping: Arc<Watched<bool>>, incoming: &Incoming) {
+    stopping.wait_for(|stopping| stopping).await;
+    incoming.emptied().await;
 }
 
 /// Returns when a stranger has asked nothing for too long.

@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use seqd_state::Level;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{Far, Network, TestHandler, call, post, until};
 use crate::tests::harness::pair;
+use crate::watched::Watched;
 use crate::wire::dialer::{Dialer, peer_transport};
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
 use crate::wire::messages::Forward;
@@ -26,13 +26,18 @@ use crate::wire::{server, serving};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A connection to a port with these places, by hand.
-fn far_of(handler: &Arc<TestHandler>, places: &Arc<Places>) -> (Far, watch::Sender<bool>) {
+fn far_of(handler: &Arc<TestHandler>, places: &Arc<Places>) -> (Far, Arc<Watched<bool>>) {
     let (near, far) = tokio::io::duplex(64 << 10);
-    let (stop, stopping) = watch::channel(false);
-    let served = serving::serve(near, places.enter(None, None), handler.clone(), stopping);
+    let stopping = Arc::new(Watched::new(false));
+    let served = serving::serve(
+        near,
+        places.enter(None, None),
+        handler.clone(),
+        Arc::clone(&stopping),
+    );
     tokio::spawn(served);
     let far = tokio_util::codec::Decoder::framed(FrameCodec::new(), far);
-    (Far(far), stop)
+    (Far(far), stopping)
 }
 
 #[tokio::test(start_paused = true)]
@@ -278,7 +283,7 @@ proptest! {
             .unwrap();
         runtime.block_on(async {
             let (handler, places) = (TestHandler::new(), Places::with(4, ROOM));
-            let (mut far, stop) = far_of(&handler, &places);
+            let (mut far, _stop) = far_of(&handler, &places);
             far.write(&Frame::Opening { version: VERSION, link }).await;
             for frame in &frames {
                 far.write(frame).await;
@@ -286,7 +291,6 @@ proptest! {
             sleep(SECOND).await;
             drop(far);
             until(|| handler.working() == 0 && places.free() == (4, ROOM)).await;
-            drop(stop);
         });
     }
 }
@@ -349,7 +353,7 @@ async fn a_stop_answers_what_is_under_way_and_closes() {
     let asked = futures_util::future::join_all(asked);
     let stopped = async {
         until(|| handler.working() == 50).await;
-        stop.send_replace(true);
+        stop.set(true);
         sleep(SECOND / 100).await;
         handler.gate.add_permits(50);
     };
@@ -361,7 +365,7 @@ async fn a_stop_answers_what_is_under_way_and_closes() {
     let (mut far, stop) = far_of(&handler, &Places::new());
     far.open(Link::Log).await;
     assert!(far.read().await.is_some());
-    stop.send_replace(true);
+    stop.set(true);
     assert!(far.is_closed().await);
 }
 

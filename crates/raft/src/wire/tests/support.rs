@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
 use tokio_util::codec::{Decoder, Framed};
 
 use crate::net::{BoxStream, Dial, Dialing};
+use crate::watched::Watched;
 use crate::wire::dialer::Dialer;
 use crate::wire::frame::{Frame, FrameCodec, Part, VERSION};
 use crate::wire::incoming::{Body, Handler, Replying};
@@ -82,13 +83,14 @@ impl Network {
 
     /// Serves all connections from here on. Returns what stops that: softly by `true`, at once when it
     /// is dropped.
-    pub(super) fn serve(self, handler: &Arc<TestHandler>) -> (Served, watch::Sender<bool>) {
+    pub(super) fn serve(self, handler: &Arc<TestHandler>) -> (Served, Arc<Watched<bool>>) {
         let Self {
             wires,
             dialer,
             mut far,
         } = self;
-        let (stop, stopping) = watch::channel(false);
+        let stopping = Arc::new(Watched::new(false));
+        let stop = Arc::clone(&stopping);
         let handler: Arc<dyn Handler> = handler.clone();
         let connections = Arc::new(Mutex::new(tokio::task::JoinSet::new()));
         let accepted = Arc::clone(&connections);
@@ -96,7 +98,7 @@ impl Network {
             let places = Places::new();
             while let Some(stream) = far.recv().await {
                 let place = places.enter(None, None);
-                let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+                let (handler, stopping) = (Arc::clone(&handler), Arc::clone(&stopping));
                 let served = serving::serve(stream, place, handler, stopping);
                 accepted.lock().unwrap().spawn(served);
             }
