@@ -4,14 +4,14 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
-use serde_json::Value;
 
 use super::draws::{RIGHT_MS, TOGETHER_MS, Wrong, between};
-use super::duty::{Duty, change, later};
+use super::duty::{Duty, change};
 use super::figures::Faults;
 use super::member::{Ending, Member, Process};
+use super::notice::member_of;
 use super::streams::Shared;
-use super::{RESTARTED, RETURNED, WINDOW};
+use super::{RESTARTED, RETURNED};
 use crate::checkers::Violation;
 use crate::cluster::Cluster;
 use crate::history::{At, Timeline};
@@ -87,13 +87,9 @@ impl Driver {
         }
     }
 
-    /// What a node has to do, or a generator: that may still be held up for a window by what could not be
-    /// renewed.
-    pub(super) fn duties_of(&self, node: Option<usize>) -> Vec<(At, Duty)> {
-        match node {
-            Some(node) => self.members[node].duties.clone(),
-            None => later(&self.all, WINDOW),
-        }
+    /// What a node has to do, or a generator.
+    pub(super) fn duties_of(&self, node: Option<usize>) -> &[(At, Duty)] {
+        node.map_or(&self.all, |node| &self.members[node].duties)
     }
 
     pub(super) fn note(&mut self, text: String) {
@@ -355,11 +351,6 @@ impl Driver {
 }
 
 /// A member in a node's view of the cluster.
-pub(super) fn member_of<'a>(view: &'a Value, name: &str) -> Option<&'a Value> {
-    let mut members = view["members"].as_array()?.iter();
-    members.find(|member| member["name"] == name)
-}
-
 fn is_running(pid: Pid) -> bool {
     std::path::Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()
 }

@@ -103,21 +103,6 @@ pub fn change(duties: &mut Vec<(At, Duty)>, at: At, duty: Duty) {
     }
 }
 
-/// The same duties, where to serve again begins so much later.
-pub fn later(duties: &[(At, Duty)], by: Duration) -> Vec<(At, Duty)> {
-    let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-    let mut all = Vec::new();
-    for (number, (at, duty)) in duties.iter().enumerate() {
-        let is_again = number > 0 && *duty != Duty::Free;
-        let at = At(at.0.saturating_add(if is_again { by } else { 0 }));
-        let next = duties.get(number + 1);
-        if next.is_none_or(|(next, _)| at < *next) {
-            all.push((at, *duty));
-        }
-    }
-    all
-}
-
 fn stop(from: At, to: At, limit: Duration) -> Stop {
     Stop { from, to, limit }
 }
@@ -167,21 +152,6 @@ mod tests {
     fn what_a_stream_does_while_it_may_refuse_does_not_count() {
         let duties = [(0, SERVE), (10, Duty::Free), (500, SERVE)];
         assert_eq!(judged(&[5, 300, 520, 525], &duties, 530).late, []);
-    }
-
-    #[test]
-    fn a_duty_that_begins_later_may_not_begin_at_all() {
-        let all = [
-            (0, SERVE),
-            (10, Duty::Free),
-            (20, SERVE),
-            (24, Duty::Free),
-            (40, SERVE),
-        ];
-        let all = all.map(|(at, duty)| (At(at), duty));
-        let expected = [(0, SERVE), (10, Duty::Free), (24, Duty::Free), (45, SERVE)];
-        let expected = expected.map(|(at, duty)| (At(at), duty));
-        assert_eq!(later(&all, Duration::from_nanos(5)), expected);
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub(super) fn judged(driver: Driver, told: Vec<Told>) -> (Figures, Result<(), Vi
             .or_default()
             .extend(ids);
         let duties = driver.duties_of(told.node);
-        let found = judge(&told.served, &duties, LONGEST_STOP, end);
+        let found = judge(&told.served, duties, LONGEST_STOP, end);
         verdict = verdict
             .and(told.violation.clone().map_or(Ok(()), Err))
             .and_then(|()| answered(&driver, &told))

@@ -8,7 +8,7 @@
 //! - a worker's IDs increase; an ID's time is never that of a wrong clock;
 //! - what is refused is refused with one of a few codes, and a process that runs answers;
 //! - while a majority of the clocks is right a node whose clock is right stops for [`LONGEST_STOP`] at
-//!   most, and a generator too, from a window after no majority was;
+//!   most, and a generator too;
 //! - a node serves again within [`RETURNED`] of its clock being right, and within [`RESTARTED`] where
 //!   its process was started meanwhile.
 //!
@@ -24,6 +24,7 @@ mod driver;
 pub mod duty;
 pub mod figures;
 mod member;
+pub mod notice;
 mod phases;
 pub mod streams;
 

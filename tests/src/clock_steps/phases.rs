@@ -7,8 +7,9 @@ use seqd_client::idgen::WallClock;
 
 use super::NOTICED;
 use super::draws::{self, Kind, RIGHT_MS, share};
-use super::driver::{Driver, member_of};
+use super::driver::Driver;
 use super::member::Ending;
+use super::notice::Notice;
 use crate::checkers::Violation;
 use crate::wait;
 
@@ -166,28 +167,16 @@ impl Driver {
         let begin = Instant::now();
         self.see_step(node, before)?;
         let others: Vec<usize> = (0..3).filter(|other| *other != node).collect();
-        let name = self.cluster.node(node).name().to_owned();
-        let (mut named, mut moved) = (None, None);
-        let deadline = begin + NOTICED;
-        while (named.is_none() || moved.is_none()) && Instant::now() < deadline {
+        let mut notice = Notice::since(begin, self.cluster.node(node).name());
+        let is_it = |ahead: f64| (ahead - ms as f64).abs() < 1_000.0;
+        while !notice.is_complete() && begin.elapsed() < NOTICED {
             let views = others
                 .iter()
                 .map(|other| self.cluster.node(*other).cluster_view());
-            let views: Vec<_> = views.flatten().collect();
-            let is_named = |view| {
-                let ahead = member_of(view, &name).and_then(|m| m["clock_ahead_ms"].as_f64());
-                ahead.is_some_and(|ahead| (ahead - ms as f64).abs() < 1_000.0)
-            };
-            if views.len() == others.len() && views.iter().all(is_named) {
-                named.get_or_insert(begin.elapsed());
-            }
-            let leads_now =
-                |view: &serde_json::Value| view["leader"].is_string() && view["leader"] != *name;
-            if views.iter().any(leads_now) {
-                moved.get_or_insert(begin.elapsed());
-            }
+            notice.look(&views.collect::<Vec<_>>(), is_it);
             self.pause(STROBE);
         }
+        let Notice { named, moved, .. } = notice;
         let (Some(named), Some(moved)) = (named, moved) else {
             let detail = format!(
                 "n{} at {ms} ms: named after {named:?}, another led after {moved:?}, {NOTICED:?} is \

@@ -11,6 +11,7 @@ use seqd_tests::checkers::Violation;
 use seqd_tests::clock::ShiftedClock;
 use seqd_tests::clock_steps::LONGEST_STOP;
 use seqd_tests::clock_steps::duty::{Duty, Judged, Stop, judge};
+use seqd_tests::clock_steps::notice::Notice;
 use seqd_tests::clock_steps::streams::{Streams, Told};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::generators::{self, unique};
@@ -169,24 +170,12 @@ struct Seen {
 fn watch(cluster: &Cluster, wrong: usize, case: Case) -> Seen {
     let begin = Instant::now();
     let name = cluster.node(wrong).name();
-    let (mut named, mut moved) = (None, None);
+    let mut notice = Notice::since(begin, name);
     while begin.elapsed() < case.length {
-        let views = (0..3).filter_map(|node| cluster.node(node).cluster_view());
-        let views: Vec<Value> = views.collect();
-        let names = |view: &Value| {
-            let mut members = view["members"].as_array().expect("members").iter();
-            members.any(|member| member["name"] == name && member["clock_ahead_ms"].is_number())
-        };
-        if views.len() == 3 && views.iter().all(names) {
-            named.get_or_insert(begin.elapsed());
-        }
-        let leads = |view: &Value| view["leader"].is_string() && view["leader"] != name;
-        if views.iter().any(leads) {
-            moved.get_or_insert(begin.elapsed());
-        }
-        let is_known = named.is_some() && moved.is_some();
+        let views = (0..3).map(|node| cluster.node(node).cluster_view());
+        notice.look(&views.collect::<Vec<_>>(), |_| true);
         let left = case.length.saturating_sub(begin.elapsed());
-        std::thread::sleep(if is_known { left } else { LOOK });
+        std::thread::sleep(if notice.is_complete() { left } else { LOOK });
     }
     let other = cluster.node((wrong + 1) % 3).url();
     let status = run(&["-e", &other, "status"]);
@@ -194,8 +183,8 @@ fn watch(cluster: &Cluster, wrong: usize, case: Case) -> Seen {
     let line = status.lines().find(|line| line.starts_with("clock"));
     let line = line.unwrap_or("seqd status names no clock").to_owned();
     Seen {
-        named,
-        moved,
+        named: notice.named,
+        moved: notice.moved,
         status: line.replace(&format!("that of {name}"), "that of nX"),
     }
 }

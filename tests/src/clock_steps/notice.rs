@@ -1,0 +1,87 @@
+//! When the members name a clock that is wrong, and when another node leads.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// What was seen since a clock was set wrong.
+#[derive(Debug)]
+pub struct Notice {
+    begin: Instant,
+    /// The node whose clock it is.
+    name: String,
+    /// Until all that were looked at named it.
+    pub named: Option<Duration>,
+    /// Until one of them followed another leader.
+    pub moved: Option<Duration>,
+}
+
+impl Notice {
+    #[must_use]
+    pub fn since(begin: Instant, name: &str) -> Self {
+        Self {
+            begin,
+            name: name.to_owned(),
+            named: None,
+            moved: None,
+        }
+    }
+
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.named.is_some() && self.moved.is_some()
+    }
+
+    /// Looks at what the nodes show of the cluster; `is_it` tells whether so many milliseconds ahead are
+    /// this clock's. A node that does not answer names nothing.
+    pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
+        let is_named = |view: &Option<Value>| {
+            let member = view.as_ref().and_then(|view| member_of(view, &self.name));
+            let ahead = member.and_then(|member| member["clock_ahead_ms"].as_f64());
+            ahead.is_some_and(&is_it)
+        };
+        if self.named.is_none() && views.iter().all(is_named) {
+            self.named = Some(self.begin.elapsed());
+        }
+        let leader = |view: &Value| view["leader"].as_str().map(str::to_owned);
+        let mut leaders = views.iter().flatten().filter_map(leader);
+        if self.moved.is_none() && leaders.any(|leader| leader != self.name) {
+            self.moved = Some(self.begin.elapsed());
+        }
+    }
+}
+
+/// What a node shows of a member.
+#[must_use]
+pub fn member_of<'a>(view: &'a Value, name: &str) -> Option<&'a Value> {
+    let mut members = view["members"].as_array()?.iter();
+    members.find(|member| member["name"] == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_have_to_name_it_and_one_to_follow_another() {
+        let view = |leader: &str, ahead: Value| {
+            Some(json!({
+                "leader": leader,
+                "members": [{"name": "n1", "clock_ahead_ms": ahead}, {"name": "n2"}]
+            }))
+        };
+        let mut notice = Notice::since(Instant::now(), "n1");
+        let is_it = |ahead: f64| (ahead - 3000.0).abs() < 10.0;
+        let named = || view("n1", json!(3001.0));
+        notice.look(&[named(), view("n1", Value::Null)], is_it);
+        notice.look(&[named(), view("n1", json!(60_000.0))], is_it);
+        notice.look(&[named(), None], is_it);
+        assert!(notice.named.is_none() && notice.moved.is_none());
+        notice.look(&[named(), named()], is_it);
+        assert!(notice.named.is_some() && notice.moved.is_none() && !notice.is_complete());
+        notice.look(&[None, view("n2", Value::Null)], is_it);
+        assert!(notice.is_complete());
+    }
+}
