@@ -40,6 +40,7 @@ pub mod link_faults;
 pub mod link_runs;
 pub mod links;
 pub mod load;
+pub mod lock_runs;
 pub mod loop_disk;
 pub mod memory;
 pub mod model;

@@ -8,6 +8,8 @@ pub mod increasing;
 pub mod keys;
 pub mod leases;
 pub mod linearizable;
+pub mod lock_queue;
+pub mod locks;
 pub mod lost;
 pub mod pauses;
 pub mod sequence;

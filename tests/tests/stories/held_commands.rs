@@ -1,5 +1,5 @@
 //! `seqd lock run` and `seqd elect run`: a command runs while a lock is held, and no two at a time,
-//! whatever becomes of the process that holds it.
+//! whatever becomes of the process that holds it, and of the links between it and the nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use seqd_tests::binary::seqd;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::wait;
+use seqd_tests::links::{self, Condition, Pairs};
+use seqd_tests::{skips, wait};
 
 const TTL: &str = "3s";
 
@@ -18,6 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A command that notes when it was there, in milliseconds, until it is asked to end.
 const WORK: &str = "trap 'exit 3' TERM; while :; do date +%s%3N >> \"$0\"; sleep 0.05; done";
+
+/// The same, and nothing but SIGKILL ends it.
+const STUBBORN: &str = "trap '' TERM; while :; do date +%s%3N >> \"$0\"; sleep 0.05; done";
+
+/// The place of a host that has no node.
+const HOST: usize = 3;
 
 struct Held {
     child: Child,
@@ -31,6 +38,31 @@ impl Held {
         let child = command(cluster, words)
             .args(["--", "sh", "-c", WORK])
             .arg(&notes)
+            .spawn()
+            .unwrap();
+        Held { child, notes }
+    }
+
+    /// Runs for the lock with this work, through these nodes, on a host of its own if it is given one.
+    fn start_at(
+        cluster: &Cluster,
+        (host, nodes): (Option<usize>, &[usize]),
+        (lock, work): (&str, &str),
+        name: &str,
+    ) -> Held {
+        let notes = cluster.folder().join(name);
+        let mut words: Vec<String> = host.map_or(Vec::new(), |host| {
+            let space = cluster.links().namespace_of(host);
+            ["ip", "netns", "exec", &space].map(str::to_owned).to_vec()
+        });
+        words.push(seqd().display().to_string());
+        let addresses = nodes.iter().map(|node| cluster.address(*node));
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .args(["lock", "run", lock, "--ttl", TTL, "--", "sh", "-c", work])
+            .arg(&notes)
+            .env("SEQD_ENDPOINTS", addresses.collect::<Vec<_>>().join(","))
+            .stdin(Stdio::null())
             .spawn()
             .unwrap();
         Held { child, notes }
@@ -142,6 +174,98 @@ fn a_holder_that_reaches_nobody_ends_its_command_before_the_hold_is_over() {
     assert_eq!(held.code(), Some(6), "the lock was lost");
     let last = *times(&held.notes).last().unwrap();
     assert!(last - killed < 3_000, "{} ms on", last - killed);
+}
+
+/// What becomes of the links of a holder: which pairs, and how.
+struct Cut {
+    name: &'static str,
+    pairs: Pairs,
+    condition: Condition,
+    /// The host of the holder, if it has one of its own.
+    host: Option<usize>,
+    work: &'static str,
+    /// The nodes that it knows, and those that the next one knows.
+    nodes: [Vec<usize>; 2],
+}
+
+/// A holder on a host of its own that is cut off in each way, then one beside the nodes whose only node
+/// is cut off from the others.
+fn cuts(cluster: &Cluster) -> Vec<Cut> {
+    let all = [0, 1, 2];
+    let of_host = |name, work, pairs, condition| Cut {
+        name,
+        pairs,
+        condition,
+        host: Some(HOST),
+        work,
+        nodes: [all.to_vec(), all.to_vec()],
+    };
+    let of_node = |name, work, node: usize| Cut {
+        name,
+        pairs: Pairs::around(&[node], 3),
+        condition: Condition::Cut,
+        host: None,
+        work,
+        nodes: [
+            vec![node],
+            all.into_iter().filter(|one| *one != node).collect(),
+        ],
+    };
+    let both_ways = Pairs::between(&[HOST], &all);
+    let leader = cluster.leader();
+    vec![
+        of_host("silent", WORK, both_ways, Condition::Cut),
+        of_host("reset", STUBBORN, both_ways, Condition::Reset),
+        of_host(
+            "unheard",
+            STUBBORN,
+            Pairs::one_way(&[HOST], &all),
+            Condition::Cut,
+        ),
+        of_host("deaf", WORK, Pairs::one_way(&all, &[HOST]), Condition::Cut),
+        of_node("follower-cut-off", STUBBORN, (leader + 1) % 3),
+        of_node("leader-cut-off", WORK, leader),
+    ]
+}
+
+#[test]
+fn a_holder_that_is_cut_off_leaves_no_command_to_the_next() {
+    if skips::ends("a holder that is cut off", links::unavailable()) {
+        return;
+    }
+    let cluster = Cluster::on_links(3, 1).ready();
+    for cut in cuts(&cluster) {
+        let at = (cut.host, &cut.nodes[0][..]);
+        let mut first = Held::start_at(&cluster, at, (cut.name, cut.work), cut.name);
+        runs(&first);
+        let next = format!("behind-{}", cut.name);
+        let at = (None, &cut.nodes[1][..]);
+        let mut second = Held::start_at(&cluster, at, (cut.name, WORK), &next);
+        waits(&cluster, cut.nodes[1][0], cut.name);
+        let fault = cluster.links().impose(cut.pairs, cut.condition);
+        let begun = *times(&first.notes).last().unwrap();
+        runs(&second);
+        let apart = apart(&first, &second);
+        let stopped = *times(&first.notes).last().unwrap() - begun;
+        println!(
+            "{}: stopped {stopped} ms after the cut, {apart} ms before the next",
+            cut.name
+        );
+        assert!(stopped < 3_000, "{}: {stopped} ms after the cut", cut.name);
+        assert_eq!(first.code(), Some(6), "{}: it lost the lock", cut.name);
+        fault.heal();
+        second.signal(Signal::TERM);
+        assert_eq!(second.code(), Some(3), "{}", cut.name);
+        cluster.wait_ready();
+    }
+}
+
+/// Until somebody waits for the lock.
+fn waits(cluster: &Cluster, node: usize, lock: &str) {
+    wait::until("the next one waits", PATIENCE, || {
+        let shown = cluster.get(node, &format!("/v1/locks/{lock}")).ok().json();
+        (shown["waiting"] == 1).then_some(())
+    });
 }
 
 #[test]

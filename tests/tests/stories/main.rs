@@ -40,6 +40,7 @@ mod large_requests;
 mod layouts;
 mod leases;
 mod links;
+mod lock_faults;
 mod locks;
 mod members;
 mod payments;

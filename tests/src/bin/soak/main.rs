@@ -28,6 +28,7 @@ mod ids;
 mod keys;
 mod links;
 mod lock_cycles;
+mod locks;
 mod model;
 mod power_cuts;
 mod sample;
@@ -54,6 +55,12 @@ const USAGE: &str = "usage: soak COMMAND
   links [--seconds 60] [--nodes 3|5] [--fault NAME]
                                 each fault of the links alone, under a mixed load (root)
   lock-cycles [--seconds 5]     locks taken and given back, beside those of etcd and Redis
+  locks [--seconds 600] [--seed S]
+                                fifty clients on ten locks while nodes are killed, stopped and cut off,
+                                leaders moved and clocks set by up to an hour (libfaketime; root, for
+                                the cuts)
+  lock-queue [--waiters 1000]   so many wait for one lock at three nodes, and a fifth are gone before
+                                their turn
   catch-up [--mib 200] [--mbit 12] [--rate 500]
                                 a follower comes back behind a slow cable, under load (root)
   failover [--runs 20] [--nodes 3] [--loss killed|stopped|cut|silent]
@@ -110,6 +117,8 @@ fn main() -> ExitCode {
         "hostile-attack" => hostile::attack(&arguments),
         "links" => links::run(&arguments),
         "lock-cycles" => lock_cycles::run(arguments.number("--seconds", 5)),
+        "locks" => locks::run(&arguments),
+        "lock-queue" => locks::queue(&arguments),
         "keys" => keys::run(&arguments),
         "keyed-allocation" => keys::keyed_allocation(&arguments),
         "expiry" => expiry::run(&arguments),

@@ -1,0 +1,338 @@
+//! Locks, over every hold that the log of a replica has: who held what at which cluster time, with
+//! which token, and how it ended; and over what each client was told, and counted on, meanwhile.
+//!
+//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which [`apart`] judges by
+//! one rule. Cost: a lock has a few spans at a time.
+
+use std::collections::BTreeMap;
+
+use super::Violation;
+use crate::history::At;
+
+/// How a hold ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HoldEnd {
+    /// It had not ended with the last entry.
+    Open,
+    Released,
+    Withdrawn,
+    /// Its time came.
+    RanOut,
+    /// None of that, and it was gone.
+    Unexplained,
+}
+
+/// A hold as a replica's log has it; times are the cluster's, in milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub lock: usize,
+    pub token: u64,
+    pub owner: String,
+    pub nonce: u128,
+    pub permits: u32,
+    pub shared: bool,
+    pub ttl_ms: u64,
+    pub delay_ms: u64,
+    pub from_ms: u64,
+    /// Until when it lasted at last.
+    pub until_ms: u64,
+    /// When it ended.
+    pub end_ms: u64,
+    pub end: HoldEnd,
+    pub renewals: u64,
+    /// Whether its time ever fell.
+    pub was_shortened: bool,
+}
+
+/// The time in which a client counts itself as a holder, in nanoseconds of the run's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    pub lock: usize,
+    pub token: u64,
+    pub permits: u32,
+    pub shared: bool,
+    pub from: At,
+    pub to: At,
+}
+
+/// Somebody's hold of a lock, on any clock.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    lock: usize,
+    token: u64,
+    permits: u32,
+    shared: bool,
+    from: u64,
+    to: u64,
+}
+
+/// Whether two may hold a lock at one time: those that share it, and as many as it has permits.
+fn apart(mut spans: Vec<Span>, invariant: &'static str) -> Result<usize, Violation> {
+    spans.sort_by_key(|span| (span.from, span.to));
+    let mut open: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
+    for span in &spans {
+        let open = open.entry(span.lock).or_default();
+        open.retain(|other| other.to > span.from);
+        let others = open.iter().filter(|other| other.token != span.token);
+        let tokens: std::collections::BTreeSet<u64> = others.clone().map(|one| one.token).collect();
+        let fits = if span.shared {
+            others.clone().all(|other| other.shared)
+        } else {
+            tokens.len() < span.permits as usize && !others.clone().any(|other| other.shared)
+        };
+        if !fits && span.from < span.to {
+            let others: Vec<_> = others.collect();
+            let detail = format!("{span:?} beside {others:?}");
+            return Err(Violation::new(invariant, detail));
+        }
+        open.push(*span);
+    }
+    Ok(spans.len())
+}
+
+/// Holds by the cluster's own time: exclusive ones never overlap, and permits are never exceeded.
+pub fn held_apart(holds: &[Hold]) -> Result<usize, Violation> {
+    let span = |hold: &Hold| Span {
+        lock: hold.lock,
+        token: hold.token,
+        permits: hold.permits,
+        shared: hold.shared,
+        from: hold.from_ms,
+        to: hold.end_ms,
+    };
+    apart(
+        holds.iter().map(span).collect(),
+        "one holder by cluster time",
+    )
+}
+
+/// The same by the clients' own reckoning, in real time.
+pub fn counted_apart(counted: &[Counted]) -> Result<usize, Violation> {
+    let span = |one: &Counted| Span {
+        lock: one.lock,
+        token: one.token,
+        permits: one.permits,
+        shared: one.shared,
+        from: one.from.0,
+        to: one.to.0,
+    };
+    apart(
+        counted.iter().map(span).collect(),
+        "one counts itself as the holder",
+    )
+}
+
+/// Each grant has a larger token than all before it; the holds are in the order of the log.
+pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
+    for pair in holds.windows(2) {
+        if pair[1].token <= pair[0].token {
+            let detail = format!("{:?} after {:?}", pair[1], pair[0]);
+            return Err(Violation::new("tokens rise with every grant", detail));
+        }
+    }
+    Ok(())
+}
+
+/// A hold ends by its release, its withdrawal or its time, which never falls; and behind one that ran
+/// out nobody is granted the lock before its delay is over.
+pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
+    let mut delayed: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut by_lock: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
+    for hold in holds {
+        by_lock.entry(hold.lock).or_default().push(hold);
+        let is_early = hold.end == HoldEnd::RanOut && hold.end_ms != hold.until_ms;
+        let is_short = hold.until_ms < hold.from_ms + hold.ttl_ms;
+        if hold.end == HoldEnd::Unexplained || is_early || is_short || hold.was_shortened {
+            let detail = format!("{hold:?}");
+            return Err(Violation::new("no hold ends early", detail));
+        }
+    }
+    for (lock, holds) in by_lock {
+        let mut ended: Vec<&Hold> = holds.clone();
+        ended.retain(|hold| hold.end == HoldEnd::RanOut && hold.delay_ms > 0);
+        ended.sort_by_key(|hold| hold.end_ms);
+        let mut ended = ended.into_iter().peekable();
+        for hold in holds {
+            while let Some(before) = ended.next_if(|before| before.end_ms <= hold.from_ms) {
+                delayed.insert(lock, before.end_ms + before.delay_ms);
+            }
+            if delayed
+                .get(&lock)
+                .is_some_and(|until| hold.from_ms < *until)
+            {
+                let detail = format!("{hold:?}, delayed until {:?}", delayed.get(&lock));
+                return Err(Violation::new("nobody is granted a delayed lock", detail));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a client asked for, once, however often it repeated it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub lock: usize,
+    pub owner: String,
+    pub nonce: u128,
+    pub call: At,
+    pub told: Told,
+}
+
+/// What it was told at last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    Held {
+        token: u64,
+        back: At,
+    },
+    /// That others hold the lock.
+    Refused {
+        back: At,
+    },
+    /// Nothing: it was gone by then.
+    Gone {
+        since: At,
+    },
+}
+
+/// What became of those that nobody waited for any more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unheard {
+    /// Grants that no client was told of.
+    pub grants: usize,
+    /// Of these the ones that lasted until their time.
+    pub ran_out: usize,
+    /// The longest of them.
+    pub longest_ms: u64,
+}
+
+/// Who was told that it holds a lock was granted it, and its hold is not withdrawn; and who was told
+/// that it does not, or was gone, holds it for no longer than its `ttl`.
+pub fn told(asked: &[Asked], holds: &[Hold]) -> Result<Unheard, Violation> {
+    let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
+    let mut heard = BTreeMap::new();
+    for one in asked {
+        let Told::Held { token, .. } = one.told else {
+            continue;
+        };
+        let hold = by_token.get(&token).filter(|hold| {
+            hold.lock == one.lock && hold.owner == one.owner && hold.nonce == one.nonce
+        });
+        if hold.is_none() {
+            let detail = format!("{one:?}, and the log has {:?}", by_token.get(&token));
+            return Err(Violation::new("who is told held was granted it", detail));
+        }
+        if let Some(other) = heard.insert(token, one) {
+            let detail = format!("{one:?} and {other:?}");
+            return Err(Violation::new("a token is told once", detail));
+        }
+    }
+    let mut unheard = Unheard::default();
+    for hold in holds {
+        let is_heard = heard.contains_key(&hold.token);
+        if is_heard && hold.end == HoldEnd::Withdrawn {
+            let detail = format!("{hold:?}, of {:?}", heard.get(&hold.token));
+            return Err(Violation::new("who is told held is not withdrawn", detail));
+        }
+        if is_heard {
+            continue;
+        }
+        let lasted_ms = hold.end_ms - hold.from_ms;
+        if lasted_ms > hold.ttl_ms || hold.renewals > 0 {
+            let detail = format!("{hold:?}");
+            return Err(Violation::new("who is gone holds for its ttl", detail));
+        }
+        unheard.grants += 1;
+        unheard.ran_out += usize::from(hold.end == HoldEnd::RanOut);
+        unheard.longest_ms = unheard.longest_ms.max(lasted_ms);
+    }
+    Ok(unheard)
+}
+
+/// A write to what a lock protects, in the order in which the writes came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Write {
+    pub lock: usize,
+    pub token: u64,
+    /// Whether its writer counts itself as the holder.
+    pub counts_on_it: bool,
+    /// Whether the resource that checks tokens took it.
+    pub accepted: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WriteCounts {
+    pub writes: usize,
+    /// Refused by the resource that checks tokens.
+    pub refused: usize,
+    /// Older writes behind newer ones, in the resource that checks nothing.
+    pub overwritten: usize,
+}
+
+/// The resource that checks tokens takes no older one after a newer one, and refuses nobody who holds
+/// the lock; how often the one that takes everything was overwritten.
+pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
+    let (mut taken, mut newest) = (BTreeMap::new(), BTreeMap::new());
+    let mut counts = WriteCounts::default();
+    for write in writes {
+        counts.writes += 1;
+        counts.refused += usize::from(!write.accepted);
+        let newest = newest.entry(write.lock).or_insert(0);
+        counts.overwritten += usize::from(write.token < *newest);
+        *newest = (*newest).max(write.token);
+        let taken = taken.entry(write.lock).or_insert(0);
+        if write.accepted && write.token < *taken {
+            let detail = format!("{write:?} after token {taken}");
+            return Err(Violation::new("no older token is taken", detail));
+        }
+        if !write.accepted && write.counts_on_it {
+            let detail = format!("{write:?} after token {taken}");
+            return Err(Violation::new("no holder is refused", detail));
+        }
+        if write.accepted {
+            *taken = write.token;
+        }
+    }
+    Ok(counts)
+}
+
+/// An entry of the log at a known time: between a request and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamped {
+    pub ms: u64,
+    pub call: At,
+    pub back: At,
+}
+
+/// Rounding of both clocks to milliseconds.
+const ROUNDED_MS: u64 = 3;
+
+/// The cluster's time never runs ahead of real time, whatever is done to the clocks: else holds would
+/// end early. Returns how many entries were compared.
+pub fn never_fast(mut entries: Vec<Stamped>) -> Result<usize, Violation> {
+    entries.sort_by_key(|entry| entry.ms);
+    let real = |at: At| at.0 as i128 / 1000;
+    let cluster = |entry: &Stamped| i128::from(entry.ms) * 1000;
+    let mut latest: Option<Stamped> = None;
+    for entry in &entries {
+        if let Some(before) = latest {
+            let gained =
+                (cluster(entry) - cluster(&before)) - (real(entry.back) - real(before.call));
+            if gained > i128::from(ROUNDED_MS) * 1000 {
+                let detail = format!("{entry:?} and {before:?}: {gained} us too fast");
+                return Err(Violation::new("the cluster's time is never fast", detail));
+            }
+        }
+        let is_later = |before: Stamped| {
+            real(entry.call) - cluster(entry) > real(before.call) - cluster(&before)
+        };
+        if latest.is_none_or(is_later) {
+            latest = Some(*entry);
+        }
+    }
+    Ok(entries.len())
+}
+
+#[cfg(test)]
+#[path = "locks_tests.rs"]
+mod tests;

@@ -1,0 +1,315 @@
+//! The verdict of a run, and its figures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::had_within;
+use super::records::{Book, Fate, Held};
+use super::replay::Replayed;
+use super::striker::{Striker, Struck};
+use crate::checkers::Violation;
+use crate::checkers::locks::{
+    Hold, HoldEnd, Stamped, Unheard, WriteCounts, counted_apart, ends, held_apart, never_fast,
+    tokens_rise, told, writes,
+};
+use crate::history::At;
+
+/// From a holder's death to the next grant, beyond its `ttl` and delay, where no fault was near: a round
+/// of consensus, and what a busy machine adds.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A fault is near a hold for so long after it: those that wait may have been elsewhere.
+const NEAR: Duration = Duration::from_secs(3);
+
+/// A grant that followed the death of a holder.
+#[derive(Debug, Clone, Copy, Default)]
+struct Behind {
+    took: Duration,
+    /// Beyond the `ttl` and the delay.
+    beyond: Duration,
+}
+
+pub struct Figures {
+    book: Book,
+    struck: Vec<Struck>,
+    faults: BTreeMap<&'static str, u64>,
+    steps: (u64, u64),
+    serves: Duration,
+    had: Vec<Duration>,
+    grants: usize,
+    ends: BTreeMap<HoldEnd, usize>,
+    entries: u64,
+    terms: usize,
+    wall_steps_ms: (u64, u64),
+    unheard: Unheard,
+    writes: WriteCounts,
+    stamped: usize,
+    lost: BTreeMap<String, u64>,
+    /// The longest, with a fault near and without, and how many there were.
+    behind: [Behind; 2],
+    deaths: usize,
+}
+
+impl Figures {
+    pub(super) fn of(book: Book, striker: &Striker, had: Vec<Duration>) -> Self {
+        Self {
+            book,
+            struck: striker.struck.clone(),
+            faults: striker.counts.clone(),
+            steps: (striker.steps, striker.shown),
+            serves: striker.serves,
+            had,
+            grants: 0,
+            ends: BTreeMap::new(),
+            entries: 0,
+            terms: 0,
+            wall_steps_ms: (0, 0),
+            unheard: Unheard::default(),
+            writes: WriteCounts::default(),
+            stamped: 0,
+            lost: BTreeMap::new(),
+            behind: [Behind::default(); 2],
+            deaths: 0,
+        }
+    }
+
+    pub(super) fn judged(mut self, replayed: &Replayed) -> (Self, Result<(), Violation>) {
+        self.grants = replayed.holds.len();
+        (self.entries, self.terms) = (replayed.entries, replayed.terms);
+        self.wall_steps_ms = replayed.wall_steps_ms;
+        for hold in &replayed.holds {
+            *self.ends.entry(hold.end).or_default() += 1;
+        }
+        let verdict = self.check(&replayed.holds);
+        (self, verdict)
+    }
+
+    fn check(&mut self, holds: &[Hold]) -> Result<(), Violation> {
+        held_apart(holds)?;
+        tokens_rise(holds)?;
+        ends(holds)?;
+        counted_apart(&self.book.counted)?;
+        self.writes = writes(&self.book.writes)?;
+        // Those of the probes, whose clients are not in the book.
+        let own: Vec<Hold> = holds
+            .iter()
+            .filter(|hold| is_of_client(hold))
+            .cloned()
+            .collect();
+        self.unheard = told(&self.book.asked, &own)?;
+        self.stamped = never_fast(self.stamps(&own))?;
+        self.losses(&own)?;
+        self.deaths(&own)?;
+        if let Some(unexpected) = self.book.unexpected.first() {
+            let detail = format!("{} times, as {unexpected}", self.book.unexpected.len());
+            return Err(Violation::new("expected answers", detail));
+        }
+        for (lock, had) in self.had.iter().enumerate() {
+            if *had > had_within(lock) {
+                let detail = format!("soak/{lock} after {had:?}");
+                return Err(Violation::new(
+                    "a lock can be had after the last fault",
+                    detail,
+                ));
+            }
+        }
+        if self.writes.overwritten == 0 || self.writes.refused == 0 {
+            let detail = format!("{:?}", self.writes);
+            return Err(Violation::new("a run in which holders went on", detail));
+        }
+        Ok(())
+    }
+
+    /// The grants and releases whose times are known on both clocks.
+    fn stamps(&self, holds: &[Hold]) -> Vec<Stamped> {
+        let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
+        let mut stamps = Vec::new();
+        for held in &self.book.held {
+            let Some(hold) = by_token.get(&held.token) else {
+                continue;
+            };
+            stamps.push(Stamped {
+                ms: hold.from_ms,
+                call: held.call,
+                back: held.back,
+            });
+            if let Some((call, back)) = held.released
+                && hold.end == HoldEnd::Released
+            {
+                let ms = hold.end_ms;
+                stamps.push(Stamped { ms, call, back });
+            }
+        }
+        stamps
+    }
+
+    /// Who renewed and lost its hold: something kept it from renewing in time.
+    fn losses(&mut self, holds: &[Hold]) -> Result<(), Violation> {
+        let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
+        let mut lost = BTreeMap::new();
+        for held in &self.book.held {
+            if held.fate != Fate::Lost && held.fate != Fate::Unanswered {
+                continue;
+            }
+            let hold = by_token.get(&held.token);
+            if held.fate == Fate::Lost && hold.is_none_or(|hold| hold.end != HoldEnd::RanOut) {
+                let detail = format!("{held:?}, by the log {hold:?}");
+                return Err(Violation::new("a hold is lost by its time alone", detail));
+            }
+            let why = self.why_lost(held).ok_or_else(|| {
+                let detail = format!("{held:?}, by the log {hold:?}");
+                Violation::new("who renews in time keeps its hold", detail)
+            })?;
+            *lost.entry(why).or_default() += 1;
+        }
+        self.lost = lost;
+        Ok(())
+    }
+
+    fn why_lost(&self, held: &Held) -> Option<String> {
+        let ttl = Duration::from_millis(held.ttl_ms);
+        if let Some(struck) = near(&self.struck, held.renewed, held.over) {
+            return Some(struck.name.to_owned());
+        }
+        if held.late > ttl / 6 {
+            return Some("renewed late, the harness was held up".to_owned());
+        }
+        let stalls = self.book.stalls.iter();
+        let during = stalls.filter(|(at, _)| *at >= held.renewed && *at <= held.over);
+        if during.map(|(_, late)| *late).sum::<Duration>() > ttl / 6 {
+            return Some("the harness was held up".to_owned());
+        }
+        if held.waited && held.renewed == held.call {
+            return Some("granted before, and told too late".to_owned());
+        }
+        // Two thirds of the time are left when it is first renewed: most of that without any answer.
+        let silence = self.book.longest_silence(held.renewed, held.over);
+        (silence > ttl / 3).then(|| "nobody was answered".to_owned())
+    }
+
+    /// From a holder's death to the next grant.
+    fn deaths(&mut self, holds: &[Hold]) -> Result<(), Violation> {
+        let told: BTreeMap<u64, &Held> = self
+            .book
+            .held
+            .iter()
+            .map(|held| (held.token, held))
+            .collect();
+        let (mut behind, mut deaths) = ([Behind::default(); 2], 0);
+        for dead in self.book.held.iter().filter(|held| held.fate == Fate::Died) {
+            let Some(at) = holds.iter().position(|hold| hold.token == dead.token) else {
+                continue;
+            };
+            let hold = &holds[at];
+            let next = holds[at + 1..].iter().find(|next| next.lock == hold.lock);
+            let Some(next) = next.and_then(|next| told.get(&next.token)) else {
+                continue;
+            };
+            let ttl = Duration::from_millis(hold.ttl_ms + hold.delay_ms);
+            // Somebody waited when the hold ended, and there was one permit.
+            if !next.waited || next.call.since(dead.over) > ttl || hold.permits > 1 || hold.shared {
+                continue;
+            }
+            let took = next.back.since(dead.over);
+            let one = Behind {
+                took,
+                beyond: took.saturating_sub(ttl),
+            };
+            let is_near = near(&self.struck, dead.over, next.back).is_some();
+            deaths += 1;
+            if one.beyond > SOON && !is_near {
+                let detail = format!("{one:?}: {dead:?}, then {next:?}");
+                return Err(Violation::new("a dead holder's lock goes on", detail));
+            }
+            let longest = &mut behind[usize::from(is_near)];
+            if one.beyond >= longest.beyond {
+                *longest = one;
+            }
+        }
+        (self.behind, self.deaths) = (behind, deaths);
+        Ok(())
+    }
+}
+
+fn is_of_client(hold: &Hold) -> bool {
+    hold.owner.starts_with("client-")
+}
+
+fn near(struck: &[Struck], from: At, to: At) -> Option<Struck> {
+    let near = |struck: &&Struck| {
+        let end = struck.to.0.saturating_add(NEAR.as_nanos() as u64);
+        struck.from <= to && end >= from.0
+    };
+    struck.iter().find(near).copied()
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let book = &self.book;
+        writeln!(f, "faults that bit: {:?}", self.faults)?;
+        let (steps, shown) = self.steps;
+        writeln!(
+            f,
+            "{steps} steps of clocks, {shown} of them looked for in the nodes' views; the largest \
+             between two entries: {} ms forth, {} ms back",
+            self.wall_steps_ms.0, self.wall_steps_ms.1
+        )?;
+        writeln!(
+            f,
+            "{} entries of {} terms, {} grants, {:?}",
+            self.entries, self.terms, self.grants, self.ends
+        )?;
+        let mut fates: BTreeMap<Fate, u64> = BTreeMap::new();
+        for held in &book.held {
+            *fates.entry(held.fate).or_default() += 1;
+        }
+        writeln!(
+            f,
+            "clients: {} claims, {} told held, {} renewals, {} spans counted on; {fates:?}",
+            book.asked.len(),
+            book.held.len(),
+            book.renewals,
+            book.counted.len()
+        )?;
+        writeln!(f, "not acknowledged: {:?}", book.codes)?;
+        writeln!(f, "lost although renewed: {:?}", self.lost)?;
+        writeln!(
+            f,
+            "unheard: {} grants that no client was told of, {} of them until their time, the longest \
+             {} ms",
+            self.unheard.grants, self.unheard.ran_out, self.unheard.longest_ms
+        )?;
+        writeln!(
+            f,
+            "resources: {} writes, {} refused by tokens; {} overwrote a newer one where none are \
+             checked",
+            self.writes.writes, self.writes.refused, self.writes.overwritten
+        )?;
+        writeln!(
+            f,
+            "{} entries on both clocks, the cluster's never fast",
+            self.stamped
+        )?;
+        let [alone, with_fault] = self.behind;
+        writeln!(
+            f,
+            "{} deaths of holders with one waiting: next grant at most {:.0?} beyond ttl and delay \
+             ({:.2?} after the death); with a fault near {:.0?} ({:.2?})",
+            self.deaths, alone.beyond, alone.took, with_fault.beyond, with_fault.took
+        )?;
+        let had = self.had.iter().max().copied().unwrap_or_default();
+        write!(
+            f,
+            "after a fault every node served locks within {:.2?}; after the last each lock was had \
+             within {had:.2?}; the harness was held up {} times, {:.0?} at most",
+            self.serves,
+            book.stalls.len(),
+            book.stalls
+                .iter()
+                .map(|stall| stall.1)
+                .max()
+                .unwrap_or_default()
+        )
+    }
+}
