@@ -74,7 +74,8 @@ impl Node {
         let mut node = Self::at(root, name, addresses);
         // Nobody else is on these links.
         node.set("node", "insecure", "true");
-        node.set_launcher(&["ip", "netns", "exec", &links.namespace_of(host)]);
+        let launcher = links.launcher_of(host);
+        node.set_launcher(&launcher.each_ref().map(String::as_str));
         node
     }
 

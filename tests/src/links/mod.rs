@@ -131,11 +131,6 @@ impl Links {
         format!("seqd-test-{}-{}", self.number.value(), host.number())
     }
 
-    /// The namespace of a node, as `ip netns exec` takes it.
-    pub fn namespace_of(&self, node: usize) -> String {
-        self.namespace(Host::node(node))
-    }
-
     /// The address of a host.
     pub fn address(&self, host: Host) -> String {
         // A part of the private range that few networks use.
@@ -146,10 +141,21 @@ impl Links {
         self.nodes
     }
 
+    /// What starts a program on a node's host, before the program's own words. Not `ip netns exec`: that
+    /// gives the program mounts of its own, and with them every disk that is mounted at this moment,
+    /// which nobody can then unmount while it runs.
+    pub fn launcher_of(&self, node: usize) -> [String; 3] {
+        let net = format!("--net={}", self.path_of(node));
+        ["nsenter".to_owned(), net, "--".to_owned()]
+    }
+
+    fn path_of(&self, node: usize) -> String {
+        format!("/run/netns/{}", self.namespace(Host::node(node)))
+    }
+
     /// Runs `work` as a process of a node's host would.
     pub fn inside<T: Send>(&self, node: usize, work: impl FnOnce() -> T + Send) -> T {
-        let path = format!("/run/netns/{}", self.namespace_of(node));
-        let space = File::open(path).expect("the namespace of a node");
+        let space = File::open(self.path_of(node)).expect("the namespace of a node");
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let kind = Some(LinkNameSpaceType::Network);
@@ -191,10 +197,13 @@ impl Links {
 
     /// Breaks every TCP connection between two nodes at both ends, idle ones too; how many.
     pub fn break_connections(&self, node: usize, other: usize) -> usize {
-        let space = self.namespace_of(node);
+        let launcher = self.launcher_of(node);
         let other = self.address(Host::node(other));
-        let line = ["netns", "exec", &space, "ss", "-HtK", "dst", &other];
-        let output = Command::new("ip").args(line).output().expect("ip runs ss");
+        let output = Command::new(&launcher[0])
+            .args(&launcher[1..])
+            .args(["ss", "-HtK", "dst", &other])
+            .output()
+            .expect("nsenter runs ss");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).lines().count()
     }

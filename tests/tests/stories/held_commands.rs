@@ -52,8 +52,7 @@ impl Held {
     ) -> Held {
         let notes = cluster.folder().join(name);
         let mut words: Vec<String> = host.map_or(Vec::new(), |host| {
-            let space = cluster.links().namespace_of(host);
-            ["ip", "netns", "exec", &space].map(str::to_owned).to_vec()
+            cluster.links().launcher_of(host).to_vec()
         });
         words.push(seqd().display().to_string());
         let addresses = nodes.iter().map(|node| cluster.address(*node));
