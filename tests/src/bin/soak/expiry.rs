@@ -26,7 +26,7 @@ const STEADY: Duration = Duration::from_secs(10);
 const FILL_RATE: u64 = 2_500;
 const MEASURED_MS: u64 = 40_000;
 
-/// All rows are dropped within this after the keys' end: 1,024 in an entry, 50 entries a second.
+/// All rows are dropped within this after the keys' end: 256 in an entry, 50 entries a second.
 const DROPPED: Duration = Duration::from_secs(120);
 
 /// The longest that a strict value may take while the keys end.
