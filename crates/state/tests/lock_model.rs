@@ -37,6 +37,8 @@ enum Step {
         permits: u32,
         shared: bool,
         lock_delay_ms: u64,
+        /// With the terms of the claim of this nonce, if there is one: a request that is repeated.
+        as_before: bool,
     },
     /// With a token that was granted before.
     EnterAgain(Index, u64),
@@ -62,17 +64,21 @@ fn steps() -> impl Strategy<Value = Vec<(usize, i64, u64, Step)>> {
         prop_oneof![7 => Just(1u32), 1 => Just(2u32)],
         prop_oneof![3 => Just(false), 1 => Just(true)],
         prop_oneof![4 => Just(0u64), 1 => 1u64..200],
+        prop_oneof![5 => Just(true), 1 => Just(false)],
     );
     let step = prop_oneof![
         12 => acquire.prop_map(
-            |(nonce, attempt, ttl_ms, wait_ms, permits, shared, lock_delay_ms)| Step::Acquire {
-                nonce,
-                attempt,
-                ttl_ms,
-                wait_ms,
-                permits: if shared { 1 } else { permits },
-                shared,
-                lock_delay_ms,
+            |(nonce, attempt, ttl_ms, wait_ms, permits, shared, lock_delay_ms, as_before)| {
+                Step::Acquire {
+                    nonce,
+                    attempt,
+                    ttl_ms,
+                    wait_ms,
+                    permits: if shared { 1 } else { permits },
+                    shared,
+                    lock_delay_ms,
+                    as_before,
+                }
             }
         ),
         2 => (any::<Index>(), ttl.clone()).prop_map(|(which, ttl)| Step::EnterAgain(which, ttl)),
@@ -106,9 +112,32 @@ enum Expected {
     Busy,
     Lost,
     Permits,
+    Terms,
 }
 
 impl World {
+    /// The step, with the terms of its claim where it is a request that is repeated.
+    fn repeated(&self, name: &str, step: &Step) -> Step {
+        let mut step = step.clone();
+        if let Step::Acquire {
+            nonce,
+            ttl_ms,
+            permits,
+            shared,
+            lock_delay_ms,
+            as_before: true,
+            ..
+        } = &mut step
+        {
+            let lock = &self.locks[name];
+            if let Some(claim) = lock.claims.iter().find(|claim| claim.nonce == *nonce) {
+                (*ttl_ms, *permits) = (claim.ttl_ms, lock.permits);
+                (*shared, *lock_delay_ms) = (claim.shared, claim.lock_delay_ms);
+            }
+        }
+        step
+    }
+
     fn acquire(&mut self, name: &'static str, step: &Step) -> Expected {
         let Step::Acquire {
             nonce,
@@ -118,6 +147,7 @@ impl World {
             permits,
             shared,
             lock_delay_ms,
+            ..
         } = *step
         else {
             panic!("{step:?}");
@@ -128,6 +158,17 @@ impl World {
         if let Some(place) = lock.claims.iter().position(|claim| claim.nonce == nonce) {
             let ahead = lock.claims[..place].iter().filter(waits).count() as u64;
             let claim = &mut lock.claims[place];
+            let asked = (ttl_ms, permits, shared, lock_delay_ms);
+            if asked
+                != (
+                    claim.ttl_ms,
+                    lock.permits,
+                    claim.shared,
+                    claim.lock_delay_ms,
+                )
+            {
+                return Expected::Terms;
+            }
             if !claim.attempts.contains(&attempt) {
                 claim.attempts.push(attempt);
             }
@@ -212,8 +253,9 @@ impl World {
         let lock = || LockName::new(name).unwrap();
         match step {
             Step::Acquire { nonce, .. } => {
-                let (nonce, expected) = (*nonce, self.acquire(name, step));
-                (acquire_of(name, nonce, step), expected)
+                let step = &self.repeated(name, step);
+                let expected = self.acquire(name, step);
+                (acquire_of(name, *nonce, step), expected)
             }
             Step::EnterAgain(which, ttl_ms) => {
                 let (token, owner) = self.known(name, which);
@@ -405,6 +447,7 @@ fn of_outcome(outcome: Outcome) -> Expected {
             }
             LockRefusal::Lost { .. } => Expected::Lost,
             LockRefusal::PermitsDiffer { .. } => Expected::Permits,
+            LockRefusal::TermsDiffer { .. } => Expected::Terms,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
