@@ -146,8 +146,9 @@ error_codes! {
         "read it again, then decide; the detail says why";
     FingerprintMismatch = "fingerprint-mismatch", 422, CONFLICT, false, "The key belongs to another request",
         "something else was begun under the key: another fingerprint, or with the header \
-         `Idempotency-Key` another request",
-        "take a new key for each thing that is to be done once";
+         `Idempotency-Key` another request; or a lock was asked for with a `nonce` that stands for \
+         other terms",
+        "take a new key for each thing that is to be done once, and a new nonce for each acquisition";
     WrongCluster = "wrong-cluster", 421, FAILURE, false, "This node is of another cluster",
         "the `Seqd-Cluster` header names another cluster than this node's",
         "check the endpoints: they lead to another cluster";

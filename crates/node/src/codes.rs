@@ -79,6 +79,8 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
             // Locks end by themselves: there may be room a little later.
             LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks => ErrorCode::Overloaded,
             LockRefusal::Invalid(_) => ErrorCode::InvalidArgument,
+            // As of an idempotency key: it stands for another request.
+            LockRefusal::TermsDiffer { .. } => ErrorCode::FingerprintMismatch,
         },
         #[cfg(feature = "test-next-level")]
         Refusal::Notes(_) => ErrorCode::Internal,

@@ -128,7 +128,17 @@ pub(crate) async fn wait_for_level(
         };
         let detail = error.to_string();
         let waited = timeout_at(deadline, sleep(LEVEL_WAIT)).await;
-        waited.map_err(|_| ProposeError::AboveLevel { detail })?;
+        waited.map_err(|_| match peek(replica, |_| ()) {
+            Some(()) => ProposeError::AboveLevel { detail },
+            None => no_state(),
+        })?;
+    }
+}
+
+/// The answer of a node that has just started, and has not read its state yet.
+pub(crate) fn no_state() -> ProposeError {
+    ProposeError::NoQuorum {
+        detail: "this node has no state yet".to_owned(),
     }
 }
 

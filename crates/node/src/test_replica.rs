@@ -49,6 +49,10 @@ pub(crate) struct TestReplica {
     pub(crate) clock: Arc<TestClock>,
     started: Instant,
     pub(crate) has_quorum: AtomicBool,
+    /// Whether reads are answered, where there is a quorum.
+    pub(crate) can_read: AtomicBool,
+    /// Whether the state is there: not at the begin of a node's start.
+    pub(crate) has_state: AtomicBool,
     pub(crate) proposals: AtomicU64,
     /// The other members: none, unless a test sets some.
     pub(crate) progress: Mutex<Progress>,
@@ -65,6 +69,8 @@ impl TestReplica {
             clock,
             started: Instant::now(),
             has_quorum: AtomicBool::new(true),
+            can_read: AtomicBool::new(true),
+            has_state: AtomicBool::new(true),
             proposals: AtomicU64::new(0),
             progress: Mutex::default(),
             turns: Arc::default(),
@@ -169,7 +175,7 @@ impl Replica for TestReplica {
 
     fn read(&self, _: Instant) -> Answer<'_, ()> {
         Box::pin(async move {
-            if self.has_quorum.load(Ordering::SeqCst) {
+            if self.has_quorum.load(Ordering::SeqCst) && self.can_read.load(Ordering::SeqCst) {
                 return Ok(());
             }
             Err(ProposeError::NoQuorum {
@@ -183,7 +189,9 @@ impl Replica for TestReplica {
     }
 
     fn look(&self, at: &mut dyn FnMut(&State)) {
-        at(&self.state.lock().unwrap());
+        if self.has_state.load(Ordering::SeqCst) {
+            at(&self.state.lock().unwrap());
+        }
     }
 
     fn is_in_touch(&self) -> bool {
@@ -191,7 +199,8 @@ impl Replica for TestReplica {
     }
 
     fn wait_for_turn(&self, claim: LockTurn) -> Option<Turn> {
-        Some(self.turns.register(claim))
+        let has_state = self.has_state.load(Ordering::SeqCst);
+        has_state.then(|| self.turns.register(claim))
     }
 
     fn started(&self) -> Option<(NodeId, u64)> {

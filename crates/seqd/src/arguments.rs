@@ -41,6 +41,21 @@ pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     found.map_err(|_| "it takes a duration with its unit, such as 3s, 500ms or 0s".to_owned())
 }
 
+/// The shortest life of a hold that a command runs in: another process is started in it, and both are
+/// to notice its end, on a busy machine.
+const LEAST_HELD: Duration = Duration::from_secs(1);
+
+/// The longest, as the cluster has it.
+const MOST_HELD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The life of a hold that a command runs in.
+pub(crate) fn held_for(text: &str) -> Result<Duration, String> {
+    let held = duration(text)?;
+    let fits = (LEAST_HELD..=MOST_HELD).contains(&held);
+    fits.then_some(held)
+        .ok_or_else(|| "a command runs in a hold of 1s to 24h, such as 30s".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +67,15 @@ mod tests {
             let why = duration(wrong).unwrap_err();
             assert!(why.ends_with("such as 3s or 500ms"), "{wrong}: {why}");
         }
+        assert_eq!(held_for("1s"), Ok(Duration::from_secs(1)));
+        assert_eq!(held_for("24h"), Ok(Duration::from_secs(24 * 3600)));
+        for wrong in ["999ms", "100ms", "24h 1s"] {
+            assert!(
+                held_for(wrong).unwrap_err().contains("1s to 24h"),
+                "{wrong}"
+            );
+        }
+        assert!(held_for("30").unwrap_err().contains("with its unit"));
         assert_eq!((number("7"), value("-7")), (Ok(7), Ok(-7)));
         for wrong in ["x", "", "-1", "1.5", "99999999999999999999"] {
             assert!(number(wrong).unwrap_err().contains("such as 100"));

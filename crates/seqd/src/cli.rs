@@ -257,6 +257,8 @@ mod tests {
             "seqd seq create a --mode fast",
             "seqd lock acquire jobs",
             "seqd lock run jobs",
+            "seqd lock run jobs --ttl 100ms -- true",
+            "seqd elect run boss --ttl 25h -- true",
             "seqd lock release jobs --owner a",
             "seqd snapshot save",
             "seqd data verify",

@@ -10,7 +10,6 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_state::{
@@ -19,71 +18,11 @@ use seqd_state::{
 };
 use support::commands::apply_one;
 use support::lock_rules::{Claim, Hold, Lock, NAMES, Seen, owner, seen};
+use support::lock_steps::{LONGEST_MS, Step, steps};
 use support::{founded, stamp};
 
 /// Behind the IDs of the three founders.
 const FIRST_TOKEN: u64 = 4;
-
-/// The longest time that a step asks for.
-const LONGEST_MS: u64 = 900;
-
-#[derive(Debug, Clone)]
-enum Step {
-    Acquire {
-        nonce: u8,
-        attempt: u64,
-        ttl_ms: u64,
-        wait_ms: u64,
-        permits: u32,
-        shared: bool,
-        lock_delay_ms: u64,
-    },
-    /// With a token that was granted before.
-    EnterAgain(Index, u64),
-    Renew(Index, u64),
-    Release(Index),
-    /// By another owner than the one that has the token.
-    ReleaseOfAnother(Index),
-    Withdraw {
-        nonce: u8,
-        attempt: u64,
-    },
-    Restart,
-}
-
-/// Steps with the lock that they are about, and the times that pass before them.
-fn steps() -> impl Strategy<Value = Vec<(usize, i64, u64, Step)>> {
-    let ttl = 100u64..600;
-    let acquire = (
-        0u8..7,
-        1u64..4,
-        ttl.clone(),
-        prop_oneof![1 => Just(0u64), 3 => 1u64..LONGEST_MS],
-        prop_oneof![7 => Just(1u32), 1 => Just(2u32)],
-        prop_oneof![3 => Just(false), 1 => Just(true)],
-        prop_oneof![4 => Just(0u64), 1 => 1u64..200],
-    );
-    let step = prop_oneof![
-        12 => acquire.prop_map(
-            |(nonce, attempt, ttl_ms, wait_ms, permits, shared, lock_delay_ms)| Step::Acquire {
-                nonce,
-                attempt,
-                ttl_ms,
-                wait_ms,
-                permits: if shared { 1 } else { permits },
-                shared,
-                lock_delay_ms,
-            }
-        ),
-        2 => (any::<Index>(), ttl.clone()).prop_map(|(which, ttl)| Step::EnterAgain(which, ttl)),
-        3 => (any::<Index>(), ttl).prop_map(|(which, ttl)| Step::Renew(which, ttl)),
-        3 => any::<Index>().prop_map(Step::Release),
-        1 => any::<Index>().prop_map(Step::ReleaseOfAnother),
-        3 => (0u8..7, 1u64..4).prop_map(|(nonce, attempt)| Step::Withdraw { nonce, attempt }),
-        1 => Just(Step::Restart),
-    ];
-    vec((0..NAMES.len(), -5_000i64..5_000, 0u64..150, step), 1..120)
-}
 
 #[derive(Debug)]
 struct World {
@@ -106,9 +45,32 @@ enum Expected {
     Busy,
     Lost,
     Permits,
+    Terms,
 }
 
 impl World {
+    /// The step, with the terms of its claim where it is a request that is repeated.
+    fn repeated(&self, name: &str, step: &Step) -> Step {
+        let mut step = step.clone();
+        if let Step::Acquire {
+            nonce,
+            ttl_ms,
+            permits,
+            shared,
+            lock_delay_ms,
+            as_before: true,
+            ..
+        } = &mut step
+        {
+            let lock = &self.locks[name];
+            if let Some(claim) = lock.claims.iter().find(|claim| claim.nonce == *nonce) {
+                (*ttl_ms, *permits) = (claim.ttl_ms, lock.permits);
+                (*shared, *lock_delay_ms) = (claim.shared, claim.lock_delay_ms);
+            }
+        }
+        step
+    }
+
     fn acquire(&mut self, name: &'static str, step: &Step) -> Expected {
         let Step::Acquire {
             nonce,
@@ -118,6 +80,7 @@ impl World {
             permits,
             shared,
             lock_delay_ms,
+            ..
         } = *step
         else {
             panic!("{step:?}");
@@ -128,6 +91,17 @@ impl World {
         if let Some(place) = lock.claims.iter().position(|claim| claim.nonce == nonce) {
             let ahead = lock.claims[..place].iter().filter(waits).count() as u64;
             let claim = &mut lock.claims[place];
+            let asked = (ttl_ms, permits, shared, lock_delay_ms);
+            if asked
+                != (
+                    claim.ttl_ms,
+                    lock.permits,
+                    claim.shared,
+                    claim.lock_delay_ms,
+                )
+            {
+                return Expected::Terms;
+            }
             if !claim.attempts.contains(&attempt) {
                 claim.attempts.push(attempt);
             }
@@ -212,8 +186,9 @@ impl World {
         let lock = || LockName::new(name).unwrap();
         match step {
             Step::Acquire { nonce, .. } => {
-                let (nonce, expected) = (*nonce, self.acquire(name, step));
-                (acquire_of(name, nonce, step), expected)
+                let step = &self.repeated(name, step);
+                let expected = self.acquire(name, step);
+                (acquire_of(name, *nonce, step), expected)
             }
             Step::EnterAgain(which, ttl_ms) => {
                 let (token, owner) = self.known(name, which);
@@ -405,6 +380,7 @@ fn of_outcome(outcome: Outcome) -> Expected {
             }
             LockRefusal::Lost { .. } => Expected::Lost,
             LockRefusal::PermitsDiffer { .. } => Expected::Permits,
+            LockRefusal::TermsDiffer { .. } => Expected::Terms,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),

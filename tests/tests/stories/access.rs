@@ -112,6 +112,46 @@ fn a_stranger_without_a_token_learns_nothing_and_changes_nothing() {
     }
 }
 
+/// What takes comes thousands of times a second, and a one-time token stands in its path.
+#[test]
+fn what_takes_has_no_line_in_the_log_and_no_one_time_token_is_in_it() {
+    let cluster = Cluster::planned(1)
+        .with("log", "level", "\"trace\"")
+        .ready();
+    let ask = |path: &str, body: serde_json::Value| {
+        let asked = http::post(&cluster.url(0, path)).json(&body).reply();
+        asked.ok().json()
+    };
+    let held = ask("/v1/locks/report/acquire", json!({"owner": "a"}));
+    let hold = json!({"owner": "a", "token": held["token"]});
+    ask("/v1/locks/report/renew", hold.clone());
+    ask("/v1/locks/report/verify", hold.clone());
+    ask("/v1/locks/report/release", hold.clone());
+    let again = http::post(&cluster.url(0, "/v1/locks/report/release")).json(&hold);
+    again.reply().refused(409, "lease-lost");
+    let begun = ask("/v1/idempotency/pay/begin", json!({}));
+    let result = json!({"claim": begun["claim"], "result": 1});
+    ask("/v1/idempotency/pay/complete", result);
+    let begun = ask("/v1/idempotency/other/begin", json!({}));
+    let claim = json!({"claim": begun["claim"]});
+    ask("/v1/idempotency/other/abandon", claim);
+    let token = ask("/v1/tokens", json!({}))["token"].clone();
+    let token = token.as_str().expect("a text").to_owned();
+    ask(&format!("/v1/tokens/{token}/consume"), json!({}));
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    cluster.next(0, "order", 1);
+
+    let log = cluster.node(0).stderr();
+    let audited: Vec<&str> = log.lines().filter(|line| line.contains("audit:")).collect();
+    assert_eq!(audited.len(), 1, "{audited:?}");
+    assert!(
+        audited[0].contains("PUT /v1/sequences/order"),
+        "{audited:?}"
+    );
+    assert!(log.contains("DEBUG"), "the log is at its most detailed");
+    assert!(!log.contains(&token), "a one-time token is in the log");
+}
+
 #[test]
 fn commands_show_the_token_of_a_file_and_a_new_one_takes_its_place() {
     let (cluster, file) = guarded();

@@ -47,6 +47,9 @@ fn a_database_refuses_the_transaction_of_an_earlier_holder() {
     assert!(!refused.status.success(), "an earlier holder wrote");
     assert!(words.contains("token 41 is older than 42"), "{words}");
     assert_eq!(balance(&postgres), "42");
+    let unchecked = postgres.sql("UPDATE account SET balance = 41");
+    assert!(unchecked.status.success(), "{unchecked:?}");
+    assert_eq!(balance(&postgres), "41", "a write that shows no token");
     let other = postgres.sql("SELECT fence('other', 1)");
     assert!(other.status.success(), "another lock: {other:?}");
 }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use seqd_tests::binary::{seqd, workspace};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::generators::{self, create_layout, runtime, unique};
-use seqd_tests::{http, skips, wait};
+use seqd_tests::{http, python, skips, wait};
 use serde_json::Value;
 
 #[path = "../../../crates/client/examples/batch.rs"]
@@ -77,24 +77,14 @@ fn live(cluster: &Cluster, owner: &str) -> usize {
         .count()
 }
 
-/// The reason for which there is no Python here.
-fn no_python() -> Option<String> {
-    let version = Command::new("python3").arg("--version").output();
-    let runs = version.is_ok_and(|output| output.status.success());
-    (!runs).then(|| skips::missing("python3", "python3"))
-}
-
-fn python(cluster: &Cluster, owner: &str, count: usize, layout: &str) -> Child {
-    Command::new("python3")
-        .arg(workspace().join("docs/examples/generator.py"))
+fn generator(cluster: &Cluster, owner: &str, count: usize, layout: &str) -> Child {
+    python::example("generator.py")
         .args([
             &cluster.addresses().join(","),
             owner,
             &count.to_string(),
             layout,
         ])
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .expect("python3 starts")
@@ -112,11 +102,11 @@ fn printed(child: Child) -> Vec<u64> {
 
 #[test]
 fn the_example_in_python_shares_a_layout_with_nodes_over_a_killed_leader() {
-    if skips::ends("the example in Python", no_python()) {
+    if skips::ends("the example in Python", python::missing()) {
         return;
     }
     let mut cluster = Cluster::started(3);
-    let children = ["one", "two"].map(|owner| python(&cluster, owner, 60_000, "default"));
+    let children = ["one", "two"].map(|owner| generator(&cluster, owner, 60_000, "default"));
     wait::until("both hold a worker", READY, || {
         (live(&cluster, "one") + live(&cluster, "two") == 2).then_some(())
     });
@@ -142,7 +132,7 @@ fn the_example_in_python_shares_a_layout_with_nodes_over_a_killed_leader() {
 
 #[test]
 fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_next_holder() {
-    if skips::ends("the example in Python", no_python()) {
+    if skips::ends("the example in Python", python::missing()) {
         return;
     }
     let cluster = Cluster::planned(3)
@@ -150,7 +140,7 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
         .ready();
     let (runtime, client) = (runtime(), generators::client(&cluster.addresses()));
     runtime.block_on(create_layout(&client, "tiny", 1, 10));
-    let mut child = python(&cluster, "stopped", 100_000_000, "tiny");
+    let mut child = generator(&cluster, "stopped", 100_000_000, "tiny");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let mut next = || lines.next()?.ok()?.parse::<u64>().ok();
     let mut all: Vec<u64> = (0..2000).map(|_| next().expect("an ID")).collect();
@@ -206,7 +196,7 @@ parent.close()
 
 #[test]
 fn a_fork_of_the_example_in_python_makes_a_generator_of_its_own() {
-    if skips::ends("the example in Python", no_python()) {
+    if skips::ends("the example in Python", python::missing()) {
         return;
     }
     let cluster = Cluster::started(1);

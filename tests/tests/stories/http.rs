@@ -116,6 +116,12 @@ fn refused() -> Vec<Refused> {
         ("PUT", "/v1/sequences/-x", Some(json!({})), 400, "invalid-argument", ""),
         ("PUT", "/v1/sequences/a%20b", Some(json!({})), 400, "invalid-argument", ""),
         ("PUT", "/v1/sequences/%C3%A4", Some(json!({})), 400, "invalid-argument", ""),
+        ("POST", "/v1/locks/%zz/acquire", Some(json!({"owner": "a"})), 400, "invalid-argument", "percent-encoded"),
+        ("POST", "/v1/locks/a%2/acquire", Some(json!({"owner": "a"})), 400, "invalid-argument", "percent-encoded"),
+        ("GET", "/v1/locks/100%", None, 400, "invalid-argument", "percent-encoded"),
+        ("POST", "/v1/idempotency/%zz/begin", Some(json!({})), 400, "invalid-argument", "percent-encoded"),
+        ("PUT", "/v1/sequences/a%zz", Some(json!({})), 400, "invalid-argument", "percent-encoded"),
+        ("POST", "/v1/tokens/%zz/consume", Some(json!({})), 400, "invalid-argument", "percent-encoded"),
     ]
 }
 

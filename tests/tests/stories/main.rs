@@ -26,6 +26,8 @@ mod damaged_snapshots;
 mod door;
 mod dry_runs;
 mod failing_disk;
+mod fenced_objects;
+mod fenced_service;
 mod fencing;
 mod folders;
 mod generator_examples;

@@ -1,12 +1,15 @@
 //! How a lock is taken: one acquisition, repeated under its nonce until it has an answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::{AcquireRequest, HeldLock, RenewLockRequest};
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::asks::Asks;
 use super::error::{LockError, Verdict};
+use super::keeper::release;
 use super::options::LockOptions;
 use crate::boot_clock::BootTime;
 use crate::nonce;
@@ -20,9 +23,40 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// The shortest time that a renewal is given.
 pub(super) const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
+/// A grant whose holder does not have it yet. Dropped, it is given back by a task, without an answer to
+/// wait for: until then others would wait for its end.
+struct Granted<A: Asks> {
+    asks: Arc<A>,
+    name: String,
+    owner: String,
+    token: u64,
+    is_over: bool,
+}
+
+impl<A: Asks> Granted<A> {
+    /// Its holder has it, or nobody.
+    fn done(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl<A: Asks> Drop for Granted<A> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // Without a runtime the process ends, and the hold by its own time.
+        if let Ok(runtime) = Handle::try_current() {
+            let (asks, name) = (Arc::clone(&self.asks), std::mem::take(&mut self.name));
+            let (owner, token) = (std::mem::take(&mut self.owner), self.token);
+            runtime.spawn(async move { release(&*asks, &name, &owner, token).await });
+        }
+    }
+}
+
 /// Takes the lock: its token, and until when it is held at least.
 pub(super) async fn acquire<A: Asks>(
-    asks: &A,
+    asks: &Arc<A>,
     name: &str,
     options: &LockOptions,
     clock: fn() -> BootTime,
@@ -36,7 +70,16 @@ pub(super) async fn acquire<A: Asks>(
         let sent = clock();
         let failed = match asks.acquire(name, &request).await {
             Ok(held) => {
-                if let Some(taken) = confirm(asks, name, options, (&held, sent), clock).await? {
+                let granted = Granted {
+                    asks: Arc::clone(asks),
+                    name: name.to_owned(),
+                    owner: options.owner.clone(),
+                    token: held.token,
+                    is_over: false,
+                };
+                let taken = confirm(&**asks, name, options, (&held, sent), clock).await?;
+                granted.done();
+                if let Some(taken) = taken {
                     return Ok(taken);
                 }
                 // It ran out before it was known of: the next acquisition is another.

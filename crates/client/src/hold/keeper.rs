@@ -18,7 +18,7 @@ use crate::error::Error;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Keeper<A> {
-    pub(super) asks: A,
+    pub(super) asks: Arc<A>,
     pub(super) name: String,
     pub(super) owner: String,
     pub(super) token: u64,
@@ -41,7 +41,7 @@ impl<A: Asks> Keeper<A> {
                 self.known.send_replace(Hold::Lost(Arc::new(LockLost::Released)));
             }
         }
-        self.release().await
+        release(&*self.asks, &self.name, &self.owner, self.token).await
     }
 
     fn until(&self) -> BootTime {
@@ -106,26 +106,26 @@ impl<A: Asks> Keeper<A> {
             ttl_ms: Some(millis(self.ttl)),
         }
     }
+}
 
-    /// A few times, as others wait for it. One that is not held any more is given back.
-    async fn release(&self) -> Result<(), Error> {
-        let request = ReleaseLockRequest {
-            owner: Some(self.owner.clone()),
-            token: Some(self.token),
-        };
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match self
-                .asks
-                .release(&self.name, &request)
-                .await
-                .map_err(Verdict::of)
-            {
-                Ok(()) | Err(Verdict::NotHeld(_) | Verdict::Held(_)) => return Ok(()),
-                Err(Verdict::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
-                Err(Verdict::Again(error) | Verdict::Never(error)) => return Err(error),
-            }
+/// Gives a hold back: a few times, as others wait for it. One that is not held any more is given back.
+pub(super) async fn release<A: Asks>(
+    asks: &A,
+    name: &str,
+    owner: &str,
+    token: u64,
+) -> Result<(), Error> {
+    let request = ReleaseLockRequest {
+        owner: Some(owner.to_owned()),
+        token: Some(token),
+    };
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match asks.release(name, &request).await.map_err(Verdict::of) {
+            Ok(()) | Err(Verdict::NotHeld(_) | Verdict::Held(_)) => return Ok(()),
+            Err(Verdict::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
+            Err(Verdict::Again(error) | Verdict::Never(error)) => return Err(error),
         }
     }
 }

@@ -60,7 +60,8 @@ pub struct LockGuard {
 
 impl LockGuard {
     /// Takes the lock, waiting for it as the options have it. To be called within a tokio runtime.
-    /// Dropped before it returns, the wait ends and nothing is held.
+    /// Dropped before it returns, the wait ends and nothing is held: what was granted meanwhile is given
+    /// back, by a task of the runtime.
     ///
     /// # Errors
     /// [`LockError::Held`] if another holds it for longer than the wait; [`LockError::Options`] for
@@ -81,6 +82,7 @@ impl LockGuard {
         clock: fn() -> BootTime,
     ) -> Result<Self, LockError> {
         options.check()?;
+        let asks = Arc::new(asks);
         let (token, until) = acquire::acquire(&asks, name, &options, clock).await?;
         let (known, hold) = watch::channel(Hold::Until(until));
         let (ends, ended) = oneshot::channel();

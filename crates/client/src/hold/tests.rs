@@ -36,6 +36,7 @@ enum Does {
     IsGone,
     SaysHeld,
     SaysLost,
+    Refuses,
 }
 
 const AT_ONCE: Does = Does::Grants {
@@ -128,6 +129,7 @@ impl Fake {
             Does::IsGone => Err(Error::Unreachable(vec![gone()])),
             Does::SaysHeld => Err(problem(ErrorCode::LockHeld)),
             Does::SaysLost => Err(problem(ErrorCode::LeaseLost)),
+            Does::Refuses => Err(problem(ErrorCode::Forbidden)),
         }
     }
 }
@@ -291,6 +293,28 @@ async fn a_guard_that_is_dropped_gives_the_lock_back() {
     sleep(Duration::from_millis(1)).await;
     assert_eq!(fake.held(), None);
     assert_eq!(fake.0.lock().unwrap().releases, 1);
+}
+
+/// Others would wait for the whole of its time.
+#[tokio::test(start_paused = true)]
+async fn a_hold_whose_taker_leaves_while_it_is_confirmed_is_given_back() {
+    let late = Does::Grants {
+        after: Duration::from_secs(25),
+        done_late: true,
+    };
+    // The renewal that confirms it takes longer than its taker stays, or is refused for good.
+    let fake = Fake::that([late.clone(), late.clone()]);
+    let left = timeout(Duration::from_secs(27), taken(&fake, options())).await;
+    assert!(left.is_err() && fake.0.lock().unwrap().renewals == 1);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.held(), None);
+    assert_eq!(fake.0.lock().unwrap().releases, 1);
+
+    let fake = Fake::that([late, Does::Refuses]);
+    let refused = taken(&fake, options()).await;
+    assert!(matches!(refused, Err(LockError::Request(_))), "{refused:?}");
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(fake.held(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -98,6 +98,9 @@ fn refused(refusal: &Refusal) -> Problem {
         Refusal::Locks(LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks) => {
             problem.with_retry_after_ms(1000)
         }
+        Refusal::Locks(LockRefusal::TermsDiffer { .. }) => {
+            problem.with_hint("draw another nonce for each acquisition, or repeat it as it was")
+        }
         Refusal::Layouts(LayoutRefusal::Exists { name }) => problem.with_hint(format!(
             "seqd layout explain {name} shows the one that there is"
         )),

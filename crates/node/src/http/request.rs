@@ -190,12 +190,16 @@ fn dry_run_of(query: &mut Vec<(String, String)>) -> Result<bool, Problem> {
 }
 
 async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
-    let params = RawPathParams::from_request_parts(parts, &())
-        .await
-        .map_err(|_| {
-            let detail = "the path is not percent-encoded UTF-8";
-            Problem::new(ErrorCode::InvalidArgument, detail)
-        })?;
+    let invalid = || {
+        let detail = "the path is not percent-encoded UTF-8: a % is written %25";
+        Problem::new(ErrorCode::InvalidArgument, detail)
+    };
+    // The parameters would have a % without its digits as it is, so that two paths were one name.
+    if !is_encoded_text(parts.uri.path()) {
+        return Err(invalid());
+    }
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|_| invalid())?;
     Ok(params.iter().map(|(_, value)| value.to_owned()).collect())
 }
 

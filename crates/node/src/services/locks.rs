@@ -50,7 +50,7 @@ pub(crate) enum LockError {
     NoRandom(String),
     #[error("this node is stopping")]
     Stopping,
-    /// What became of a claim whose wait is over is not known.
+    /// What became of a claim that its client is to hold no more is not known.
     #[error("the claim may not have ended: {0}")]
     NotWithdrawn(ProposeError),
     #[error(transparent)]

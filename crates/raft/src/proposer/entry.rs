@@ -33,13 +33,8 @@ pub(super) fn encode(
     leading: Leading,
     commands: Vec<Command>,
 ) -> Result<Proposal, ProposeError> {
-    if !context.clocks().is_known()
-        && commands.iter().any(asks_for_window)
-        && !is_out!(GrantWhenKnown)
-    {
-        return Err(ProposeError::NoQuorum {
-            detail: "the leader does not know yet whether its clock is right".to_owned(),
-        });
+    if !grants_windows(context) && commands.iter().any(asks_for_window) {
+        return Err(no_window());
     }
     let stamp = Stamp {
         wall_ms: clocks::stamp(context, leading),
@@ -50,8 +45,20 @@ pub(super) fn encode(
     proposal.map_err(|error| not_encoded(&error))
 }
 
+/// Whether this leader proposes commands that ask for a window.
+pub(super) fn grants_windows(context: &NodeContext) -> bool {
+    context.clocks().is_known() || is_out!(GrantWhenKnown)
+}
+
+/// The answer to those that ask for one meanwhile.
+pub(super) fn no_window() -> ProposeError {
+    ProposeError::NoQuorum {
+        detail: "the leader does not know yet whether its clock is right".to_owned(),
+    }
+}
+
 /// Whether a command raises a fence, which apply compares with the stamp.
-fn asks_for_window(command: &Command) -> bool {
+pub(super) fn asks_for_window(command: &Command) -> bool {
     matches!(
         command,
         Command::Workers(WorkerCommand::TakeLease(_) | WorkerCommand::ExtendLease { .. })

@@ -164,6 +164,7 @@ impl ProposalBatcher {
         let fate = Arc::new(Fate::default());
         let item = Item {
             count: commands.len(),
+            asks_for_window: commands.iter().any(entry::asks_for_window),
             bytes,
             commands,
             deadline,

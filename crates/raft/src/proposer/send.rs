@@ -75,6 +75,10 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             answer_all(theirs, &ForwardRefusal::NotLeader);
             group = own;
         }
+        // Those that wait for the leader's clock keep no others waiting.
+        if matches!(route, Route::Here(_)) && !entry::grants_windows(&node.context) {
+            group = refuse_windows(group, &entry::no_window());
+        }
         // Whoever was told in the meantime that the outcome is unknown, or is gone, is not served late.
         group.retain(|item| !item.reply.is_closed() && item.fate.send());
         if group.is_empty() {
@@ -93,8 +97,27 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             tokio::time::sleep(RETRY).await;
             continue;
         };
+        // The leader refused the message as a whole, and proposed nothing: it may be for those alone
+        // that ask for a window.
+        if let Err(refused @ ProposeError::NoQuorum { .. }) = &outcomes
+            && group.iter().any(|item| item.asks_for_window)
+            && !group.iter().all(|item| item.asks_for_window)
+        {
+            group = refuse_windows(group, refused);
+            for item in &group {
+                item.fate.take_back();
+            }
+            continue;
+        }
         return hand_out(group, outcomes);
     }
+}
+
+/// Answers those that ask for a window; returns the others.
+fn refuse_windows(group: Vec<Item>, refused: &ProposeError) -> Vec<Item> {
+    let (asking, others) = group.into_iter().partition(|item| item.asks_for_window);
+    answer_all(asking, &ForwardRefusal::Propose(refused.clone()));
+    others
 }
 
 async fn propose_here(

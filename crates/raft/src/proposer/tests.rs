@@ -44,6 +44,7 @@ fn item(commands: Vec<Command>) -> Item {
     let (reply, _) = oneshot::channel();
     Item {
         count: commands.len(),
+        asks_for_window: commands.iter().any(entry::asks_for_window),
         bytes: commands.iter().map(|one| one.frame_bytes().unwrap()).sum(),
         commands,
         deadline: deadline(),

@@ -62,7 +62,10 @@ fn a_hold_that_runs_out_goes_to_the_next_at_its_time_at_every_node() {
                 "{took:?}"
             );
             raft(cluster, node).state(|state| {
-                let claim = state.lock("jobs").and_then(|lock| lock.claim(nonce));
+                let owner = format!("owner {}", nonce.0);
+                let claim = state
+                    .lock("jobs")
+                    .and_then(|lock| lock.claim(&owner, nonce));
                 assert!(matches!(claim, Some(ClaimView::Held(_))), "{claim:?}");
             });
         }

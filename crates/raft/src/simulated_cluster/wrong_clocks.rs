@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use seqd_state::idgen::{Agreement, Layout, Standing, WallClock, WallMs};
 use seqd_state::{Command, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome};
 use tokio::time::{Instant, sleep};
@@ -260,5 +261,34 @@ fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
         assert!(matches!(next(cluster, leader).await, Some(Ok(_))));
         clocks_known(cluster, scene.nodes).await;
         assert!(window(cluster, leader).await.is_ok());
+    });
+}
+
+/// Asked for at once they are one group, of the leader or of a message to it.
+#[test]
+fn a_window_that_is_not_granted_yet_keeps_nothing_else_waiting() {
+    let scene = Scene::near(3, 1);
+    scene.play(async |cluster| {
+        clocks_known(cluster, scene.nodes).await;
+        let leader = leader_of_all_but(cluster, None).await;
+        let leads = raft(cluster, leader);
+        let context = &leads.node().context;
+        for through in [leader, (leader + 1) % scene.nodes] {
+            context.set_clocks(Clocks::unknown(context.clock_since));
+            let others = join_all((0..4).map(|_| next(cluster, through)));
+            let (before, granted, behind) = tokio::join!(
+                next(cluster, through),
+                try_window(cluster, through),
+                others,
+            );
+            assert!(
+                matches!(&granted, Err(ProposeError::NoQuorum { detail }) if detail.contains("its clock")),
+                "a window was granted: {granted:?}"
+            );
+            for value in behind.into_iter().chain([before]) {
+                assert!(matches!(value, Some(Ok(_))), "through {through}: {value:?}");
+            }
+            clocks_known(cluster, scene.nodes).await;
+        }
     });
 }

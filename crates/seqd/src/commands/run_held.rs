@@ -29,8 +29,8 @@ pub(crate) struct RunArgs {
     /// Who holds it, for people to see: the host's name and the process ID by default
     #[arg(long)]
     owner: Option<String>,
-    /// How long it is held without a renewal; it is renewed at a third of this
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = arguments::duration)]
+    /// How long it is held without a renewal, 1s to 24h; it is renewed at a third of this
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = arguments::held_for)]
     ttl: Duration,
     /// How long to wait for it: as long as it takes by default, 0s not at all
     #[arg(long, value_name = "TIME", value_parser = arguments::duration_or_zero)]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rustix::process::{Pid, Signal};
+use seqd_client::api::exit;
 use seqd_client::{BootTime, sleep_until};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -77,9 +78,8 @@ pub(crate) async fn run(args: GuardianArgs) -> Result<u8, Failure> {
     let stream = stream.map_err(|error| Failure::failed(format!("no holder: {error}")))?;
     let (mut control, ends) = (Control::new(stream), ends(&args));
     if ends.killed.is_over() {
-        return Err(Failure::failed(
-            "the hold was over before the command began",
-        ));
+        let detail = "the hold was over before the command began";
+        return Err(Failure::of(exit::CONFLICT, "lease-lost", detail));
     }
     let (program, arguments) = (&args.command[0], &args.command[1..]);
     let mut command = Command::new(program);

@@ -149,13 +149,16 @@ impl<'a> Locks<'a> {
 
     fn acquire(&mut self, asked: &AcquireLock) -> Result<LockOutcome, LockRefusal> {
         let (name, now) = (&asked.name, self.now);
-        if self
-            .table
-            .get(name)
-            .is_some_and(|record| record.has_claim(asked.nonce))
-            && let Some(joined) = self.join(asked)
+        if let Some(record) = self.table.get(name)
+            && let Some(claim) = record.claim(&asked.owner, asked.nonce)
         {
-            return Ok(joined);
+            if !record.has_terms(claim, asked) {
+                let name = name.clone();
+                return Err(LockRefusal::TermsDiffer { name });
+            }
+            if let Some(joined) = self.join(asked) {
+                return Ok(joined);
+            }
         }
         let Some(record) = self.table.get(name) else {
             self.check_room()?;
@@ -184,7 +187,7 @@ impl<'a> Locks<'a> {
         self.enqueue(asked)
     }
 
-    /// The answer that the claim of this nonce had, if there is one of this owner.
+    /// The answer that the claim of this owner and nonce had.
     fn join(&mut self, asked: &AcquireLock) -> Option<LockOutcome> {
         let wait_until = ClusterMs(self.now.0.saturating_add(asked.wait_ms));
         let (owner, nonce, attempt) = (&asked.owner, asked.nonce, asked.attempt);
@@ -265,8 +268,8 @@ impl<'a> Locks<'a> {
     }
 
     fn withdraw(&mut self, name: &LockName, nonce: Nonce, attempt: Attempt) -> LockOutcome {
-        let has_claim = (self.table.get(name)).is_some_and(|record| record.has_claim(nonce));
-        let withdrawn = has_claim
+        let is_there = (self.table.get(name)).is_some_and(|record| record.has_nonce(nonce));
+        let withdrawn = is_there
             .then(|| self.change(name, |record, _| record.withdraw(nonce, attempt)))
             .flatten();
         let ended = withdrawn.unwrap_or(false);

@@ -58,7 +58,7 @@ pub enum LockCommand {
 pub struct AcquireLock {
     pub name: LockName,
     pub owner: String,
-    /// A claim of the same owner and nonce gets the same answer.
+    /// A claim of the same owner and nonce, with the same terms, gets the same answer.
     pub nonce: Nonce,
     pub attempt: Attempt,
     /// Of the hold that is entered again. Without it the owner is a stranger.
@@ -162,6 +162,11 @@ pub enum LockRefusal {
     TooManyLocks,
     #[error("{0}")]
     Invalid(LockProblem),
+    #[error(
+        "the nonce stands for an acquisition of the lock {name} with other terms: its ttl_ms, \
+         lock_delay_ms, permits and shared are to be the same"
+    )]
+    TermsDiffer { name: LockName },
 }
 
 impl FrameTable for LockRefusal {
@@ -172,6 +177,7 @@ impl FrameTable for LockRefusal {
         row(0x0784).since(Level::LOCKS), // TooManyWaiters
         row(0x0785).since(Level::LOCKS), // TooManyLocks
         row(0x0786).since(Level::LOCKS), // Invalid
+        row(0x0787).since(Level::LOCKS), // TermsDiffer
     ];
 }
 

@@ -63,6 +63,19 @@ impl Claim {
         }
     }
 
+    /// Whether it is the claim of this owner and nonce.
+    pub(crate) fn is_of(&self, owner: &str, nonce: Nonce) -> bool {
+        self.nonce == nonce && self.owner == owner
+    }
+
+    /// Whether a request asks for what this claim has. How long it waits may differ: whoever repeats a
+    /// request has waited for a part of it.
+    fn has_terms_of(&self, asked: &AcquireLock) -> bool {
+        self.ttl_ms == asked.ttl_ms
+            && self.shared == asked.shared
+            && self.lock_delay_ms == asked.lock_delay_ms
+    }
+
     /// One request more. Beyond the most that are told apart no request ends the claim.
     fn add(&mut self, attempt: Attempt) {
         if self.attempts.contains(&attempt) || self.attempts.contains(&Attempt::NOBODY) {
@@ -271,28 +284,28 @@ impl LockRecord {
         self.holders.iter().min_by_key(|holder| holder.until)
     }
 
-    /// Adds a request to the holder of its nonce.
+    /// Adds a request to the holder of its owner and nonce.
     pub(crate) fn joined_holder(
         &mut self,
         owner: &str,
         nonce: Nonce,
         attempt: Attempt,
     ) -> Option<&LockHolder> {
-        let is_it = |holder: &&mut LockHolder| holder.nonce == nonce && holder.owner == owner;
-        let holder = self.holders.iter_mut().find(is_it)?;
+        let mut holders = self.holders.iter_mut();
+        let holder = holders.find(|holder| holder.claim.is_of(owner, nonce))?;
         holder.claim.add(attempt);
         Some(holder)
     }
 
-    /// Adds a request to the waiter of its nonce, which waits at least until then: its place and its
-    /// end.
+    /// Adds a request to the waiter of its owner and nonce, which waits at least until then: its place
+    /// and its end.
     pub(crate) fn joined_waiter(
         &mut self,
         owner: &str,
         nonce: Nonce,
         (attempt, until): (Attempt, ClusterMs),
     ) -> Option<(usize, ClusterMs)> {
-        let is_it = |waiter: &LockWaiter| waiter.nonce == nonce && waiter.owner == owner;
+        let is_it = |waiter: &LockWaiter| waiter.claim.is_of(owner, nonce);
         let place = self.waiters.iter().position(is_it)?;
         let waiter = self.waiters.get_mut(place)?;
         waiter.claim.add(attempt);
@@ -300,13 +313,26 @@ impl LockRecord {
         Some((place, waiter.until))
     }
 
-    /// Whether a claim of this nonce is there.
-    pub(crate) fn has_claim(&self, nonce: Nonce) -> bool {
+    /// The claim of this owner and nonce.
+    pub(crate) fn claim(&self, owner: &str, nonce: Nonce) -> Option<&Claim> {
+        let held = self.holders.iter().map(|holder| &holder.claim);
+        let waiting = self.waiters.iter().map(|waiter| &waiter.claim);
+        (held.chain(waiting)).find(|claim| claim.is_of(owner, nonce))
+    }
+
+    /// Whether a request asks for what its claim has.
+    pub(crate) fn has_terms(&self, claim: &Claim, asked: &AcquireLock) -> bool {
+        self.permits == asked.permits && claim.has_terms_of(asked)
+    }
+
+    /// Whether a claim of this nonce is there, whoever made it.
+    pub(crate) fn has_nonce(&self, nonce: Nonce) -> bool {
         self.holders.iter().any(|holder| holder.nonce == nonce)
             || self.waiters.iter().any(|waiter| waiter.nonce == nonce)
     }
 
-    /// A request of a claim is gone; whether the claim ended with it.
+    /// A request of a claim is gone; whether the claim ended with it. The attempt, a number that is
+    /// drawn for each request, tells whose it is.
     pub(crate) fn withdraw(&mut self, nonce: Nonce, attempt: Attempt) -> bool {
         let before = self.holders.len() + self.waiters.len();
         (self.holders)

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::names::{Attempt, FencingToken, LockName, Nonce};
-use super::record::{LockHolder, LockRecord, LockWaiter};
+use super::record::{Claim, LockHolder, LockRecord, LockWaiter};
 use super::tally::{LockCounts, LockTurn};
 use crate::newtypes::ClusterMs;
 use crate::state::State;
@@ -60,10 +60,12 @@ impl<'a> LockView<'a> {
         until.0.saturating_sub(self.now.0)
     }
 
+    /// The claim of this owner and nonce.
     #[must_use]
-    pub fn claim(self, nonce: Nonce) -> Option<ClaimView<'a>> {
-        let holder = self.holders().find(|holder| holder.nonce == nonce);
-        let waiting = || self.waiters().find(|waiter| waiter.nonce == nonce);
+    pub fn claim(self, owner: &str, nonce: Nonce) -> Option<ClaimView<'a>> {
+        let is_it = |claim: &Claim| claim.is_of(owner, nonce);
+        let holder = self.holders().find(|holder| is_it(&holder.claim));
+        let waiting = || self.waiters().find(|waiter| is_it(&waiter.claim));
         holder
             .map(ClaimView::Held)
             .or_else(|| waiting().map(ClaimView::Waiting))

@@ -94,6 +94,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Locks(LockRefusal::TooManyWaiters { name: lock() }),
         Refusal::Locks(LockRefusal::TooManyLocks),
         Refusal::Locks(LockRefusal::Invalid(LockProblem::Ttl)),
+        Refusal::Locks(LockRefusal::TermsDiffer { name: lock() }),
     ]
 }
 

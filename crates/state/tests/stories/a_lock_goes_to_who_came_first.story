@@ -27,7 +27,9 @@ unlock jobs owner=a token=4
 renew-lock jobs owner=a token=5 ttl=500
 > refused: this owner does not hold the lock jobs with token 5, which is held by b with token 5
 # The client of b's request is gone, and a later one of the same stands behind it.
-lock jobs owner=b nonce=2 attempt=2
+lock jobs owner=b nonce=2 attempt=2 ttl=600
+> refused: the nonce stands for an acquisition of the lock jobs with other terms: its ttl_ms, lock_delay_ms, permits and shared are to be the same
+lock jobs owner=b nonce=2 attempt=2 ttl=500
 > held with token 5 until 1600
 withdraw-lock jobs nonce=2
 > nothing was withdrawn

@@ -4,6 +4,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod lock_rules;
+pub(crate) mod lock_steps;
 pub(crate) mod lock_story;
 pub(crate) mod mark;
 pub(crate) mod scripts;

@@ -1,8 +1,9 @@
 //! To hold a lock: the claim, the wait, the answer.
 //!
 //! The wait is registered before the claim is proposed, so that its turn is not missed, and looked at
-//! again once the turn came. Where the wait ends first, the claim is withdrawn before the client is
-//! answered that it does not hold the lock; where the client leaves, once that is noticed.
+//! again once the turn came. Where the wait ends first, or this node stops, or cannot confirm a grant, the
+//! claim is withdrawn before the client is answered that it does not hold the lock, or the answer is that
+//! it is not known; where the client leaves, once that is noticed.
 
 use std::time::Duration;
 
@@ -12,11 +13,11 @@ use seqd_state::{
     AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, LockTurn,
     Nonce,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::ClaimGuard;
 use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of};
-use crate::replica::peek;
+use crate::replica::{no_state, peek};
 use crate::services::error::RequestError;
 
 /// The most bytes of what a client calls its request: a UUID has 36.
@@ -27,6 +28,27 @@ enum Seen {
     Held { token: FencingToken, left_ms: u64 },
     Waiting,
     Gone,
+}
+
+/// The claim of a request, and the request behind it.
+struct Mine {
+    name: LockName,
+    owner: String,
+    nonce: Nonce,
+    attempt: Attempt,
+    ttl_ms: u64,
+}
+
+impl Mine {
+    fn of(asked: &AcquireLock) -> Self {
+        Self {
+            name: asked.name.clone(),
+            owner: asked.owner.clone(),
+            nonce: asked.nonce,
+            attempt: asked.attempt,
+            ttl_ms: asked.ttl_ms,
+        }
+    }
 }
 
 impl LockService {
@@ -46,12 +68,8 @@ impl LockService {
         if asked.token.is_some() {
             return self.enter_again(asked, deadline).await;
         }
-        let (name, nonce, ttl_ms) = (asked.name.clone(), asked.nonce, asked.ttl_ms);
-        let (owner, attempt) = (asked.owner.clone(), asked.attempt);
-        let turn = self.replica.wait_for_turn(LockTurn {
-            name: name.clone(),
-            nonce,
-        });
+        let mine = Mine::of(&asked);
+        let turn = self.register(&asked, deadline).await?;
         let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
         let mut claim = ClaimGuard::propose(&self.replica, &self.withdrawals, asked, deadline);
         let outcome = match claim.outcome().await {
@@ -64,32 +82,50 @@ impl LockService {
             }
         };
         let seen = match of_outcome(outcome) {
-            Ok(LockOutcome::Held { .. }) => {
-                self.confirmed(&name, (nonce, attempt), deadline).await?
-            }
+            Ok(LockOutcome::Held { .. }) => self.confirmed(&mine, deadline).await,
             Ok(LockOutcome::Waiting { .. }) => {
-                let turn = turn.ok_or(LockError::Stopping)?;
                 let wait = (waits_until, deadline + (waits_until - Instant::now()));
-                self.wait(&turn, (&name, nonce, attempt), wait).await?
+                self.wait(&turn, &mine, wait).await
             }
             // Nothing was made.
             Err(error) => {
                 claim.keep();
                 return Err(error);
             }
-            Ok(other) => return Err(super::unexpected(&other)),
+            Ok(other) => Err(super::unexpected(&other)),
         };
-        match seen {
-            Seen::Held { token, left_ms } => {
+        let error = match seen {
+            Ok(Seen::Held { token, left_ms }) => {
                 claim.keep();
-                Ok(held(&name, owner, token, left_ms.min(ttl_ms)))
+                let Mine { name, owner, .. } = mine;
+                return Ok(held(&name, owner, token, left_ms.min(mine.ttl_ms)));
             }
-            Seen::Waiting | Seen::Gone => {
-                let deadline = deadline.max(Instant::now() + WITHDRAW_WITHIN);
-                let withdrawn = claim.withdraw(deadline).await;
-                withdrawn.map_err(LockError::NotWithdrawn)?;
-                Err(self.held_by_others(name))
+            Ok(Seen::Waiting | Seen::Gone) => None,
+            Err(error) => Some(error),
+        };
+        // Any of these answers means that the client holds nothing: that has to be so.
+        let within = Instant::now() + WITHDRAW_WITHIN;
+        let until = match error {
+            Some(LockError::Stopping) => within,
+            _ => within.max(deadline),
+        };
+        let withdrawn = claim.withdraw(until).await;
+        withdrawn.map_err(LockError::NotWithdrawn)?;
+        Err(error.unwrap_or_else(|| self.held_by_others(mine.name)))
+    }
+
+    /// Registers the wait of a claim, once this node has a state.
+    async fn register(&self, asked: &AcquireLock, deadline: Instant) -> Result<Turn, LockError> {
+        loop {
+            let (name, nonce) = (asked.name.clone(), asked.nonce);
+            if let Some(turn) = self.replica.wait_for_turn(LockTurn { name, nonce }) {
+                return Ok(turn);
             }
+            if *self.stopping.borrow() {
+                return Err(LockError::Stopping);
+            }
+            let waited = timeout_at(deadline, sleep(STATE_WAIT)).await;
+            waited.map_err(|_| LockError::Propose(no_state()))?;
         }
     }
 
@@ -118,7 +154,8 @@ impl LockService {
                     format!("{locks} locks are in use, the most that limits.locks permits")
                 }),
                 Some(lock) => {
-                    let is_new = asked.token.is_none() && lock.claim(asked.nonce).is_none();
+                    let is_new =
+                        asked.token.is_none() && lock.claim(&asked.owner, asked.nonce).is_none();
                     let is_full =
                         is_new && asked.wait_ms > 0 && lock.waiters().count() >= waiters as usize;
                     is_full.then(|| {
@@ -135,20 +172,15 @@ impl LockService {
     }
 
     /// What became of a claim that was granted the lock, looked at here, once this node has applied
-    /// the request that is named.
-    async fn confirmed(
-        &self,
-        name: &LockName,
-        (nonce, attempt): (Nonce, Attempt),
-        deadline: Instant,
-    ) -> Result<Seen, LockError> {
-        let (seen, is_applied) = self.look(name, nonce, attempt);
+    /// its request.
+    async fn confirmed(&self, mine: &Mine, deadline: Instant) -> Result<Seen, LockError> {
+        let (seen, is_applied) = self.look(mine);
         if is_applied && matches!(seen, Seen::Held { .. }) {
             return Ok(seen);
         }
         // This node has not applied it yet, or the hold is over already.
         self.read(deadline).await?;
-        Ok(self.look(name, nonce, attempt).0)
+        Ok(self.look(mine).0)
     }
 
     /// Waits for the turn of a claim, until the first of the two times; what is asked of the cluster
@@ -157,7 +189,7 @@ impl LockService {
     async fn wait(
         &self,
         turn: &Turn,
-        (name, nonce, attempt): (&LockName, Nonce, Attempt),
+        mine: &Mine,
         (until, deadline): (Instant, Instant),
     ) -> Result<Seen, LockError> {
         let mut stopping = self.stopping.subscribe();
@@ -169,13 +201,13 @@ impl LockService {
                 }
             };
             let Ok(came) = timeout_at(until, came).await else {
-                return Ok(match self.look(name, nonce, attempt) {
+                return Ok(match self.look(mine) {
                     (held @ Seen::Held { .. }, true) => held,
                     _ => Seen::Waiting,
                 });
             };
             came?;
-            match self.confirmed(name, (nonce, attempt), deadline).await? {
+            match self.confirmed(mine, deadline).await? {
                 Seen::Waiting => {}
                 seen => return Ok(seen),
             }
@@ -183,11 +215,11 @@ impl LockService {
     }
 
     /// A claim as this node has it, and whether the request is among those behind it.
-    fn look(&self, name: &LockName, nonce: Nonce, attempt: Attempt) -> (Seen, bool) {
+    fn look(&self, mine: &Mine) -> (Seen, bool) {
         let seen = peek(&*self.replica, |state| {
-            let lock = state.lock(name.as_str())?;
-            let claim = lock.claim(nonce)?;
-            let is_applied = claim.has_request(attempt);
+            let lock = state.lock(mine.name.as_str())?;
+            let claim = lock.claim(&mine.owner, mine.nonce)?;
+            let is_applied = claim.has_request(mine.attempt);
             let seen = match claim {
                 ClaimView::Held(holder) => Seen::Held {
                     token: holder.token,
@@ -219,7 +251,11 @@ impl LockService {
     }
 }
 
-/// How long the end of a wait may take.
+/// How often it is looked whether this node has a state.
+const STATE_WAIT: Duration = Duration::from_millis(50);
+
+/// How long the end of a claim may take that its client does not hold: less than the grace that requests
+/// under way have where the node stops.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
 fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> {

@@ -8,12 +8,14 @@ use seqd_api::{
     AcquireRequest, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
     RenewLockRequest, VerifyLockRequest,
 };
+use seqd_state::{LockTurn, Nonce};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LockError, LockService};
 use crate::codes;
 use crate::config::keys::LimitsSection;
+use crate::replica::peek;
 use crate::test_replica::{NOON, TestClock, TestReplica};
 
 const NAME: &str = "jobs/nightly 1";
@@ -71,6 +73,15 @@ impl Story {
         waited.await.unwrap();
     }
 
+    /// What the claim of an owner that waits is called.
+    fn nonce_of(&self, owner: &str) -> Nonce {
+        let nonce = peek(&*self.replica, |state| {
+            let mut waiters = state.lock(NAME).unwrap().waiters();
+            waiters.find(|waiter| waiter.owner == owner).unwrap().nonce
+        });
+        nonce.unwrap()
+    }
+
     async fn release(&self, held: &HeldLock) -> Result<(), LockError> {
         let request = ReleaseLockRequest {
             owner: Some(held.owner.clone()),
@@ -104,7 +115,8 @@ fn soon() -> Instant {
 fn code<T: std::fmt::Debug>(result: Result<T, LockError>) -> ErrorCode {
     match result {
         Err(LockError::Refused(refusal)) => codes::of_refusal(&refusal),
-        Err(LockError::Propose(error)) => codes::of_propose(&error),
+        Err(LockError::Propose(error) | LockError::Unread(error)) => codes::of_propose(&error),
+        Err(LockError::NotWithdrawn(_)) => ErrorCode::OutcomeUnknown,
         Err(LockError::Full(_)) => ErrorCode::Overloaded,
         Err(LockError::Stopping) => ErrorCode::Draining,
         Err(LockError::Request(_)) => ErrorCode::InvalidArgument,
@@ -269,8 +281,86 @@ async fn a_node_that_stops_ends_its_waits() {
     let waits = story.wait("b").await;
     story.locks.stop();
     assert_eq!(code(waits.await.unwrap()), ErrorCode::Draining);
-    story.until(0).await;
+    assert_eq!(story.waiting().await, 0, "its claim was withdrawn before");
     assert_eq!(code(story.acquire("c", 0).await), ErrorCode::Draining);
+}
+
+/// Its claim may be granted later: the client cannot go on as if it had asked for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_withdrawn_is_not_known_to_have_ended() {
+    let story = Story::begin();
+    story.acquire("a", 0).await.unwrap();
+    let waits = story.wait("b").await;
+    story.replica.set_quorum(false);
+    // It is woken, and cannot find out what became of its claim.
+    let nonce = story.nonce_of("b");
+    let name = NAME.parse().unwrap();
+    story.replica.turns.wake(&[LockTurn { name, nonce }]);
+    assert_eq!(code(waits.await.unwrap()), ErrorCode::OutcomeUnknown);
+    assert_eq!(story.waiting().await, 1, "the claim is still there");
+    story.replica.set_quorum(true);
+    story.until(0).await;
+
+    let waits = story.wait("c").await;
+    story.replica.set_quorum(false);
+    let began = Instant::now();
+    story.locks.stop();
+    assert_eq!(code(waits.await.unwrap()), ErrorCode::OutcomeUnknown);
+    assert!(began.elapsed() < Duration::from_secs(4), "bounded in time");
+    story.replica.set_quorum(true);
+    story.until(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_read_is_withdrawn_before_its_client_is_told_so() {
+    let story = Story::begin();
+    story.acquire("a", 0).await.unwrap();
+    let waits = story.wait("b").await;
+    story.replica.can_read.store(false, Ordering::SeqCst);
+    let nonce = story.nonce_of("b");
+    let name = NAME.parse().unwrap();
+    story.replica.turns.wake(&[LockTurn { name, nonce }]);
+    assert_eq!(code(waits.await.unwrap()), ErrorCode::NoQuorum);
+    assert_eq!(story.waiting().await, 0, "certainly nothing is left of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_no_state_yet_waits_for_it_and_has_no_quorum_else() {
+    let story = Story::begin();
+    let has_state = |has_state| story.replica.has_state.store(has_state, Ordering::SeqCst);
+    has_state(false);
+    let proposals = story.replica.proposals.load(Ordering::SeqCst);
+    for wait_ms in [0, 60_000] {
+        assert_eq!(code(story.acquire("a", wait_ms).await), ErrorCode::NoQuorum);
+    }
+    let release = ReleaseLockRequest {
+        owner: Some("a".to_owned()),
+        token: Some(1),
+    };
+    let released = story.locks.release(NAME, release, soon()).await;
+    assert_eq!(code(released), ErrorCode::NoQuorum);
+    assert_eq!(story.replica.proposals.load(Ordering::SeqCst), proposals);
+    let comes = async {
+        sleep(Duration::from_millis(700)).await;
+        has_state(true);
+    };
+    let (held, ()) = tokio::join!(story.acquire("a", 60_000), comes);
+    assert_eq!(held.unwrap().owner, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nonce_with_other_terms_is_another_request() {
+    let story = Story::begin();
+    let request = |ttl_ms| AcquireRequest {
+        nonce: Some("4711".to_owned()),
+        ttl_ms: Some(ttl_ms),
+        ..asked("a", 0)
+    };
+    let first = story.locks.acquire(NAME, request(10_000), soon());
+    let first = first.await.unwrap();
+    let other = story.locks.acquire(NAME, request(20_000), soon()).await;
+    assert_eq!(code(other), ErrorCode::FingerprintMismatch);
+    assert_eq!(story.verify(&first).await.unwrap().owner, "a");
 }
 
 #[tokio::test(start_paused = true)]

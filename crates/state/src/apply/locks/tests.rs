@@ -4,6 +4,7 @@ use super::*;
 use crate::deadlines::MAX_PASSED_PER_ENTRY;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::locks::record::MAX_HOLDERS;
+use crate::locks::view::ClaimView;
 use crate::state::State;
 use crate::testing::{entry, founded, restore};
 
@@ -162,10 +163,99 @@ fn more_requests_than_are_told_apart_leave_the_hold_to_its_time() {
             Outcome::Locks(kept)
         );
     }
-    assert!(state.lock("a").unwrap().claim(Nonce(1)).is_some());
+    assert!(state.lock("a").unwrap().claim("pod", Nonce(1)).is_some());
     state.apply(&entry(101, Vec::new()), None);
     assert!(state.lock("a").is_none());
     assert_eq!(state.lock_counts().expired, 1);
+}
+
+/// The nonce is a hash: where two owners come to the same, each has a claim of its own.
+#[test]
+fn a_claim_is_of_its_owner_and_its_nonce() {
+    let mut state = founded();
+    one(&mut state, 1, acquire("a", 1, 0));
+    let other = |attempt| {
+        let asked = AcquireLock {
+            owner: "other".to_owned(),
+            attempt: Attempt(attempt),
+            ..asked("a", 1, 50)
+        };
+        LockCommand::Acquire(asked).into()
+    };
+    let waits = one(&mut state, 1, other(2));
+    assert!(matches!(waits, Outcome::Locks(LockOutcome::Waiting { .. })));
+    let claim = |state: &State, owner: &str| {
+        let lock = state.lock("a").unwrap();
+        match lock.claim(owner, Nonce(1)) {
+            Some(ClaimView::Held(holder)) => ("holds", holder.owner.clone()),
+            Some(ClaimView::Waiting(waiter)) => ("waits", waiter.owner.clone()),
+            None => ("nothing", owner.to_owned()),
+        }
+    };
+    assert_eq!(claim(&state, "pod"), ("holds", "pod".to_owned()));
+    assert_eq!(claim(&state, "other"), ("waits", "other".to_owned()));
+    assert_eq!(claim(&state, "third"), ("nothing", "third".to_owned()));
+    one(&mut state, 1, withdraw("a", 1, 2));
+    assert_eq!(claim(&state, "pod"), ("holds", "pod".to_owned()));
+    assert_eq!(claim(&state, "other"), ("nothing", "other".to_owned()));
+}
+
+#[test]
+fn a_nonce_that_comes_again_with_other_terms_is_refused_and_changes_nothing() {
+    let mut state = founded();
+    one(&mut state, 1, acquire("a", 1, 0));
+    one(&mut state, 1, acquire("a", 2, 50));
+    let before = state.digest();
+    let refusal = |name: &str| {
+        refused(LockRefusal::TermsDiffer {
+            name: name.parse().unwrap(),
+        })
+    };
+    for nonce in [1, 2] {
+        let same = asked("a", nonce, 50);
+        let differ = [
+            AcquireLock {
+                ttl_ms: 101,
+                ..same.clone()
+            },
+            AcquireLock {
+                permits: 2,
+                ..same.clone()
+            },
+            AcquireLock {
+                shared: true,
+                ..same.clone()
+            },
+            AcquireLock {
+                lock_delay_ms: 1,
+                ..same.clone()
+            },
+        ];
+        for asked in differ {
+            let asked = LockCommand::Acquire(AcquireLock {
+                attempt: Attempt(9),
+                ..asked
+            });
+            assert_eq!(
+                one(&mut state, 1, asked.clone().into()),
+                refusal("a"),
+                "{asked:?}"
+            );
+        }
+    }
+    assert_eq!(state.digest(), before);
+    // How long it waits may differ; and once the claim is over its nonce is free.
+    let longer = one(&mut state, 1, acquire("a", 2, 60));
+    assert!(matches!(
+        longer,
+        Outcome::Locks(LockOutcome::Waiting { .. })
+    ));
+    let anew = AcquireLock {
+        ttl_ms: 500,
+        ..asked("a", 1, 0)
+    };
+    let anew = one(&mut state, 5_000, LockCommand::Acquire(anew).into());
+    assert!(is_held(&anew), "{anew:?}");
 }
 
 #[test]

@@ -1,0 +1,162 @@
+//! A small object store over HTTP, in memory, with the conditions of S3 for a PUT and no others:
+//! `If-None-Match: *` where nothing may be there, `If-Match` with the ETag that must be.
+//!
+//! As in S3 the ETag is of the content alone: the same content has the same, whatever its metadata.
+//! It knows no signatures, versions, parts or buckets.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use tokio::runtime::Runtime;
+
+/// Metadata that a PUT gives an object and a GET shows.
+pub const METADATA: &str = "x-amz-meta-fence";
+
+/// What the store makes of the conditions of a PUT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conditions {
+    Kept,
+    /// As some stores do that otherwise look like S3.
+    Ignored,
+}
+
+#[derive(Debug, Clone)]
+struct Object {
+    content: Vec<u8>,
+    metadata: Option<String>,
+}
+
+impl Object {
+    fn etag(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.content.hash(&mut hasher);
+        format!("\"{:016x}\"", hasher.finish())
+    }
+}
+
+#[derive(Debug)]
+struct Shelf {
+    conditions: Conditions,
+    objects: BTreeMap<String, Object>,
+    refused: u64,
+}
+
+#[derive(Debug)]
+pub struct ObjectStore {
+    shelf: Arc<Mutex<Shelf>>,
+    address: String,
+    /// Ends its server when it is dropped.
+    _runtime: Runtime,
+}
+
+impl ObjectStore {
+    pub fn start(conditions: Conditions) -> Self {
+        let shelf = Shelf {
+            conditions,
+            objects: BTreeMap::new(),
+            refused: 0,
+        };
+        let shelf = Arc::new(Mutex::new(shelf));
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("its address").to_string();
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&shelf));
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Self {
+            shelf,
+            address,
+            _runtime: runtime,
+        }
+    }
+
+    pub fn url(&self, name: &str) -> String {
+        format!("http://{}/bucket/{name}", self.address)
+    }
+
+    /// The content of an object.
+    pub fn content(&self, name: &str) -> String {
+        let shelf = locked(&self.shelf);
+        let object = shelf.objects.get(&format!("/bucket/{name}"));
+        let content = object.expect("the object").content.clone();
+        String::from_utf8(content).expect("text")
+    }
+
+    /// How many writes came too late for their condition.
+    pub fn refused(&self) -> u64 {
+        locked(&self.shelf).refused
+    }
+}
+
+fn locked(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn serve(
+    State(shelf): State<Arc<Mutex<Shelf>>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let mut shelf = locked(&shelf);
+    let name = uri.path().to_owned();
+    match method {
+        Method::GET => match shelf.objects.get(&name) {
+            Some(object) => shown(object),
+            None => StatusCode::NOT_FOUND.into_response(),
+        },
+        Method::PUT => put(&mut shelf, name, &headers, &body),
+        Method::DELETE => {
+            shelf.objects.remove(&name);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+fn shown(object: &Object) -> Response {
+    let mut response = object.content.clone().into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, object.etag().parse().expect("plain text"));
+    if let Some(metadata) = &object.metadata {
+        headers.insert(METADATA, metadata.parse().expect("it came as a header"));
+    }
+    response
+}
+
+fn put(shelf: &mut Shelf, name: String, headers: &HeaderMap, body: &[u8]) -> Response {
+    let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+    let there = shelf.objects.get(&name).map(Object::etag);
+    if shelf.conditions == Conditions::Kept {
+        let refused = match (text("if-match"), text("if-none-match").as_deref(), &there) {
+            (Some(_), _, None) => Some(StatusCode::NOT_FOUND),
+            (Some(wanted), _, Some(etag)) if wanted != *etag => {
+                Some(StatusCode::PRECONDITION_FAILED)
+            }
+            (_, Some("*"), Some(_)) => Some(StatusCode::PRECONDITION_FAILED),
+            (_, Some(other), _) if other != "*" => Some(StatusCode::NOT_IMPLEMENTED),
+            _ => None,
+        };
+        if let Some(status) = refused {
+            shelf.refused += 1;
+            return status.into_response();
+        }
+    }
+    let object = Object {
+        content: body.to_vec(),
+        metadata: text(METADATA),
+    };
+    let etag = object.etag();
+    shelf.objects.insert(name, object);
+    [(header::ETAG, etag)].into_response()
+}

@@ -1,0 +1,23 @@
+//! The examples of docs/examples that are written in Python.
+
+use std::process::{Command, Stdio};
+
+use crate::binary::workspace;
+use crate::skips;
+
+/// The reason for which there is no Python here.
+pub fn missing() -> Option<String> {
+    let version = Command::new("python3").arg("--version").output();
+    let runs = version.is_ok_and(|output| output.status.success());
+    (!runs).then(|| skips::missing("python3", "python3"))
+}
+
+/// An example, to be given its arguments and started.
+pub fn example(file: &str) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .arg(workspace().join("docs/examples").join(file))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null());
+    command
+}
