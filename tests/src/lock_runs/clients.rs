@@ -158,9 +158,9 @@ impl Client<'_> {
         let drawn = self.random.below(if manner.is_busy { 400 } else { 100 });
         match drawn {
             0..7 => Plan::Renewed,
-            7..11 => Plan::Paused,
-            11..14 => Plan::Dies,
-            14..16 => Plan::DiesWaiting,
+            7..13 => Plan::Paused,
+            13..16 => Plan::Dies,
+            16..18 => Plan::DiesWaiting,
             _ => Plan::Short,
         }
     }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::clients::later;
 use super::had_within;
 use super::records::{Book, Fate, Held};
 use super::replay::Replayed;
 use super::striker::{Striker, Struck};
 use crate::checkers::Violation;
 use crate::checkers::locks::{
-    Hold, HoldEnd, Stamped, Unheard, WriteCounts, counted_apart, ends, held_apart, never_fast,
-    tokens_rise, told, writes,
+    Hold, HoldEnd, Stamped, Told, Unheard, WriteCounts, counted_apart, ends, held_apart,
+    never_fast, tokens_rise, told, writes,
 };
 use crate::history::At;
 
@@ -34,7 +35,8 @@ pub struct Figures {
     book: Book,
     struck: Vec<Struck>,
     faults: BTreeMap<&'static str, u64>,
-    steps: (u64, u64),
+    /// How many, how many were looked for, and the furthest that a clock was set.
+    steps: (u64, u64, u64),
     serves: Duration,
     had: Vec<Duration>,
     grants: usize,
@@ -43,6 +45,8 @@ pub struct Figures {
     terms: usize,
     wall_steps_ms: (u64, u64),
     unheard: Unheard,
+    /// Of the grants that no client was told of, those that lasted until their time without a fault near.
+    unheard_alone: usize,
     writes: WriteCounts,
     stamped: usize,
     lost: BTreeMap<String, u64>,
@@ -57,7 +61,7 @@ impl Figures {
             book,
             struck: striker.struck.clone(),
             faults: striker.counts.clone(),
-            steps: (striker.steps, striker.shown),
+            steps: (striker.steps, striker.shown, striker.furthest_ms),
             serves: striker.serves,
             had,
             grants: 0,
@@ -66,6 +70,7 @@ impl Figures {
             terms: 0,
             wall_steps_ms: (0, 0),
             unheard: Unheard::default(),
+            unheard_alone: 0,
             writes: WriteCounts::default(),
             stamped: 0,
             lost: BTreeMap::new(),
@@ -98,6 +103,7 @@ impl Figures {
             .cloned()
             .collect();
         self.unheard = told(&self.book.asked, &own)?;
+        self.unheard_alone = self.unheard_alone(&own);
         self.stamped = never_fast(self.stamps(&own))?;
         self.losses(&own)?;
         self.deaths(&own)?;
@@ -119,6 +125,22 @@ impl Figures {
             return Err(Violation::new("a run in which holders went on", detail));
         }
         Ok(())
+    }
+
+    fn unheard_alone(&self, holds: &[Hold]) -> usize {
+        let ran_out = holds.iter().filter(|hold| hold.end == HoldEnd::RanOut);
+        let ran_out: BTreeMap<u128, u64> = ran_out.map(|hold| (hold.nonce, hold.token)).collect();
+        let alone = self.book.asked.iter().filter(|asked| {
+            let over = match asked.told {
+                Told::Held { token, back } => (Some(token), back),
+                Told::Refused { back } => (None, back),
+                Told::Gone { since } => (None, since),
+            };
+            let found = ran_out.get(&asked.nonce);
+            found.is_some_and(|token| Some(*token) != over.0)
+                && near(&self.struck, asked.call, later(over.1, NEAR)).is_none()
+        });
+        alone.count()
     }
 
     /// The grants and releases whose times are known on both clocks.
@@ -248,11 +270,11 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let book = &self.book;
         writeln!(f, "faults that bit: {:?}", self.faults)?;
-        let (steps, shown) = self.steps;
+        let (steps, shown, furthest_ms) = self.steps;
         writeln!(
             f,
-            "{steps} steps of clocks, {shown} of them looked for in the nodes' views; the largest \
-             between two entries: {} ms forth, {} ms back",
+            "{steps} steps of clocks, by up to {furthest_ms} ms, {shown} of them looked for in the \
+             nodes' views; the largest between two entries: {} ms forth, {} ms back",
             self.wall_steps_ms.0, self.wall_steps_ms.1
         )?;
         writeln!(
@@ -276,9 +298,9 @@ impl fmt::Display for Figures {
         writeln!(f, "lost although renewed: {:?}", self.lost)?;
         writeln!(
             f,
-            "unheard: {} grants that no client was told of, {} of them until their time, the longest \
-             {} ms",
-            self.unheard.grants, self.unheard.ran_out, self.unheard.longest_ms
+            "unheard: {} grants that no client was told of, {} of them until their time ({} without a \
+             fault near), the longest {} ms",
+            self.unheard.grants, self.unheard.ran_out, self.unheard_alone, self.unheard.longest_ms
         )?;
         writeln!(
             f,

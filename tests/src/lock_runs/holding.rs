@@ -11,6 +11,11 @@ use crate::asker::PATIENCE;
 use crate::checkers::locks::Counted;
 use crate::history::At;
 
+/// How long a holder that sleeps may sleep beyond its end, and how often it is looked whether another
+/// has written.
+const OVERTAKEN: Duration = Duration::from_secs(4);
+const LOOK: Duration = Duration::from_millis(20);
+
 /// The place of a hold in the book, and when it is to be renewed.
 #[derive(Clone, Copy)]
 pub(super) struct Holding {
@@ -126,11 +131,17 @@ impl Client<'_> {
         }
     }
 
-    /// Writes, sleeps past its end, and writes again without a look.
+    /// Writes, sleeps past its end and until another has written, and writes again without a look.
     pub(super) async fn pause(&mut self, holding: Holding) -> Fate {
         self.write(holding);
         let beyond = Duration::from_millis(100) + self.below(1_500);
         sleep(holding.ttl + beyond).await;
+        let slept = self.timeline.at();
+        while !self.book.borrow().has_newer(holding.lock, holding.token)
+            && self.timeline.at().since(slept) < OVERTAKEN
+        {
+            sleep(LOOK).await;
+        }
         self.write(holding);
         self.release(holding).await;
         Fate::Paused

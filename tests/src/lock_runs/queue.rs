@@ -129,13 +129,7 @@ async fn drive(
     let token = integer(&held.expect("a free lock")["token"]);
     // After so many were served it is gone; `None` stays.
     let mut look = Connection::plain(&addresses[0]).await.expect("a node");
-    let dies: Vec<Option<usize>> = (0..waiters)
-        .map(|place| match random.below(10) {
-            0 => Some(0),
-            1 => Some(random.below(place as u64 * 8 / 10 + 1) as usize),
-            _ => None,
-        })
-        .collect();
+    let dies: Vec<Option<usize>> = (0..waiters).map(|place| dies(place, random)).collect();
     let (go, _) = watch::channel(false);
     let mut all = FuturesUnordered::new();
     for (wave, places) in (0..waiters).collect::<Vec<_>>().chunks(WAVE).enumerate() {
@@ -176,6 +170,18 @@ async fn drive(
     }
     figures.took = begun.elapsed();
     figures.gone.1 = scene.gone.get() - figures.gone.0;
+}
+
+/// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their own turn
+/// comes, since a fifth of those before them are gone.
+fn dies(place: usize, random: &mut Random) -> Option<usize> {
+    let turn = place * 8 / 10;
+    match random.below(20) {
+        0 | 1 => Some(0),
+        2 => Some(random.below(turn as u64 + 1) as usize),
+        3 => Some((turn + 10).saturating_sub(random.below(20) as usize)),
+        _ => None,
+    }
 }
 
 /// One that waits: it is served, or gone once so many others were.

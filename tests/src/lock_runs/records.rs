@@ -131,6 +131,11 @@ impl Book {
         });
     }
 
+    /// Whether a holder with a larger token has written.
+    pub fn has_newer(&self, lock: usize, token: u64) -> bool {
+        self.newest.get(&lock).is_some_and(|newest| *newest > token)
+    }
+
     /// The longest time in a stretch in which no request of anybody was answered that went through
     /// the log. The answers are in order.
     pub fn longest_silence(&self, from: At, to: At) -> Duration {

@@ -92,6 +92,8 @@ pub(super) struct Striker {
     /// How often a clock was set, and how many of these steps were seen in a node's view.
     pub(super) steps: u64,
     pub(super) shown: u64,
+    /// The furthest that a clock was set.
+    pub(super) furthest_ms: u64,
     /// From the end of a fault until every node served locks again, at most.
     pub(super) serves: Duration,
 }
@@ -115,6 +117,7 @@ impl Striker {
             counts: BTreeMap::new(),
             steps: 0,
             shown: 0,
+            furthest_ms: 0,
             serves: Duration::ZERO,
         }
     }
@@ -281,6 +284,7 @@ impl Striker {
         self.clocks[node].shift_ms(ms);
         self.ms[node] = ms;
         self.steps += 1;
+        self.furthest_ms = self.furthest_ms.max(ms.unsigned_abs());
     }
 
     /// Sets these clocks a few times, and right again at the end.
