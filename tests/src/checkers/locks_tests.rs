@@ -231,8 +231,11 @@ fn a_cluster_time_that_jumps_or_runs_fast_is_found() {
         // No leader for a second: the cluster's time stood still.
         entry(1012, 1010, 1020),
         entry(1022, 1020, 1030),
+        // Two of one time, the later one first.
+        entry(1022, 1060, 1070),
+        entry(1022, 1020, 1025),
     ];
-    assert_eq!(never_fast(sound.clone()), Ok(4));
+    assert_eq!(never_fast(sound.clone()), Ok(6));
     let mut jumps = sound.clone();
     jumps[1].ms = 1030;
     finds(never_fast(jumps), "the cluster's time is never fast");
