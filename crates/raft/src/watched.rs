@@ -1,7 +1,7 @@
 //! A value that several tasks wait for. A change wakes them in the order in which they came.
 //!
-//! tokio's watch channel wakes them in an order that it draws: two runs of the simulated cluster from
-//! one seed would differ.
+//! tokio's watch channel wakes them in an order that it draws: two runs of the simulated cluster
+//! from one seed would differ.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,10 +30,10 @@ impl<T: Copy> Watched<T> {
         self.changed.notify_waiters();
     }
 
-    /// Returns the first value seen that `is` holds for, at once if it holds for the one of now.
+    /// Returns the first value that `is` holds for, at once if it holds already.
     pub(crate) async fn wait_for(&self, is: impl Fn(T) -> bool) -> T {
         loop {
-            // Told of every change from here on, so that none is missed after the look.
+            // Registered before the look, so that no change is missed after it.
             let changed = self.changed.notified();
             let value = self.get();
             if is(value) {

@@ -41,8 +41,8 @@ pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     found.map_err(|_| "it takes a duration with its unit, such as 3s, 500ms or 0s".to_owned())
 }
 
-/// The shortest life of a hold that a command runs in: another process is started in it, and both are
-/// to notice its end, on a busy machine.
+/// The shortest life of a hold that a command runs in: another process is started in it, and both
+/// are to notice its end, on a busy machine.
 const LEAST_HELD: Duration = Duration::from_secs(1);
 
 /// The longest, as the cluster has it.

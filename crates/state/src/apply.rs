@@ -16,7 +16,7 @@ use seqd_idgen::WallMs;
 use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
 use crate::cluster::settings::Clock;
 use crate::context::ApplyContext;
-use crate::deadlines::Passing;
+use crate::deadlines::{Passing, most_passed};
 use crate::domains::{Command, Outcome, Refusal};
 use crate::entry::Entry;
 use crate::keys::commands::KeyCommand;
@@ -34,7 +34,7 @@ impl State {
     /// `membership` is the position of the entry that set the applied membership, which a raise of
     /// the level is compared with; it is as much a part of the log as the entry.
     pub fn apply(&mut self, entry: &Entry, membership: Option<LogPosition>) -> Vec<Outcome> {
-        self.pass_time(entry.stamp);
+        self.pass_time(entry.stamp, most_passed(&entry.commands));
         let wall_ms = entry.stamp.wall_ms;
         let apply = |command| {
             self.apply_command(wall_ms, membership, command)
@@ -45,7 +45,7 @@ impl State {
 
     /// The wall clock is that of the last entry, not the highest: an entry that a leader stamped
     /// while its clock was wrong has no effect on a backup that is taken later.
-    fn pass_time(&mut self, stamp: Stamp) {
+    fn pass_time(&mut self, stamp: Stamp, most_passed: usize) {
         let level = self.level();
         let clock = self.tables.clock.entry((), Clock::default);
         clock.wall_ms = if level < Level::LAYOUTS {
@@ -60,7 +60,7 @@ impl State {
         };
         let now = clock.cluster_ms;
         self.lock_tally.turns.clear();
-        for row_key in self.deadlines.pass(now) {
+        for row_key in self.deadlines.pass(now, most_passed) {
             let (deadlines, tally) = (&mut self.deadlines, &mut self.lock_tally);
             self.tables.pass(&row_key, deadlines, tally);
         }

@@ -4,9 +4,9 @@
 //! its own time alone, never by whether the index still has it: so a state that was read back from
 //! its rows behaves as the one that wrote them.
 //!
-//! Each table has an order of its own and drops at most [`MAX_PASSED_PER_ENTRY`] at an entry. For
-//! a table that removes its expired records this is a part of the replicated state: what it has in
-//! the index are exactly its records, so every replica drops the same ones at the same entry.
+//! Each table has an order of its own and drops a bounded number at an entry (see [`most_passed`]).
+//! For a table that removes its expired records this is a part of the replicated state: what it has
+//! in the index are exactly its records, so every replica drops the same ones at the same entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,31 @@ use seqd_idgen::WallMs;
 
 use crate::cluster::settings::Counter;
 use crate::context::ApplyContext;
+use crate::domains::Command;
 use crate::locks::tally::LockTally;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table, row_key};
+use crate::tokens::commands::OneTimeCommand;
 
-/// The most deadlines of one table that one entry passes.
+/// The most deadlines of one table that an entry passes which makes fewer records than that.
 ///
 /// A million keys may end in the same millisecond, and an entry that dropped them all would hold up
 /// every reply behind it. With what is written behind them so many take two milliseconds of a
-/// processor; the entries that follow pass the rest, one each hundredth of a second where there are
-/// no others.
-pub(crate) const MAX_PASSED_PER_ENTRY: usize = 256;
+/// processor; the entries that follow pass the rest, one after each pause of ten milliseconds where
+/// there are no others.
+pub(crate) const PASSED_PER_ENTRY: usize = 256;
+
+/// The most deadlines of one table that an entry with these commands passes: no fewer than it
+/// makes, so that what has ended goes as fast as the new comes.
+///
+/// A part of the replicated state: another number needs another level.
+pub(crate) fn most_passed(commands: &[Command]) -> usize {
+    let made = commands.iter().map(|command| match command {
+        Command::OneTime(OneTimeCommand::Issue { tokens, .. }) => tokens.len(),
+        _ => 1,
+    });
+    made.sum::<usize>().max(PASSED_PER_ENTRY)
+}
 
 /// A record that ends at some cluster time.
 pub(crate) trait Expiring: Record {
@@ -88,11 +102,11 @@ impl Deadlines {
     }
 
     /// Removes deadlines up to `now` and returns their rows' keys: of each table the earliest first,
-    /// at most [`MAX_PASSED_PER_ENTRY`].
-    pub(crate) fn pass(&mut self, now: ClusterMs) -> Vec<Vec<u8>> {
+    /// and so many at most.
+    pub(crate) fn pass(&mut self, now: ClusterMs, most: usize) -> Vec<Vec<u8>> {
         let mut passed = Vec::new();
         for table in self.tables.values_mut() {
-            for _ in 0..MAX_PASSED_PER_ENTRY {
+            for _ in 0..most {
                 if table.first().is_none_or(|(at, _)| *at > now) {
                     break;
                 }
@@ -119,18 +133,18 @@ mod tests {
     #[test]
     fn an_entry_passes_a_bounded_number_and_the_next_one_the_rest() {
         let mut deadlines = Deadlines::default();
-        for worker in 0..MAX_PASSED_PER_ENTRY as u32 + 3 {
+        for worker in 0..13 {
             deadlines.insert::<WorkerRecord>(ClusterMs(5), &key(worker));
         }
         deadlines.insert::<WorkerRecord>(ClusterMs(7), &key(0));
-        assert_eq!(deadlines.pass(ClusterMs(4)), Vec::<Vec<u8>>::new());
-        assert_eq!(deadlines.pass(ClusterMs(6)).len(), MAX_PASSED_PER_ENTRY);
+        assert_eq!(deadlines.pass(ClusterMs(4), 10), Vec::<Vec<u8>>::new());
+        assert_eq!(deadlines.pass(ClusterMs(6), 10).len(), 10);
         assert_eq!(
             deadlines.next(),
             Some(ClusterMs(5)),
             "the rest is due at once"
         );
-        assert_eq!(deadlines.pass(ClusterMs(6)).len(), 3);
+        assert_eq!(deadlines.pass(ClusterMs(6), 10).len(), 3);
         assert_eq!(deadlines.next(), Some(ClusterMs(7)));
     }
 
@@ -141,7 +155,7 @@ mod tests {
             deadlines.insert::<WorkerRecord>(ClusterMs(at), &key(worker));
         }
         deadlines.remove::<WorkerRecord>(ClusterMs(6), &key(3));
-        let passed = deadlines.pass(ClusterMs(9));
+        let passed = deadlines.pass(ClusterMs(9), 10);
         assert_eq!(
             passed,
             [key(2), key(1)].map(|key| row_key::<WorkerRecord>(&key))

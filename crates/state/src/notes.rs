@@ -187,7 +187,7 @@ impl NoteCommand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deadlines::MAX_PASSED_PER_ENTRY;
+    use crate::deadlines::PASSED_PER_ENTRY;
     use crate::domains::{Command, Outcome, Refusal};
     use crate::entry::EncodedEntry;
     use crate::state::State;
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn an_entry_drops_a_bounded_number_and_what_is_left_counts_as_gone() {
         let mut state = founded();
-        let notes = MAX_PASSED_PER_ENTRY + 1;
+        let notes = PASSED_PER_ENTRY + 1;
         let commands = (0..notes).map(|at| put(&format!("{at:05}"), 5)).collect();
         state.apply(&entry(10, commands), None);
         let rows = |state: &State| state.rows().filter(|(key, _)| key[0] == b'z').count();

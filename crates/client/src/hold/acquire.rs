@@ -23,8 +23,8 @@ const AGAIN: Duration = Duration::from_millis(300);
 /// The shortest time that a renewal is given.
 pub(super) const LEAST_LIMIT: Duration = Duration::from_secs(1);
 
-/// A grant whose holder does not have it yet. Dropped, it is given back by a task, without an answer to
-/// wait for: until then others would wait for its end.
+/// A grant whose holder does not have it yet. Dropped, it is given back by a task, without an
+/// answer to wait for: until then others would wait for its end.
 struct Granted<A: Asks> {
     asks: Arc<A>,
     name: String,
@@ -34,8 +34,14 @@ struct Granted<A: Asks> {
 }
 
 impl<A: Asks> Granted<A> {
-    /// Its holder has it, or nobody.
+    /// Its holder has it.
     fn done(mut self) {
+        self.is_over = true;
+    }
+
+    async fn give_back(mut self) {
+        // Where the cluster does not answer either, it ends by its own time.
+        let _ = release(&*self.asks, &self.name, &self.owner, self.token).await;
         self.is_over = true;
     }
 }
@@ -77,12 +83,15 @@ pub(super) async fn acquire<A: Asks>(
                     token: held.token,
                     is_over: false,
                 };
-                let taken = confirm(&**asks, name, options, (&held, sent), clock).await?;
-                granted.done();
-                if let Some(taken) = taken {
+                let confirmed = confirm(&**asks, name, options, (&held, sent), clock).await;
+                if let Ok(Some(taken)) = confirmed {
+                    granted.done();
                     return Ok(taken);
                 }
-                // It ran out before it was known of: the next acquisition is another.
+                // It ran out before it was known of, or a renewal was applied whose answer was
+                // lost.
+                granted.give_back().await;
+                confirmed?;
                 nonce = nonce::draw();
                 continue;
             }

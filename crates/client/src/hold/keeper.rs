@@ -108,7 +108,8 @@ impl<A: Asks> Keeper<A> {
     }
 }
 
-/// Gives a hold back: a few times, as others wait for it. One that is not held any more is given back.
+/// Gives a hold back: a few times, as others wait for it. One that is not held any more is given
+/// back.
 pub(super) async fn release<A: Asks>(
     asks: &A,
     name: &str,

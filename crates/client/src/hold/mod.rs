@@ -60,8 +60,8 @@ pub struct LockGuard {
 
 impl LockGuard {
     /// Takes the lock, waiting for it as the options have it. To be called within a tokio runtime.
-    /// Dropped before it returns, the wait ends and nothing is held: what was granted meanwhile is given
-    /// back, by a task of the runtime.
+    /// Dropped before it returns, the wait ends, and what was granted meanwhile is given back by a
+    /// task of the runtime; a grant whose answer was on its way ends after its `ttl`.
     ///
     /// # Errors
     /// [`LockError::Held`] if another holds it for longer than the wait; [`LockError::Options`] for

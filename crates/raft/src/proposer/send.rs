@@ -84,6 +84,7 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
         if group.is_empty() {
             return;
         }
+        let is_there = matches!(route, Route::There { .. });
         let Some(outcomes) = (match route {
             Route::Here(leading) => propose_here(&node, leading, deadline, &mut group).await,
             Route::There { node: leader, addr } => {
@@ -97,9 +98,11 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             tokio::time::sleep(RETRY).await;
             continue;
         };
-        // The leader refused the message as a whole, and proposed nothing: it may be for those alone
-        // that ask for a window.
+        // The leader refused the message as a whole, and proposed nothing: it may be for those
+        // alone that ask for a window. (What is refused here has gone into the entry that could not
+        // be made.)
         if let Err(refused @ ProposeError::NoQuorum { .. }) = &outcomes
+            && is_there
             && group.iter().any(|item| item.asks_for_window)
             && !group.iter().all(|item| item.asks_for_window)
         {

@@ -20,8 +20,8 @@ const LEADER_EVERY: Duration = Duration::from_millis(100);
 /// The longest time without an entry that carries the time, while a deadline is pending.
 const TIME_ENTRY_EVERY: Duration = Duration::from_secs(1);
 
-/// The shortest pause before the next entry that carries the time: each passes a few hundred deadlines
-/// of a table.
+/// The shortest pause before the next entry that carries the time: each passes a few hundred
+/// deadlines of a table.
 const DEADLINE_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long a change of voters may stay between its two steps before the leader takes the second:

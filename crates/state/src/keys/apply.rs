@@ -211,12 +211,14 @@ fn lost(name: &KeyName, claim: KeyClaim) -> KeyRefusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deadlines::MAX_PASSED_PER_ENTRY;
+    use crate::deadlines::PASSED_PER_ENTRY;
     use crate::domains::{Command, Outcome, Refusal};
     use crate::entry::Entry;
     use crate::keys::record::MAX_ANSWER_BYTES;
     use crate::state::State;
     use crate::testing::{entry, founded};
+    use crate::tokens::commands::OneTimeCommand;
+    use crate::{OneTimeId, TokenHash};
     use seqd_idgen::WallMs;
 
     fn name(key: &str) -> KeyName {
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn a_key_that_is_over_is_unknown_before_its_row_is_dropped() {
         let mut state = founded();
-        let keys: Vec<String> = (0..=MAX_PASSED_PER_ENTRY)
+        let keys: Vec<String> = (0..=PASSED_PER_ENTRY)
             .map(|at| format!("{at:05}"))
             .collect();
         let commands = keys.iter().map(|key| begin(key, "")).collect();
@@ -318,6 +320,29 @@ mod tests {
         assert_eq!((state.keys_count(), state.key(&name(last))), (1, None));
         let (_, attempt) = first(&apply(&mut founded_at(&state), 10_000, begin(last, "")));
         assert_eq!(attempt, 1);
+    }
+
+    /// The numbers themselves: replicas of two programs have to drop the same rows.
+    #[test]
+    fn an_entry_drops_256_rows_or_as_many_as_it_makes() {
+        let mut state = founded();
+        let begins = |from: u32, to: u32| {
+            let keys = from..to;
+            keys.map(|at| begin(&format!("{at:05}"), ""))
+                .collect::<Vec<_>>()
+        };
+        state.apply(&entry(0, begins(0, 1_000)), None);
+        state.apply(&entry(10_000, Vec::new()), None);
+        assert_eq!(state.keys_count(), 1_000 - 256);
+        state.apply(&entry(10_000, begins(1_000, 1_300)), None);
+        assert_eq!(state.keys_count(), 1_000 - 256);
+        let tokens = vec![(OneTimeId(1), TokenHash([0; 32])); 400];
+        let issue = Command::OneTime(OneTimeCommand::Issue {
+            tokens,
+            ttl_ms: 1_000,
+        });
+        state.apply(&entry(10_000, vec![issue]), None);
+        assert_eq!(state.keys_count(), 1_000 - 256 - 400);
     }
 
     /// The same state, read back from its rows.
@@ -347,7 +372,7 @@ mod tests {
             commands: Vec::new(),
         };
         state.apply(&end, None);
-        let dropped = (MAX_PASSED_PER_ENTRY * MAX_ANSWER_BYTES) as u64;
+        let dropped = (PASSED_PER_ENTRY * MAX_ANSWER_BYTES) as u64;
         assert_eq!(state.key_bytes(), MAX_KEY_BYTES_IN_ALL - dropped);
     }
 }

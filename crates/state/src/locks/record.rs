@@ -68,8 +68,8 @@ impl Claim {
         self.nonce == nonce && self.owner == owner
     }
 
-    /// Whether a request asks for what this claim has. How long it waits may differ: whoever repeats a
-    /// request has waited for a part of it.
+    /// Whether a request asks for what this claim has. How long it waits may differ: whoever
+    /// repeats a request has waited for a part of it.
     fn has_terms_of(&self, asked: &AcquireLock) -> bool {
         self.ttl_ms == asked.ttl_ms
             && self.shared == asked.shared
@@ -297,8 +297,8 @@ impl LockRecord {
         Some(holder)
     }
 
-    /// Adds a request to the waiter of its owner and nonce, which waits at least until then: its place
-    /// and its end.
+    /// Adds a request to the waiter of its owner and nonce, which waits at least until then: its
+    /// place and its end.
     pub(crate) fn joined_waiter(
         &mut self,
         owner: &str,

@@ -1,9 +1,9 @@
 //! To hold a lock: the claim, the wait, the answer.
 //!
 //! The wait is registered before the claim is proposed, so that its turn is not missed, and looked at
-//! again once the turn came. Where the wait ends first, or this node stops, or cannot confirm a grant, the
-//! claim is withdrawn before the client is answered that it does not hold the lock, or the answer is that
-//! it is not known; where the client leaves, once that is noticed.
+//! again once the turn came. Where the wait ends first, or this node stops, or cannot confirm a
+//! grant, the claim is withdrawn before the client is answered that it does not hold the lock, or
+//! the answer is that it is not known; where the client leaves, once that is noticed.
 
 use std::time::Duration;
 
@@ -193,24 +193,21 @@ impl LockService {
         (until, deadline): (Instant, Instant),
     ) -> Result<Seen, LockError> {
         let mut stopping = self.stopping.subscribe();
-        loop {
-            let came = async {
-                tokio::select! {
-                    () = turn.came() => Ok(()),
-                    _ = stopping.wait_for(|stopping| *stopping) => Err(LockError::Stopping),
+        let has_turn = async {
+            while timeout_at(until, turn.came()).await.is_ok() {
+                match self.confirmed(mine, deadline).await? {
+                    Seen::Waiting => {}
+                    seen => return Ok(seen),
                 }
-            };
-            let Ok(came) = timeout_at(until, came).await else {
-                return Ok(match self.look(mine) {
-                    (held @ Seen::Held { .. }, true) => held,
-                    _ => Seen::Waiting,
-                });
-            };
-            came?;
-            match self.confirmed(mine, deadline).await? {
-                Seen::Waiting => {}
-                seen => return Ok(seen),
             }
+            Ok(match self.look(mine) {
+                (held @ Seen::Held { .. }, true) => held,
+                _ => Seen::Waiting,
+            })
+        };
+        tokio::select! {
+            seen = has_turn => seen,
+            _ = stopping.wait_for(|stopping| *stopping) => Err(LockError::Stopping),
         }
     }
 
@@ -254,8 +251,9 @@ impl LockService {
 /// How often it is looked whether this node has a state.
 const STATE_WAIT: Duration = Duration::from_millis(50);
 
-/// How long the end of a claim may take that its client does not hold: less than the grace that requests
-/// under way have where the node stops.
+/// How long the end of a claim may take that its client does not hold: less than the grace of
+/// requests under way where a node is stopped. One that fails has less; there the connection ends
+/// without an answer.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(3);
 
 fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> {

@@ -1,7 +1,7 @@
 //! Bounds, what a restore leaves, and what does not depend on the index of deadlines.
 
 use super::*;
-use crate::deadlines::MAX_PASSED_PER_ENTRY;
+use crate::deadlines::PASSED_PER_ENTRY;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::locks::record::MAX_HOLDERS;
 use crate::locks::view::ClaimView;
@@ -51,7 +51,7 @@ fn refused(refusal: LockRefusal) -> Outcome {
 #[test]
 fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() {
     let mut state = founded();
-    let locks = MAX_PASSED_PER_ENTRY + 2;
+    let locks = PASSED_PER_ENTRY + 2;
     let name = |at: usize| format!("{at:05}");
     let commands = (0..locks).map(|at| acquire(&name(at), 1, 0)).collect();
     state.apply(&entry(10, commands), None);
@@ -60,7 +60,7 @@ fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() 
     assert_eq!(state.lock_counts().waiters, locks as u64);
 
     state.apply(&entry(110, Vec::new()), None);
-    assert_eq!(state.lock_turns().len(), MAX_PASSED_PER_ENTRY);
+    assert_eq!(state.lock_turns().len(), PASSED_PER_ENTRY);
     assert_eq!(
         state.lock_counts().waiters,
         2,
