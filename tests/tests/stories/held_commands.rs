@@ -44,7 +44,8 @@ impl Held {
         Held { child, notes }
     }
 
-    /// Runs for the lock with this work, through these nodes, on a host of its own if it is given one.
+    /// Runs for the lock with this work, through these nodes, on a host of its own if it is given
+    /// one.
     fn start_at(
         cluster: &Cluster,
         (host, nodes): (Option<usize>, &[usize]),
@@ -198,8 +199,8 @@ struct Cut {
     leader: Option<usize>,
 }
 
-/// A holder on a host of its own that is cut off in each way, then one beside a node that is cut off
-/// from the others: by name, with the work.
+/// A holder on a host of its own that is cut off in each way, then one beside a node that is cut
+/// off from the others: by name, with the work.
 fn cases() -> [(&'static str, &'static str, Place); 6] {
     let all = [0, 1, 2];
     let both_ways = Pairs::between(&[HOST], &all);
