@@ -3,12 +3,14 @@
     fenced_object.py URL TOKEN COMMAND [ARGUMENT...]
 
 COMMAND is given the object's content and prints the next one; it runs again where another wrote in
-between. Exit code 6: a later holder has written the object, which is as it left it. 8: no answer.
+between. Exit code 6: a later holder has written the object, which is as it left it. 8: the store did
+not answer, or failed (5xx): it may have been written. 1: anything else, and nothing is written.
 
 The token is the object's first line, not its metadata: S3 makes the ETag of the content alone, so a
 later holder that writes the same content leaves the same ETag, and an earlier one would get in.
 """
 
+import http.client
 import subprocess
 import sys
 import urllib.error
@@ -19,6 +21,10 @@ TRIES = 100  # each is lost to a write that another has made: progress, though n
 
 class Lost(Exception):
     """A later holder of the lock has written the object."""
+
+
+class Outpaced(Exception):
+    """Another wrote between each reading and writing."""
 
 
 def send(method, url, body=None, headers=None):
@@ -55,7 +61,7 @@ def write(url, token, change):
             # 412: it was written since; 409: it is being written; 404: it was deleted.
             if error.code not in (404, 409, 412):
                 raise
-    raise TimeoutError(f"{TRIES} times another wrote in between")
+    raise Outpaced(f"{TRIES} times another wrote in between")
 
 
 def main():
@@ -69,7 +75,13 @@ def main():
     except Lost as lost:
         print(lost, file=sys.stderr)
         sys.exit(6)
-    except OSError as error:  # a write whose answer was lost may have been done: read before another
+    except Outpaced as outpaced:
+        sys.exit(str(outpaced))  # with exit code 1
+    except urllib.error.HTTPError as error:
+        print(error, file=sys.stderr)
+        sys.exit(8 if error.code >= 500 else 1)
+    except (OSError, http.client.HTTPException) as error:
+        # A write whose answer was lost may have been done: read before another.
         print(error, file=sys.stderr)
         sys.exit(8)
 

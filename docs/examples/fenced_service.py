@@ -69,10 +69,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         words = f"the lock was granted again: token {token} is older than {latest}\n"
         return self.answer(409, words.encode(), latest)
 
+    def body(self):
+        """To its end: what is left of it would be read as the next request of the connection."""
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
     def do_PUT(self):
-        self.change(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        self.change(self.body())
 
     def do_DELETE(self):
+        self.body()
         self.change(None)
 
     def do_GET(self):

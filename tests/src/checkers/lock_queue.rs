@@ -12,8 +12,8 @@ pub struct Served {
     pub granted: usize,
 }
 
-/// Grants are in the order in which their claims began to wait, and no claim is granted twice. The holds
-/// are of one lock, in the order of the log; those that did not wait are not looked at.
+/// Grants are in the order in which their claims began to wait, and no claim is granted twice. The
+/// holds are of one lock, in the order of the log; those that did not wait are not looked at.
 pub fn in_order(arrivals: &[u128], holds: &[Hold]) -> Result<Served, Violation> {
     let places: BTreeMap<u128, usize> = arrivals.iter().copied().zip(0..).collect();
     let mut last: Option<(usize, &Hold)> = None;

@@ -1,8 +1,9 @@
 //! Locks, over every hold that the log of a replica has: who held what at which cluster time, with
-//! which token, and how it ended; and over what each client was told, and counted on, meanwhile.
+//! which token, and how it ended; and over what each client was answered, and counted on,
+//! meanwhile.
 //!
-//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which [`apart`] judges by
-//! one rule. Cost: a lock has a few spans at a time.
+//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which [`apart`]
+//! judges by one rule. Cost: a lock has a few spans at a time.
 
 use std::collections::BTreeMap;
 
@@ -133,16 +134,15 @@ pub fn tokens_rise(holds: &[Hold]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A hold ends by its release, its withdrawal or its time, which never falls; and behind one that ran
-/// out nobody is granted the lock before its delay is over.
+/// A hold ends by its release, its withdrawal or its time, which never falls; and behind one that
+/// ran out nobody is granted the lock before its delay is over.
 pub fn ends(holds: &[Hold]) -> Result<(), Violation> {
     let mut delayed: BTreeMap<usize, u64> = BTreeMap::new();
     let mut by_lock: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
     for hold in holds {
         by_lock.entry(hold.lock).or_default().push(hold);
-        let is_early = hold.end == HoldEnd::RanOut && hold.end_ms != hold.until_ms;
         let is_short = hold.until_ms < hold.from_ms + hold.ttl_ms;
-        if hold.end == HoldEnd::Unexplained || is_early || is_short || hold.was_shortened {
+        if hold.end == HoldEnd::Unexplained || is_short || hold.was_shortened {
             let detail = format!("{hold:?}");
             return Err(Violation::new("no hold ends early", detail));
         }
@@ -175,30 +175,29 @@ pub struct Asked {
     pub owner: String,
     pub nonce: u128,
     pub call: At,
-    pub told: Told,
+    pub answered: Answered,
 }
 
-/// What it was told at last.
+/// Its last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Answered {
     Held {
         token: u64,
         back: At,
     },
-    /// That others hold the lock.
+    /// Others hold the lock.
     Refused {
         back: At,
     },
-    /// Nothing: it was gone by then.
+    /// None: the client was gone by then.
     Gone {
         since: At,
     },
 }
 
-/// What became of those that nobody waited for any more.
+/// Grants that no client was answered: nobody waited for them any more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unheard {
-    /// Grants that no client was told of.
+pub struct UnansweredGrants {
     pub grants: usize,
     /// Of these the ones that lasted until their time.
     pub ran_out: usize,
@@ -206,13 +205,13 @@ pub struct Unheard {
     pub longest_ms: u64,
 }
 
-/// Who was told that it holds a lock was granted it, and its hold is not withdrawn; and who was told
-/// that it does not, or was gone, holds it for no longer than its `ttl`.
-pub fn told(asked: &[Asked], holds: &[Hold]) -> Result<Unheard, Violation> {
+/// A client that is answered *held* was granted the lock, and its hold is not withdrawn; one that
+/// is refused, or was gone, holds it for no longer than its `ttl`.
+pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Violation> {
     let by_token: BTreeMap<u64, &Hold> = holds.iter().map(|hold| (hold.token, hold)).collect();
-    let mut heard = BTreeMap::new();
+    let mut known = BTreeMap::new();
     for one in asked {
-        let Told::Held { token, .. } = one.told else {
+        let Answered::Held { token, .. } = one.answered else {
             continue;
         };
         let hold = by_token.get(&token).filter(|hold| {
@@ -220,21 +219,27 @@ pub fn told(asked: &[Asked], holds: &[Hold]) -> Result<Unheard, Violation> {
         });
         if hold.is_none() {
             let detail = format!("{one:?}, and the log has {:?}", by_token.get(&token));
-            return Err(Violation::new("who is told held was granted it", detail));
+            return Err(Violation::new(
+                "who is answered held was granted it",
+                detail,
+            ));
         }
-        if let Some(other) = heard.insert(token, one) {
+        if let Some(other) = known.insert(token, one) {
             let detail = format!("{one:?} and {other:?}");
-            return Err(Violation::new("a token is told once", detail));
+            return Err(Violation::new("a token is answered to one request", detail));
         }
     }
-    let mut unheard = Unheard::default();
+    let mut unanswered = UnansweredGrants::default();
     for hold in holds {
-        let is_heard = heard.contains_key(&hold.token);
-        if is_heard && hold.end == HoldEnd::Withdrawn {
-            let detail = format!("{hold:?}, of {:?}", heard.get(&hold.token));
-            return Err(Violation::new("who is told held is not withdrawn", detail));
+        let is_known = known.contains_key(&hold.token);
+        if is_known && hold.end == HoldEnd::Withdrawn {
+            let detail = format!("{hold:?}, of {:?}", known.get(&hold.token));
+            return Err(Violation::new(
+                "who is answered held is not withdrawn",
+                detail,
+            ));
         }
-        if is_heard {
+        if is_known {
             continue;
         }
         let lasted_ms = hold.end_ms - hold.from_ms;
@@ -242,11 +247,11 @@ pub fn told(asked: &[Asked], holds: &[Hold]) -> Result<Unheard, Violation> {
             let detail = format!("{hold:?}");
             return Err(Violation::new("who is gone holds for its ttl", detail));
         }
-        unheard.grants += 1;
-        unheard.ran_out += usize::from(hold.end == HoldEnd::RanOut);
-        unheard.longest_ms = unheard.longest_ms.max(lasted_ms);
+        unanswered.grants += 1;
+        unanswered.ran_out += usize::from(hold.end == HoldEnd::RanOut);
+        unanswered.longest_ms = unanswered.longest_ms.max(lasted_ms);
     }
-    Ok(unheard)
+    Ok(unanswered)
 }
 
 /// A write to what a lock protects, in the order in which the writes came.
@@ -256,42 +261,32 @@ pub struct Write {
     pub token: u64,
     /// Whether its writer counts itself as the holder.
     pub counts_on_it: bool,
-    /// Whether the resource that checks tokens took it.
-    pub accepted: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteCounts {
     pub writes: usize,
-    /// Refused by the resource that checks tokens.
-    pub refused: usize,
-    /// Older writes behind newer ones, in the resource that checks nothing.
-    pub overwritten: usize,
+    /// Of an older token behind a newer one.
+    pub outdated: usize,
 }
 
-/// The resource that checks tokens takes no older one after a newer one, and refuses nobody who holds
-/// the lock; how often the one that takes everything was overwritten.
+/// Whoever counts itself as the holder writes with the newest token, so that a resource that checks
+/// tokens refuses no holder. Counts what it refuses, and what overwrites a newer write in one that
+/// does not check.
 pub fn writes(writes: &[Write]) -> Result<WriteCounts, Violation> {
-    let (mut taken, mut newest) = (BTreeMap::new(), BTreeMap::new());
+    let mut newest = BTreeMap::new();
     let mut counts = WriteCounts::default();
     for write in writes {
         counts.writes += 1;
-        counts.refused += usize::from(!write.accepted);
         let newest = newest.entry(write.lock).or_insert(0);
-        counts.overwritten += usize::from(write.token < *newest);
+        if write.token < *newest {
+            counts.outdated += 1;
+            if write.counts_on_it {
+                let detail = format!("{write:?} after token {newest}");
+                return Err(Violation::new("no holder is refused", detail));
+            }
+        }
         *newest = (*newest).max(write.token);
-        let taken = taken.entry(write.lock).or_insert(0);
-        if write.accepted && write.token < *taken {
-            let detail = format!("{write:?} after token {taken}");
-            return Err(Violation::new("no older token is taken", detail));
-        }
-        if !write.accepted && write.counts_on_it {
-            let detail = format!("{write:?} after token {taken}");
-            return Err(Violation::new("no holder is refused", detail));
-        }
-        if write.accepted {
-            *taken = write.token;
-        }
     }
     Ok(counts)
 }
@@ -307,8 +302,8 @@ pub struct Stamped {
 /// Rounding of both clocks to milliseconds.
 const ROUNDED_MS: u64 = 3;
 
-/// The cluster's time never runs ahead of real time, whatever is done to the clocks: else holds would
-/// end early. Returns how many entries were compared.
+/// The cluster's time never runs ahead of real time, whatever is done to the clocks: else holds
+/// would end early. Returns how many entries were compared.
 pub fn never_fast(mut entries: Vec<Stamped>) -> Result<usize, Violation> {
     entries.sort_by_key(|entry| entry.ms);
     let real = |at: At| at.0 as i128 / 1000;

@@ -21,13 +21,13 @@ fn hold(token: u64, from_ms: u64, end_ms: u64) -> Hold {
     }
 }
 
-fn asked(token: u64, told: Told) -> Asked {
+fn asked(token: u64, answered: Answered) -> Asked {
     Asked {
         lock: 0,
         owner: format!("owner-{token}"),
         nonce: u128::from(token),
         call: At(0),
-        told,
+        answered,
     }
 }
 
@@ -120,10 +120,6 @@ fn a_hold_that_ends_early_is_found() {
         end: HoldEnd::Unexplained,
         ..hold(1, 0, 5)
     };
-    let early = Hold {
-        end_ms: 9,
-        ..ran_out.clone()
-    };
     let short = Hold {
         until_ms: 9,
         ..hold(1, 0, 5)
@@ -132,7 +128,7 @@ fn a_hold_that_ends_early_is_found() {
         was_shortened: true,
         ..ran_out
     };
-    for planted in [gone, early, short, fell] {
+    for planted in [gone, short, fell] {
         finds(ends(&[planted]), "no hold ends early");
     }
 }
@@ -153,68 +149,70 @@ fn a_grant_within_the_delay_is_found() {
 }
 
 #[test]
-fn what_clients_were_told_and_the_log_has_not_is_found() {
-    let held = |token| Told::Held { token, back: At(1) };
-    let gone = Told::Gone { since: At(1) };
+fn what_clients_were_answered_and_the_log_has_not_is_found() {
+    let held = |token| Answered::Held { token, back: At(1) };
+    let gone = Answered::Gone { since: At(1) };
     let holds = [hold(1, 0, 10), hold(2, 10, 20)];
     let sound = [asked(1, held(1)), asked(2, gone)];
-    let expected = Unheard {
+    let expected = UnansweredGrants {
         grants: 1,
         ran_out: 0,
         longest_ms: 10,
     };
-    assert_eq!(told(&sound, &holds), Ok(expected));
+    assert_eq!(answered(&sound, &holds), Ok(expected));
 
-    let never = "who is told held was granted it";
-    finds(told(&[asked(3, held(3))], &holds), never);
-    finds(told(&[asked(2, held(1))], &holds), never);
+    let never = "who is answered held was granted it";
+    finds(answered(&[asked(3, held(3))], &holds), never);
+    finds(answered(&[asked(2, held(1))], &holds), never);
     let twice = [asked(1, held(1)), asked(1, held(1))];
-    finds(told(&twice, &holds), "a token is told once");
+    finds(
+        answered(&twice, &holds),
+        "a token is answered to one request",
+    );
 
     let mut withdrawn = holds.clone();
     withdrawn[0].end = HoldEnd::Withdrawn;
     finds(
-        told(&sound, &withdrawn),
-        "who is told held is not withdrawn",
+        answered(&sound, &withdrawn),
+        "who is answered held is not withdrawn",
     );
     let mut long = holds.clone();
     long[1].end_ms = 21;
-    finds(told(&sound, &long), "who is gone holds for its ttl");
-    let refused = [asked(1, held(1)), asked(2, Told::Refused { back: At(1) })];
-    finds(told(&refused, &long), "who is gone holds for its ttl");
+    finds(answered(&sound, &long), "who is gone holds for its ttl");
+    let refused = [
+        asked(1, held(1)),
+        asked(2, Answered::Refused { back: At(1) }),
+    ];
+    finds(answered(&refused, &long), "who is gone holds for its ttl");
     let mut renewed = holds;
     renewed[1].renewals = 1;
-    finds(told(&sound, &renewed), "who is gone holds for its ttl");
+    finds(answered(&sound, &renewed), "who is gone holds for its ttl");
 }
 
 #[test]
-fn an_older_write_that_is_taken_and_a_holder_that_is_refused_are_found() {
-    let write = |token, counts_on_it, accepted| Write {
+fn an_older_write_of_a_client_that_counts_itself_as_the_holder_is_found() {
+    let write = |token, counts_on_it| Write {
         lock: 0,
         token,
         counts_on_it,
-        accepted,
     };
     let sound = [
-        write(1, true, true),
-        write(2, true, true),
-        write(2, true, true),
-        write(1, false, false),
+        write(1, true),
+        write(2, true),
+        write(2, true),
+        write(1, false),
         Write {
             lock: 1,
-            ..write(1, true, true)
+            ..write(1, true)
         },
     ];
     let counts = WriteCounts {
         writes: 5,
-        refused: 1,
-        overwritten: 1,
+        outdated: 1,
     };
     assert_eq!(writes(&sound), Ok(counts));
     let mut planted = sound;
-    planted[3].accepted = true;
-    finds(writes(&planted), "no older token is taken");
-    planted[3] = write(1, true, false);
+    planted[3] = write(1, true);
     finds(writes(&planted), "no holder is refused");
 }
 

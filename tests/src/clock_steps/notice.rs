@@ -32,8 +32,8 @@ impl Notice {
         self.named.is_some() && self.moved.is_some()
     }
 
-    /// Looks at what the nodes show of the cluster; `is_it` tells whether so many milliseconds ahead are
-    /// this clock's. A node that does not answer names nothing.
+    /// Looks at what the nodes show of the cluster; `is_it` tells whether so many milliseconds
+    /// ahead are this clock's. A node that does not answer names nothing.
     pub fn look(&mut self, views: &[Option<Value>], is_it: impl Fn(f64) -> bool) {
         let is_named = |view: &Option<Value>| {
             let member = view.as_ref().and_then(|view| member_of(view, &self.name));

@@ -141,9 +141,9 @@ impl Links {
         self.nodes
     }
 
-    /// What starts a program on a node's host, before the program's own words. Not `ip netns exec`: that
-    /// gives the program mounts of its own, and with them every disk that is mounted at this moment,
-    /// which nobody can then unmount while it runs.
+    /// What starts a program on a node's host, before the program's own words. Not `ip netns exec`:
+    /// that gives the program mounts of its own, and with them every disk that is mounted at this
+    /// moment, which nobody can then unmount while it runs.
     pub fn launcher_of(&self, node: usize) -> [String; 3] {
         let net = format!("--net={}", self.path_of(node));
         ["nsenter".to_owned(), net, "--".to_owned()]

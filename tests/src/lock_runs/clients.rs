@@ -1,5 +1,5 @@
-//! The clients of a run: each takes one lock after another and releases it, renews it, sleeps past its
-//! end and goes on writing, or is gone.
+//! The clients of a run: each takes one lock after another and releases it, renews it, sleeps past
+//! its end and goes on writing, or is gone.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::holding::Holding;
 use super::records::{Book, Fate, Held, LOCKS, Manner, TTL_MS, manner, name};
 use crate::asker::{Answer, Asker, PATIENCE};
-use crate::checkers::locks::{Asked, Told};
+use crate::checkers::locks::{Answered, Asked};
 use crate::cluster::integer;
 use crate::history::{At, Timeline};
 use crate::seed::Random;
@@ -78,12 +78,12 @@ pub(super) fn run(
     let mut book = book.into_inner();
     let end = timeline.at();
     for asked in &mut book.asked {
-        if asked.told
-            == (Told::Gone {
+        if asked.answered
+            == (Answered::Gone {
                 since: At(u64::MAX),
             })
         {
-            asked.told = Told::Gone { since: end };
+            asked.answered = Answered::Gone { since: end };
         }
     }
     for held in book.held.iter_mut().filter(|held| held.fate == Fate::Open) {
@@ -247,7 +247,7 @@ impl Client<'_> {
             nonce: Nonce::of(&owner, &nonce).0,
             owner,
             call: first,
-            told: Told::Gone {
+            answered: Answered::Gone {
                 since: At(u64::MAX),
             },
         });
@@ -284,12 +284,12 @@ impl Client<'_> {
             let back = self.timeline.at();
             match answer {
                 Some(answer) if answer.is_ok() => {
-                    let told = answer.json();
-                    let token = integer(&told["token"]) as u64;
-                    self.tell(place, Told::Held { token, back });
+                    let shown = answer.json();
+                    let token = integer(&shown["token"]) as u64;
+                    self.note_answer(place, Answered::Held { token, back });
                     let ttl = Duration::from_millis(ttl_ms);
                     let until = if wait_ms == 0 {
-                        ends(call, &told)
+                        ends(call, &shown)
                     } else {
                         call
                     };
@@ -305,16 +305,17 @@ impl Client<'_> {
                         renewed: call,
                         until,
                         late: Duration::ZERO,
+                        unanswered: Duration::ZERO,
                         released: None,
                     };
                     return Some(self.held(held, shared, ttl));
                 }
                 Some(_) => {
-                    self.tell(place, Told::Refused { back });
+                    self.note_answer(place, Answered::Refused { back });
                     return None;
                 }
                 None if plan == Plan::DiesWaiting || back.since(first) > deadline => {
-                    self.tell(place, Told::Gone { since: back });
+                    self.note_answer(place, Answered::Gone { since: back });
                     self.dies();
                     return None;
                 }
@@ -326,14 +327,14 @@ impl Client<'_> {
         }
     }
 
-    fn tell(&self, place: usize, told: Told) {
-        self.book.borrow_mut().asked[place].told = told;
+    fn note_answer(&self, place: usize, answered: Answered) {
+        self.book.borrow_mut().asked[place].answered = answered;
     }
 }
 
 /// The end of a hold, counted from when the request was sent.
-pub(super) fn ends(call: At, told: &Value) -> At {
-    let ms = told["expires_in_ms"].as_u64().unwrap_or_default();
+pub(super) fn ends(call: At, shown: &Value) -> At {
+    let ms = shown["expires_in_ms"].as_u64().unwrap_or_default();
     later(call, Duration::from_millis(ms))
 }
 

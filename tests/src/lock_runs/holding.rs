@@ -1,4 +1,5 @@
-//! What a client does with a lock that it holds: it writes, renews, releases, or sleeps past its end.
+//! What a client does with a lock that it holds: it writes, renews, releases, or sleeps past its
+//! end.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::asker::PATIENCE;
 use crate::checkers::locks::Counted;
 use crate::history::At;
 
-/// How long a holder that sleeps may sleep beyond its end, and how often it is looked whether another
-/// has written.
+/// How long a holder that sleeps may sleep beyond its end, and how often it is looked whether
+/// another has written.
 const OVERTAKEN: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -79,6 +80,11 @@ impl Client<'_> {
                 .ask(holding.lock, "renew", &body, holding.ttl / 3)
                 .await;
             let Some(answer) = answer else {
+                let took = self.timeline.at().since(call);
+                {
+                    let held = &mut self.book.borrow_mut().held[holding.at];
+                    held.unanswered = held.unanswered.max(took);
+                }
                 sleep(holding.ttl / 50).await;
                 continue;
             };
@@ -90,6 +96,7 @@ impl Client<'_> {
             book.renewals += 1;
             let held = &mut book.held[holding.at];
             (held.renewed, held.until) = (call, until);
+            held.unanswered = Duration::ZERO;
             holding.counts(&mut book, back, until);
             return Renewed::Yes;
         }

@@ -1,19 +1,25 @@
-//! Locks under everything at once: three real nodes, each with a clock of its own, clients that renew,
-//! sleep past their ends, die and wait, while nodes are killed, stopped and cut off, leaders moved and
-//! clocks set by a millisecond to an hour.
+//! Locks under everything at once: three real nodes, each with a clock of its own, clients that
+//! renew, sleep past their ends, die and wait, while nodes are killed, stopped and cut off, leaders
+//! moved and clocks set by a millisecond to an hour.
 //!
 //! What is judged:
 //!
-//! - by the log of a replica, which is applied again from its first entry: nobody holds a lock beside
-//!   another, tokens rise, and a hold ends by its release, its withdrawal or its time ([`replay`]);
-//! - by what the clients were told: who was told that it holds a lock was granted it, no two count
-//!   themselves as the holder of one, and who was refused or is gone holds it for its `ttl` at most;
-//! - by the resources: the one that checks tokens takes no older one, and the one that checks nothing
-//!   is overwritten by holders that slept, or the run could not have seen anything;
-//! - the cluster's time is never fast, so that no step ends a hold early; a holder that renews loses its
-//!   hold only by a fault that kept it from that; each lock can be had soon after the last fault.
+//! - by the log of a replica, which is applied again from its first entry: nobody holds a lock
+//!   beside another, tokens rise, and a hold ends by its release, its withdrawal or its time
+//!   ([`replay`]);
+//! - by what the clients were answered: who was answered *held* was granted the lock, no two count
+//!   themselves as the holder of one, and who was refused or is gone holds it for its `ttl` at
+//!   most;
+//! - by their writes: no client that counts itself as the holder comes behind a larger token, so
+//!   that a resource that checks tokens refuses no holder; holders that slept do, and such a
+//!   resource refuses them where one that checks nothing is overwritten, or the run could not have
+//!   seen anything;
+//! - the cluster's time is never fast, so that no step ends a hold early; a holder that renews
+//!   loses its hold only by a fault that kept it from that; each lock can be had soon after the
+//!   last fault.
 //!
-//! From below: [`records`]; `clients` and `holding`, what they do; `striker`, the faults; [`replay`]; [`figures`], the verdict.
+//! From below: [`records`]; `clients` and `holding`, what they do; `striker`, the faults;
+//! [`replay`]; [`figures`], the verdict.
 
 mod clients;
 pub mod figures;

@@ -1,8 +1,8 @@
-//! Many that wait for one lock at three nodes: a fifth of them are gone before their turn, the others
-//! hold it and release it at once.
+//! Many that wait for one lock at three nodes: a fifth of them are gone before their turn, the
+//! others hold it and release it at once.
 //!
-//! They come in waves, each of which waits before the next one comes, so that the order of the waves is
-//! known; the order within a wave is that of the log.
+//! They come in waves, each of which waits before the next one comes, so that the order of the
+//! waves is known; the order within a wave is that of the log.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -28,9 +28,14 @@ use crate::seed::Random;
 /// Waiters of one wave.
 const WAVE: usize = 10;
 
-/// The time of a hold, of the first hold, and of all waits.
+/// The time of a hold: each is released at once, and one whose client is gone delays the others by
+/// it.
 const TTL_MS: u64 = 2_000;
+
+/// The time of the first hold, which is not renewed: all waves come while it lasts.
 const FIRST_TTL_MS: u64 = 60_000;
+
+/// How long each waits: longer than all waves take to come and to be served, so that no wait ends.
 const WAIT_MS: u64 = 600_000;
 
 /// Between two looks at how many wait.
@@ -53,22 +58,22 @@ pub struct QueueFigures {
     /// How many were gone before the first release, and later.
     pub gone: (usize, usize),
     pub served: Served,
-    pub told: usize,
+    pub answered: usize,
     /// Grants to clients that were gone: given back by their node, and not before their time.
     pub in_vain: (usize, usize),
-    /// From a release to the answer of the next, the one that was told right after it.
+    /// From a release to the answer of the next, where the next token was answered.
     pub hand_overs: Vec<Duration>,
     /// And where one or more that were gone lay between.
     pub beyond_gone: Vec<Duration>,
     pub took: Duration,
 }
 
-/// One that was told that it holds the lock.
+/// One that was answered that it holds the lock.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     wave: usize,
     token: u64,
-    told: Instant,
+    answered: Instant,
     /// When it asked for the release.
     released: Instant,
 }
@@ -176,8 +181,8 @@ async fn drive(
     figures.gone.1 = scene.gone.get() - figures.gone.0;
 }
 
-/// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their own turn
-/// comes, since a fifth of those before them are gone.
+/// After how many turns of others a waiter is gone: `None` stays. Some are gone about when their
+/// own turn comes, since a fifth of those before them are gone.
 fn dies(place: usize, random: &mut Random) -> Option<usize> {
     let turn = place * 8 / 10;
     match random.below(20) {
@@ -220,14 +225,14 @@ async fn waiter(
             return;
         }
     };
-    let told = Instant::now();
+    let answered = Instant::now();
     match held {
         Ok(held) => {
             let token = integer(&held["token"]);
             scene.turns.borrow_mut().push(Turn {
                 wave,
                 token: token as u64,
-                told,
+                answered,
                 released: Instant::now(),
             });
             release(&mut connection, &owner, token).await;
@@ -270,13 +275,13 @@ impl QueueFigures {
             return Err(Violation::new("who waits is served", failure.clone()));
         }
         let mut turns = scene.turns.borrow().clone();
-        self.told = turns.len();
+        self.answered = turns.len();
         if self.served.waited != self.waiters
-            || self.told + self.gone.0 + self.gone.1 != self.waiters
+            || self.answered + self.gone.0 + self.gone.1 != self.waiters
         {
             let detail = format!(
-                "{:?}, {} told, {:?} gone",
-                self.served, self.told, self.gone
+                "{:?}, {} answered, {:?} gone",
+                self.served, self.answered, self.gone
             );
             return Err(Violation::new("who waits is served", detail));
         }
@@ -286,16 +291,17 @@ impl QueueFigures {
             let detail = format!("the waves were served as {waves:?}");
             return Err(Violation::new("who came first is served first", detail));
         }
-        let told: std::collections::BTreeSet<u64> = turns.iter().map(|turn| turn.token).collect();
+        let answered: std::collections::BTreeSet<u64> =
+            turns.iter().map(|turn| turn.token).collect();
         let first = Nonce::of("first", "first").0;
         for hold in &found.holds {
-            if !told.contains(&hold.token) && hold.nonce != first {
+            if !answered.contains(&hold.token) && hold.nonce != first {
                 self.in_vain.0 += usize::from(hold.end != HoldEnd::RanOut);
                 self.in_vain.1 += usize::from(hold.end == HoldEnd::RanOut);
             }
         }
         for pair in turns.windows(2) {
-            let took = pair[1].told.saturating_duration_since(pair[0].released);
+            let took = pair[1].answered.saturating_duration_since(pair[0].released);
             if pair[1].token == pair[0].token + 1 {
                 self.hand_overs.push(took);
             } else {
@@ -328,14 +334,14 @@ impl fmt::Display for QueueFigures {
         write!(
             f,
             "{} waiters in waves of {WAVE} at three nodes: {} gone before the first release, {} later; {} \
-             granted, {} told; {} grants in vain, given back by their nodes, and {} that ran out\n\
+             granted, {} answered; {} grants in vain, given back by their nodes, and {} that ran out\n\
              a hand-over p50 {:.2?} p99 {:.2?} at most {:.2?}; over {} places of one that was gone p50 \
              {:.2?} at most {:.2?}; all in {:.2?}",
             self.waiters,
             self.gone.0,
             self.gone.1,
             self.served.granted,
-            self.told,
+            self.answered,
             self.in_vain.0,
             self.in_vain.1,
             of(&self.hand_overs, 0.5),

@@ -1,4 +1,4 @@
-//! What the clients of a run do and are told, written down on one clock; and the two resources that
+//! What the clients of a run do and are answered, written down on one clock; and the writes to what
 //! each lock is for.
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub enum Fate {
     Paused,
     /// It is gone without a release.
     Died,
-    /// It was told that the hold is lost, although it renewed.
+    /// It was answered that the hold is lost, although it renewed.
     Lost,
     /// It renewed for long, and nobody answered.
     Unanswered,
@@ -91,6 +91,8 @@ pub struct Held {
     pub until: At,
     /// How much later than planned a renewal was sent, at most.
     pub late: Duration,
+    /// The longest time that a request to renew, sent after `renewed`, was not answered.
+    pub unanswered: Duration,
     /// Of the release that was acknowledged.
     pub released: Option<(At, At)>,
 }
@@ -102,7 +104,7 @@ pub struct Book {
     pub held: Vec<Held>,
     pub counted: Vec<Counted>,
     pub writes: Vec<Write>,
-    /// The largest token that each resource has seen which checks them.
+    /// The largest token of the writes for each lock.
     newest: BTreeMap<usize, u64>,
     /// When any request was answered that went through the log.
     pub acknowledged: Vec<At>,
@@ -115,19 +117,17 @@ pub struct Book {
 }
 
 impl Book {
-    /// Writes to both resources of a lock.
+    /// Writes to what a lock is for.
     pub fn write(&mut self, lock: usize, token: u64, counts_on_it: bool) {
         if !manner(lock).has_resource() {
             return;
         }
         let newest = self.newest.entry(lock).or_insert(0);
-        let accepted = token >= *newest;
         *newest = token.max(*newest);
         self.writes.push(Write {
             lock,
             token,
             counts_on_it,
-            accepted,
         });
     }
 

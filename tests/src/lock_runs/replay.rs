@@ -1,5 +1,5 @@
-//! The holds of a replica's log: its entries are applied again, one command at a time, and the locks
-//! are looked at after each.
+//! The holds of a replica's log: its entries are applied again, one command at a time, and the
+//! locks are looked at after each.
 //!
 //! The whole entries are applied beside, as a node does: their state must have the digest that the
 //! node showed, and the same holders after each entry.
@@ -154,8 +154,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Compares the holders with those before. Of the grants of one step, of whichever locks, the order
-    /// cannot be seen: they are taken in the order of their tokens.
+    /// Compares the holders with those before. Of the grants of one step, of whichever locks, the
+    /// order cannot be seen: they are taken in the order of their tokens.
     fn look(&mut self, state: &State, cause: Option<(&Command, &Outcome)>) {
         let now = state.cluster_ms().0;
         let mut granted = Vec::new();

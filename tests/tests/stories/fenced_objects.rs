@@ -1,9 +1,13 @@
 //! Objects of a store that fence as LOCKS.md does, with the example in Python as it stands there.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use seqd_tests::binary::run;
 use seqd_tests::cluster::{Cluster, integer};
 use seqd_tests::http;
@@ -13,6 +17,10 @@ use serde_json::json;
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a slow holder looks whether it is to write, each 20 ms: a minute, twice what the story
+/// waits for anything, so that no shell is left behind for ever.
+const LOOKS: usize = 3_000;
 
 /// A holder with this token that adds a line to the object.
 fn adds(store: &ObjectStore, token: i64, line: &str) -> Command {
@@ -39,9 +47,10 @@ fn refused(output: &Output, words: &str) {
     assert!(text.contains(words), "{text}");
 }
 
-/// A holder that has read the object, and writes when it is told to.
+/// A holder that has read the object, and writes when a file is there; dropped, it is killed.
 struct Slow {
-    child: Child,
+    /// The first process of a group of its own. `None` once it has ended.
+    child: Option<Child>,
     folder: TempDir,
 }
 
@@ -50,18 +59,33 @@ impl Slow {
         let folder = tempfile::tempdir().unwrap();
         let within = folder.path().display();
         let program = format!(
-            "cat; echo {line}; touch {within}/read; until test -e {within}/go; do sleep 0.02; done"
+            "cat; echo {line}; touch {within}/read; looks=0; until test -e {within}/go; do \
+             looks=$((looks + 1)); test $looks -lt {LOOKS} || exit 1; sleep 0.02; done"
         );
-        let child = changes(store, token, &program).spawn().unwrap();
+        let child = changes(store, token, &program).process_group(0).spawn();
+        let slow = Self {
+            child: Some(child.unwrap()),
+            folder,
+        };
         wait::until("it has read the object", PATIENCE, || {
-            folder.path().join("read").exists().then_some(())
+            slow.folder.path().join("read").exists().then_some(())
         });
-        Self { child, folder }
+        slow
     }
 
-    fn writes(self) -> Output {
+    fn writes(mut self) -> Output {
         fs::write(self.folder.path().join("go"), "").unwrap();
-        self.child.wait_with_output().unwrap()
+        self.child.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            let _ = child.wait();
+        }
     }
 }
 
@@ -150,6 +174,40 @@ fn a_store_that_ignores_conditions_takes_the_write_of_an_earlier_holder() {
     let store = ObjectStore::start(Conditions::Kept);
     done(adds(&store, 1, "first"));
     assert_eq!(trial(&store), 412);
+}
+
+/// A port at which each request is answered with this status.
+fn answers_only(status: &str) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/report", listener.local_addr().unwrap());
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    (url, server)
+}
+
+#[test]
+fn a_store_that_refuses_differs_from_one_that_fails_or_does_not_answer() {
+    if skips::ends("the example in Python", python::missing()) {
+        return;
+    }
+    let code = |url: &str| {
+        let mut command = python::example("fenced_object.py");
+        let output = command.args([url, "1", "cat"]).output().unwrap();
+        output.status.code()
+    };
+    for (status, expected) in [("403 Forbidden", 1), ("500 Internal Server Error", 8)] {
+        let (url, server) = answers_only(status);
+        assert_eq!(code(&url), Some(expected), "{status}");
+        server.join().unwrap();
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = format!("http://{}/report", listener.local_addr().unwrap());
+    drop(listener);
+    assert_eq!(code(&closed), Some(8), "nobody listens");
 }
 
 /// Why the example has the token in the content, where the ETag is of the content alone.

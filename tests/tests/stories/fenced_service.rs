@@ -1,14 +1,20 @@
 //! A service that fences as LOCKS.md does, killed and started again: the example in Python as it
 //! stands there.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, integer};
 use seqd_tests::http::{self, Reply};
 use seqd_tests::{python, skips};
 use serde_json::json;
+
+/// Longer than Python takes to start, or to answer, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The service, which is killed when it is dropped: it is given no time for anything.
 struct Service {
@@ -20,14 +26,21 @@ impl Service {
     fn start(database: &Path) -> Self {
         let mut command = python::example("fenced_service.py");
         command.arg("0").arg(database).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut url = String::new();
-        let out = child.stdout.as_mut().unwrap();
-        BufReader::new(out).read_line(&mut url).unwrap();
-        Self {
-            child,
-            url: url.trim().to_owned(),
-        }
+        let mut service = Self {
+            child: command.spawn().unwrap(),
+            url: String::new(),
+        };
+        let out = service.child.stdout.take().unwrap();
+        let (send, printed) = mpsc::channel();
+        // It ends with the service, whose end closes the pipe.
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(out).read_line(&mut line);
+            let _ = send.send(read.map(|_| line));
+        });
+        let line = printed.recv_timeout(PATIENCE).expect("its address in time");
+        service.url = line.unwrap().trim().to_owned();
+        service
     }
 
     fn send(&self, method: &str, name: &str, token: &str, body: &str) -> Reply {
@@ -92,6 +105,33 @@ fn a_service_that_is_killed_still_refuses_an_earlier_holder() {
     for token in ["", "x", "-1", "9223372036854775808"] {
         assert_eq!(service.send("PUT", "report", token, "").status, 428);
     }
+}
+
+#[test]
+fn the_body_of_a_delete_is_not_taken_for_the_next_request_of_its_connection() {
+    if skips::ends("the example in Python", python::missing()) {
+        return;
+    }
+    let service = Service::start(Path::new(":memory:"));
+    let address = service.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let body = "PUT /report HTTP/1.1\r\nfencing-token: 9\r\ncontent-length: 0\r\n\r\n";
+    let requests = format!(
+        "DELETE /report HTTP/1.1\r\nfencing-token: 1\r\ncontent-length: {}\r\n\r\n{body}\
+         GET /report HTTP/1.1\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(requests.as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    let statuses: Vec<&str> = answers
+        .lines()
+        .filter_map(|line| line.strip_prefix("HTTP/1.1 "))
+        .map(|status| &status[..3])
+        .collect();
+    assert_eq!(statuses, ["200", "404"], "{answers}");
+    assert!(answers.contains("Fencing-Token: 1\r\n"), "{answers}");
 }
 
 /// What the database is for: the same service, with its rows in memory alone.

@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use seqd_tests::binary::seqd;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::links::{self, Condition, Pairs};
-use seqd_tests::{skips, wait};
+use seqd_tests::{http, skips, wait};
+use serde_json::json;
 
 const TTL: &str = "3s";
 
@@ -43,7 +44,8 @@ impl Held {
         Held { child, notes }
     }
 
-    /// Runs for the lock with this work, through these nodes, on a host of its own if it is given one.
+    /// Runs for the lock with this work, through these nodes, on a host of its own if it is given
+    /// one.
     fn start_at(
         cluster: &Cluster,
         (host, nodes): (Option<usize>, &[usize]),
@@ -175,56 +177,82 @@ fn a_holder_that_reaches_nobody_ends_its_command_before_the_hold_is_over() {
     assert!(last - killed < 3_000, "{} ms on", last - killed);
 }
 
-/// What becomes of the links of a holder: which pairs, and how.
+/// Where a holder is, and what becomes of its links.
+#[derive(Clone, Copy)]
+enum Place {
+    /// On a host of its own: these links.
+    Host(Pairs, Condition),
+    /// Beside a node, the only one that it knows, whose links are cut.
+    Follower,
+    Leader,
+}
+
+/// The links of a holder that are cut: which pairs, and how.
 struct Cut {
-    name: &'static str,
     pairs: Pairs,
     condition: Condition,
     /// The host of the holder, if it has one of its own.
     host: Option<usize>,
-    work: &'static str,
     /// The nodes that it knows, and those that the next one knows.
     nodes: [Vec<usize>; 2],
+    /// The node that leads when they are cut, where it matters.
+    leader: Option<usize>,
 }
 
-/// A holder on a host of its own that is cut off in each way, then one beside the nodes whose only node
-/// is cut off from the others.
-fn cuts(cluster: &Cluster) -> Vec<Cut> {
+/// A holder on a host of its own that is cut off in each way, then one beside a node that is cut
+/// off from the others: by name, with the work.
+fn cases() -> [(&'static str, &'static str, Place); 6] {
     let all = [0, 1, 2];
-    let of_host = |name, work, pairs, condition| Cut {
-        name,
-        pairs,
-        condition,
-        host: Some(HOST),
-        work,
-        nodes: [all.to_vec(), all.to_vec()],
-    };
-    let of_node = |name, work, node: usize| Cut {
-        name,
-        pairs: Pairs::around(&[node], 3),
-        condition: Condition::Cut,
-        host: None,
-        work,
-        nodes: [
-            vec![node],
-            all.into_iter().filter(|one| *one != node).collect(),
-        ],
-    };
     let both_ways = Pairs::between(&[HOST], &all);
-    let leader = cluster.leader();
-    vec![
-        of_host("silent", WORK, both_ways, Condition::Cut),
-        of_host("reset", STUBBORN, both_ways, Condition::Reset),
-        of_host(
-            "unheard",
-            STUBBORN,
-            Pairs::one_way(&[HOST], &all),
-            Condition::Cut,
-        ),
-        of_host("deaf", WORK, Pairs::one_way(&all, &[HOST]), Condition::Cut),
-        of_node("follower-cut-off", STUBBORN, (leader + 1) % 3),
-        of_node("leader-cut-off", WORK, leader),
+    let (out, back) = (Pairs::one_way(&[HOST], &all), Pairs::one_way(&all, &[HOST]));
+    [
+        ("silent", WORK, Place::Host(both_ways, Condition::Cut)),
+        ("reset", STUBBORN, Place::Host(both_ways, Condition::Reset)),
+        ("requests-lost", STUBBORN, Place::Host(out, Condition::Cut)),
+        ("answers-lost", WORK, Place::Host(back, Condition::Cut)),
+        ("follower-cut-off", STUBBORN, Place::Follower),
+        ("leader-cut-off", WORK, Place::Leader),
     ]
+}
+
+impl Cut {
+    /// By the node that leads at this moment: an earlier cut may have moved the leader.
+    fn of(place: Place, cluster: &Cluster) -> Cut {
+        let leader = cluster.leader();
+        let node = match place {
+            Place::Host(pairs, condition) => {
+                return Cut {
+                    pairs,
+                    condition,
+                    host: Some(HOST),
+                    nodes: [vec![0, 1, 2], vec![0, 1, 2]],
+                    leader: None,
+                };
+            }
+            Place::Follower => (leader + 1) % 3,
+            Place::Leader => leader,
+        };
+        Cut {
+            pairs: Pairs::around(&[node], 3),
+            condition: Condition::Cut,
+            host: None,
+            nodes: [vec![node], (0..3).filter(|one| *one != node).collect()],
+            leader: Some(leader),
+        }
+    }
+}
+
+/// Until this node leads; where another one was elected meanwhile, it is moved.
+fn leads(cluster: &Cluster, leader: usize) {
+    wait::until("the node leads", PATIENCE, || {
+        if cluster.leader_claims() == Some(leader) {
+            return Some(());
+        }
+        let body = json!({"node": cluster.node(leader).name()});
+        let request = http::post(&cluster.url(leader, "/v1/cluster/leader")).json(&body);
+        let _ = request.send();
+        None
+    });
 }
 
 #[test]
@@ -233,28 +261,37 @@ fn a_holder_that_is_cut_off_leaves_no_command_to_the_next() {
         return;
     }
     let cluster = Cluster::on_links(3, 1).ready();
-    for cut in cuts(&cluster) {
+    for (name, work, place) in cases() {
+        let cut = Cut::of(place, &cluster);
         let at = (cut.host, &cut.nodes[0][..]);
-        let mut first = Held::start_at(&cluster, at, (cut.name, cut.work), cut.name);
+        let mut first = Held::start_at(&cluster, at, (name, work), name);
         runs(&first);
-        let next = format!("behind-{}", cut.name);
         let at = (None, &cut.nodes[1][..]);
-        let mut second = Held::start_at(&cluster, at, (cut.name, WORK), &next);
-        waits(&cluster, cut.nodes[1][0], cut.name);
+        let mut second = Held::start_at(&cluster, at, (name, WORK), &format!("behind-{name}"));
+        waits(&cluster, cut.nodes[1][0], name);
+        if let Some(leader) = cut.leader {
+            leads(&cluster, leader);
+        }
         let fault = cluster.links().impose(cut.pairs, cut.condition);
         let begun = *times(&first.notes).last().unwrap();
         runs(&second);
         let apart = apart(&first, &second);
         let stopped = *times(&first.notes).last().unwrap() - begun;
-        println!(
-            "{}: stopped {stopped} ms after the cut, {apart} ms before the next",
-            cut.name
-        );
-        assert!(stopped < 3_000, "{}: {stopped} ms after the cut", cut.name);
-        assert_eq!(first.code(), Some(6), "{}: it lost the lock", cut.name);
+        println!("{name}: stopped {stopped} ms after the cut, {apart} ms before the next");
+        assert!(stopped < 3_000, "{name}: {stopped} ms after the cut");
+        assert_eq!(first.code(), Some(6), "{name}: it lost the lock");
+        if matches!(place, Place::Leader) {
+            let next = || {
+                cluster
+                    .leader_claims()
+                    .filter(|next| Some(*next) != cut.leader)
+            };
+            let next = wait::until("another node leads", PATIENCE, next);
+            println!("{name}: node {next} leads after {:?}", cut.leader);
+        }
         fault.heal();
         second.signal(Signal::TERM);
-        assert_eq!(second.code(), Some(3), "{}", cut.name);
+        assert_eq!(second.code(), Some(3), "{name}");
         cluster.wait_ready();
     }
 }

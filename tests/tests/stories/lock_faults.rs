@@ -1,5 +1,5 @@
-//! What `soak locks` does at length, for half a minute: fifty clients on ten locks while leaders are
-//! killed, stopped and moved, and clocks set.
+//! What `soak locks` does at length, for half a minute: fifty clients on ten locks while leaders
+//! are killed, stopped and moved, and clocks set.
 //!
 //! Where no clock can be set (see `seqd_tests::clock`) the story prints that and ends.
 
