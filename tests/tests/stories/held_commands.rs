@@ -278,7 +278,6 @@ fn a_holder_that_is_cut_off_leaves_no_command_to_the_next() {
         let apart = apart(&first, &second);
         let stopped = *times(&first.notes).last().unwrap() - begun;
         println!("{name}: stopped {stopped} ms after the cut, {apart} ms before the next");
-        assert!(stopped < 3_000, "{name}: {stopped} ms after the cut");
         assert_eq!(first.code(), Some(6), "{name}: it lost the lock");
         if matches!(place, Place::Leader) {
             let next = || {
