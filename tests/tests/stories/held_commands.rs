@@ -18,11 +18,14 @@ const TTL: &str = "3s";
 /// Longer than a hold, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A command that notes when it was there, in milliseconds, until it is asked to end.
-const WORK: &str = "trap 'exit 3' TERM; while :; do date +%s%3N >> \"$0\"; sleep 0.05; done";
+/// A command that notes when it was there, in milliseconds, until it is asked to end: for a minute at
+/// least, and not for ever where a story has failed.
+const WORK: &str =
+    "trap 'exit 3' TERM; for n in $(seq 1200); do date +%s%3N >> \"$0\"; sleep 0.05; done";
 
 /// The same, and nothing but SIGKILL ends it.
-const STUBBORN: &str = "trap '' TERM; while :; do date +%s%3N >> \"$0\"; sleep 0.05; done";
+const STUBBORN: &str =
+    "trap '' TERM; for n in $(seq 1200); do date +%s%3N >> \"$0\"; sleep 0.05; done";
 
 /// The place of a host that has no node.
 const HOST: usize = 3;
@@ -160,6 +163,30 @@ fn a_holder_that_is_killed_or_stopped_leaves_no_command_to_the_next() {
         }
         second.signal(Signal::TERM);
         assert_eq!(second.code(), Some(3));
+    }
+}
+
+#[test]
+fn what_a_command_leaves_behind_is_over_before_the_next_one_begins() {
+    let cluster = Cluster::started(1);
+    for (name, end, code) in [("ended", "exit 0", 0), ("killed-itself", "kill -9 $$", 137)] {
+        let work = format!("(trap '' INT; {WORK}) & sleep 0.3; {end}");
+        let left = format!("(trap '' INT; {STUBBORN}) & sleep 0.3; {end}");
+        for (number, work) in [work, left].iter().enumerate() {
+            let name = format!("{name}-{number}");
+            let at = (None, &[0][..]);
+            let mut first = Held::start_at(&cluster, at, (&name, work), &name);
+            runs(&first);
+            let next = format!("behind-{name}");
+            let mut second = Held::start_at(&cluster, at, (&name, WORK), &next);
+            assert_eq!(first.code(), Some(code), "{name}");
+            runs(&second);
+            println!("{name}: {} ms between the two", apart(&first, &second));
+            second.signal(Signal::TERM);
+            assert_eq!(second.code(), Some(3));
+            // Once more, now that the next one is over too.
+            apart(&first, &second);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Pid, Signal};
@@ -12,6 +13,7 @@ use seqd_client::{BootTime, sleep_until};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::SignalKind;
+use tokio::time::sleep;
 
 use super::control::{Control, Line};
 use super::{Ends, OnLost, Target, code_of};
@@ -20,6 +22,12 @@ use crate::signals::Signals;
 
 /// The name of the command, which no help shows.
 pub(crate) const COMMAND: &str = "lock-guardian";
+
+/// How long processes may take to end that a command has left behind.
+const REST: Duration = Duration::from_secs(1);
+
+/// Between two looks at whether there are any.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The options of the guardian.
 #[derive(Debug, Args)]
@@ -143,10 +151,7 @@ impl Guard {
             tokio::select! {
                 biased;
                 ended = child.wait() => {
-                    if self.is_stopping && self.target.has_group {
-                        // What it has started may take its time, and the hold is over.
-                        self.target.signal(Signal::KILL);
-                    }
+                    self.end_rest().await;
                     return ended.map(code_of).map_err(|error| {
                         Failure::failed(format!("the command is out of sight: {error}"))
                     });
@@ -178,6 +183,23 @@ impl Guard {
                 }
             }
         }
+    }
+
+    /// Ends what the command has left in its process group: the next holder's command may begin once this
+    /// process has ended.
+    async fn end_rest(&self) {
+        if !self.target.has_group {
+            return;
+        }
+        if !self.is_stopping {
+            let until = BootTime::now().after(REST).min(self.ends.killed);
+            self.target.signal(Signal::TERM);
+            self.target.signal(Signal::CONT);
+            while self.target.is_there() && !until.is_over() {
+                sleep(LOOK_EVERY).await;
+            }
+        }
+        self.target.signal(Signal::KILL);
     }
 
     fn stop(&mut self) {

@@ -15,7 +15,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{
+    Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group,
+};
 use seqd_client::BootTime;
 use tokio::net::UnixListener;
 use tokio::process::{Child, Command};
@@ -62,6 +64,16 @@ struct Target {
 }
 
 impl Target {
+    /// Whether a process of it is left.
+    fn is_there(self) -> bool {
+        let found = if self.has_group {
+            test_kill_process_group(self.pid)
+        } else {
+            test_kill_process(self.pid)
+        };
+        found.is_ok()
+    }
+
     fn signal(self, signal: Signal) {
         // It may have ended.
         let _ = if self.has_group {
