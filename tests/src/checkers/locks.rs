@@ -2,7 +2,7 @@
 //! which token, and how it ended; and over what each client was answered, and counted on,
 //! meanwhile.
 //!
-//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which [`apart`]
+//! [`Hold`]s come from the log, [`Counted`] from the clients: both are spans, which `apart`
 //! judges by one rule. Cost: a lock has a few spans at a time.
 
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 //!
 //! - by the log of a replica, which is applied again from its first entry: nobody holds a lock
 //!   beside another, tokens rise, and a hold ends by its release, its withdrawal or its time
-//!   ([`replay`]);
+//!   ([`mod@replay`]);
 //! - by what the clients were answered: who was answered *held* was granted the lock, no two count
 //!   themselves as the holder of one, and who was refused or is gone holds it for its `ttl` at
 //!   most;
@@ -19,7 +19,7 @@
 //!   last fault.
 //!
 //! From below: [`records`]; `clients` and `holding`, what they do; `striker`, the faults;
-//! [`replay`]; [`figures`], the verdict.
+//! [`mod@replay`]; [`figures`], the verdict.
 
 mod clients;
 pub mod figures;
