@@ -240,6 +240,17 @@ fn of_five_two_may_be_wrong_and_a_right_one_leads() {
     });
 }
 
+fn refused_for_its_clock<T: std::fmt::Debug>(granted: &Result<T, ProposeError>) {
+    let is_refused = |error: &ProposeError| match error {
+        ProposeError::NoQuorum { detail } => detail.contains("its clock"),
+        _ => false,
+    };
+    assert!(
+        granted.as_ref().is_err_and(is_refused),
+        "a window was granted: {granted:?}"
+    );
+}
+
 /// As after a start: the clocks of too few are known.
 #[test]
 fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
@@ -253,10 +264,7 @@ fn a_leader_that_does_not_know_its_clock_grants_no_window_and_all_else() {
         let forget = || context.set_clocks(Clocks::unknown(context.clock_since));
         forget();
         let granted = try_window(cluster, leader).await;
-        assert!(
-            matches!(&granted, Err(ProposeError::NoQuorum { detail }) if detail.contains("its clock")),
-            "a window was granted: {granted:?}"
-        );
+        refused_for_its_clock(&granted);
         forget();
         assert!(matches!(next(cluster, leader).await, Some(Ok(_))));
         clocks_known(cluster, scene.nodes).await;
@@ -276,15 +284,9 @@ fn a_window_that_is_not_granted_yet_keeps_nothing_else_waiting() {
         for through in [leader, (leader + 1) % scene.nodes] {
             context.set_clocks(Clocks::unknown(context.clock_since));
             let others = join_all((0..4).map(|_| next(cluster, through)));
-            let (before, granted, behind) = tokio::join!(
-                next(cluster, through),
-                try_window(cluster, through),
-                others,
-            );
-            assert!(
-                matches!(&granted, Err(ProposeError::NoQuorum { detail }) if detail.contains("its clock")),
-                "a window was granted: {granted:?}"
-            );
+            let (before, granted, behind) =
+                tokio::join!(next(cluster, through), try_window(cluster, through), others,);
+            refused_for_its_clock(&granted);
             for value in behind.into_iter().chain([before]) {
                 assert!(matches!(value, Some(Ok(_))), "through {through}: {value:?}");
             }
