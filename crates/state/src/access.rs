@@ -16,6 +16,7 @@ use crate::codec::Versioned;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::domains::Refusal;
 use crate::level::Level;
+use crate::newtypes::AccessId;
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
 
@@ -31,28 +32,6 @@ pub const MAX_PREFIX_BYTES: usize = 255;
 
 /// The most requests a second that a limit can allow.
 pub const MAX_PER_SECOND: u32 = 1_000_000;
-
-/// The public part of a token, by which it is found. Drawn at random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct AccessId(pub u64);
-
-impl fmt::Display for AccessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl AccessId {
-    /// Reads 16 hexadecimal digits.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let is_id = text.len() == 16 && text.bytes().all(is_digit);
-        let id = is_id.then(|| u64::from_str_radix(text, 16).ok());
-        id.flatten().map(Self)
-    }
-}
 
 /// SHA-256 of a token's secret.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

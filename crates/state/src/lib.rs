@@ -40,6 +40,7 @@ mod stamp;
 mod state;
 mod table;
 mod tables;
+mod tenant;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -48,8 +49,8 @@ mod v1;
 mod workers;
 
 pub use access::{
-    AccessCommand, AccessId, AccessOutcome, AccessRecord, AccessRefusal, MAX_PER_SECOND,
-    MAX_PERMISSIONS, MAX_PREFIX_BYTES, MAX_TOKENS, Permission, Scope, TokenHash,
+    AccessCommand, AccessOutcome, AccessRecord, AccessRefusal, MAX_PER_SECOND, MAX_PERMISSIONS,
+    MAX_PREFIX_BYTES, MAX_TOKENS, Permission, Scope, TokenHash,
 };
 pub use census::{Census, Counted, Counts};
 pub use cluster::commands::{
@@ -86,7 +87,7 @@ pub use locks::record::{Claim, LockHolder, LockRecord, LockWaiter, MAX_HOLDERS, 
 pub use locks::tally::{LockCounts, LockTurn};
 pub use locks::view::{ClaimView, LockView};
 pub use newtypes::{
-    ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
+    AccessId, ClusterMs, Digest, Epoch, GrantToken, LeaseId, NodeId, Revision, SequenceName,
     SequenceNameError,
 };
 pub use restore::{Raise, RaisedSequence, Restoration, RestorationError};
@@ -104,6 +105,7 @@ pub use sequences::definition::{
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::{Origin, State};
+pub use tenant::{Share, Tenant};
 pub use text::{TextField, TextRefusal};
 pub use tokens::commands::{
     MAX_ISSUED, MAX_ONE_TIME, OneTimeCommand, OneTimeOutcome, OneTimeRefusal,

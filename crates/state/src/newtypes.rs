@@ -55,6 +55,28 @@ macro_rules! raised {
 
 raised! { Epoch Revision }
 
+/// The public part of a token, by which it is found. Drawn at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AccessId(pub u64);
+
+impl fmt::Display for AccessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl AccessId {
+    /// Reads 16 hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_id = text.len() == 16 && text.bytes().all(is_digit);
+        let id = is_id.then(|| u64::from_str_radix(text, 16).ok());
+        id.flatten().map(Self)
+    }
+}
+
 /// The sum of the hashes of all rows: equal states have equal digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]

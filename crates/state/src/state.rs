@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 
-use crate::access::{AccessCommand, AccessId, AccessOutcome, AccessRecord};
+use crate::access::{AccessCommand, AccessOutcome, AccessRecord};
 use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::secret::SecretKey;
@@ -16,7 +16,7 @@ use crate::keys::record::{KeyName, KeyRecord};
 use crate::layouts::commands::{LayoutCommand, LayoutOutcome};
 use crate::level::Level;
 use crate::locks::tally::LockTally;
-use crate::newtypes::{ClusterMs, LeaseId, NodeId, SequenceName};
+use crate::newtypes::{AccessId, ClusterMs, LeaseId, NodeId, SequenceName};
 use crate::sequences::commands::SequenceCommand;
 use crate::sequences::record::SequenceRecord;
 use crate::table::Table;

@@ -13,6 +13,7 @@ mod tests;
 mod token;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use seqd_api::{Need, Scope};
 use seqd_guards::is_out;
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::ProposeError;
-use seqd_state::{AccessId, AccessRecord, Permission};
+use seqd_state::{AccessId, AccessRecord, Permission, Tenant};
 use tokio::time::{Instant, interval};
 
 pub use operator::TokenFile;
@@ -58,6 +59,18 @@ pub(crate) enum Caller {
     Operator,
     /// Showed this token of the cluster.
     Token(AccessId),
+}
+
+impl Caller {
+    /// Whom the resources that this caller uses are charged to. A caller without a token and
+    /// without an address, in a process of its own, is the operator.
+    pub(crate) fn tenant(self, address: Option<IpAddr>) -> Tenant {
+        match self {
+            Self::Operator => Tenant::OPERATOR,
+            Self::Token(id) => Tenant::of_token(id),
+            Self::Anyone => address.map_or(Tenant::OPERATOR, Tenant::of_address),
+        }
+    }
 }
 
 impl fmt::Display for Caller {

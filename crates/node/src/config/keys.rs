@@ -10,12 +10,12 @@ use std::time::Duration;
 use seqd_idgen::OnRollback;
 use seqd_state::{
     MAX_GRANT_SIZE, MAX_KEY_BYTES_IN_ALL, MAX_KEYS, MAX_LOCKS, MAX_ONE_TIME, MAX_TTL_MS,
-    MAX_WAITERS,
+    MAX_WAITERS, Share,
 };
 
 use super::rules::{
     LogFormat, address, any, duration, durations, file, host_port, hosts, name, number, one_of,
-    path, peers, switch, url,
+    path, peers, share, switch, url,
 };
 use super::values::{ConfigError, Given, Origin, Values};
 use super::write::quoted;
@@ -237,6 +237,8 @@ table! {
             "largest segment";
     }
     limits: LimitsSection {
+        tenant_share: Share, Text, Some("25%"), share,
+            "the part of each bounded resource that one access token (without tokens: one address) may hold";
         keys: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_KEYS as u64),
             "idempotency keys in the cluster beyond which this node begins no more";
         key_bytes: u64, Number, Some("268435456"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
 use seqd_api::{name::NAME_RULE, validate_name};
+use seqd_state::Share;
 
 use super::values::{Checked, Given, Origin};
 
@@ -96,6 +97,14 @@ pub(super) fn number<T: TryFrom<u64>>(given: &Given, range: RangeInclusive<u64>)
         let (min, max) = range.into_inner();
         format!("a whole number from {min} to {max}")
     })
+}
+
+pub(super) fn share(given: &Given) -> Checked<Share> {
+    let percent = text(given)?.strip_suffix('%');
+    let percent = percent.and_then(|digits| digits.parse().ok());
+    percent
+        .and_then(Share::of_percent)
+        .ok_or_else(|| "a part in percent, \"1%\" to \"100%\"".to_owned())
 }
 
 /// The range is in milliseconds.

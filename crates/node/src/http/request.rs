@@ -12,6 +12,8 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
 use seqd_api::{ErrorCode, Problem};
+use seqd_raft::net::ClientAddress;
+use seqd_state::Tenant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -65,6 +67,8 @@ pub(crate) struct Request {
     /// Only what it would do is asked.
     pub(crate) is_dry_run: bool,
     pub(crate) caller: Caller,
+    /// Whom the resources that the request uses are charged to.
+    pub(crate) tenant: Tenant,
     /// With which it is answered once; on paths that take one.
     pub(crate) key: Option<RequestKey>,
     _held: Option<OwnedSemaphorePermit>,
@@ -82,7 +86,8 @@ impl Request {
         permit: impl Fn(Caller, &str) -> Result<(), Problem>,
     ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
-        let caller = parts.extensions.get().copied().unwrap_or_default();
+        let caller: Caller = parts.extensions.get().copied().unwrap_or_default();
+        let address = parts.extensions.get().and_then(|ClientAddress(from)| *from);
         let path = if has_path {
             path_of(&mut parts).await?
         } else {
@@ -105,6 +110,7 @@ impl Request {
             media,
             is_dry_run,
             caller,
+            tenant: caller.tenant(address),
             _held: held,
         })
     }

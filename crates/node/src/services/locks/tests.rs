@@ -29,6 +29,7 @@ impl Story {
     fn begin() -> Story {
         let replica = TestReplica::founded(TestClock::at(NOON), 30_000);
         let limits = LimitsSection {
+            tenant_share: seqd_state::Share::WHOLE,
             locks: 3,
             lock_waiters: 2,
             keys: 1000,

@@ -7,6 +7,7 @@ use super::*;
 use crate::config::keys::LimitsSection;
 
 const LIMITS: LimitsSection = LimitsSection {
+    tenant_share: seqd_state::Share::WHOLE,
     keys: 3,
     key_bytes: 10,
     tokens: 2,

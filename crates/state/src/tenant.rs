@@ -1,0 +1,155 @@
+//! Tenants and their shares: a bounded resource is charged to the client that uses it.
+//!
+//! Invariants of [`Share::permits`]:
+//! - one tenant alone gets its share of the limit, and no more;
+//! - a tenant that holds little is permitted more while anything is free, and 128 of those have room
+//!   whatever the others hold.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::newtypes::AccessId;
+
+/// The client that a bounded resource is charged to: an access token, or, where clients need no
+/// token, a client address. The nodes and the operator are one tenant, which has no share.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Tenant(u64);
+
+impl Tenant {
+    /// The nodes and the operator.
+    pub const OPERATOR: Self = Self(0);
+
+    /// Set for addresses, clear for tokens, whose IDs are random.
+    const IS_ADDRESS: u64 = 1 << 63;
+
+    #[must_use]
+    pub fn of_token(id: AccessId) -> Self {
+        Self((id.0 & !Self::IS_ADDRESS).max(1))
+    }
+
+    /// An IPv4 address, or the /64 network of an IPv6 address, which one host can have whole.
+    /// Two addresses with one hash share a share.
+    #[must_use]
+    pub fn of_address(address: IpAddr) -> Self {
+        let network = match address.to_canonical() {
+            IpAddr::V4(address) => address.to_bits().to_be_bytes().to_vec(),
+            IpAddr::V6(address) => (address.to_bits() >> 64).to_be_bytes()[8..].to_vec(),
+        };
+        Self(xxhash_rust::xxh3::xxh3_64(&network) | Self::IS_ADDRESS)
+    }
+}
+
+/// The part of each bounded resource that one tenant may hold, in percent: 1 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share(u8);
+
+impl Share {
+    /// One tenant may hold everything.
+    pub const WHOLE: Self = Self(100);
+
+    #[must_use]
+    pub const fn of_percent(percent: u8) -> Option<Self> {
+        match percent {
+            1..=100 => Some(Self(percent)),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub const fn percent(self) -> u8 {
+        self.0
+    }
+
+    /// Returns whether a tenant that holds `held` units of a resource may take another one, while all
+    /// tenants together, itself included, hold `used` of at most `limit`.
+    ///
+    /// The last quarter of the limit is kept for tenants that hold less than 1/512 of it. In the first
+    /// three quarters a tenant may hold a fixed multiple of what is free there (dynamic thresholds,
+    /// Choudhury and Hahne 1998), chosen so that a lone tenant ends at its share: the more tenants
+    /// hold much, the less each of them may add.
+    #[must_use]
+    pub fn permits(self, held: u64, used: u64, limit: u64) -> bool {
+        if used >= limit {
+            return false;
+        }
+        if held < (limit / SMALL_PARTS).max(1) {
+            return true;
+        }
+        let [share, held, used, limit] = [u64::from(self.0), held, used, limit].map(u128::from);
+        if share >= POOL_PERCENT {
+            return 100 * held < share * limit;
+        }
+        let free = (POOL_PERCENT * limit).saturating_sub(100 * used);
+        100 * held * (POOL_PERCENT - share) < share * free
+    }
+}
+
+/// A tenant that holds less than this part of a limit is small: the reserved quarter has room for 128
+/// of them.
+const SMALL_PARTS: u64 = 512;
+
+/// The part of a limit, in percent, that tenants share which are not small.
+const POOL_PERCENT: u128 = 75;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_and_an_address_are_different_tenants_and_a_network_is_one() {
+        let of = |text: &str| Tenant::of_address(text.parse().unwrap());
+        assert_ne!(of("127.0.0.1"), of("127.0.0.2"));
+        assert_eq!(of("127.0.0.1"), of("::ffff:127.0.0.1"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert!(Tenant::of_token(AccessId(u64::MAX)) < of("127.0.0.1"));
+        assert_ne!(Tenant::of_token(AccessId(1)), Tenant::OPERATOR);
+    }
+
+    /// What a tenant gets that takes until it is refused.
+    fn taken(share: Share, used: u64, limit: u64) -> u64 {
+        let mut held = 0;
+        while share.permits(held, used + held, limit) {
+            held += 1;
+        }
+        held
+    }
+
+    #[test]
+    fn a_tenant_alone_gets_its_share() {
+        let share = |percent| Share::of_percent(percent).unwrap();
+        assert_eq!(taken(share(25), 0, 100), 25);
+        assert_eq!(taken(share(25), 0, 1_000_000), 250_000);
+        assert_eq!(taken(share(100), 0, 100), 100);
+        assert_eq!(taken(share(1), 0, 10), 1);
+        assert_eq!(Share::of_percent(0), None);
+        assert_eq!(Share::of_percent(101), None);
+    }
+
+    #[test]
+    fn a_hundred_tenants_that_take_all_they_can_leave_room_for_small_ones() {
+        let share = Share::of_percent(25).unwrap();
+        let mut used = 0;
+        for _ in 0..100 {
+            used += taken(share, used, 1_000_000);
+        }
+        for _ in 0..10 {
+            assert!(share.permits(0, used, 1_000_000));
+            used += taken(share, used, 1_000_000);
+        }
+        assert!(used < 1_000_000);
+    }
+
+    #[test]
+    fn nothing_is_permitted_beyond_the_limit() {
+        for percent in [1, 25, 75, 100] {
+            let share = Share::of_percent(percent).unwrap();
+            assert!(!share.permits(0, 10, 10));
+            assert!(!share.permits(u64::MAX, u64::MAX - 1, u64::MAX));
+        }
+    }
+}
