@@ -185,6 +185,20 @@ impl LoopDisk {
         ballast
     }
 
+    /// Fills it but for so many bytes.
+    pub fn fill_but(&self, left: u64) -> Ballast {
+        let ballast = self.fill();
+        let file = File::options()
+            .write(true)
+            .open(&ballast.0)
+            .expect("the ballast");
+        let bytes = file.metadata().expect("its size").len();
+        file.set_len(bytes.saturating_sub(left))
+            .expect("a shorter ballast");
+        file.sync_all().expect("a shorter ballast");
+        ballast
+    }
+
     /// Freezes it: a process that writes waits, and cannot even be killed. It thaws when what is answered
     /// is dropped, and after `limit` whatever becomes of this process.
     pub fn freeze(&self, limit: Duration) -> Frozen {

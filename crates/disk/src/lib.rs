@@ -50,6 +50,14 @@ pub enum Kind {
     Folder,
 }
 
+/// The bytes of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    pub total: u64,
+    /// What an ordinary user may still write.
+    pub free: u64,
+}
+
 /// The operations on names.
 pub trait Disk: Send + Sync {
     /// Makes a folder and those above it; no error if it is there.
@@ -70,4 +78,6 @@ pub trait Disk: Send + Sync {
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
     /// `fsync` of a folder: its names are durable afterwards.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// The space of the file system that a folder is on.
+    fn space(&self, path: &Path) -> io::Result<Space>;
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 
-use crate::{Disk, DiskFile, Kind};
+use crate::{Disk, DiskFile, Kind, Space};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OsDisk;
@@ -106,5 +106,13 @@ impl Disk for OsDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        let known = rustix::fs::statvfs(path)?;
+        Ok(Space {
+            total: known.f_blocks.saturating_mul(known.f_frsize),
+            free: known.f_bavail.saturating_mul(known.f_frsize),
+        })
     }
 }

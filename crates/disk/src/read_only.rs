@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{Disk, DiskFile, Kind};
+use crate::{Disk, DiskFile, Kind, Space};
 
 /// Opens every file for reading alone.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,6 +57,10 @@ impl<D: Disk> Disk for ReadOnly<D> {
 
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         Err(refused())
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        self.0.space(path)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{Disk, DiskFile, Kind};
+use crate::{Disk, DiskFile, Kind, Space};
 
 /// Intercepts calls; by default each goes to the disk below.
 pub trait Tap: Send + Sync + 'static {
@@ -36,6 +36,9 @@ pub trait Tap: Send + Sync + 'static {
     }
     fn remove_dir_all(&self, below: &dyn Disk, path: &Path) -> io::Result<()> {
         below.remove_dir_all(path)
+    }
+    fn space(&self, below: &dyn Disk, path: &Path) -> io::Result<Space> {
+        below.space(path)
     }
 }
 
@@ -127,6 +130,10 @@ impl<T: Tap> Disk for Tapped<T> {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.tap.sync_dir(&*self.disk, path)
+    }
+
+    fn space(&self, path: &Path) -> io::Result<Space> {
+        self.tap.space(&*self.disk, path)
     }
 }
 

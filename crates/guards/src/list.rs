@@ -60,6 +60,10 @@ guards! {
     GroupDeadline,
     /// A leader that stops answers what is under way before it hands over.
     DrainedAtStop,
+    /// While only the reserve of a disk is left, no command of a client is proposed.
+    ReserveKept,
+    /// While half of the reserve is left, a follower takes no entries.
+    FloorKept,
     /// The log behind a snapshot that is being sent is kept for its receiver.
     ReceiverKept,
     /// A transfer goes on only behind bytes of the same snapshot.

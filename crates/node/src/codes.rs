@@ -17,9 +17,9 @@ pub(crate) fn of_propose(error: &ProposeError) -> ErrorCode {
     match error {
         ProposeError::NoQuorum { .. } => ErrorCode::NoQuorum,
         ProposeError::OutcomeUnknown { .. } => ErrorCode::OutcomeUnknown,
-        ProposeError::Overloaded { .. } | ProposeError::OverloadedBytes { .. } => {
-            ErrorCode::Overloaded
-        }
+        ProposeError::Overloaded { .. }
+        | ProposeError::OverloadedBytes { .. }
+        | ProposeError::NoRoom { .. } => ErrorCode::Overloaded,
         ProposeError::TooLarge { .. } => ErrorCode::BodyTooLarge,
         ProposeError::Stopping => ErrorCode::Draining,
         ProposeError::NodeRemoved => ErrorCode::NodeRemoved,

@@ -20,6 +20,7 @@ use crate::levels::LevelRange;
 use crate::peers::clock::{Drift, Measured};
 use crate::peers::starts::Peers;
 use crate::peers::table::Start;
+use crate::space::DiskSpace;
 use crate::storage::opening::Began;
 use crate::types::Member;
 use crate::watched::Watched;
@@ -55,6 +56,7 @@ pub(crate) trait ClusterView: Send + Sync {
 
 #[derive(Debug, Default)]
 pub(crate) struct DiskHealth {
+    pub(crate) space: DiskSpace,
     hangs: AtomicBool,
     silent: AtomicBool,
 }
@@ -135,6 +137,11 @@ impl Known {
     pub(crate) fn clock(&self) -> Option<Measured> {
         self.clock
             .filter(|measured| measured.seen.elapsed() < CLOCK_KNOWN_FOR)
+    }
+
+    /// Whether it last reported that only the reserve of its disk is left.
+    pub(crate) fn is_disk_low(&self) -> bool {
+        self.ping.as_ref().is_some_and(|ping| ping.disk_low)
     }
 
     /// Whether it last reported that its disk does not answer.
@@ -378,6 +385,7 @@ impl NodeContext {
             wall_ms: self.settings.clock.wall().0,
             acknowledged: self.peers.rows().0,
             disk_hangs: self.disk.hangs(),
+            disk_low: self.disk.space.is_low(),
             levels: self.settings.levels,
         }
     }
@@ -433,10 +441,11 @@ impl NodeContext {
         of_latest.map_or(Stopping::No, |(_, stopping)| stopping)
     }
 
-    /// Whether a node could take over: it answers, so does its disk, and it does not stop.
+    /// Whether a node could take over: it answers, so does its disk, which has room, and it does not
+    /// stop.
     pub(crate) fn may_lead(&self, node: u64) -> bool {
         let known = self.peer(node);
-        let answers = known.is_reachable() && !known.is_disk_hanging();
+        let answers = known.is_reachable() && !known.is_disk_hanging() && !known.is_disk_low();
         answers && self.stopping_of(node) == Stopping::No
     }
 

@@ -109,6 +109,9 @@ pub enum ProposeError {
     /// Certainly not done: what waits has too many bytes.
     #[error("proposals of {limit_bytes} bytes are waiting, which is the most")]
     OverloadedBytes { limit_bytes: usize },
+    /// Certainly not done: only the reserve of a disk is left.
+    #[error("{detail}")]
+    NoRoom { detail: String },
 }
 
 impl ProposeError {
@@ -216,6 +219,8 @@ pub struct Status {
     pub has_quorum_contact: bool,
     /// Whether this node's disk hangs: it does not lead meanwhile.
     pub disk_hangs: bool,
+    /// Whether only the reserve of this node's disk is left: it refuses writes of clients meanwhile.
+    pub disk_low: bool,
     /// Whether this node has applied all that was committed when it started, and is no further
     /// behind than [`MAY_BE_BEHIND`].
     pub caught_up: bool,
@@ -276,6 +281,9 @@ pub struct StorageStats {
     pub wal_bytes: u64,
     pub snapshot_bytes: u64,
     pub checkpoint_bytes: u64,
+    /// Free bytes of the file system, and how many of them are the reserve, as of the last look.
+    pub free_bytes: u64,
+    pub reserve_bytes: u64,
     /// For how long the write of the log that is under way has been, seconds; 0 while none is.
     pub stalled_seconds: f64,
     /// Times that the checkpoint was set aside and rebuilt since the start.

@@ -58,6 +58,7 @@ mod seeds;
 mod simulated_cluster;
 #[cfg(test)]
 mod simulation;
+mod space;
 mod start;
 mod status;
 mod stopping_together;

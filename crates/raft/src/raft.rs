@@ -19,6 +19,7 @@ use crate::membership;
 use crate::node::Node;
 #[cfg(test)]
 use crate::proposer::ProposalBatcher;
+use crate::space;
 use crate::start::{self, Started};
 use crate::status;
 use crate::turns::Turn;
@@ -39,6 +40,7 @@ impl Raft {
     pub fn start(options: Options) -> Pin<Box<dyn Future<Output = Result<Self, Stop>> + Send>> {
         // Boxed, so that the whole of it is compiled in this crate and not where it is awaited.
         Box::pin(async move {
+            space::wait_to_start(Arc::clone(&options.disk), options.data_dir.clone()).await;
             let inner = start::start(options)?;
             Ok(Self {
                 inner: Arc::new(inner),

@@ -25,6 +25,7 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
         leader: None,
         has_quorum_contact: false,
         disk_hangs: context.disk.hangs(),
+        disk_low: context.disk.space.is_low(),
         caught_up: false,
         applied: 0,
         committed: 0,
@@ -111,6 +112,7 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         return StorageStats::default();
     };
     let wal = replica.wal.stats();
+    let (free_bytes, reserve_bytes) = node.context.disk.space.bytes();
     StorageStats {
         fsyncs: wal.fsyncs,
         fsync_seconds: wal.sync_total.as_secs_f64(),
@@ -118,6 +120,8 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         wal_bytes: wal.disk_bytes,
         snapshot_bytes: replica.snapshot_bytes.load(Ordering::Relaxed),
         checkpoint_bytes: replica.checkpoint_bytes(),
+        free_bytes,
+        reserve_bytes,
         checkpoint_rebuilds: u64::from(replica.repairs.rebuilt),
         snapshots_set_aside: replica.snapshots_set_aside(),
         torn_tails: u64::from(replica.repairs.torn_tail),

@@ -39,7 +39,7 @@ use std::time::Duration;
 pub use dice::Dice;
 pub use operation::{Call, Failure, Fault, Operation, Outcome};
 
-use crate::{Disk, DiskFile, Kind};
+use crate::{Disk, DiskFile, Kind, Space};
 use content::Content;
 use file::SimulatedFile;
 use names::{Names, NodeId};
@@ -48,6 +48,9 @@ use tree::{Node, Tree, parts};
 
 /// A held sync goes on after this long: a test that fails must still be able to close its log.
 const HOLD_LIMIT: Duration = Duration::from_secs(20);
+
+/// The size that [`Disk::space`] reports: more than any test writes.
+const BYTES: u64 = 1 << 40;
 
 /// A disk in memory; clones share it.
 #[derive(Clone)]
@@ -397,5 +400,10 @@ impl Disk for SimulatedDisk {
             Ok(folder) => state.sync(folder),
             Err(error) => state.refused(error),
         }
+    }
+
+    fn space(&self, _: &Path) -> io::Result<Space> {
+        let free = if self.lock().full { 0 } else { BYTES };
+        Ok(Space { total: BYTES, free })
     }
 }

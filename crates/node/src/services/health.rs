@@ -19,6 +19,8 @@ pub(crate) enum Unready {
     /// Entries that were committed before the start are not applied yet, or too many of those since.
     Behind,
     DiskHangs,
+    /// Only the reserve of the disk is left.
+    DiskLow,
     Minting(MintError),
 }
 
@@ -28,7 +30,7 @@ impl Unready {
             Unready::Removed => ErrorCode::NodeRemoved,
             Unready::Stopping => ErrorCode::Draining,
             Unready::Waiting | Unready::NoLeader | Unready::Behind => ErrorCode::NoQuorum,
-            Unready::DiskHangs => ErrorCode::Overloaded,
+            Unready::DiskHangs | Unready::DiskLow => ErrorCode::Overloaded,
             Unready::Minting(error) => error.code(),
         }
     }
@@ -164,16 +166,20 @@ impl HealthService {
             status.committed,
             status.behind()
         );
-        let hangs = status.disk_hangs.then_some(Unready::DiskHangs);
-        let disk = if status.disk_hangs {
-            "the disk hangs: a write of the log has not returned; this node does not lead meanwhile"
+        let (unfit, disk) = if status.disk_hangs {
+            let why = "the disk hangs: a write of the log has not returned; this node does not lead \
+                       meanwhile";
+            (Some(Unready::DiskHangs), why)
+        } else if status.disk_low {
+            let why = "the disk is nearly full: only the reserve is left, writes are refused";
+            (Some(Unready::DiskLow), why)
         } else {
-            "the disk answers"
+            (None, "the disk answers")
         };
         vec![
             leader,
             Check::new("caught-up", behind, applied),
-            Check::new("disk", hangs, disk),
+            Check::new("disk", unfit, disk),
         ]
     }
 

@@ -87,5 +87,6 @@ fn is_unproposed(error: &ProposeError) -> bool {
         ProposeError::NoQuorum { .. }
             | ProposeError::Overloaded { .. }
             | ProposeError::OverloadedBytes { .. }
+            | ProposeError::NoRoom { .. }
     )
 }

@@ -309,6 +309,16 @@ fn storage(node: &MetricsService, scrape: &mut Scrape) {
     ];
     scrape.by_label("storage_bytes", "Bytes on disk", bytes);
     scrape.one(
+        "disk_free_bytes",
+        "Free bytes of the file system with the folder",
+        stats.free_bytes as f64,
+    );
+    scrape.one(
+        "disk_reserve_bytes",
+        "Free bytes below which writes of clients are refused",
+        stats.reserve_bytes as f64,
+    );
+    scrape.one(
         "raft_disk_stalled_seconds",
         "For how long the write of the log that is under way has been",
         stats.stalled_seconds,

@@ -65,6 +65,8 @@ fn check_target(
         format!("{name} is {lag} entries behind; {MAY_LAG} are allowed")
     } else if context.peer(node).is_disk_hanging() {
         format!("the disk of {name} hangs")
+    } else if context.peer(node).is_disk_low() {
+        format!("the disk of {name} is nearly full")
     } else if let Some(ahead_ms) = context.clocks().wrong_by(node) {
         format!("the clock of {name} is wrong: {ahead_ms} ms ahead of a majority")
     } else if context.stopping_of(node) != Stopping::No {

@@ -41,6 +41,7 @@ use self::send::{collect, not_proposed, unread};
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::node::Node;
 use crate::platform;
+use crate::space;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
@@ -159,6 +160,8 @@ impl ProposalBatcher {
         forwarded: bool,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
         self.check_stopped().map_err(ForwardRefusal::Propose)?;
+        self.check_space(&commands)
+            .map_err(ForwardRefusal::Propose)?;
         let (bytes, room) = self.room_for(&commands).map_err(ForwardRefusal::Propose)?;
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
@@ -204,6 +207,23 @@ impl ProposalBatcher {
             Phase::Stopped(_) => Err(ProposeError::Stopping),
             Phase::Waiting { .. } | Phase::Running => Ok(()),
         }
+    }
+
+    /// Refuses commands of clients while only the reserve of a disk is left.
+    fn check_space(&self, commands: &[Command]) -> Result<(), ProposeError> {
+        let Some(replica) = self.node.replica() else {
+            return Ok(());
+        };
+        let space = &self.node.context.disk.space;
+        let Some(detail) = space.refusal(replica.is_leader()) else {
+            return Ok(());
+        };
+        let core = replica.applied.read();
+        let mut commands = commands.iter();
+        if commands.any(|command| space::is_of_client(&core.state, command)) {
+            return Err(ProposeError::NoRoom { detail });
+        }
+        Ok(())
     }
 
     /// The bytes of a proposal, and its part of those that may wait.

@@ -17,6 +17,7 @@ use crate::leadership::Leading;
 use crate::node::Node;
 use crate::peer_stops;
 use crate::platform;
+use crate::space;
 use crate::wire;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
 use crate::wire::transport::{CallError, Link};
@@ -98,21 +99,37 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
             tokio::time::sleep(RETRY).await;
             continue;
         };
-        // The leader refused the message as a whole, and proposed nothing: it may be for those
-        // alone that ask for a window. (What is refused here has gone into the entry that could not
-        // be made.)
-        if let Err(refused @ ProposeError::NoQuorum { .. }) = &outcomes
-            && is_there
-            && group.iter().any(|item| item.asks_for_window)
-            && !group.iter().all(|item| item.asks_for_window)
+        // The leader refused the message as a whole, and proposed nothing: it may be for some of it
+        // alone. (What is refused here has gone into the entry that could not be made.)
+        if is_there
+            && let Err(refused) = &outcomes
+            && group.iter().any(|item| is_meant(&node, item, refused))
+            && !group.iter().all(|item| is_meant(&node, item, refused))
         {
-            group = refuse_windows(group, refused);
+            let (theirs, others) = group
+                .into_iter()
+                .partition(|item| is_meant(&node, item, refused));
+            answer_all(theirs, &ForwardRefusal::Propose(refused.clone()));
+            group = others;
             for item in &group {
                 item.fate.take_back();
             }
             continue;
         }
         return hand_out(group, outcomes);
+    }
+}
+
+/// Returns whether the leader may have refused a group because of this item.
+fn is_meant(node: &Node, item: &Item, refused: &ProposeError) -> bool {
+    match refused {
+        ProposeError::NoQuorum { .. } => item.asks_for_window,
+        ProposeError::NoRoom { .. } => node.replica().is_some_and(|replica| {
+            let core = replica.applied.read();
+            let mut commands = item.commands.iter();
+            commands.any(|command| space::is_of_client(&core.state, command))
+        }),
+        _ => false,
     }
 }
 

@@ -31,6 +31,13 @@ pub(super) async fn append(service: &Service, body: Opened) -> Result<Bytes, Rej
             let vote = message.vote.restore();
             // Also while entries wait for a slow disk.
             replica.heard_if_followed(&vote);
+            if !message.entries.is_empty() && context.disk.space.is_at_floor() {
+                let (free, _) = context.disk.space.bytes();
+                return Err(not_running(format!(
+                    "the disk of this node is full ({free} bytes free): it takes no entries until \
+                     there is room"
+                )));
+            }
             let entries: Result<Vec<_>, _> = message
                 .entries
                 .into_iter()

@@ -4,7 +4,7 @@
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
 //! - against a leader, a disk or a clock that fails: [`fast_failover`], [`elections`],
-//!   [`disk_watch`], [`clock_watch`]
+//!   [`disk_watch`], [`space_watch`], [`clock_watch`]
 //! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`]
 
 pub(crate) mod clock_watch;
@@ -21,6 +21,7 @@ pub(crate) mod ping;
 pub(crate) mod purge;
 pub(crate) mod raise_level;
 pub(crate) mod register_start;
+pub(crate) mod space_watch;
 pub(crate) mod stamp_restoration;
 
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub(crate) fn spawn_all(
     tasks.spawn(platform::owned(greet_strangers::run(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(disk_watch::watch(context, replica)));
+    let (context, replica) = own();
+    tasks.spawn(platform::owned(space_watch::watch(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(clock_watch::watch(context, replica)));
     let (context, replica) = own();

@@ -285,6 +285,7 @@ fn members(lines: &mut Lines) {
         wall_ms: 1_795_000_000_000,
         acknowledged: vec![row()],
         disk_hangs: true,
+        disk_low: false,
         levels: LEVELS,
     });
 }

@@ -290,6 +290,8 @@ pub(crate) struct Ping {
     pub(crate) acknowledged: Vec<Row>,
     /// Whether its disk hangs: it must not lead.
     pub(crate) disk_hangs: bool,
+    /// Whether only the reserve of its disk is left.
+    pub(crate) disk_low: bool,
     pub(crate) levels: LevelRange,
 }
 

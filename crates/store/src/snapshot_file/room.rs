@@ -4,17 +4,18 @@
 use std::io;
 use std::path::Path;
 
+use seqd_disk::{Disk, Space};
+
 /// Bytes that a snapshot leaves free: two segments of the log. Neither what an operator asks for
 /// nor what a leader sends must be what fills the disk.
 const LEFT_FREE: u64 = 32 << 20;
 
 /// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One whose
 /// free space is not known is accepted.
-pub fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
-    let Ok(known) = rustix::fs::statvfs(folder) else {
+pub fn check_room(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
+    let Ok(Space { free, .. }) = disk.space(folder) else {
         return Ok(());
     };
-    let free = known.f_bavail.saturating_mul(known.f_frsize);
     if free >= bytes.saturating_add(LEFT_FREE) {
         return Ok(());
     }
@@ -27,15 +28,17 @@ pub fn check_room(folder: &Path, bytes: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use seqd_disk::OsDisk;
+
     use super::*;
 
     #[test]
     fn a_snapshot_does_not_fill_the_disk() {
         let dir = tempfile::tempdir().unwrap();
-        check_room(dir.path(), 0).unwrap();
-        let refused = check_room(dir.path(), u64::MAX).unwrap_err();
+        check_room(&OsDisk, dir.path(), 0).unwrap();
+        let refused = check_room(&OsDisk, dir.path(), u64::MAX).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         assert!(refused.to_string().contains("bytes free"), "{refused}");
-        check_room(Path::new("/no/such/folder"), u64::MAX).unwrap();
+        check_room(&OsDisk, Path::new("/no/such/folder"), u64::MAX).unwrap();
     }
 }

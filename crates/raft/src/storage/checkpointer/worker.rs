@@ -200,7 +200,8 @@ impl CheckpointWorker {
             return Err(io::Error::other("nothing was applied yet"));
         }
         // Rows take less in a snapshot than in the store.
-        snapshot_file::check_room(&self.snapshots, self.store.disk_bytes())?;
+        let disk = &*self.place.disk;
+        snapshot_file::check_room(disk, &self.snapshots, self.store.disk_bytes())?;
         self.take()?.finish_unnamed()
     }
 

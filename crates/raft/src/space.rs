@@ -1,0 +1,219 @@
+//! How much of the disk is left, and what a node does about it.
+//!
+//! Invariants:
+//! - below the reserve no command of a client is proposed; what the node itself needs (votes, the
+//!   cluster's time, fences, membership) is written within the reserve;
+//! - below the floor, half of the reserve, a follower takes no entries: it stays a follower, falls behind
+//!   and catches up once there is room. Past it an error inside openraft's storage would end the process.
+//!
+//! The reserve is not a promise that no write fails: other programs may fill the disk. A write that
+//! fails still ends the node.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use seqd_disk::{Disk, Space};
+use seqd_guards::is_out;
+use seqd_state::{Command, State, WorkerCommand};
+
+use crate::blocking;
+
+/// What stays free beside room for one more snapshot: the two segments of the log that are prepared
+/// ahead, a checkpoint that grows its file, and what a fast disk takes between two looks.
+const RESERVE_BYTES: u64 = 128 << 20;
+
+/// The reserve is at most this part of the disk, or small disks would serve nothing.
+const PART_OF_DISK: u64 = 4;
+
+/// A start writes its count, the end of the log again, and a prepared segment.
+const START_BYTES: u64 = 32 << 20;
+
+/// The same for small disks, as a part of the disk.
+const START_PART: u64 = 16;
+
+/// Once below the reserve, a node serves writes again when this part of the reserve more is free: a
+/// node at the edge does not change its mind with every look.
+const MARGIN_PART: u64 = 8;
+
+/// Time between two looks while a node waits for room to start, and between two lines about it.
+const START_LOOK: Duration = Duration::from_millis(250);
+const LOOKS_PER_LINE: u32 = 20;
+
+/// The reserve of a disk for a state whose snapshot has so many bytes.
+#[must_use]
+pub(crate) fn reserve(total: u64, snapshot_bytes: u64) -> u64 {
+    let wanted = RESERVE_BYTES.saturating_add(snapshot_bytes);
+    wanted.min(total / PART_OF_DISK)
+}
+
+/// What a node last saw of its disk's space. Unknown counts as enough.
+#[derive(Debug, Default)]
+pub(crate) struct DiskSpace {
+    free: AtomicU64,
+    reserve: AtomicU64,
+    is_low: AtomicBool,
+    is_at_floor: AtomicBool,
+    /// Whether too few voters have room to commit what clients write.
+    lacks_voters: AtomicBool,
+}
+
+impl DiskSpace {
+    /// Takes a look; returns whether the disk became low or has room again.
+    pub(crate) fn record(&self, space: Space, snapshot_bytes: u64) -> bool {
+        let reserve = reserve(space.total, snapshot_bytes);
+        let was_low = self.is_low();
+        let margin = if was_low { reserve / MARGIN_PART } else { 0 };
+        let is_low = space.free < reserve + margin;
+        self.free.store(space.free, Ordering::Relaxed);
+        self.reserve.store(reserve, Ordering::Relaxed);
+        self.is_low.store(is_low, Ordering::Relaxed);
+        let is_at_floor = space.free < reserve / 2;
+        self.is_at_floor.store(is_at_floor, Ordering::Relaxed);
+        was_low != is_low
+    }
+
+    pub(crate) fn set_lacks_voters(&self, lacks: bool) {
+        self.lacks_voters.store(lacks, Ordering::Relaxed);
+    }
+
+    /// Whether only the reserve is left.
+    pub(crate) fn is_low(&self) -> bool {
+        self.is_low.load(Ordering::Relaxed)
+    }
+
+    /// Whether so little is left that no entry may come in.
+    pub(crate) fn is_at_floor(&self) -> bool {
+        self.is_at_floor.load(Ordering::Relaxed) && !is_out!(FloorKept)
+    }
+
+    /// Free bytes and the reserve, as of the last look; zeroes before the first.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let load = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (load(&self.free), load(&self.reserve))
+    }
+
+    /// Why commands of clients are refused.
+    pub(crate) fn refusal(&self, is_leader: bool) -> Option<String> {
+        if is_out!(ReserveKept) {
+            return None;
+        }
+        let (free, reserve) = self.bytes();
+        if self.is_low() {
+            return Some(format!(
+                "the disk of this node has {free} bytes free, and {reserve} are kept as a reserve: \
+                 writes are refused until there is room"
+            ));
+        }
+        (is_leader && self.lacks_voters.load(Ordering::Relaxed)).then(|| {
+            "too few voters have room on their disks: writes are refused until there is room"
+                .to_owned()
+        })
+    }
+}
+
+/// Returns whether a command is a client's. What the nodes need themselves is written within the
+/// reserve: the cluster's own commands, and leases of workers that nodes hold.
+pub(crate) fn is_of_client(state: &State, command: &Command) -> bool {
+    let is_node_s = |layout: &str, worker| {
+        let lease = state.worker(layout, worker);
+        lease.is_some_and(|lease| lease.node.is_some())
+    };
+    match command {
+        Command::Cluster(_) => false,
+        Command::Workers(WorkerCommand::TakeLease(take)) => take.node.is_none(),
+        Command::Workers(
+            WorkerCommand::ExtendLease { layout, worker, .. }
+            | WorkerCommand::ReleaseLease { layout, worker, .. },
+        ) => !is_node_s(layout, *worker),
+        _ => true,
+    }
+}
+
+/// Waits until a start has room, and prints what it waits for.
+pub(crate) async fn wait_to_start(disk: Arc<dyn Disk>, folder: PathBuf) {
+    let mut looks = 0_u32;
+    loop {
+        let (look, at) = (Arc::clone(&disk), folder.clone());
+        let space = blocking::run(move || look.space(existing(&*look, &at))).await;
+        let Ok(space) = space else {
+            return;
+        };
+        let needed = START_BYTES.min(space.total / START_PART);
+        if space.free >= needed {
+            return;
+        }
+        if looks.is_multiple_of(LOOKS_PER_LINE) {
+            tracing::error!(
+                "waiting for room on the disk: {} has {} bytes free, a start needs {needed}; remove \
+                 what does not belong to this node, or enlarge the disk",
+                folder.display(),
+                space.free
+            );
+        }
+        looks = looks.wrapping_add(1);
+        tokio::time::sleep(START_LOOK).await;
+    }
+}
+
+/// The folder itself or the closest one above it that exists.
+fn existing<'a>(disk: &dyn Disk, folder: &'a Path) -> &'a Path {
+    let is_there = |path: &&Path| matches!(disk.kind(path), Ok(Some(_)));
+    folder.ancestors().find(is_there).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn space(free: u64) -> Space {
+        Space {
+            total: 100 * GIB,
+            free,
+        }
+    }
+
+    #[test]
+    fn a_reserve_has_room_for_a_snapshot_and_is_a_quarter_of_a_small_disk_at_most() {
+        assert_eq!(reserve(100 * GIB, 0), RESERVE_BYTES);
+        assert_eq!(reserve(100 * GIB, GIB), RESERVE_BYTES + GIB);
+        assert_eq!(reserve(96 << 20, 0), 24 << 20);
+    }
+
+    #[test]
+    fn writes_are_refused_below_the_reserve_until_there_is_a_margin() {
+        let disk = DiskSpace::default();
+        assert_eq!(disk.refusal(true), None, "nothing is known yet");
+        assert!(!disk.record(space(RESERVE_BYTES), 0));
+        assert_eq!(disk.refusal(false), None);
+        assert!(disk.record(space(RESERVE_BYTES - 1), 0));
+        let refusal = disk.refusal(false).expect("clients write into the reserve");
+        assert!(refusal.contains("134217727 bytes free"), "{refusal}");
+        assert!(!disk.is_at_floor());
+        assert!(!disk.record(space(RESERVE_BYTES + 1), 0));
+        assert!(disk.is_low(), "no margin");
+        assert!(disk.record(space(RESERVE_BYTES + RESERVE_BYTES / 8), 0));
+        assert_eq!(disk.refusal(false), None);
+    }
+
+    #[test]
+    fn entries_are_refused_below_half_of_the_reserve() {
+        let disk = DiskSpace::default();
+        disk.record(space(RESERVE_BYTES / 2), 0);
+        assert!(!disk.is_at_floor());
+        disk.record(space(RESERVE_BYTES / 2 - 1), 0);
+        assert!(disk.is_at_floor(), "entries come in below the floor");
+    }
+
+    #[test]
+    fn a_leader_refuses_writes_that_too_few_voters_have_room_for() {
+        let disk = DiskSpace::default();
+        disk.record(space(GIB), 0);
+        disk.set_lacks_voters(true);
+        assert!(disk.refusal(true).is_some());
+        assert_eq!(disk.refusal(false), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Looks at the free space of the disk. While it is low, a leader transfers leadership to a voter with
+//! room, and snapshots are taken so that the log is purged.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::blocking;
+use crate::context::NodeContext;
+use crate::membership::leader;
+use crate::replica::Replica;
+
+/// Time between two looks: a fast disk takes a small part of the reserve meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Time between two snapshots that are taken to make room.
+const RELIEVE_EVERY: Duration = Duration::from_secs(2);
+
+pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
+    let mut relieved = Instant::now();
+    while !context.is_stopped() {
+        let folder = Arc::clone(&context.folder);
+        let look = blocking::run(move || folder.disk().space(&folder.snapshots()));
+        if let Ok(space) = look.await {
+            // Two are kept.
+            let snapshot_bytes = replica.snapshot_bytes.load(Ordering::Relaxed) / 2;
+            if context.disk.space.record(space, snapshot_bytes) {
+                log_change(&context);
+            }
+            context
+                .disk
+                .space
+                .set_lacks_voters(!has_voters_with_room(&context, &replica));
+        }
+        if context.disk.space.is_low() && replica.is_leader() {
+            make_way(&context, &replica).await;
+        }
+        if context.disk.space.is_low()
+            && !context.disk.space.is_at_floor()
+            && relieved.elapsed() >= RELIEVE_EVERY
+        {
+            relieved = Instant::now();
+            let _ = replica.raft.trigger().snapshot().await;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Transfers leadership to a voter with room, if there is one: it serves the writes that this node
+/// refuses.
+async fn make_way(context: &NodeContext, replica: &Replica) {
+    if let Some(target) = leader::best_transfer_target(context, replica) {
+        let patience = context.settings.election.1;
+        let _ = timeout(patience, leader::transfer_leadership(replica, target)).await;
+    }
+}
+
+/// Returns whether the voters whose disks are not low make a majority.
+fn has_voters_with_room(context: &NodeContext, replica: &Replica) -> bool {
+    let core = replica.applied.read();
+    let (mut voters, mut with_room) = (0_usize, 0_usize);
+    for voter in core.membership.voter_ids() {
+        voters += 1;
+        let is_low = if voter == replica.node {
+            context.disk.space.is_low()
+        } else {
+            context.peer(voter).is_disk_low()
+        };
+        with_room += usize::from(!is_low);
+    }
+    voters == 0 || with_room > voters / 2
+}
+
+fn log_change(context: &NodeContext) {
+    let (free, reserve) = context.disk.space.bytes();
+    if context.disk.space.is_low() {
+        tracing::error!(
+            free,
+            reserve,
+            "the disk is nearly full: writes of clients are refused until there is room; IDs go on"
+        );
+    } else {
+        tracing::info!(free, reserve, "the disk has room again: writes are served");
+    }
+}
