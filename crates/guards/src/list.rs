@@ -60,6 +60,10 @@ guards! {
     GroupDeadline,
     /// A leader that stops answers what is under way before it hands over.
     DrainedAtStop,
+    /// A snapshot is taken by the bytes of the log, too.
+    SnapshotByBytes,
+    /// A checkpoint store that has grown out of proportion is rebuilt.
+    StoreRebuilt,
     /// While only the reserve of a disk is left, no command of a client is proposed.
     ReserveKept,
     /// While half of the reserve is left, a follower takes no entries.

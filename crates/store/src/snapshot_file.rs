@@ -44,7 +44,7 @@ pub use folder::{
     Bad, Recovered, check_readable, find_bad, keep_two, list, recover, set_aside, void_older,
 };
 pub use installed::InstalledMark;
-pub use load::load;
+pub use load::{load, rebuild};
 pub use reader::{SnapshotReader, summary};
 pub use receive::{Received, Receiver};
 pub use room::check_room;

@@ -175,7 +175,11 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
             (refused.code() == "overloaded").then_some(())
         });
         let told = cluster.get(node, "/readyz?verbose");
-        assert!(told.body.contains("the disk is nearly full"), "{}", told.body);
+        assert!(
+            told.body.contains("the disk is nearly full"),
+            "{}",
+            told.body
+        );
         let ids = cluster.get(node, "/v1/ids?count=2");
         assert_eq!(ids.status, 200, "{}", ids.body);
     }
@@ -192,7 +196,11 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
         waits.then_some(())
     });
     for &node in &full {
-        assert!(cluster.node_mut(node).is_running(), "{}", cluster.node(node).tail());
+        assert!(
+            cluster.node_mut(node).is_running(),
+            "{}",
+            cluster.node(node).tail()
+        );
     }
     drop(ballast);
     cluster.wait_ready();

@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use openraft::OptionalSend;
@@ -83,6 +84,9 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
+/// Pause between two attempts at a snapshot that the disk has no room for.
+const WITHOUT_ROOM: Duration = Duration::from_secs(1);
+
 /// Builds a snapshot on the checkpointer's thread.
 pub(crate) struct Builder {
     checkpointer: Checkpointer,
@@ -93,8 +97,18 @@ pub(crate) struct Builder {
 impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotHandle;
 
+    /// Where the disk has no room for it, this waits until there is: nothing is lost without a snapshot,
+    /// and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let built = self.checkpointer.build().await;
+        let built = loop {
+            match self.checkpointer.build().await {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                    tracing::warn!(%error, "no room for a snapshot: it is tried again");
+                    tokio::time::sleep(WITHOUT_ROOM).await;
+                }
+                built => break built,
+            }
+        };
         let (snapshot, floor) = self.failure.keep("a snapshot could not be built", built)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         Ok(snapshot)

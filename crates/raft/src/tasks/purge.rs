@@ -1,5 +1,5 @@
-//! Purges the log behind the snapshots, and keeps of it what others will need. And removes what arrived of a
-//! snapshot that was never finished.
+//! Keeps the log short: has snapshots taken by its bytes, purges it behind them, and keeps of it what others
+//! will need. And removes what arrived of a snapshot that was never finished.
 //!
 //! openraft purges up to a fixed number of entries before its latest snapshot, whoever still needs them:
 //! under load a node on a slow link found the log gone when it had received a snapshot, and was
@@ -20,16 +20,22 @@ use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
 
-/// Time between two looks: some hundred entries of a steady load.
-const EVERY: Duration = Duration::from_secs(1);
+/// Time between two looks: some ten megabytes of what a fast disk takes.
+const EVERY: Duration = Duration::from_millis(250);
 
 /// Entries kept before the latest snapshot, so that one that was away briefly is served from the log
 /// also by a leader that did not know of it. Half of those between two snapshots where these are fewer.
 const BEFORE_SNAPSHOT: u64 = 10_000;
 
-/// How much of the log is kept for others, bytes of entries.
+/// How much of the log is kept, bytes of entries.
 #[derive(Clone, Copy)]
 struct Limits {
+    /// A snapshot is due after so many bytes of log, or after as many as the latest snapshot has where
+    /// that is more: however large the entries are, the log stays in proportion to the state, and a
+    /// large state is not written again and again.
+    snapshot_after: u64,
+    /// The most that is kept of what precedes the latest snapshot.
+    before_snapshot: u64,
     /// So much is always less to send than a snapshot, whose receiver also has to write and install it.
     cheap: u64,
     /// The most of all: half a minute of the largest entries that a leader's disk takes. A node for which
@@ -38,15 +44,30 @@ struct Limits {
 }
 
 const LIMITS: Limits = Limits {
+    snapshot_after: 64 << 20,
+    before_snapshot: 16 << 20,
     cheap: 32 << 20,
     most: 512 << 20,
 };
 
-fn limits() -> Limits {
+/// On a disk that is nearly full nothing is kept for others beyond what is cheap.
+fn limits(is_disk_low: bool) -> Limits {
+    let limits = usual_limits();
+    let most = if is_disk_low {
+        limits.cheap
+    } else {
+        limits.most
+    };
+    Limits { most, ..limits }
+}
+
+fn usual_limits() -> Limits {
     // Simulated clusters live for seconds and must meet snapshots, too.
     #[cfg(test)]
     if crate::platform::scope::current().is_some() {
         return Limits {
+            snapshot_after: 64 << 10,
+            before_snapshot: 4 << 10,
             cheap: 2 << 10,
             most: 32 << 10,
         };
@@ -75,7 +96,9 @@ struct Follower {
 pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         sleep(EVERY).await;
-        purge_once(&replica, context.settings.snapshot_every).await;
+        let is_disk_low = context.disk.space.is_low();
+        snapshot_if_due(&replica, limits(is_disk_low)).await;
+        purge_once(&replica, context.settings.snapshot_every, is_disk_low).await;
         let unfinished = replica.unfinished.clone();
         let applied = replica.applied.index().get();
         let removed = blocking::run(move || {
@@ -86,10 +109,26 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     }
 }
 
-pub(crate) async fn purge_once(replica: &Replica, snapshot_every: u64) {
+/// Has a snapshot taken where the log behind the latest one has too many bytes; openraft counts
+/// entries alone.
+async fn snapshot_if_due(replica: &Replica, limits: Limits) {
+    let (log, _) = look(replica, 0);
+    if is_snapshot_due(&log, limits, replica.wal.bytes_behind(log.snapshot))
+        && let Err(error) = replica.raft.trigger().snapshot().await
+    {
+        tracing::debug!(%error, "no snapshot was taken");
+    }
+}
+
+fn is_snapshot_due(log: &Log, limits: Limits, bytes_behind_snapshot: u64) -> bool {
+    bytes_behind_snapshot > limits.snapshot_after.max(log.snapshot_bytes)
+        && !is_out!(SnapshotByBytes)
+}
+
+pub(crate) async fn purge_once(replica: &Replica, snapshot_every: u64, is_disk_low: bool) {
+    let limits = limits(is_disk_low);
     let (log, followers) = look(replica, snapshot_every);
     let bytes_behind = |index| replica.wal.bytes_behind(index);
-    let limits = limits();
     let upto = purge_upto(&log, &followers, limits, &bytes_behind);
     let still_sent = followers.iter().filter(|follower| {
         let at = follower.has();
@@ -132,6 +171,17 @@ impl Follower {
     }
 }
 
+/// How many entries are kept before the latest snapshot: by count, and halved until they fit by bytes.
+fn kept_before_snapshot(log: &Log, limits: Limits, bytes_behind: &dyn Fn(u64) -> u64) -> u64 {
+    let mut before = BEFORE_SNAPSHOT.min(log.snapshot_every / 2);
+    let behind = bytes_behind(log.snapshot);
+    let bytes = |before| bytes_behind(log.snapshot.saturating_sub(before)).saturating_sub(behind);
+    while before > 0 && bytes(before) > limits.before_snapshot {
+        before /= 2;
+    }
+    before
+}
+
 /// Up to which entry the log is to be purged; `None` if that is not worth it.
 fn purge_upto(
     log: &Log,
@@ -139,7 +189,7 @@ fn purge_upto(
     limits: Limits,
     bytes_behind: &dyn Fn(u64) -> u64,
 ) -> Option<u64> {
-    let before = BEFORE_SNAPSHOT.min(log.snapshot_every / 2);
+    let before = kept_before_snapshot(log, limits, bytes_behind);
     let at_once = before / 10;
     let mut upto = log.snapshot.saturating_sub(before);
     if upto < log.purged + at_once.max(1) {
@@ -212,6 +262,29 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_is_due_by_the_bytes_behind_the_latest_one() {
+        let due = |snapshot_bytes, behind| {
+            let log = Log {
+                snapshot_bytes,
+                ..LOG
+            };
+            is_snapshot_due(&log, LIMITS, behind)
+        };
+        assert!(!due(0, 64 << 20));
+        assert!(due(0, (64 << 20) + 1), "the log grows without a snapshot");
+        assert!(!due(500 << 20, 500 << 20), "a large state is written again");
+        assert!(due(500 << 20, (500 << 20) + 1));
+    }
+
+    #[test]
+    fn large_entries_before_a_snapshot_are_purged() {
+        // 64 KiB each: 156 of 10,000 fit, in steps of halves.
+        let large = |index: u64| LAST.saturating_sub(index) << 16;
+        let upto = purge_upto(&LOG, &[], LIMITS, &large);
+        assert_eq!(upto, Some(500_000 - 156));
+    }
+
+    #[test]
     fn a_follower_keeps_what_is_less_to_send_than_a_snapshot() {
         // 25,000 entries are 25 MiB, 100,000 are 100.
         assert_eq!(upto(&LOG, &[follower(485_000, None)]), Some(485_000));
@@ -243,6 +316,6 @@ mod tests {
         assert_eq!(upto(&LOG, &[follower(420_000, 400_000)]), Some(420_000));
         let heavy = |index| bytes_behind(index) << 3;
         let purged = purge_upto(&LOG, &others, LIMITS, &heavy);
-        assert_eq!(purged, Some(490_000));
+        assert_eq!(purged, Some(500_000 - 1_250), "as large as the log allows");
     }
 }

@@ -79,7 +79,7 @@ async fn who_gets_a_snapshot_finds_the_log_behind_it() {
             snapshot() > before
         })
         .await;
-        purge_once(&replica, SNAPSHOT_EVERY).await;
+        purge_once(&replica, SNAPSHOT_EVERY, false).await;
     }
     way.is_held.store(false, Ordering::SeqCst);
     caught_up(raft, &learner).await;
@@ -118,7 +118,7 @@ async fn a_leader_that_has_a_newer_snapshot_goes_on_with_the_one_that_was_cut() 
     raft.propose(creations(5, 1), deadline()).await.unwrap();
     replica.raft.trigger().snapshot().await.unwrap();
     wait("another snapshot is taken", || async { snapshot() > cut }).await;
-    purge_once(&replica, SNAPSHOT_EVERY).await;
+    purge_once(&replica, SNAPSHOT_EVERY, false).await;
     way.is_cut.store(false, Ordering::SeqCst);
     caught_up(raft, &learner).await;
     // A quarter of it, of which one window may have been lost, and the log behind it.

@@ -13,12 +13,26 @@ pub fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn St
     let rows = || SnapshotReader::open(&*place.disk, &file.path).map(SnapshotReader::rows);
     let mut loader = StateLoader::default();
     rows()?.visit(&mut |key, value| TakeRows::row(&mut loader, key, value))?;
-    let position = Checkpoint {
+    let store = checkpoint::create_generation(place, rows()?, &position(file))?;
+    Ok((loader.finish(), store))
+}
+
+/// Builds a new generation of the store from a snapshot; `between` is called before each row.
+pub fn rebuild(
+    file: &SnapshotFile,
+    place: &Place,
+    between: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<Box<dyn StateStore>> {
+    let rows = SnapshotReader::open(&*place.disk, &file.path)?.rows();
+    let rows = rows.map(|row| between().and(row));
+    checkpoint::create_generation(place, rows, &position(file))
+}
+
+fn position(file: &SnapshotFile) -> Checkpoint {
+    Checkpoint {
         index: file.index,
         log_id: file.log_id.clone(),
         membership: file.membership.clone(),
         digest: file.digest,
-    };
-    let store = checkpoint::create_generation(place, rows()?, &position)?;
-    Ok((loader.finish(), store))
+    }
 }

@@ -227,6 +227,38 @@ fn an_export_is_written_anew_and_is_no_kept_snapshot_that_turned_bad() {
 }
 
 #[test]
+fn a_store_that_has_grown_out_of_proportion_is_rebuilt_and_loses_nothing() {
+    let bench = Bench::new();
+    let store = checkpoint::create_empty(&bench.place()).unwrap();
+    // Entries are applied while the snapshot is read, and while the store is rebuilt from it.
+    let mut worker = bench.worker(store, vec![1; 8]);
+    bench.load.grow(9);
+    worker.checkpoint().unwrap();
+    // The row of the time again and again: the file of this store keeps every version.
+    while worker.store.disk_bytes() < 256 << 10 {
+        bench.load.apply(Vec::new());
+        worker.checkpoint().unwrap();
+    }
+    let (file, _) = worker.build().unwrap();
+    let bytes = worker.store.disk_bytes();
+    assert!(
+        bytes < 128 << 10,
+        "the store was not rebuilt: {bytes} bytes"
+    );
+    worker.checkpoint().unwrap();
+    assert_eq!(worker.written.map(|id| id.index()), bench.load.index());
+    assert!(worker.written.map(|id| id.index()) > Some(file.index));
+    let digest = bench.load.applied.read().state.digest();
+    assert_eq!(worker.store.applied().unwrap().digest, digest.0);
+    drop(worker);
+    let opened = checkpoint::open::<seqd_state::StateLoader>(&bench.place(), false).unwrap();
+    let checkpoint::Opened::Good { rows, .. } = opened else {
+        panic!("it does not open: {opened:?}");
+    };
+    assert_eq!(rows.finish().digest(), digest);
+}
+
+#[test]
 fn the_error_that_lost_changes_is_reported_ever_after() {
     let (disk, tap) = (Arc::new(OsDisk), Arc::new(Full));
     let bench = Bench::on(Arc::new(Tapped { disk, tap }));

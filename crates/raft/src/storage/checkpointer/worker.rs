@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use seqd_disk::{Disk, DiskFile, FileReader};
+use seqd_guards::is_out;
 use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
@@ -31,6 +32,18 @@ const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a checkpoint waits for the own log to sync what was applied.
 const SYNC_WAIT: Duration = Duration::from_millis(500);
+
+/// A store may take this many times the bytes of its rows in a snapshot, and so much beside: twice that is
+/// what rows take that were never changed, and rebuilding a small store would save little.
+const STORE_PER_ROW: u64 = 4;
+const STORE_BESIDE: u64 = 64 << 20;
+
+/// Returns whether a store has grown out of proportion to its rows, which have so many bytes in a
+/// snapshot.
+fn is_oversized(store_bytes: u64, snapshot_bytes: u64) -> bool {
+    let beside = if cfg!(test) { 64 << 10 } else { STORE_BESIDE };
+    store_bytes > snapshot_bytes.saturating_mul(STORE_PER_ROW) + beside
+}
 
 /// What a checkpoint asks of the log.
 pub(crate) trait SyncedLog: Send {
@@ -176,10 +189,19 @@ impl CheckpointWorker {
         Ok(())
     }
 
-    /// Builds a snapshot of the store; also returns the index of the older kept one.
+    /// Builds a snapshot of the store; also returns the index of the older kept one. A store that has
+    /// grown out of proportion is rebuilt from it.
     pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
-        let file = self.take()?.finish()?;
+        let (taken, mut staging) = self.stream();
+        let taken = taken.and_then(SnapshotWriter::finish);
+        let rebuilt = match &taken {
+            Ok(file) => self.rebuild_oversized(file, &mut staging),
+            Err(_) => Ok(()),
+        };
+        self.lost.note(rebuilt)?;
+        self.end_stream(staging)?;
+        let file = taken?;
         let disk = &*self.place.disk;
         snapshot_file::keep_two(disk, &self.snapshots)?;
         let floor = older_kept(disk, &self.snapshots)?;
@@ -207,6 +229,12 @@ impl CheckpointWorker {
 
     /// Streams the store into a file, then writes to the store what was applied meanwhile.
     fn take(&mut self) -> io::Result<SnapshotWriter> {
+        let (taken, staging) = self.stream();
+        self.end_stream(staging).and(taken)
+    }
+
+    /// Streams the store into a file; also returns what was applied meanwhile, which the store lacks.
+    fn stream(&mut self) -> (io::Result<SnapshotWriter>, Staging) {
         let term = self.written.map_or(0, |id| **id.committed_leader_id());
         let mut staging = Staging::new(&self.place.disk, &self.snapshots, self.written);
         let (applied, pace) = (&self.applied, &mut self.pace);
@@ -224,12 +252,51 @@ impl CheckpointWorker {
                 }
             },
         );
+        (taken, staging)
+    }
+
+    /// Writes to the store what was applied while it was streamed.
+    fn end_stream(&mut self, staging: Staging) -> io::Result<()> {
         let caught_up = self.catch_up(staging);
         let caught_up = self.lost.note(caught_up);
         if let Err(error) = &caught_up {
             tracing::error!(%error, "what was applied during a snapshot did not reach the checkpoint");
         }
-        caught_up.and(taken)
+        caught_up
+    }
+
+    /// Rebuilds the store as its next generation from a snapshot of what it holds, if its files have
+    /// grown out of proportion: sled returns no space by itself.
+    fn rebuild_oversized(&mut self, file: &SnapshotFile, staging: &mut Staging) -> io::Result<()> {
+        let bytes = self.store.disk_bytes();
+        if !is_oversized(bytes, file.len) || is_out!(StoreRebuilt) {
+            return Ok(());
+        }
+        let disk = &*self.place.disk;
+        let needed = file.len.saturating_mul(STORE_PER_ROW);
+        if let Err(error) = snapshot_file::check_room(disk, &self.snapshots, needed) {
+            tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
+            return Ok(());
+        }
+        let (applied, pace) = (&self.applied, &mut self.pace);
+        let rebuilt = snapshot_file::rebuild(file, &self.place, &mut || {
+            if pace() {
+                staging.stage(applied)
+            } else {
+                Ok(())
+            }
+        });
+        match rebuilt {
+            Ok(store) => self.store = store,
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        let smaller = self.store.disk_bytes();
+        tracing::info!(bytes, smaller, "the checkpoint was rebuilt smaller");
+        Ok(())
     }
 
     /// Writes what was staged. More is staged meanwhile, so that `apply` is never held up for long;
