@@ -1,5 +1,6 @@
 //! The hostile tenant: every means at once, each on so many connections, which are opened again when
-//! a node closes them. It runs in a process of its own and never waits after a refusal.
+//! a node closes them. It never waits after a refusal. It runs in two processes, one of which only
+//! holds places: a flood in the same process would delay its thousands of connections.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,13 +57,13 @@ enum Means {
     RevokedToken,
 }
 
-/// Each means with its connections, to all nodes together. The first two alone are the 4,096
-/// connections that each of three nodes has for clients.
+/// Each means with its connections, to all nodes together. The waits alone are more than the 4,096
+/// connections that each of three nodes has for clients, so that nothing idle is left to be closed.
 const MEANS: [(Means, usize); 16] = [
-    (Means::Wait, 6_150),
-    (Means::OneByteOfBody, 6_150),
-    (Means::Idle, 900),
-    (Means::SlowHead, 900),
+    (Means::Wait, 12_600),
+    (Means::OneByteOfBody, 4_500),
+    (Means::Idle, 450),
+    (Means::SlowHead, 450),
     (Means::Results, 48),
     (Means::KeyedRequests, 48),
     (Means::LongKeys, 24),
@@ -109,6 +110,8 @@ struct Orders {
     sources: usize,
     seed: u64,
     end: Instant,
+    /// Whether this process has the means that only hold places, or the others.
+    holds: bool,
     /// The share of the connections that only hold a place which the open files allow.
     share: f64,
     /// What belongs to others and was got.
@@ -124,6 +127,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         "--sources",
         "--seconds",
         "--seed",
+        "--holds",
     ]);
     let text = |name: &str| arguments.text(name).unwrap_or_default().to_owned();
     let orders = Orders {
@@ -133,6 +137,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         sources: arguments.value("--sources", 1),
         seed: arguments.value("--seed", 0),
         end: Instant::now() + Duration::from_secs(arguments.value("--seconds", 10)),
+        holds: arguments.flag("--holds"),
         share: share_of_connections(),
         forged: Rc::default(),
     };
@@ -167,7 +172,8 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
 /// Runs all attackers until their end.
 async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
     let (mut counts, mut tasks) = (Vec::new(), Vec::new());
-    for (means, connections) in MEANS {
+    let of_this_process = |(means, _): &(Means, usize)| means.holds() == orders.holds;
+    for (means, connections) in MEANS.into_iter().filter(of_this_process) {
         let count = Counts::default();
         let token = match means {
             // Without access tokens there is nothing to show, and nobody is kept out.
@@ -176,10 +182,8 @@ async fn all_at_once(orders: &Orders) -> Vec<(Means, Counts)> {
             Means::RevokedToken => &orders.revoked,
             _ => &orders.token,
         };
-        let connections = match means.pause() {
-            PAUSE_OF_HOLDERS => (connections as f64 * orders.share) as usize,
-            _ => connections,
-        };
+        let share = if means.holds() { orders.share } else { 1.0 };
+        let connections = (connections as f64 * share) as usize;
         for number in 0..connections {
             let source = source(orders.sources, tasks.len());
             let address = &orders.addresses[number % orders.addresses.len()];
@@ -223,21 +227,25 @@ fn share_of_connections() -> f64 {
         maximum,
     };
     setrlimit(Resource::Nofile, raised).expect("an own limit, below the hard one");
-    let held = |(means, count): (Means, usize)| match means.pause() {
-        PAUSE_OF_HOLDERS => count,
-        _ => 0,
-    };
-    let held: usize = MEANS.into_iter().map(held).sum();
-    // The other means, and what the process itself has open.
-    let free = maximum.unwrap_or(u64::MAX).saturating_sub(1_000) as f64;
+    let held = MEANS.into_iter().filter(|(means, _)| means.holds());
+    let held: usize = held.map(|(_, connections)| connections).sum();
+    // What the process itself has open.
+    let free = maximum.unwrap_or(u64::MAX).saturating_sub(100) as f64;
     (free / held as f64).min(1.0)
 }
 
 impl Means {
+    /// Whether it only holds a place for a connection.
+    fn holds(self) -> bool {
+        use Means::{Idle, OneByteOfBody, SlowHead, Wait};
+        matches!(self, Wait | OneByteOfBody | Idle | SlowHead)
+    }
+
     fn pause(self) -> Duration {
-        match self {
-            Self::Wait | Self::OneByteOfBody | Self::Idle | Self::SlowHead => PAUSE_OF_HOLDERS,
-            _ => PAUSE,
+        if self.holds() {
+            PAUSE_OF_HOLDERS
+        } else {
+            PAUSE
         }
     }
 }

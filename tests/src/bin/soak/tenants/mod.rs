@@ -1,8 +1,8 @@
 //! Two tenants on one cluster: an honest one that sends an even mix at a fixed rate, and a hostile
 //! one that uses every means of harm at once, with full scopes for its own names.
 //!
-//! The attackers run in a process of their own, which gets the processor when nobody else wants it:
-//! on other machines they would not take it from the nodes either.
+//! The attackers run in processes of their own, which get the processor when nobody else wants it: on
+//! other machines they would not take it from the nodes either.
 
 mod attacks;
 mod guesses;
@@ -74,11 +74,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let timeline = Timeline::begin();
     let mut quiet = honest::run(&endpoints, "quiet", timeline, QUIET);
     let (attacked, peaks) = node_peaks::during(&cluster, || {
-        let child = attackers(&cluster, &tokens, sources, length, seed);
+        let children = [true, false].map(|holds| {
+            let mut command = attackers(&cluster, &tokens, sources, length, seed);
+            if holds {
+                command.arg("--holds");
+            }
+            command.spawn().expect("the attackers")
+        });
         let probe = || operator(&cluster, &tokens.operator);
         let work = || honest::run(&endpoints, "attacked", timeline, length);
         let (book, unserved) = wait::beside(probe, work);
-        (book, unserved, ended(child))
+        (book, unserved, children.map(ended))
     });
     let (mut book, unserved, attackers) = attacked;
     let latencies = KINDS.iter().enumerate().map(|(kind, name)| Compared {
@@ -96,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         failures: std::mem::take(&mut quiet.failures),
         operator: unserved.into_iter().flatten().collect(),
         peaks,
-        attackers,
+        attackers: attackers.into_iter().flatten().collect(),
     };
     report(&seen, &quiet);
     let reasons = verdict::reasons(&seen, most_disk);
@@ -189,7 +195,7 @@ fn attackers(
     sources: usize,
     length: Duration,
     seed: u64,
-) -> Child {
+) -> Command {
     let own = std::env::current_exe().expect("this program");
     let mut command = Command::new("chrt");
     command.args(["--idle", "0"]).arg(own).arg("tenants-attack");
@@ -204,7 +210,7 @@ fn attackers(
         command.args([name, &value]);
     }
     command.stdin(Stdio::null());
-    command.spawn().expect("the attackers")
+    command
 }
 
 /// Waits for the attackers' process; its complaint, if it has one.

@@ -65,8 +65,8 @@ pub(super) struct Seen {
     /// Requests of the operator that no endpoint served.
     pub(super) operator: Vec<String>,
     pub(super) peaks: Vec<Peaks>,
-    /// The attackers' process ended with this complaint.
-    pub(super) attackers: Option<String>,
+    /// The complaints with which the attackers' processes ended.
+    pub(super) attackers: Vec<String>,
 }
 
 /// Returns why the run has failed; nothing if it has passed.
@@ -178,10 +178,7 @@ mod tests {
         );
         found(|seen| seen.failures = planted(), "failed operations");
         found(|seen| seen.operator = planted(), "of the operator");
-        found(
-            |seen| seen.attackers = Some("planted".to_owned()),
-            "planted",
-        );
+        found(|seen| seen.attackers = planted(), "planted");
         found(
             |seen| seen.latencies[0].attacked = latency(51),
             "p99 51.0ms under attack, 50.0ms",
