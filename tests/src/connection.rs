@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use seqd_tls::ClientFiles;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -32,15 +33,25 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
+/// The next port of an own address: with thousands of connections the system's own search for a free
+/// one takes most of the processor. One that is in use fails, and the next try has another.
+fn next_port() -> u16 {
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    let tries = TRIES.fetch_add(1, Ordering::Relaxed);
+    // Processes begin at different ports.
+    let place = std::process::id().wrapping_mul(7_919).wrapping_add(tries);
+    1_024 + (place % 64_000) as u16
+}
+
 /// Connects to an IP address and port; from this own address, if one is given.
 pub async fn connect(address: &str, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let stream = match source {
         None => TcpStream::connect(address).await?,
         Some(source) => {
             let socket = TcpSocket::new_v4()?;
-            // Otherwise thousands of connections of one address use up its ports.
+            // A port may serve connections to several servers.
             socket.set_reuseaddr(true)?;
-            socket.bind(SocketAddr::new(source, 0))?;
+            socket.bind(SocketAddr::new(source, next_port()))?;
             let address = address.parse().map_err(io::Error::other)?;
             socket.connect(address).await?
         }

@@ -1,8 +1,9 @@
 //! Two tenants on one cluster: an honest one that sends an even mix at a fixed rate, and a hostile
 //! one that uses every means of harm at once, with full scopes for its own names.
 //!
-//! The attackers run in processes of their own, which get the processor when nobody else wants it: on
-//! other machines they would not take it from the nodes either.
+//! The attackers run in processes of their own. The one that asks gets the processor when nobody else
+//! wants it: on other machines it would not take it from the nodes either. The one that only holds
+//! places needs little, and needs it in time: a node closes a connection that sends nothing.
 
 mod attacks;
 mod guesses;
@@ -34,6 +35,10 @@ const QUIET: Duration = Duration::from_secs(30);
 
 /// From the last end of an attack to the process's own: it has thousands of connections.
 const ATTACKERS_END: Duration = Duration::from_secs(60);
+
+/// What starts the attackers that hold places, and those that ask.
+const HOLDERS: &[&str] = &["nice", "-n", "10"];
+const ASKERS: &[&str] = &["chrt", "--idle", "0"];
 
 /// The operator asks this often, and waits for each answer for so long.
 const OPERATOR_EVERY: Duration = Duration::from_secs(1);
@@ -74,9 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let timeline = Timeline::begin();
     let mut quiet = honest::run(&endpoints, "quiet", timeline, QUIET);
     let (attacked, peaks) = node_peaks::during(&cluster, || {
-        let children = [true, false].map(|holds| {
-            let mut command = attackers(&cluster, &tokens, sources, length, seed);
-            if holds {
+        let children = [HOLDERS, ASKERS].map(|launcher| {
+            let mut command = attackers(launcher, &cluster, &tokens, sources, length, seed);
+            if launcher == HOLDERS {
                 command.arg("--holds");
             }
             command.spawn().expect("the attackers")
@@ -190,6 +195,7 @@ fn operator(cluster: &Cluster, token: &str) -> Option<String> {
 }
 
 fn attackers(
+    launcher: &[&str],
     cluster: &Cluster,
     tokens: &Tokens,
     sources: usize,
@@ -197,8 +203,8 @@ fn attackers(
     seed: u64,
 ) -> Command {
     let own = std::env::current_exe().expect("this program");
-    let mut command = Command::new("chrt");
-    command.args(["--idle", "0"]).arg(own).arg("tenants-attack");
+    let mut command = Command::new(launcher[0]);
+    command.args(&launcher[1..]).arg(own).arg("tenants-attack");
     for (name, value) in [
         ("--addresses", cluster.addresses().join(",")),
         ("--token", tokens.hostile.clone()),
