@@ -1,6 +1,7 @@
 //! A client of all nodes on raw connections that it keeps: what one caller sends, one request at a
 //! time, and what it is answered, or that nothing came.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -21,6 +22,11 @@ pub struct Answer {
 impl Answer {
     pub fn is_ok(&self) -> bool {
         self.status == 200
+    }
+
+    /// Whether a problem answer promises that nothing happened.
+    pub fn is_retryable(&self) -> bool {
+        self.json()["retryable"] == true
     }
 
     /// The body as JSON; null if it is not.
@@ -46,6 +52,10 @@ pub enum Unanswered {
 pub struct Asker {
     addresses: Vec<String>,
     connections: Vec<Option<Connection>>,
+    /// The header that shows its access token; empty without one.
+    authorization: String,
+    /// The own address that it connects from; without one the system chooses.
+    source: Option<IpAddr>,
 }
 
 impl Asker {
@@ -53,7 +63,25 @@ impl Asker {
         Self {
             addresses: addresses.to_vec(),
             connections: addresses.iter().map(|_| None).collect(),
+            authorization: String::new(),
+            source: None,
         }
+    }
+
+    /// Shows this access token with each request, unless it is empty.
+    #[must_use]
+    pub fn with_token(mut self, token: &str) -> Self {
+        if !token.is_empty() {
+            self.authorization = format!("authorization: Bearer {token}\r\n");
+        }
+        self
+    }
+
+    /// Connects from this own address.
+    #[must_use]
+    pub fn from_source(mut self, source: IpAddr) -> Self {
+        self.source = Some(source);
+        self
     }
 
     /// Sends a request with a JSON body, or with none, and an `Idempotency-Key` if that is not empty.
@@ -65,7 +93,8 @@ impl Asker {
         patience: Duration,
     ) -> Result<Answer, Unanswered> {
         let address = &self.addresses[node];
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n");
+        let authorization = &self.authorization;
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{authorization}");
         if !key.is_empty() {
             request += &format!("idempotency-key: {key}\r\n");
         }
@@ -77,7 +106,7 @@ impl Asker {
         let mut connection = match self.connections[node].take() {
             Some(connection) => connection,
             None => {
-                let opened = tokio::time::timeout(PATIENCE, Connection::open(address, None));
+                let opened = tokio::time::timeout(PATIENCE, Connection::from(address, self.source));
                 let opened = opened.await.map_err(|_| Unanswered::Unsent)?;
                 opened.map_err(|_| Unanswered::Unsent)?
             }

@@ -1,12 +1,14 @@
 //! A raw keep-alive connection: one request at a time, written as bytes, and its whole answer.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use seqd_tls::ClientFiles;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 /// The most that one answer may be long: a batch of 10,000 IDs as JSON is a quarter of it.
@@ -31,10 +33,36 @@ pub struct Connection {
     buffer: Vec<u8>,
 }
 
+/// The next port of an own address: with thousands of connections the system's own search for a free
+/// one takes most of the processor. One that is in use fails, and the next try has another.
+fn next_port() -> u16 {
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    let tries = TRIES.fetch_add(1, Ordering::Relaxed);
+    // Processes begin at different ports.
+    let place = std::process::id().wrapping_mul(7_919).wrapping_add(tries);
+    1_024 + (place % 64_000) as u16
+}
+
+/// Connects to an IP address and port; from this own address, if one is given.
+pub async fn connect(address: &str, source: Option<IpAddr>) -> io::Result<TcpStream> {
+    let stream = match source {
+        None => TcpStream::connect(address).await?,
+        Some(source) => {
+            let socket = TcpSocket::new_v4()?;
+            // A port may serve connections to several servers.
+            socket.set_reuseaddr(true)?;
+            socket.bind(SocketAddr::new(source, next_port()))?;
+            let address = address.parse().map_err(io::Error::other)?;
+            socket.connect(address).await?
+        }
+    };
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 impl Connection {
     pub(crate) async fn open(address: &str, tls: Option<TlsConnector>) -> io::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+        let stream = connect(address, None).await?;
         let stream: Box<dyn Wire> = match tls {
             None => Box::new(stream),
             Some(tls) => {
@@ -43,15 +71,24 @@ impl Connection {
                 Box::new(tls.connect(host, stream).await?)
             }
         };
-        Ok(Self {
+        Ok(Self::on(stream))
+    }
+
+    fn on(stream: Box<dyn Wire>) -> Self {
+        Self {
             stream,
             buffer: Vec::with_capacity(16 * 1024),
-        })
+        }
     }
 
     /// A connection without TLS.
     pub async fn plain(address: &str) -> io::Result<Self> {
         Self::open(address, None).await
+    }
+
+    /// A connection without TLS, from this own address if one is given.
+    pub(crate) async fn from(address: &str, source: Option<IpAddr>) -> io::Result<Self> {
+        Ok(Self::on(Box::new(connect(address, source).await?)))
     }
 
     /// Posts JSON; the status and the body.

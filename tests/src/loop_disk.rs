@@ -66,22 +66,30 @@ pub struct LoopDisk {
     mounted: bool,
 }
 
-/// Why no such disk can be made here, with the way out; `None` if it can be.
+/// Why no such disk can be made here whose power can be cut, with the way out; `None` if it can be.
 pub fn unavailable(kind: FileSystem) -> Option<String> {
+    let cutter = (kind != FileSystem::Tmpfs).then(|| missing_tool("xfs_io", "xfsprogs"));
+    cutter.flatten().or_else(|| cannot_mount(kind))
+}
+
+fn missing_tool(tool: &str, package: &str) -> Option<String> {
+    let found = Command::new(tool).arg("-V").output();
+    found.is_err().then(|| skips::missing(tool, package))
+}
+
+/// Why no such disk can be made here, with the way out; `None` if it can be.
+pub fn cannot_mount(kind: FileSystem) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("mounting needs root".to_owned());
     }
-    let maker = format!("mkfs.{kind}");
-    let tools: &[(&str, &str)] = match kind {
-        FileSystem::Xfs => &[("xfs_io", "xfsprogs"), (&maker, "xfsprogs")],
-        FileSystem::Ext4 => &[("xfs_io", "xfsprogs"), (&maker, "e2fsprogs")],
-        FileSystem::Tmpfs => &[],
+    let package = match kind {
+        FileSystem::Xfs => Some("xfsprogs"),
+        FileSystem::Ext4 => Some("e2fsprogs"),
+        FileSystem::Tmpfs => None,
     };
-    for (tool, package) in tools {
-        let found = Command::new(tool).arg("-V").output();
-        if found.is_err() {
-            return Some(skips::missing(tool, package));
-        }
+    let missing = package.and_then(|package| missing_tool(&format!("mkfs.{kind}"), package));
+    if missing.is_some() {
+        return missing;
     }
     let folder = tempfile::tempdir().expect("a folder");
     LoopDisk::try_create(kind, ROOMY, folder.path(), "probe").err()
@@ -196,6 +204,18 @@ impl LoopDisk {
         file.set_len(bytes.saturating_sub(left))
             .expect("a shorter ballast");
         file.sync_all().expect("a shorter ballast");
+        ballast
+    }
+
+    /// Takes this many bytes of it; they come back when the ballast is dropped.
+    pub fn take(&self, bytes: u64) -> Ballast {
+        let ballast = Ballast(self.mount.join("ballast"));
+        let mut file = File::create(&ballast.0).expect("a file");
+        let piece = vec![1_u8; 1 << 20];
+        for _ in 0..bytes >> 20 {
+            std::io::Write::write_all(&mut file, &piece).expect("room for a ballast");
+        }
+        file.sync_all().expect("a ballast on the disk");
         ballast
     }
 

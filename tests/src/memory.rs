@@ -11,11 +11,16 @@ const EVERY: Duration = Duration::from_millis(20);
 
 /// Resident memory of a process, bytes.
 pub fn resident(pid: Pid) -> u64 {
+    resident_if_running(pid).expect("the process runs")
+}
+
+/// As [`resident`]; `None` if the process has ended.
+pub fn resident_if_running(pid: Pid) -> Option<u64> {
     let path = format!("/proc/{}/status", pid.as_raw_nonzero());
-    let status = std::fs::read_to_string(path).expect("the process runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-    kib.expect("the line of the resident memory") * 1024
+    let status = std::fs::read_to_string(path).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Runs `work`; also answers the most resident memory that the process had meanwhile, bytes.

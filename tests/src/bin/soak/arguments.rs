@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use seqd_tests::seed::Random;
+
 pub(crate) struct Arguments {
     rest: Vec<String>,
 }
@@ -49,6 +51,14 @@ impl Arguments {
         };
         let number = text.parse();
         number.unwrap_or_else(|_| panic!("{name} {text} is not a number"))
+    }
+
+    /// The generator of the seed after `--seed`, else of a new seed, which is printed.
+    pub(crate) fn random(&self, run: &str) -> Random {
+        match self.text("--seed") {
+            Some(_) => Random::seeded(self.value("--seed", 0)),
+            None => Random::of_this_run(run),
+        }
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {

@@ -6,14 +6,13 @@
 //! not lie above the most in the middle third by more than what comes and goes anyway.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::cluster::Cluster;
+use seqd_tests::disk_use::bytes_below;
 use seqd_tests::load::{Pace, Target, run as load};
 use seqd_tests::seed::Random;
 use seqd_tests::{http, memory};
@@ -161,17 +160,6 @@ fn sample(cluster: &Cluster, node: usize) -> Sample {
         "a kind is not measured: {metrics}"
     );
     sample
-}
-
-/// What a folder takes on the disk. Files come and go meanwhile.
-fn bytes_below(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let bytes = entries.map(|entry| match entry.metadata() {
-        Ok(data) if data.is_dir() => bytes_below(&entry.path()),
-        Ok(data) => data.blocks() * 512,
-        Err(_) => 0,
-    });
-    bytes.sum()
 }
 
 /// Compares the last third of a node's samples with the middle one.

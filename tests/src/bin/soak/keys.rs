@@ -5,7 +5,6 @@ use seqd_tests::checkers::Violation;
 use seqd_tests::key_load::KeyLoad;
 use seqd_tests::key_runs::{keyed_calls_under_faults, keys_under_faults};
 use seqd_tests::keyed_calls::KeyedLoad;
-use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 
@@ -17,7 +16,7 @@ const CONNECTIONS: usize = 256;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--keys", "--seed"]);
-    let mut random = random(arguments, "keys");
+    let mut random = arguments.random("keys");
     let load = KeyLoad {
         keys: arguments.value("--keys", 10_000),
         lanes: LANES,
@@ -28,18 +27,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
 
 pub(crate) fn keyed_allocation(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--calls", "--connections", "--seed"]);
-    let mut random = random(arguments, "keyed-allocation");
+    let mut random = arguments.random("keyed-allocation");
     let load = KeyedLoad {
         calls: arguments.value("--calls", 1_000_000),
         connections: arguments.value("--connections", CONNECTIONS),
         seed: random.next_u64(),
     };
     keyed_calls_under_faults(load, random)
-}
-
-fn random(arguments: &Arguments, run: &str) -> Random {
-    match arguments.text("--seed") {
-        Some(_) => Random::seeded(arguments.value("--seed", 0)),
-        None => Random::of_this_run(run),
-    }
 }

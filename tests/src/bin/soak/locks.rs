@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use seqd_tests::checkers::Violation;
 use seqd_tests::lock_runs::{LockRun, queue};
-use seqd_tests::seed::Random;
 
 use crate::arguments::Arguments;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--seconds", "--seed"]);
-    let random = random(arguments, "locks");
+    let random = arguments.random("locks");
     let run = LockRun {
         length: Duration::from_secs(arguments.value("--seconds", 600)),
         may_have_links: true,
@@ -25,15 +24,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
 /// With the room that a lock has for waiters at most.
 pub(crate) fn queue(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow(&["--waiters", "--seed"]);
-    let random = random(arguments, "lock-queue");
+    let random = arguments.random("lock-queue");
     let (figures, verdict) = queue::judged(arguments.value("--waiters", 1_000), random);
     println!("{figures}");
     verdict
-}
-
-fn random(arguments: &Arguments, run: &str) -> Random {
-    match arguments.text("--seed") {
-        Some(_) => Random::seeded(arguments.value("--seed", 0)),
-        None => Random::of_this_run(run),
-    }
 }

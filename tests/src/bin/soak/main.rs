@@ -17,12 +17,15 @@ mod chaos;
 mod clock_table;
 mod clocks;
 mod compare;
+mod disk;
 mod endurance;
 mod expiry;
 mod failover;
+mod filling;
 mod fsync_delay;
 mod generators;
 mod group_commit;
+mod holds;
 mod hostile;
 mod ids;
 mod keys;
@@ -34,6 +37,7 @@ mod power_cuts;
 mod sample;
 mod scale;
 mod takeover;
+mod tenants;
 mod workers;
 
 use std::path::Path;
@@ -71,6 +75,11 @@ const USAGE: &str = "usage: soak COMMAND
   hostile [--seconds 60] [--descriptors 1024|65536]
                                 one node of three attacked at both ports, the others under load, for
                                 so long with each number of open files
+  tenants [--seconds 600] [--addresses 1|100] [--without-tokens] [--with BINARY] [--disk-mb 1024]
+          [--seed S]            an honest tenant at 200 operations a second, undisturbed for 30 s, then beside
+                                a hostile one that uses every means at once, from so many addresses
+  disk [--seconds 1800] [--disk-mb 1024] [--fs ext4|xfs|tmpfs] [--limits shipped|raised] [--with BINARY]
+                                a small disk at each node, filled by clients, and room made again (root)
   keys [--keys 10000] [--seed S]
                                 eight callers race for each key while nodes are killed, stopped and
                                 cut off (root, for the cuts)
@@ -115,6 +124,9 @@ fn main() -> ExitCode {
         "generators" => generators::run(&arguments),
         "hostile" => hostile::run(&arguments),
         "hostile-attack" => hostile::attack(&arguments),
+        "disk" => disk::run(&arguments),
+        "tenants" => tenants::run(&arguments),
+        "tenants-attack" => tenants::attack(&arguments),
         "links" => links::run(&arguments),
         "lock-cycles" => lock_cycles::run(arguments.number("--seconds", 5)),
         "locks" => locks::run(&arguments),

@@ -278,7 +278,7 @@ async fn oversized(mut stream: TcpStream, random: &mut Random) -> io::Result<()>
 }
 
 /// Takes what comes until the node closes.
-async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
+pub(crate) async fn until_closed(mut stream: TcpStream) -> io::Result<()> {
     let mut answer = [0; 1024];
     while stream.read(&mut answer).await? > 0 {}
     Ok(())

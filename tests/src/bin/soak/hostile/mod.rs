@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 
-pub(crate) use attacks::attack;
+pub(crate) use attacks::{attack, until_closed};
 
 /// The most that the attacked node may have in memory.
 const MOST_MEMORY: u64 = 250_000_000;

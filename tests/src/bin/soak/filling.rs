@@ -1,0 +1,80 @@
+//! Requests that take room in the replicated state or in its log, each under a new name.
+
+use seqd_tests::asker::{Answer, Asker, Unanswered};
+use serde_json::json;
+use tokio::time::Duration;
+
+/// The longest lives that keys and one-time tokens, and locks, can have.
+pub(crate) const MONTH_MS: u64 = 30 * DAY_MS;
+pub(crate) const DAY_MS: u64 = 86_400_000;
+
+/// The largest result of a key has 16 KiB as JSON; a larger one is refused before it takes room.
+const RESULT: usize = 16_000;
+
+/// The longest description has 1,024 bytes.
+const DESCRIPTION: usize = 1_024;
+
+/// One-time tokens of a request.
+const TOKENS: u64 = 1_000;
+
+/// The sequence that keyed requests ask, which the caller of this module creates.
+pub(crate) const FLOODED: &str = "hostile.flood";
+
+/// A kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    /// Begins a key of this life and completes it with the largest result.
+    Result { ttl_ms: u64 },
+    /// Sends a request with a new `Idempotency-Key`.
+    KeyedRequest,
+    /// Acquires a lock for the longest time.
+    Lock,
+    /// Creates a sequence with the longest description.
+    Sequence,
+    /// Issues one-time tokens, as many as one request may, of the longest life.
+    OneTimeTokens,
+}
+
+impl Filling {
+    /// Sends it to the first address of the client; `name` is new. Returns the last answer.
+    pub(crate) async fn send(
+        self,
+        asker: &mut Asker,
+        name: &str,
+        patience: Duration,
+    ) -> Result<Answer, Unanswered> {
+        let idempotency = |what: &str| format!("/v1/idempotency/{name}/{what}");
+        let (method, path, key, body) = match self {
+            Self::Result { ttl_ms } => {
+                let body = json!({"ttl_ms": ttl_ms}).to_string();
+                let begin = idempotency("begin");
+                let begun = asker.ask(0, ("POST", &begin, ""), &body, patience).await?;
+                let claim = begun.json()["claim"].clone();
+                if !begun.is_ok() || claim.is_null() {
+                    return Ok(begun);
+                }
+                let result = "r".repeat(RESULT);
+                let body = json!({"claim": claim, "result": result});
+                ("POST", idempotency("complete"), "", body)
+            }
+            Self::KeyedRequest => {
+                let path = format!("/v1/sequences/{FLOODED}/next");
+                ("POST", path, name, json!({}))
+            }
+            Self::Lock => {
+                let body = json!({"owner": "hostile", "ttl_ms": DAY_MS});
+                ("POST", format!("/v1/locks/{name}/acquire"), "", body)
+            }
+            Self::Sequence => {
+                let body = json!({"mode": "strict", "description": "d".repeat(DESCRIPTION)});
+                ("PUT", format!("/v1/sequences/{name}"), "", body)
+            }
+            Self::OneTimeTokens => {
+                let body = json!({"ttl_ms": MONTH_MS, "count": TOKENS});
+                ("POST", "/v1/tokens".to_owned(), "", body)
+            }
+        };
+        let body = body.to_string();
+        asker.ask(0, (method, &path, key), &body, patience).await
+    }
+}

@@ -1,0 +1,88 @@
+//! Holds and claims of the honest tenant that live long enough for the attackers to guess at them.
+//!
+//! Each hold is verified every second and released by its holder; each key is completed by its
+//! caller, and must have that result afterwards.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::honest::{Operation, Tenant};
+use crate::holds::hold_of;
+
+/// Locks, and keys, that the attackers guess at.
+pub(super) const VICTIMS: usize = 6;
+
+/// Seconds for which each is held, between two looks of a second.
+const LOOKS: u64 = 5;
+const EVERY: Duration = Duration::from_secs(1);
+
+/// A key lives for this long, and its name is free again afterwards.
+const TTL_MS: u64 = 12_000;
+
+/// The beginning of every result of the honest tenant.
+const OWN: &str = "honest.";
+
+pub(super) fn lock_name(number: usize) -> String {
+    format!("honest.victim.{number}")
+}
+
+pub(super) fn key_name(number: usize) -> String {
+    format!("honest.key.{number}")
+}
+
+/// Keeps one lock and one key, again and again until the end.
+pub(super) async fn keep(tenant: Rc<Tenant>, number: usize, end: Instant) {
+    let mut operation = tenant.operation(number, Instant::now());
+    for round in 0.. {
+        // A request that failed is in the book already.
+        if operation.live(number, round).await.is_none() {
+            sleep(EVERY).await;
+        }
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    tenant.under_way.set(tenant.under_way.get() - 1);
+}
+
+impl Operation<'_> {
+    /// One hold and, where the name is free, one key.
+    async fn live(&mut self, number: usize, round: u64) -> Option<()> {
+        let (lock, key) = (lock_name(number), key_name(number));
+        let lock = |what: &str| format!("/v1/locks/{lock}/{what}");
+        let path = |what: &str| format!("/v1/idempotency/{key}/{what}");
+        let nonce = format!("{OWN}{}.{number}.{round}", self.phase());
+        let body = json!({"owner": "honest", "ttl_ms": 60_000, "nonce": nonce});
+        let acquired = self.now().post(&lock("acquire"), &body).await?.json();
+        let begin = json!({"ttl_ms": TTL_MS, "nonce": nonce});
+        let begun = self.now().post(&path("begin"), &begin).await?.json();
+        for _ in 0..LOOKS {
+            sleep(EVERY).await;
+            let body = json!({"owner": acquired["owner"], "token": acquired["token"]});
+            self.now().post(&lock("verify"), &body).await?;
+        }
+        let done = if begun["state"] == "done" {
+            begun
+        } else {
+            let body = json!({"claim": begun["claim"], "result": nonce});
+            self.now().post(&path("complete"), &body).await?;
+            self.now().post(&path("begin"), &begin).await?.json()
+        };
+        let result = &done["result"];
+        if result
+            .as_str()
+            .is_none_or(|result| !result.starts_with(OWN))
+        {
+            self.violates(format!(
+                "key {key} has the result {result} of another caller"
+            ));
+        }
+        self.now()
+            .post(&lock("release"), &hold_of(&acquired))
+            .await?;
+        Some(())
+    }
+}
