@@ -379,11 +379,18 @@ fn another_client_cannot_renew_or_release_a_hold_with_its_owner_and_token() {
         binary::run(&words)
     };
     let planned = seqd("lock break jobs --dry-run");
-    assert_eq!(planned.code, Some(0), "{planned:?}");
-    assert_eq!(seqd("lock break jobs").code, Some(2), "without a terminal");
-    assert_eq!(seqd("lock break jobs --token 1 --yes").code, Some(3));
+    assert_eq!(planned.status.code(), Some(0), "{planned:?}");
+    assert_eq!(
+        seqd("lock break jobs").status.code(),
+        Some(2),
+        "without a terminal"
+    );
+    assert_eq!(
+        seqd("lock break jobs --token 1 --yes").status.code(),
+        Some(3)
+    );
     assert_eq!(lock(&cluster, 0, "jobs")["held"], 1);
-    assert_eq!(seqd("lock break jobs --yes").code, Some(0));
-    assert_eq!(seqd("lock break jobs --yes").code, Some(3));
+    assert_eq!(seqd("lock break jobs --yes").status.code(), Some(0));
+    assert_eq!(seqd("lock break jobs --yes").status.code(), Some(3));
     release(&cluster, 0, &held).refused(409, "lease-lost");
 }

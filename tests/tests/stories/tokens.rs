@@ -186,7 +186,7 @@ fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
         let waits = scope.spawn(|| waiter.post(path, &wait));
         let watch = format!(
             "/v1/locks/jobs?other_than={}&wait_ms=60000",
-            text(&held["token"])
+            held["token"].as_str().expect("a text")
         );
         let watches = scope.spawn(|| waiter.get(&watch));
         wait::until("the wait", PATIENCE, || {

@@ -79,8 +79,8 @@ async fn call_all(client: &Client) {
     );
     drop(client.begin_key("P", &BeginKey::default()).await);
     let result = JsonText::new("1".to_owned()).unwrap();
-    drop(client.complete_key("P", 7, &result).await);
-    drop(client.abandon_key("P", 7).await);
+    drop(client.complete_key("P", "7", &result).await);
+    drop(client.abandon_key("P", "7").await);
     drop(client.key("P", &GetKeyQuery::default()).await);
     drop(client.issue_tokens(&IssueTokens::default()).await);
     drop(client.consume_token("P", &ConsumeToken::default()).await);

@@ -155,7 +155,7 @@ async fn without_a_quorum_nobody_is_told_to_go_on() {
     let begun = keys.begin("pay", begin("a"), soon()).await;
     assert!(matches!(
         begun,
-        Err(KeyError::Secret(SecretError::Propose(
+        Err(KeyError::Secret(SecretError::Unread(
             ProposeError::NoQuorum { .. }
         )))
     ));
@@ -182,9 +182,7 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
     let late = keys.keep_answer(of_request("k"), claim, answer(), soon());
     assert!(matches!(
         late.await,
-        Err(KeyError::Secret(SecretError::Propose(
-            ProposeError::NoQuorum { .. }
-        )))
+        Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
     ));
 }
 
