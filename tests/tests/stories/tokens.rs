@@ -182,13 +182,16 @@ fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
         .ok()
         .json();
     thread::scope(|scope| {
-        let wait = json!({"owner": "b", "wait_ms": 60_000});
-        let waits = scope.spawn(|| waiter.post(path, &wait));
+        let waits = scope.spawn(|| {
+            let wait = json!({"owner": "b", "wait_ms": 60_000});
+            waiter.post(path, &wait)
+        });
         let watch = format!(
             "/v1/locks/jobs?other_than={}&wait_ms=60000",
             held["token"].as_str().expect("a text")
         );
-        let watches = scope.spawn(|| waiter.get(&watch));
+        let waiter = &waiter;
+        let watches = scope.spawn(move || waiter.get(&watch));
         wait::until("the wait", PATIENCE, || {
             let lock = operator.get("/v1/locks/jobs").ok().json();
             (lock["waiting"] == 1).then_some(())
