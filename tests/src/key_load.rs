@@ -195,8 +195,15 @@ impl Caller<'_> {
             "fingerprint": format!("pay {}", self.key),
             "nonce": format!("{}.{}.{}", self.key, self.number, self.nonce),
         });
-        match self.ask("begin", &body, begun).await {
-            Some(KeyTold::First { claim, .. }) => self.go_on(claim, claim_ms).await,
+        let sealed = RefCell::new(Value::Null);
+        let read = |answer: &Answer| {
+            *sealed.borrow_mut() = answer.json()["claim"].clone();
+            begun(answer)
+        };
+        let told = self.ask("begin", &body, read).await;
+        let sealed = sealed.into_inner();
+        match told {
+            Some(KeyTold::First { claim, .. }) => self.go_on((claim, &sealed), claim_ms).await,
             Some(KeyTold::Done { .. }) => Next::Ends,
             Some(_) | None => {
                 sleep(PAUSE + Duration::from_millis(self.random.below(100))).await;
@@ -206,7 +213,7 @@ impl Caller<'_> {
     }
 
     /// It was told to go on.
-    async fn go_on(&mut self, claim: u64, claim_ms: u64) -> Next {
+    async fn go_on(&mut self, claim: (u64, &Value), claim_ms: u64) -> Next {
         sleep(Duration::from_millis(self.random.below(60))).await;
         match self.random.below(20) {
             0..3 if self.number < MORTAL => {
@@ -216,7 +223,7 @@ impl Caller<'_> {
             // Its answer was lost after it had come: it asks again with the same nonce.
             3 | 4 => Next::Again,
             5 => {
-                let body = json!({"claim": claim.to_string()});
+                let body = json!({"claim": claim.1});
                 self.ask("abandon", &body, ended).await;
                 Next::Anew
             }
@@ -234,9 +241,9 @@ impl Caller<'_> {
     }
 
     /// Completes the key, again until it is told what came of it; then asks as any other caller.
-    async fn complete(&mut self, claim: u64, variant: u64) -> Next {
+    async fn complete(&mut self, (claim, sealed): (u64, &Value), variant: u64) -> Next {
         let result = KeyResult { claim, variant };
-        let body = json!({"claim": claim.to_string(), "result": format!("{claim}/{variant}")});
+        let body = json!({"claim": sealed, "result": format!("{claim}/{variant}")});
         let read = |answer: &Answer| match ended(answer)? {
             KeyTold::Completed(_) => Some(KeyTold::Completed(result)),
             other => Some(other),
@@ -260,7 +267,7 @@ fn begun(answer: &Answer) -> Option<KeyTold> {
     let number = |name: &str| body[name].as_u64();
     match (answer.status, body["state"].as_str()?) {
         (200, "first") => Some(KeyTold::First {
-            claim: integer(&body["claim"]) as u64,
+            claim: integer(&body["token"]) as u64,
             attempt: number("attempt")?,
         }),
         (200, "done") => Some(KeyTold::Done {

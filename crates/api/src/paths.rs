@@ -56,6 +56,8 @@ pub const LOCK_ACQUIRE: &str = "/v1/locks/{name}/acquire";
 pub const LOCK_RENEW: &str = "/v1/locks/{name}/renew";
 /// To hold it no more: POST.
 pub const LOCK_RELEASE: &str = "/v1/locks/{name}/release";
+/// To end the holds of others, by an operator: POST.
+pub const LOCK_BREAK: &str = "/v1/locks/{name}/break";
 /// Whether a token holds a lock: POST.
 pub const LOCK_VERIFY: &str = "/v1/locks/{name}/verify";
 /// The cluster as this node sees it: GET.

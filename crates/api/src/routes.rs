@@ -152,6 +152,7 @@ pub const ROUTES: &[Route] = &[
     changing(paths::LOCK_ACQUIRE, POST, TAKEN),
     changing(paths::LOCK_RENEW, POST, TAKEN),
     changing(paths::LOCK_RELEASE, POST, TAKEN),
+    changing(paths::LOCK_BREAK, POST, OWNED),
     changing(paths::LOCK_VERIFY, POST, NAMED),
     telling(paths::CLUSTER, SEEN),
     route(paths::MEMBERS, GET_POST, SEEN, RULED),

@@ -4,8 +4,8 @@
 use reqwest::Method;
 use reqwest::header::{HeaderValue, IF_MATCH};
 use seqd_api::{
-    AddMember, AdvanceRequest, CreateAccess, CreateLayout, LeaderMove, NoFields, SequenceSpec,
-    paths,
+    AddMember, AdvanceRequest, BreakLockRequest, CreateAccess, CreateLayout, LeaderMove, NoFields,
+    SequenceSpec, paths,
 };
 
 use crate::client::Call;
@@ -62,6 +62,10 @@ pub(crate) fn create_token(request: &CreateAccess) -> Result<Call, Error> {
 
 pub(crate) fn revoke_token(id: &str) -> Call {
     Call::change(Method::DELETE, paths::fill(paths::ACCESS_TOKEN, id))
+}
+
+pub(crate) fn break_lock(name: &str, request: &BreakLockRequest) -> Result<Call, Error> {
+    Call::change(Method::POST, paths::fill(paths::LOCK_BREAK, name)).body(request)
 }
 
 pub(crate) fn create_layout(request: &CreateLayout) -> Result<Call, Error> {

@@ -2,7 +2,8 @@
 //! real one.
 
 use seqd_api::{
-    AddMember, AdvanceRequest, CreateAccess, CreateLayout, LeaderMove, Plan, SequenceSpec,
+    AddMember, AdvanceRequest, BreakLockRequest, CreateAccess, CreateLayout, LeaderMove, Plan,
+    SequenceSpec,
 };
 use serde::Serialize;
 
@@ -62,6 +63,11 @@ impl DryRun<'_> {
     /// Of [`Client::advance`].
     pub async fn advance(&self, name: &str, request: &AdvanceRequest) -> Result<Plan, Error> {
         self.plan(changes::advance(name, request)?).await
+    }
+
+    /// Of [`Client::break_lock`].
+    pub async fn break_lock(&self, name: &str, request: &BreakLockRequest) -> Result<Plan, Error> {
+        self.plan(changes::break_lock(name, request)?).await
     }
 
     /// Of [`Client::create_layout`].

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use reqwest::Method;
 use seqd_api::{
-    AcquireRequest, HeldLock, Lock, LockQuery, LocksQuery, Page, ReleaseLockRequest, ReleasedLock,
-    RenewLockRequest, VerifyLockRequest, paths,
+    AcquireRequest, BreakLockRequest, BrokenLock, HeldLock, Lock, LockQuery, LocksQuery, Page,
+    ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest, paths,
 };
 use tokio::time::Instant;
 
+use crate::changes;
 use crate::client::{Call, Client};
 use crate::error::Error;
 use crate::nonce;
@@ -31,7 +32,7 @@ impl Client {
         request: &AcquireRequest,
     ) -> Result<HeldLock, Error> {
         let mut request = request.clone();
-        if request.nonce.is_none() && request.token.is_none() {
+        if request.nonce.is_none() && request.lease.is_none() {
             request.nonce = Some(nonce::draw());
         }
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
@@ -70,6 +71,15 @@ impl Client {
     ) -> Result<ReleasedLock, Error> {
         let call = Call::change(Method::POST, paths::fill(paths::LOCK_RELEASE, name));
         self.answer(call.body(request)?).await
+    }
+
+    /// Ends holds of others, as an operator: the next waiter is granted the lock at once.
+    pub async fn break_lock(
+        &self,
+        name: &str,
+        request: &BreakLockRequest,
+    ) -> Result<BrokenLock, Error> {
+        self.answer(changes::break_lock(name, request)?).await
     }
 
     /// Whether a token holds a lock, linearizable.

@@ -43,8 +43,8 @@ impl Default for OnceOptions {
 /// What the work is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Larger than every claim before it: a fencing token for what is changed.
-    pub claim: u64,
+    /// Larger than that of every claim before it: a fencing token for what is changed.
+    pub token: u64,
     /// 1, and one more each time that somebody began and did not come to an end. Above 1 the work may
     /// have been done, or a part of it: look first.
     pub attempt: u64,
@@ -100,8 +100,8 @@ impl Client {
         T: Serialize + DeserializeOwned,
         F: Future<Output = Result<T, E>>,
     {
-        let turn = match self.turn(key, options).await? {
-            Told::First(turn) => turn,
+        let (turn, claim) = match self.turn(key, options).await? {
+            Told::First(turn, claim) => (turn, claim),
             Told::Done(text) => {
                 let value = serde_json::from_str(text.as_str());
                 let value = value.map_err(|error| OnceError::Result(error.to_string()))?;
@@ -113,7 +113,7 @@ impl Client {
         };
         match work(turn).await {
             Ok(value) => {
-                self.keep(key, turn, &value).await?;
+                self.keep(key, &claim, &value).await?;
                 Ok(Once {
                     value,
                     replayed: false,
@@ -121,7 +121,7 @@ impl Client {
             }
             Err(error) => {
                 // Else the next caller waits until the claim is over.
-                let _ = self.abandon_key(key, turn.claim).await;
+                let _ = self.abandon_key(key, &claim).await;
                 Err(OnceError::Work(error))
             }
         }
@@ -139,11 +139,12 @@ impl Client {
         loop {
             let error = match self.begin_key(key, &request).await {
                 Ok(begun) => {
+                    let turn = Turn {
+                        token: begun.token.unwrap_or_default(),
+                        attempt: begun.attempt,
+                    };
                     return match (begun.state, begun.claim, begun.result) {
-                        (KeyState::First, Some(claim), _) => Ok(Told::First(Turn {
-                            claim,
-                            attempt: begun.attempt,
-                        })),
+                        (KeyState::First, Some(claim), _) => Ok(Told::First(turn, claim)),
                         (KeyState::Done, _, Some(result)) => Ok(Told::Done(result)),
                         _ => Err(OnceError::Result("the answer has none".to_owned())),
                     };
@@ -177,7 +178,7 @@ impl Client {
     async fn keep<T: Serialize, E>(
         &self,
         key: &str,
-        turn: Turn,
+        claim: &str,
         value: &T,
     ) -> Result<(), OnceError<E>> {
         let written = serde_json::to_string(value).map_err(|error| error.to_string());
@@ -187,7 +188,7 @@ impl Client {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let error = match self.complete_key(key, turn.claim, &result).await {
+            let error = match self.complete_key(key, claim, &result).await {
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
@@ -203,6 +204,7 @@ impl Client {
 }
 
 enum Told {
-    First(Turn),
+    /// The turn and its claim.
+    First(Turn, String),
     Done(JsonText),
 }

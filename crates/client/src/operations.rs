@@ -178,23 +178,24 @@ impl Client {
     pub async fn complete_key(
         &self,
         key: &str,
-        claim: u64,
+        claim: &str,
         result: &JsonText,
     ) -> Result<KeyEnded, Error> {
         #[derive(Serialize)]
         struct Body<'a> {
-            claim: String,
+            claim: &'a str,
             result: &'a JsonText,
         }
-        let claim = claim.to_string();
         let path = paths::fill(paths::KEY_COMPLETE, key);
         let call = Call::get(path).method(Method::POST);
         self.answer(call.body(&Body { claim, result })?).await
     }
 
     /// Ends a claim without a result: the next caller goes on at once.
-    pub async fn abandon_key(&self, key: &str, claim: u64) -> Result<KeyEnded, Error> {
-        let request = AbandonKey { claim: Some(claim) };
+    pub async fn abandon_key(&self, key: &str, claim: &str) -> Result<KeyEnded, Error> {
+        let request = AbandonKey {
+            claim: Some(claim.to_owned()),
+        };
         let path = paths::fill(paths::KEY_ABANDON, key);
         self.answer(Call::change(Method::POST, path).body(&request)?)
             .await

@@ -196,6 +196,16 @@ guards! {
     ScopesAsked,
     /// No more requests than a token's rate are served.
     RateHeld,
+    /// A hold, a claim, a key or a one-time token lasts for as long as was promised, although
+    /// cluster milliseconds are rounded down.
+    EndsRoundedUp,
+    /// The time that is left of a hold, as a read answers it, is by the leader's clock and not by
+    /// the applied entries.
+    ReadStamped,
+    /// A claim that waited is not granted the lock if its caller's token was revoked or expired.
+    GrantNeedsAccess,
+    /// A request ends when its caller's token is revoked or expires.
+    ServedWhileAccess,
     /// A grant or lease that a client names has the cluster's own code.
     GrantSealed,
 

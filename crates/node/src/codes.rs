@@ -75,6 +75,7 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
         Refusal::Locks(refusal) => match refusal {
             LockRefusal::Held { .. } => ErrorCode::LockHeld,
             LockRefusal::Lost { .. } => ErrorCode::LeaseLost,
+            LockRefusal::NotHeld { .. } => ErrorCode::NotFound,
             LockRefusal::PermitsDiffer { .. } => ErrorCode::PreconditionFailed,
             // Locks end by themselves: there may be room a little later.
             LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks => ErrorCode::Overloaded,

@@ -5,9 +5,10 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use seqd_guards::is_out;
 use seqd_idgen::Layout;
 use seqd_raft::{ProposeError, Raft, Role, Turn};
-use seqd_state::{Command, LockTurn, NodeId, Outcome, State, check_command};
+use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State, check_command};
 use tokio::time::{Duration, Instant, sleep, timeout_at};
 
 /// How often it is looked whether the cluster's level has risen.
@@ -35,8 +36,9 @@ pub(crate) struct OtherMember {
 pub(crate) trait Replica: Send + Sync {
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>>;
 
-    /// Returns once this node's state holds all that was acknowledged anywhere before the call.
-    fn read(&self, deadline: Instant) -> Answer<'_, ()>;
+    /// Returns once this node's state holds all that was acknowledged anywhere before the call: the
+    /// leader's cluster clock at a moment of the call.
+    fn read(&self, deadline: Instant) -> Answer<'_, ClusterMs>;
 
     fn progress(&self) -> Progress;
 
@@ -52,6 +54,46 @@ pub(crate) trait Replica: Send + Sync {
 
     /// This start's node ID and boot number, once it may take leases.
     fn started(&self) -> Option<(NodeId, u64)>;
+}
+
+/// An upper bound of the cluster's time after a read. The applied cluster time is none: it may be a
+/// second behind, and what is left of a hold would seem to be more than it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadTime {
+    /// The leader's clock, at a moment after `asked`.
+    cluster_ms: ClusterMs,
+    asked: Instant,
+}
+
+impl ReadTime {
+    /// What a node has applied. It may be behind by any time: for answers that may be stale.
+    pub(crate) fn of_applied(state: &State) -> Self {
+        Self {
+            cluster_ms: state.cluster_ms(),
+            asked: Instant::now(),
+        }
+    }
+
+    /// How long something lasts yet that ends then, counted from now.
+    pub(crate) fn left(self, until: ClusterMs) -> u64 {
+        let passed = self.asked.elapsed().as_micros().div_ceil(1000);
+        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
+        until.left_at(ClusterMs(self.cluster_ms.0.saturating_add(passed)))
+    }
+}
+
+/// Waits as [`Replica::read`] does.
+pub(crate) async fn read_time(
+    replica: &dyn Replica,
+    deadline: Instant,
+) -> Result<ReadTime, ProposeError> {
+    let asked = Instant::now();
+    let cluster_ms = replica.read(deadline).await?;
+    if is_out!(ReadStamped) {
+        let applied = peek(replica, ReadTime::of_applied);
+        return applied.ok_or_else(no_state);
+    }
+    Ok(ReadTime { cluster_ms, asked })
 }
 
 /// What `look` sees, as a value.
@@ -172,7 +214,7 @@ impl Replica for Raft {
         })
     }
 
-    fn read(&self, deadline: Instant) -> Answer<'_, ()> {
+    fn read(&self, deadline: Instant) -> Answer<'_, ClusterMs> {
         Box::pin(async move {
             let read = Raft::read(self, deadline).await;
             read.map_err(|error| name_missing(error, self))

@@ -173,10 +173,10 @@ impl Replica for TestReplica {
         })
     }
 
-    fn read(&self, _: Instant) -> Answer<'_, ()> {
+    fn read(&self, _: Instant) -> Answer<'_, ClusterMs> {
         Box::pin(async move {
             if self.has_quorum.load(Ordering::SeqCst) && self.can_read.load(Ordering::SeqCst) {
-                return Ok(());
+                return Ok(ClusterMs(self.started.elapsed().as_millis() as u64));
             }
             Err(ProposeError::NoQuorum {
                 detail: "1 of 3 voters reachable".to_owned(),

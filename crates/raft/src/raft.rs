@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use seqd_state::{Command, LockTurn, NodeId, Outcome, State};
+use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -92,11 +92,13 @@ impl Raft {
         self.inner.batcher.propose(commands, deadline).await
     }
 
-    /// Returns when this node's state holds all that was acknowledged anywhere before the call.
+    /// Returns when this node's state holds all that was acknowledged anywhere before the call: the
+    /// leader's cluster clock at a moment of the call. The applied cluster time may be a second
+    /// behind it.
     ///
     /// # Errors
     /// `NoQuorum` if no leader confirms it within the deadline.
-    pub async fn read(&self, deadline: Instant) -> Result<(), ProposeError> {
+    pub async fn read(&self, deadline: Instant) -> Result<ClusterMs, ProposeError> {
         self.inner.batcher.read(deadline).await
     }
 

@@ -117,7 +117,8 @@ impl Command {
                     | member::MemberCommand::Remove { .. }
             ) | Self::Access(
                 access::AccessCommand::Create(_) | access::AccessCommand::Revoke { .. }
-            ) | Self::Leader(leader::LeaderCommand::Move { .. })
+            ) | Self::Lock(lock::LockCommand::Break { .. })
+                | Self::Leader(leader::LeaderCommand::Move { .. })
                 | Self::Layout(layout::LayoutCommand::Create(_))
                 | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))
                 | Self::Data(data::DataCommand::RecoverQuorum(_))
@@ -194,9 +195,10 @@ mod tests {
             "seqd token consume 00000000000abc --nonce n1",
             "seqd lock acquire jobs/nightly --owner pod-7 --ttl 10s --wait 1m --nonce 4711",
             "seqd lock acquire jobs --owner pod-7 --permits 3 --lock-delay 5s -o plain",
-            "seqd lock acquire jobs --owner pod-7 --shared --token 12",
-            "seqd lock renew jobs/nightly --owner pod-7 --token 12 --ttl 10s",
-            "seqd lock release jobs/nightly --owner pod-7 --token 12",
+            "seqd lock acquire jobs --owner pod-7 --shared --lease 12",
+            "seqd lock renew jobs/nightly --lease 12 --ttl 10s",
+            "seqd lock release jobs/nightly --lease 12",
+            "seqd lock break jobs/nightly --token 12 --yes",
             "seqd lock verify jobs/nightly --token 12",
             "seqd lock run jobs/nightly --ttl 10s --wait 1m -- make report",
             "seqd lock run jobs --permits 3 --on-lost kill --owner a -- true",

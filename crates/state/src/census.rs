@@ -183,7 +183,6 @@ mod tests {
             owner: "w".to_owned(),
             nonce: Nonce(1),
             attempt: Attempt(1),
-            token: None,
             ttl_ms: 1000,
             wait_ms: 0,
             permits: 1,

@@ -273,7 +273,6 @@ mod tests {
             owner: "pod 1".to_owned(),
             nonce: Nonce(1),
             attempt: Attempt(1),
-            token: None,
             ttl_ms: MIN_LOCK_TTL_MS,
             wait_ms: MAX_LOCK_WAIT_MS,
             permits: 1,
@@ -284,9 +283,9 @@ mod tests {
         LockCommand::Acquire(asked).into()
     }
 
-    fn of_lock(command: impl FnOnce(LockName, String, FencingToken) -> LockCommand) -> Command {
+    fn of_lock(command: impl FnOnce(LockName, FencingToken) -> LockCommand) -> Command {
         let name = "jobs/1".parse().unwrap();
-        command(name, "pod 1".to_owned(), FencingToken(4)).into()
+        command(name, FencingToken(4)).into()
     }
 
     /// What is refused before it is proposed, apply refuses in the same way.
@@ -388,21 +387,19 @@ mod tests {
             lock(|asked| asked.permits = 0),
             lock(|asked| asked.permits = MAX_HOLDERS as u32 + 1),
             lock(|asked| (asked.permits, asked.shared) = (2, true)),
-            of_lock(|name, owner, token| LockCommand::Renew {
+            of_lock(|name, token| LockCommand::Renew {
                 name,
-                owner,
                 token,
                 ttl_ms: 1,
-            }),
-            of_lock(|name, _, token| LockCommand::Release {
-                name,
-                owner: "ü".to_owned(),
-                token,
             }),
         ];
         let sound = [
             lock(|_| ()),
-            of_lock(|name, owner, token| LockCommand::Release { name, owner, token }),
+            of_lock(|name, token| LockCommand::Release { name, token }),
+            of_lock(|name, token| LockCommand::Break {
+                name,
+                token: Some(token),
+            }),
         ];
         are_told_apart(unsound, sound);
     }

@@ -189,7 +189,6 @@ fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
         owner: "n1".to_owned(),
         nonce: Nonce(1),
         attempt: Attempt(1),
-        token: None,
         ttl_ms: 1000,
         wait_ms: 1000,
         permits: lock.record.permits,
@@ -197,18 +196,15 @@ fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
         lock_delay_ms: 0,
     };
     let holders = lock.holders().take(4).flat_map(move |holder| {
-        let (owner, token) = (|| holder.owner.clone(), holder.token);
-        let (ttl_ms, renewed) = (1000, owner());
+        let (token, ttl_ms) = (holder.token, 1000);
         [
             LockCommand::Renew {
                 name: name(),
-                owner: renewed,
                 token,
                 ttl_ms,
             },
             LockCommand::Release {
                 name: name(),
-                owner: owner(),
                 token,
             },
         ]

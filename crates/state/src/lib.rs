@@ -76,8 +76,8 @@ pub use keys::record::{
 pub use layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal, MAX_LAYOUTS};
 pub use level::{Level, LogPosition};
 pub use locks::commands::{
-    AcquireLock, LockCommand, LockOutcome, LockProblem, LockRefusal, MAX_CLAIMS, MAX_LOCK_DELAY_MS,
-    MAX_LOCK_TTL_MS, MAX_LOCK_WAIT_MS, MAX_LOCKS, MIN_LOCK_TTL_MS,
+    AcquireLock, BrokenHold, LockCommand, LockOutcome, LockProblem, LockRefusal, MAX_BROKEN_NAMED,
+    MAX_CLAIMS, MAX_LOCK_DELAY_MS, MAX_LOCK_TTL_MS, MAX_LOCK_WAIT_MS, MAX_LOCKS, MIN_LOCK_TTL_MS,
 };
 pub use locks::names::{
     Attempt, FencingToken, LockName, LockNameError, MAX_LOCK_NAME_BYTES, MAX_LOCK_OWNER_BYTES,

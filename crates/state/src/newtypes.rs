@@ -4,6 +4,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 
+use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};
 
 macro_rules! numbers {
@@ -38,6 +39,26 @@ numbers! {
     Epoch;
     /// Raised by every change of a sequence's definition.
     Revision;
+}
+
+impl ClusterMs {
+    /// The end of something that lasts at least `ms` from a moment of this cluster millisecond.
+    ///
+    /// The clock is rounded down: the moment may be the last of its millisecond, and the entry that
+    /// ends it the first of another. One millisecond more makes up for both.
+    #[must_use]
+    pub fn after(self, ms: u64) -> Self {
+        let rounding = u64::from(!is_out!(EndsRoundedUp));
+        Self(self.0.saturating_add(ms).saturating_add(rounding))
+    }
+
+    /// For how many milliseconds it certainly lasts until this end, from any moment of the cluster
+    /// millisecond `now`.
+    #[must_use]
+    pub fn left_at(self, now: Self) -> u64 {
+        let rounding = u64::from(!is_out!(EndsRoundedUp));
+        self.0.saturating_sub(now.0).saturating_sub(rounding)
+    }
 }
 
 /// What a change raises by one. It stays at 2^64-1, which nothing but a row that was made by hand
@@ -173,5 +194,22 @@ mod tests {
     #[test]
     fn a_digest_is_shown_in_32_hex_digits() {
         assert_eq!(Digest(255).to_string(), "000000000000000000000000000000ff");
+    }
+
+    /// Real times in quarters of a millisecond; the cluster's clock has whole ones, rounded down.
+    #[test]
+    fn what_is_promised_at_any_moment_of_a_millisecond_lasts() {
+        let clock = |quarters: u64| ClusterMs(quarters / 4);
+        for began in 40..44 {
+            let end = clock(began).after(10);
+            for asked in began..=began + 40 {
+                let promised = asked + 4 * end.left_at(clock(asked));
+                for ended in asked..promised {
+                    assert!(clock(ended) < end, "it ended before the promised time");
+                }
+                assert!(promised >= began + 32, "the promise is short");
+            }
+            assert_eq!(end.left_at(clock(began)), 10, "the time that was asked for");
+        }
     }
 }

@@ -197,7 +197,6 @@ fn full_log_at_level_5() -> Vec<Entry> {
             owner: owner.to_owned(),
             nonce: Nonce(nonce),
             attempt: Attempt(7),
-            token: None,
             ttl_ms: 1_000,
             wait_ms,
             permits: 1,
@@ -206,9 +205,8 @@ fn full_log_at_level_5() -> Vec<Entry> {
         };
         Command::from(LockCommand::Acquire(asked))
     };
-    let renew = |name: &str, owner: &str, token| LockCommand::Renew {
+    let renew = |name: &str, token| LockCommand::Renew {
         name: LockName::new(name).unwrap(),
-        owner: owner.to_owned(),
         token: FencingToken(token),
         ttl_ms: 30_000,
     };
@@ -218,8 +216,8 @@ fn full_log_at_level_5() -> Vec<Entry> {
         lock("jobs/nightly 1", "pod-2", 3, false, 9_000),
         lock("shared", "pod-1", 4, true, 0),
         lock("shared", "pod-2", 5, true, 0),
-        renew("jobs/nightly 1", "pod-1", 11).into(),
-        renew("shared", "pod-2", 13).into(),
+        renew("jobs/nightly 1", 11).into(),
+        renew("shared", 13).into(),
     ];
     log.push(Entry {
         stamp: stamp(1_100, 1_100),

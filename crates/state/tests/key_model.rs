@@ -161,7 +161,7 @@ impl World {
             && !life.abandoned
             && now < until
         {
-            life.until = life.until.max(now + begin.ttl_ms);
+            life.until = life.until.max(now + begin.ttl_ms + 1);
             let claim_until = ClusterMs(until);
             let is_retry = !nonce.is_empty() && nonce == begin.nonce;
             let expected = if is_retry {
@@ -199,10 +199,10 @@ impl World {
         self.claims.push(claim);
         let now = self.now;
         let life = self.lives.get_mut(&begin.name).unwrap().last_mut().unwrap();
-        let claim_until = now + begin.claim_ttl_ms;
+        let claim_until = now + begin.claim_ttl_ms + 1;
         life.claims.push((claim, claim_until, begin.nonce.clone()));
         life.abandoned = false;
-        life.until = life.until.max(claim_until).max(now + begin.ttl_ms);
+        life.until = life.until.max(claim_until).max(now + begin.ttl_ms + 1);
         assert_eq!(attempt, life.attempt(), "an attempt number was given twice");
         let expected = KeyOutcome::First {
             claim,
@@ -235,7 +235,7 @@ impl World {
         if taken {
             assert_eq!(outcome, Outcome::Keys(KeyOutcome::Completed));
         } else {
-            assert_lost(outcome, key, claim);
+            assert_lost(outcome, key);
         }
     }
 
@@ -245,7 +245,7 @@ impl World {
         let life = self.live(key);
         let life = life.filter(|life| life.claim() == Some(claim) && life.result.is_none());
         let Some(life) = life else {
-            return assert_lost(outcome, key, claim);
+            return assert_lost(outcome, key);
         };
         life.abandoned = true;
         if key.space != KeySpace::Users {
@@ -259,7 +259,7 @@ impl World {
         // A row of a token that is over may be there still: it is dropped with the entry before.
         self.apply_time();
         let outcome = self.apply(issue([id], ttl_ms));
-        let until = self.now + ttl_ms;
+        let until = self.now + ttl_ms + 1;
         if self.tokens.get(&id).is_some_and(|(end, _)| self.now < *end) {
             assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
             return;
@@ -330,9 +330,9 @@ impl World {
 }
 
 #[track_caller]
-fn assert_lost(outcome: Outcome, name: &KeyName, claim: KeyClaim) {
+fn assert_lost(outcome: Outcome, name: &KeyName) {
     let name = name.clone();
-    let lost = Refusal::Keys(KeyRefusal::ClaimLost { name, claim });
+    let lost = Refusal::Keys(KeyRefusal::ClaimLost { name });
     assert_eq!(outcome, Outcome::Refused(lost));
 }
 

@@ -44,6 +44,8 @@ enum Expected {
     Withdrawn(bool),
     Busy,
     Lost,
+    Broken(u32),
+    NotHeld,
     Permits,
     Terms,
 }
@@ -127,7 +129,7 @@ impl World {
             ttl_ms,
             shared,
             lock_delay_ms,
-            until: now + if is_free { ttl_ms } else { wait_ms },
+            until: now + if is_free { ttl_ms + 1 } else { wait_ms },
             held: None,
         });
         lock.grants(now, &mut self.last_token);
@@ -139,22 +141,42 @@ impl World {
     }
 
     fn prolong(&mut self, name: &'static str, token: u64, ttl_ms: u64) -> Option<u64> {
-        let until = self.cluster + ttl_ms;
+        let until = self.cluster + ttl_ms + 1;
         let mut claims = self.locks.get_mut(name).unwrap().claims.iter_mut();
         let claim = claims.find(|claim| claim.held == Some(token))?;
         claim.until = claim.until.max(until);
         Some(claim.until)
     }
 
-    fn release(&mut self, name: &'static str, by: &str, token: u64) -> Expected {
+    fn release(&mut self, name: &'static str, token: u64) -> Expected {
         let now = self.cluster;
         let lock = self.locks.get_mut(name).unwrap();
-        if !lock.holds(by, token) {
+        if !lock.claims.iter().any(|claim| claim.held == Some(token)) {
             return Expected::Lost;
         }
         lock.claims.retain(|claim| claim.held != Some(token));
         lock.grants(now, &mut self.last_token);
         Expected::Released
+    }
+
+    fn break_holds(&mut self, name: &'static str, token: Option<u64>) -> Expected {
+        let now = self.cluster;
+        let lock = self.locks.get_mut(name).unwrap();
+        let before = lock.claims.len();
+        let is_broken =
+            |claim: &Claim| claim.held.is_some() && token.is_none_or(|it| claim.held == Some(it));
+        lock.claims.retain(|claim| !is_broken(claim));
+        let ended = (before - lock.claims.len()) as u32;
+        let is_delayed = token.is_none() && lock.delayed_until > now;
+        if is_delayed {
+            lock.delayed_until = 0;
+        }
+        lock.grants(now, &mut self.last_token);
+        if ended > 0 || is_delayed {
+            Expected::Broken(ended)
+        } else {
+            Expected::NotHeld
+        }
     }
 
     fn withdraw(&mut self, name: &'static str, nonce: u8, attempt: u64) -> Expected {
@@ -190,35 +212,27 @@ impl World {
                 let expected = self.acquire(name, step);
                 (acquire_of(name, *nonce, step), expected)
             }
-            Step::EnterAgain(which, ttl_ms) => {
-                let (token, owner) = self.known(name, which);
-                let until = self.prolong(name, token, *ttl_ms);
-                let asked = AcquireLock {
-                    token: Some(FencingToken(token)),
-                    ..plain(name, owner, *ttl_ms)
-                };
-                let expected = until.map_or(Expected::Lost, |until| Expected::Held(token, until));
-                (LockCommand::Acquire(asked), expected)
-            }
             Step::Renew(which, ttl_ms) => {
-                let (token, owner) = self.known(name, which);
+                let (token, _) = self.known(name, which);
                 let until = self.prolong(name, token, *ttl_ms);
                 let renew = LockCommand::Renew {
                     name: lock(),
-                    owner,
                     token: FencingToken(token),
                     ttl_ms: *ttl_ms,
                 };
                 (renew, until.map_or(Expected::Lost, Expected::Renewed))
             }
-            Step::Release(which) | Step::ReleaseOfAnother(which) => {
-                let (token, mut owner) = self.known(name, which);
-                if matches!(step, Step::ReleaseOfAnother(_)) {
-                    owner.push('x');
-                }
-                let expected = self.release(name, &owner, token);
+            Step::Release(which) => {
+                let (token, _) = self.known(name, which);
+                let expected = self.release(name, token);
                 let (name, token) = (lock(), FencingToken(token));
-                (LockCommand::Release { name, owner, token }, expected)
+                (LockCommand::Release { name, token }, expected)
+            }
+            Step::Break(which) => {
+                let token = which.as_ref().map(|which| self.known(name, which).0);
+                let expected = self.break_holds(name, token);
+                let (name, token) = (lock(), token.map(FencingToken));
+                (LockCommand::Break { name, token }, expected)
             }
             Step::Withdraw { nonce, attempt } => {
                 let expected = self.withdraw(name, *nonce, *attempt);
@@ -331,7 +345,6 @@ fn plain(name: &str, owner: String, ttl_ms: u64) -> AcquireLock {
         owner,
         nonce: Nonce(99),
         attempt: Attempt(1),
-        token: None,
         ttl_ms,
         wait_ms: 0,
         permits: 1,
@@ -369,8 +382,9 @@ fn of_outcome(outcome: Outcome) -> Expected {
         Outcome::Locks(outcome) => match outcome {
             LockOutcome::Held { token, until } => Expected::Held(token.0, until.0),
             LockOutcome::Waiting { ahead, until } => Expected::Waiting(ahead.into(), until.0),
-            LockOutcome::Renewed { until } => Expected::Renewed(until.0),
+            LockOutcome::Renewed { until, .. } => Expected::Renewed(until.0),
             LockOutcome::Released => Expected::Released,
+            LockOutcome::Broken { ended, .. } => Expected::Broken(ended),
             LockOutcome::Withdrawn { ended } => Expected::Withdrawn(ended),
         },
         Outcome::Refused(Refusal::Locks(refusal)) => match refusal {
@@ -379,6 +393,7 @@ fn of_outcome(outcome: Outcome) -> Expected {
                 Expected::Busy
             }
             LockRefusal::Lost { .. } => Expected::Lost,
+            LockRefusal::NotHeld { .. } => Expected::NotHeld,
             LockRefusal::PermitsDiffer { .. } => Expected::Permits,
             LockRefusal::TermsDiffer { .. } => Expected::Terms,
             other => panic!("{other:?}"),
@@ -389,7 +404,10 @@ fn of_outcome(outcome: Outcome) -> Expected {
 
 /// Whether the outcome is one that only the holder of the token gets.
 fn is_of_holder(outcome: &Expected) -> bool {
-    matches!(outcome, Expected::Renewed(_) | Expected::Released)
+    matches!(
+        outcome,
+        Expected::Renewed(_) | Expected::Released | Expected::Broken(_)
+    )
 }
 
 fn until(outcome: &Expected) -> Option<u64> {
@@ -449,7 +467,7 @@ proptest! {
             let (command, expected) = world.play(name, &step);
             let outcome = of_outcome(apply_one(&mut world.state, stamp, command.into()));
             prop_assert!(
-                until(&outcome).is_none_or(|until| until <= now + LONGEST_MS),
+                until(&outcome).is_none_or(|until| until <= now + LONGEST_MS + 1),
                 "its end is not by the time of the cluster: {outcome:?}"
             );
             prop_assert!(
@@ -461,7 +479,10 @@ proptest! {
                 (Expected::Withdrawn(true), Expected::Withdrawn(false))
             );
             prop_assert!(!is_early, "withdrawn from under another request: {step:?}");
-            let ends = matches!(outcome, Expected::Released | Expected::Withdrawn(true));
+            let ends = matches!(
+                outcome,
+                Expected::Released | Expected::Broken(_) | Expected::Withdrawn(true)
+            );
             world.check_holds(&before, ends, name);
             prop_assert_eq!(outcome, expected, "{:?}", step);
             world.check_state();

@@ -308,7 +308,8 @@ impl Client<'_> {
                         unanswered: Duration::ZERO,
                         released: None,
                     };
-                    return Some(self.held(held, shared, ttl));
+                    let lease = shown["lease"].as_str()?.parse().ok()?;
+                    return Some(self.held(held, lease, shared, ttl));
                 }
                 Some(_) => {
                     self.note_answer(place, Answered::Refused { back });

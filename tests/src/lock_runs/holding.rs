@@ -23,6 +23,7 @@ pub(super) struct Holding {
     pub(super) at: usize,
     lock: usize,
     token: u64,
+    lease: u128,
     shared: bool,
     ttl: Duration,
     /// The span that the client counts on.
@@ -36,13 +37,14 @@ enum Renewed {
 }
 
 impl Client<'_> {
-    pub(super) fn held(&self, held: Held, shared: bool, ttl: Duration) -> Holding {
+    pub(super) fn held(&self, held: Held, lease: u128, shared: bool, ttl: Duration) -> Holding {
         let mut book = self.book.borrow_mut();
         book.held.push(held);
         let mut holding = Holding {
             at: book.held.len() - 1,
             lock: held.lock,
             token: held.token,
+            lease,
             shared,
             ttl,
             counted: None,
@@ -71,7 +73,7 @@ impl Client<'_> {
             held.late = held.late.max(late);
         }
         let body = json!({
-            "owner": self.owner(), "token": holding.token.to_string(),
+            "lease": holding.lease.to_string(),
             "ttl_ms": holding.ttl.as_millis() as u64,
         });
         while self.timeline.at().since(begun) < GIVES_UP + holding.ttl {
@@ -155,7 +157,7 @@ impl Client<'_> {
     }
 
     async fn release(&mut self, holding: Holding) -> Fate {
-        let body = json!({"owner": self.owner(), "token": holding.token.to_string()});
+        let body = json!({"lease": holding.lease.to_string()});
         let begun = self.timeline.at();
         if let Some(at) = holding.counted {
             let counted = &mut self.book.borrow_mut().counted[at];

@@ -36,7 +36,7 @@ use serde_json::json;
 
 use crate::checkers::Violation;
 use crate::clock::ShiftedClock;
-use crate::cluster::{Cluster, READY, integer};
+use crate::cluster::{Cluster, READY};
 use crate::history::Timeline;
 use crate::seed::Random;
 use crate::{http, wait};
@@ -114,10 +114,10 @@ fn had(cluster: &Cluster, lock: usize, since: Instant) -> Duration {
         let url = cluster.url(node % 3, &format!("/v1/locks/soak%2F{lock}/acquire"));
         let asked = http::post(&url).json(&body).patience(READY).send();
         let reply = asked.ok().filter(|reply| reply.status == 200);
-        reply.map(|reply| (integer(&reply.json()["token"]), since.elapsed()))
+        reply.map(|reply| (reply.json()["lease"].clone(), since.elapsed()))
     });
     let url = cluster.url(node % 3, &format!("/v1/locks/soak%2F{lock}/release"));
-    let body = json!({"owner": owner, "token": held.0.to_string()});
+    let body = json!({"lease": held.0});
     let _ = http::post(&url).json(&body).send();
     held.1
 }

@@ -135,7 +135,7 @@ async fn drive(
 ) {
     let mut first = Connection::plain(&addresses[0]).await.expect("a node");
     let held = acquire(&mut first, "first", 0).await;
-    let token = integer(&held.expect("a free lock")["token"]);
+    let lease = held.expect("a free lock")["lease"].clone();
     // After so many were served it is gone; `None` stays.
     let mut look = Connection::plain(&addresses[0]).await.expect("a node");
     let dies: Vec<Option<usize>> = (0..waiters).map(|place| dies(place, random)).collect();
@@ -171,7 +171,7 @@ async fn drive(
     }
     figures.gone.0 = scene.gone.get();
     let begun = Instant::now();
-    release(&mut first, "first", token).await;
+    release(&mut first, "first", &lease).await;
     let rest = async { while all.next().await.is_some() {} };
     if tokio::time::timeout(ALL_SERVED, rest).await.is_err() {
         let mut failures = scene.failures.borrow_mut();
@@ -235,7 +235,7 @@ async fn waiter(
                 answered,
                 released: Instant::now(),
             });
-            release(&mut connection, &owner, token).await;
+            release(&mut connection, &owner, &held["lease"]).await;
             scene.served.send_modify(|served| *served += 1);
         }
         Err(failure) => scene
@@ -258,8 +258,8 @@ async fn acquire(connection: &mut Connection, owner: &str, wait_ms: u64) -> Resu
     serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
-async fn release(connection: &mut Connection, owner: &str, token: i64) {
-    let body = json!({"owner": owner, "token": token.to_string()});
+async fn release(connection: &mut Connection, owner: &str, lease: &Value) {
+    let body = json!({"lease": lease});
     let path = format!("/v1/locks/{LOCK}/release");
     let answer = connection.post(&path, &body.to_string()).await;
     assert_eq!(answer.expect("an answer").0, 200, "{owner}");

@@ -123,7 +123,7 @@ fn what_takes_has_no_line_in_the_log_and_no_one_time_token_is_in_it() {
         asked.ok().json()
     };
     let held = ask("/v1/locks/report/acquire", json!({"owner": "a"}));
-    let hold = json!({"owner": "a", "token": held["token"]});
+    let hold = json!({"lease": held["lease"]});
     ask("/v1/locks/report/renew", hold.clone());
     ask("/v1/locks/report/verify", hold.clone());
     ask("/v1/locks/report/release", hold.clone());

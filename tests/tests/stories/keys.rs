@@ -92,7 +92,7 @@ fn a_claimer_that_dies_is_followed_with_the_next_attempt() {
         (&next["state"], &next["attempt"]),
         (&json!("first"), &json!(2))
     );
-    assert!(integer(&next["claim"]) > integer(&first["claim"]));
+    assert!(integer(&next["token"]) > integer(&first["token"]));
     let late = json!({"claim": first["claim"], "result": "late"});
     let path = "/v1/idempotency/a%2Fb%20c";
     send(&cluster, alive, &format!("{path}/complete"), &late).refused(409, "lease-lost");

@@ -36,7 +36,7 @@ fn hold(cluster: &Cluster, node: usize, name: &str, owner: &str) -> Value {
 
 fn release(cluster: &Cluster, node: usize, held: &Value) -> Reply {
     let name = held["name"].as_str().expect("a name").replace('/', "%2F");
-    let body = json!({"owner": held["owner"], "token": held["token"]});
+    let body = json!({"lease": held["lease"]});
     call(cluster, node, &format!("{name}/release"), &body)
 }
 
@@ -76,9 +76,9 @@ fn a_lock_is_held_by_its_token_through_any_node_and_by_nobody_else() {
         refused["retry_after_ms"].as_u64() <= Some(60_000),
         "{refused}"
     );
-    // The owner is a stranger without its token.
+    // The owner waits like any other client without its lease.
     acquire(&cluster, 2, name, &json!({"owner": "pod-1"})).refused(409, "lock-held");
-    let again = json!({"owner": "pod-1", "token": held["token"], "ttl_ms": 90_000});
+    let again = json!({"lease": held["lease"], "ttl_ms": 90_000});
     let again = acquire(&cluster, 2, name, &again).ok().json();
     assert_eq!(again["token"], held["token"]);
 
@@ -89,12 +89,12 @@ fn a_lock_is_held_by_its_token_through_any_node_and_by_nobody_else() {
     );
     verify(&json!({"token": "1"})).refused(409, "lease-lost");
     verify(&json!({"token": held["token"], "owner": "pod-2"})).refused(409, "lease-lost");
-    let renew = |owner: &str| {
-        let body = json!({"owner": owner, "token": held["token"], "ttl_ms": 80_000});
+    let renew = |lease: &Value| {
+        let body = json!({"lease": lease, "ttl_ms": 80_000});
         call(&cluster, 1, &format!("{name}/renew"), &body)
     };
-    renew("pod-2").refused(409, "lease-lost");
-    let renewed = renew("pod-1").ok().json();
+    renew(&held["token"]).refused(409, "lease-lost");
+    let renewed = renew(&held["lease"]).ok().json();
     assert_eq!(renewed["expires_in_ms"], 80_000, "at least");
     let kept = lock(&cluster, 1, name)["holders"][0]["expires_in_ms"].as_u64();
     assert!(kept > Some(80_000), "never shorter: {kept:?}");
@@ -195,7 +195,7 @@ fn a_hold_that_runs_out_goes_to_the_next_behind_its_delay() {
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(1_000), "{took:?}");
     assert!(token(&second) > token(&first));
-    let renew = json!({"owner": "a", "token": first["token"]});
+    let renew = json!({"lease": first["lease"]});
     call(&cluster, 2, "jobs/renew", &renew).refused(409, "lease-lost");
     // Nobody waits for this one, and it ends all the same.
     until("the hold ends", PATIENCE, || {
@@ -240,8 +240,8 @@ fn a_lock_has_its_permits_or_is_shared() {
 fn a_request_that_is_repeated_at_another_node_is_the_same_one() {
     let cluster = Cluster::started(3);
     let body = json!({"owner": "a", "nonce": "2f1c", "ttl_ms": 60_000});
-    let held: BTreeSet<i64> = (0..6)
-        .map(|turn| token(&acquire(&cluster, turn % 3, "jobs", &body).ok().json()))
+    let held: BTreeSet<String> = (0..6)
+        .map(|turn| acquire(&cluster, turn % 3, "jobs", &body).ok().json()["lease"].to_string())
         .collect();
     assert_eq!(held.len(), 1, "{held:?}");
     // One that waited at a node that is killed keeps its place at another.
@@ -258,8 +258,8 @@ fn a_request_that_is_repeated_at_another_node_is_the_same_one() {
         cluster.node(follower).signal(Signal::KILL);
         assert!(lost.join().expect("a result").is_err());
         let again = scope.spawn(|| acquire(&cluster, others[0], "jobs", &wait("first")));
-        let held =
-            json!({"name": "jobs", "owner": "a", "token": held.first().expect("one").to_string()});
+        let lease = held.first().expect("one").trim_matches('"');
+        let held = json!({"name": "jobs", "lease": lease});
         release(&cluster, others[0], &held).ok();
         let first = again.join().expect("a result").ok().json();
         assert!(!later.is_finished());
@@ -287,7 +287,7 @@ fn turn(cluster: &Cluster, nodes: &[usize], client: usize, nonce: &str) -> (i64,
     thread::sleep(Duration::from_millis(3));
     let to = Instant::now();
     let is_over = |reply: Reply| reply.status == 200 || reply.code() == "lease-lost";
-    let request = json!({"owner": owner, "token": held["token"]});
+    let request = json!({"lease": held["lease"]});
     let released = nodes.iter().cycle().find(|node| {
         let reply = ask(cluster, **node, "hot/release", &request);
         reply.is_ok_and(is_over)
@@ -331,4 +331,66 @@ fn nobody_holds_a_lock_beside_another_while_leaders_are_killed() {
         );
         assert!(to <= from, "tokens {before} and {after} were held at once");
     }
+}
+
+#[test]
+fn another_client_cannot_renew_or_release_a_hold_with_its_owner_and_token() {
+    let cluster = Cluster::started(1);
+    let held = hold(&cluster, 0, "jobs", "victim");
+    let refused = acquire(&cluster, 0, "jobs", &json!({"owner": "thief"}));
+    let refused = refused.refused(409, "lock-held");
+    let shown = refused.json();
+    assert_eq!(
+        (&shown["owner"], &shown["token"]),
+        (&held["owner"], &held["token"])
+    );
+    let lease = held["lease"].as_str().expect("a text");
+    let public = [
+        refused.body,
+        cluster.get(0, "/v1/locks/jobs").ok().body,
+        cluster.get(0, "/v1/locks").ok().body,
+        cluster.get(0, "/metrics").ok().body,
+    ];
+    assert!(
+        public.iter().all(|text| !text.contains(lease)),
+        "a lease is shown"
+    );
+
+    let old = json!({"owner": shown["owner"], "token": shown["token"]});
+    let guess = json!({"lease": shown["token"]});
+    for verb in ["release", "renew"] {
+        let path = format!("jobs/{verb}");
+        call(&cluster, 0, &path, &old).refused(400, "unknown-field");
+        call(&cluster, 0, &path, &guess).refused(409, "lease-lost");
+    }
+    assert_eq!(
+        lock(&cluster, 0, "jobs")["held"],
+        1,
+        "a hold was taken over"
+    );
+
+    // An operator can, and sees the effect first.
+    let url = cluster.url(0, "");
+    let seqd = |line: &str| {
+        let words: Vec<&str> = ["-e", url.as_str()]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
+        binary::run(&words)
+    };
+    let planned = seqd("lock break jobs --dry-run");
+    assert_eq!(planned.status.code(), Some(0), "{planned:?}");
+    assert_eq!(
+        seqd("lock break jobs").status.code(),
+        Some(2),
+        "without a terminal"
+    );
+    assert_eq!(
+        seqd("lock break jobs --token 1 --yes").status.code(),
+        Some(3)
+    );
+    assert_eq!(lock(&cluster, 0, "jobs")["held"], 1);
+    assert_eq!(seqd("lock break jobs --yes").status.code(), Some(0));
+    assert_eq!(seqd("lock break jobs --yes").status.code(), Some(3));
+    release(&cluster, 0, &held).refused(409, "lease-lost");
 }

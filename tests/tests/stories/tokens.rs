@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use seqd_tests::cluster::Cluster;
@@ -154,17 +155,62 @@ fn a_token_permits_locks_of_its_prefix_and_nothing_else() {
     acquire(&operator, "other").ok();
 
     let token = json!({"owner": "pod", "token": held["token"]});
+    let lease = json!({"lease": held["lease"]});
     let path = |verb: &str| format!("/v1/locks/jobs%2Fnightly/{verb}");
     for verb in ["acquire", "renew", "release"] {
-        reader.post(&path(verb), &token).refused(403, "forbidden");
+        reader.post(&path(verb), &lease).refused(403, "forbidden");
     }
+    jobs.post(&path("break"), &json!({}))
+        .refused(403, "forbidden");
     reader.post(&path("verify"), &token).ok();
     reader.get("/v1/locks/jobs%2Fnightly").ok();
     reader.get("/v1/locks/other").refused(403, "forbidden");
     assert_eq!(names(reader.get("/v1/locks")), ["jobs/nightly"]);
     assert_eq!(names(operator.get("/v1/locks")).len(), 2);
-    jobs.post(&path("renew"), &token).ok();
-    jobs.post(&path("release"), &token).ok();
+    jobs.post(&path("renew"), &lease).ok();
+    jobs.post(&path("release"), &lease).ok();
+}
+
+#[test]
+fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
+    let (cluster, _file) = guarded(1);
+    let operator = Caller::operator(&cluster);
+    let (waiter, id) = Caller::with(&cluster, &json!({"scopes": ["allocate", "read"]}));
+    let path = "/v1/locks/jobs/acquire";
+    let held = operator
+        .post(path, &json!({"owner": "a", "ttl_ms": 60_000}))
+        .ok()
+        .json();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let wait = json!({"owner": "b", "wait_ms": 60_000});
+            waiter.post(path, &wait)
+        });
+        let watch = format!(
+            "/v1/locks/jobs?other_than={}&wait_ms=60000",
+            held["token"].as_str().expect("a text")
+        );
+        let waiter = &waiter;
+        let watches = scope.spawn(move || waiter.get(&watch));
+        wait::until("the wait", PATIENCE, || {
+            let lock = operator.get("/v1/locks/jobs").ok().json();
+            (lock["waiting"] == 1).then_some(())
+        });
+        operator
+            .send("DELETE", 0, &format!("/v1/access/{id}"), None)
+            .ok();
+        for ended in [waits, watches] {
+            ended.join().expect("a reply").refused(401, "unauthorized");
+        }
+    });
+    let release = json!({"lease": held["lease"]});
+    operator.post("/v1/locks/jobs/release", &release).ok();
+    let next = operator.post(path, &json!({"owner": "c"}));
+    assert_eq!(
+        next.ok().json()["owner"],
+        "c",
+        "a revoked waiter holds the lock"
+    );
 }
 
 #[test]

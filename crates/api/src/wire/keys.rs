@@ -24,23 +24,23 @@ requests! {
         /// What is to be done, such as a hash of the request: at most 128 bytes. Another one under
         /// the same key is refused.
         fingerprint: String,
-        /// The same in each repetition of this request, at most 64 bytes: who is told to go on is
-        /// told so again.
+        /// Drawn at random for this request, at most 64 bytes: a repeated request returns the same
+        /// claim. Keep it secret.
         nonce: String,
     }
 
     /// What came of it.
     CompleteKey {
-        /// The claim, as it was answered.
-        claim: u64 as "number_text::option",
+        /// The claim, from the response to begin.
+        claim: String,
         /// Any JSON, at most 16 KiB; null by default.
         result: Value,
     }
 
     /// Ends a claim without a result.
     AbandonKey {
-        /// The claim, as it was answered.
-        claim: u64 as "number_text::option",
+        /// The claim, from the response to begin.
+        claim: String,
     }
 
     /// How a key is read.
@@ -92,13 +92,17 @@ pub struct KeyBegun {
     pub key: String,
     /// `first` or `done`.
     pub state: KeyState,
-    /// With which the key is completed; where the caller goes on.
+    /// The secret that completes or abandons the key; where the caller goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// The fencing token of the claim, greater than that of every claim before it; where the caller
+    /// goes on.
     #[serde(
         default,
         with = "number_text::option",
         skip_serializing_if = "Option::is_none"
     )]
-    pub claim: Option<u64>,
+    pub token: Option<u64>,
     /// 1, and one more each time that a claim ended without a result.
     pub attempt: u64,
     /// For how long the claim is the caller's alone.

@@ -14,10 +14,12 @@ requests! {
         ttl_ms: u64 as "lenient",
         /// How long to wait for it, up to 10 min; not at all by default.
         wait_ms: u64 as "lenient",
-        /// The token of a hold that is entered again. Without it the owner is a stranger.
-        token: u64 as "number_text::option",
-        /// 1 to 64 printable ASCII characters, drawn for this one acquisition: a request that is
-        /// repeated with it is the same one, and has the same answer.
+        /// The lease of a hold that is entered again: the longer time applies. Without it a request
+        /// waits like any other, whatever its owner.
+        lease: String,
+        /// 1 to 64 printable ASCII characters, drawn at random for this one acquisition: a request
+        /// that is repeated with it has the same answer. Keep it secret: with the owner it returns
+        /// the lease.
         nonce: String,
         /// How many hold the lock at once, 1 to 1024; 1 by default.
         permits: u32 as "lenient",
@@ -29,19 +31,21 @@ requests! {
 
     /// A hold that is to last longer.
     RenewLockRequest {
-        /// The owner, as in the request for the lock.
-        owner: String,
-        /// The token that was answered.
-        token: u64 as "number_text::option",
+        /// The lease, from the response to acquire.
+        lease: String,
         /// How long it is held from now on, 100 ms to 24 h; 30 s by default. It never gets shorter.
         ttl_ms: u64 as "lenient",
     }
 
     /// A hold that ends.
     ReleaseLockRequest {
-        /// The owner, as in the request for the lock.
-        owner: String,
-        /// The token that was answered.
+        /// The lease, from the response to acquire.
+        lease: String,
+    }
+
+    /// Holds that an operator ends.
+    BreakLockRequest {
+        /// The token of the one hold that ends; all holds without it.
         token: u64 as "number_text::option",
     }
 
@@ -88,9 +92,33 @@ pub struct HeldLock {
     /// a smaller one than it has seen.
     #[serde(with = "number_text")]
     pub token: u64,
-    /// How long it is held yet, by the cluster's clock. Of an acquisition that did not wait, and of a
-    /// renewal, count it from when the request was sent.
+    /// The secret that renews, releases and re-enters the hold; in the response to acquire alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    /// How long it is held at least, by the cluster's clock. Count it from when the request was
+    /// sent; after a wait from when the response was received, less the time that it took to arrive.
     pub expires_in_ms: u64,
+}
+
+/// A hold that an operator ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokenHold {
+    /// The owner.
+    pub owner: String,
+    /// The token.
+    #[serde(with = "number_text")]
+    pub token: u64,
+}
+
+/// What an operator ended of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokenLock {
+    /// The lock.
+    pub name: String,
+    /// How many holds ended; 0 where a delay ended alone.
+    pub ended: u32,
+    /// The first hundred of them, by token.
+    pub holders: Vec<BrokenHold>,
 }
 
 /// A lock that is not held any more.

@@ -52,8 +52,9 @@ pub use keys::{
 };
 pub use layouts::{CreateLayout, EncodeRequest, Encoded, Layout, LayoutQuery, Spread};
 pub use locks::{
-    AcquireRequest, HeldLock, Lock, LockHolder, LockQuery, LockWaiter, LocksQuery,
-    ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest,
+    AcquireRequest, BreakLockRequest, BrokenHold, BrokenLock, HeldLock, Lock, LockHolder,
+    LockQuery, LockWaiter, LocksQuery, ReleaseLockRequest, ReleasedLock, RenewLockRequest,
+    VerifyLockRequest,
 };
 pub use one_time::{ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
 pub use page::{ListQuery, Page};

@@ -28,8 +28,7 @@ pub(super) const LEAST_LIMIT: Duration = Duration::from_secs(1);
 struct Granted<A: Asks> {
     asks: Arc<A>,
     name: String,
-    owner: String,
-    token: u64,
+    lease: String,
     is_over: bool,
 }
 
@@ -41,7 +40,7 @@ impl<A: Asks> Granted<A> {
 
     async fn give_back(mut self) {
         // Where the cluster does not answer either, it ends by its own time.
-        let _ = release(&*self.asks, &self.name, &self.owner, self.token).await;
+        let _ = release(&*self.asks, &self.name, &self.lease).await;
         self.is_over = true;
     }
 }
@@ -54,19 +53,26 @@ impl<A: Asks> Drop for Granted<A> {
         // Without a runtime the process ends, and the hold by its own time.
         if let Ok(runtime) = Handle::try_current() {
             let (asks, name) = (Arc::clone(&self.asks), std::mem::take(&mut self.name));
-            let (owner, token) = (std::mem::take(&mut self.owner), self.token);
-            runtime.spawn(async move { release(&*asks, &name, &owner, token).await });
+            let lease = std::mem::take(&mut self.lease);
+            runtime.spawn(async move { release(&*asks, &name, &lease).await });
         }
     }
 }
 
-/// Takes the lock: its token, and until when it is held at least.
+/// A hold: its token, its lease, and until when it lasts at least.
+pub(super) struct Taken {
+    pub(super) token: u64,
+    pub(super) lease: String,
+    pub(super) until: BootTime,
+}
+
+/// Takes the lock.
 pub(super) async fn acquire<A: Asks>(
     asks: &Arc<A>,
     name: &str,
     options: &LockOptions,
     clock: fn() -> BootTime,
-) -> Result<(u64, BootTime), LockError> {
+) -> Result<Taken, LockError> {
     let ends = options.wait.map(|wait| clock().after(wait));
     let mut nonce = nonce::draw();
     loop {
@@ -79,8 +85,7 @@ pub(super) async fn acquire<A: Asks>(
                 let granted = Granted {
                     asks: Arc::clone(asks),
                     name: name.to_owned(),
-                    owner: options.owner.clone(),
-                    token: held.token,
+                    lease: held.lease.clone().unwrap_or_default(),
                     is_over: false,
                 };
                 let confirmed = confirm(&**asks, name, options, (&held, sent), clock).await;
@@ -143,14 +148,19 @@ async fn confirm<A: Asks>(
     options: &LockOptions,
     (held, sent): (&HeldLock, BootTime),
     clock: fn() -> BootTime,
-) -> Result<Option<(u64, BootTime)>, LockError> {
+) -> Result<Option<Taken>, LockError> {
     let until = lasts(held, sent, options.ttl);
+    let lease = held.lease.clone().unwrap_or_default();
+    let taken = |until| Taken {
+        token: held.token,
+        lease: lease.clone(),
+        until,
+    };
     if until.since(clock()) > options.ttl / 2 {
-        return Ok(Some((held.token, until)));
+        return Ok(Some(taken(until)));
     }
     let renewal = RenewLockRequest {
-        owner: Some(options.owner.clone()),
-        token: Some(held.token),
+        lease: Some(lease.clone()),
         ttl_ms: Some(millis(options.ttl)),
     };
     // The grant may be as young as the answer.
@@ -159,7 +169,7 @@ async fn confirm<A: Asks>(
         let sent = clock();
         let limit = (options.ttl / 3).max(LEAST_LIMIT);
         match asks.renew(name, &renewal, limit).await.map_err(Verdict::of) {
-            Ok(held) => return Ok(Some((held.token, lasts(&held, sent, options.ttl)))),
+            Ok(renewed) => return Ok(Some(taken(lasts(&renewed, sent, options.ttl)))),
             Err(Verdict::Again(_)) if over > clock() => sleep(AGAIN.min(options.ttl / 10)).await,
             Err(Verdict::Never(error)) => return Err(LockError::Request(error)),
             Err(_) => return Ok(None),

@@ -20,8 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Keeper<A> {
     pub(super) asks: Arc<A>,
     pub(super) name: String,
-    pub(super) owner: String,
-    pub(super) token: u64,
+    pub(super) lease: String,
     pub(super) ttl: Duration,
     pub(super) known: watch::Sender<Hold>,
     pub(super) clock: fn() -> BootTime,
@@ -41,7 +40,7 @@ impl<A: Asks> Keeper<A> {
                 self.known.send_replace(Hold::Lost(Arc::new(LockLost::Released)));
             }
         }
-        release(&*self.asks, &self.name, &self.owner, self.token).await
+        release(&*self.asks, &self.name, &self.lease).await
     }
 
     fn until(&self) -> BootTime {
@@ -101,8 +100,7 @@ impl<A: Asks> Keeper<A> {
 
     fn renewal(&self) -> RenewLockRequest {
         RenewLockRequest {
-            owner: Some(self.owner.clone()),
-            token: Some(self.token),
+            lease: Some(self.lease.clone()),
             ttl_ms: Some(millis(self.ttl)),
         }
     }
@@ -110,15 +108,9 @@ impl<A: Asks> Keeper<A> {
 
 /// Gives a hold back: a few times, as others wait for it. One that is not held any more is given
 /// back.
-pub(super) async fn release<A: Asks>(
-    asks: &A,
-    name: &str,
-    owner: &str,
-    token: u64,
-) -> Result<(), Error> {
+pub(super) async fn release<A: Asks>(asks: &A, name: &str, lease: &str) -> Result<(), Error> {
     let request = ReleaseLockRequest {
-        owner: Some(owner.to_owned()),
-        token: Some(token),
+        lease: Some(lease.to_owned()),
     };
     let mut attempts = 0;
     loop {

@@ -83,21 +83,20 @@ impl LockGuard {
     ) -> Result<Self, LockError> {
         options.check()?;
         let asks = Arc::new(asks);
-        let (token, until) = acquire::acquire(&asks, name, &options, clock).await?;
-        let (known, hold) = watch::channel(Hold::Until(until));
+        let taken = acquire::acquire(&asks, name, &options, clock).await?;
+        let (known, hold) = watch::channel(Hold::Until(taken.until));
         let (ends, ended) = oneshot::channel();
         let keeper = Keeper {
             asks,
             name: name.to_owned(),
-            owner: options.owner,
-            token,
+            lease: taken.lease,
             ttl: options.ttl,
             known,
             clock,
         };
         Ok(Self {
             name: name.to_owned(),
-            token,
+            token: taken.token,
             process: std::process::id(),
             hold,
             ends: Some(ends),

@@ -105,6 +105,7 @@ impl Fake {
             name: "report".to_owned(),
             owner: "me".to_owned(),
             token: cluster.token,
+            lease: Some(format!("lease-{}", cluster.token)),
             expires_in_ms: until.since(clock()).as_millis() as u64,
         }
     }

@@ -9,10 +9,10 @@ use std::thread;
 use seqd_client::Client;
 use seqd_client::api::routes::{ROUTES, Route};
 use seqd_client::api::{
-    AcquireRequest, AddMember, AdvanceRequest, BeginKey, ConsumeToken, CreateAccess, CreateLayout,
-    EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery, IssueTokens, JsonText,
-    LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery, LocksQuery, NextRequest,
-    ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest, ReturnRequest,
+    AcquireRequest, AddMember, AdvanceRequest, BeginKey, BreakLockRequest, ConsumeToken,
+    CreateAccess, CreateLayout, EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery,
+    IssueTokens, JsonText, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery, LocksQuery,
+    NextRequest, ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest, ReturnRequest,
     SequenceSpec, SnapshotQuery, UuidQuery, VerifyLockRequest, WorkersQuery, paths,
 };
 
@@ -79,8 +79,8 @@ async fn call_all(client: &Client) {
     );
     drop(client.begin_key("P", &BeginKey::default()).await);
     let result = JsonText::new("1".to_owned()).unwrap();
-    drop(client.complete_key("P", 7, &result).await);
-    drop(client.abandon_key("P", 7).await);
+    drop(client.complete_key("P", "7", &result).await);
+    drop(client.abandon_key("P", "7").await);
     drop(client.key("P", &GetKeyQuery::default()).await);
     drop(client.issue_tokens(&IssueTokens::default()).await);
     drop(client.consume_token("P", &ConsumeToken::default()).await);
@@ -95,6 +95,7 @@ async fn call_all(client: &Client) {
     drop(client.renew_lock("P", &RenewLockRequest::default()).await);
     let release = ReleaseLockRequest::default();
     drop(client.release_lock("P", &release).await);
+    drop(client.break_lock("P", &BreakLockRequest::default()).await);
     drop(client.verify_lock("P", &VerifyLockRequest::default()).await);
     drop(client.cluster().await);
     drop(client.members(&list).await);

@@ -22,7 +22,7 @@ use seqd_guards::is_out;
 use seqd_idgen::{WallClock, WallMs};
 use seqd_raft::ProposeError;
 use seqd_state::{AccessId, AccessRecord, Permission, Tenant};
-use tokio::time::{Instant, interval};
+use tokio::time::{Instant, interval, sleep};
 
 pub use operator::TokenFile;
 pub(crate) use token::Drawn;
@@ -70,6 +70,27 @@ impl Caller {
             Self::Token(id) => Tenant::of_token(id),
             Self::Anyone => address.map_or(Tenant::OPERATOR, Tenant::of_address),
         }
+    }
+}
+
+/// The right of one request to go on, which may end while it waits.
+#[derive(Clone, Default)]
+pub(crate) struct Right {
+    access: Access,
+    caller: Caller,
+}
+
+impl Right {
+    pub(crate) fn new(access: &Access, caller: Caller) -> Self {
+        Self {
+            access: access.clone(),
+            caller,
+        }
+    }
+
+    /// See [`Access::recheck`].
+    pub(crate) fn check(&self) -> Result<(), NotLetIn> {
+        self.access.recheck(self.caller)
     }
 }
 
@@ -137,11 +158,7 @@ impl Access {
         if !token::is_equal(token::hash(secret), kept) && !is_out!(SecretCompared) {
             return Err(NotLetIn::Unknown);
         }
-        let now = guard.clock.wall();
-        let over = expires_ms.map(WallMs).filter(|at| now >= *at);
-        if let Some(at) = over.filter(|_| !is_out!(TokenEnds)) {
-            return Err(NotLetIn::Expired { id, at });
-        }
+        guard.check_end(id, expires_ms)?;
         if let Some(per_second) = per_second.filter(|_| !is_out!(RateHeld)) {
             let taken = guard.rates.take(id, per_second, Instant::now());
             taken.map_err(|wait| NotLetIn::TooMany { per_second, wait })?;
@@ -171,8 +188,33 @@ impl Access {
         deadline: Instant,
     ) -> Result<(), ProposeError> {
         match (&self.0, caller) {
-            (Some(guard), Caller::Token(_)) => guard.replica.read(deadline).await,
+            (Some(guard), Caller::Token(_)) => guard.replica.read(deadline).await.map(drop),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a caller that was let in would still be: its token was neither revoked nor expired,
+    /// as far as this node has applied it. The permissions of a token never change.
+    pub(crate) fn recheck(&self, caller: Caller) -> Result<(), NotLetIn> {
+        let (Some(guard), Caller::Token(id)) = (&self.0, caller) else {
+            return Ok(());
+        };
+        if !guard.is_current() {
+            return Err(NotLetIn::NotCurrent);
+        }
+        let expires_ms = guard.on_token(id, |record| record.expires_ms);
+        guard.check_end(id, expires_ms.ok_or(NotLetIn::Unknown)?)
+    }
+
+    /// Returns when the caller would be let in no more, within a second.
+    pub(crate) async fn ended(&self, caller: Caller) -> NotLetIn {
+        loop {
+            sleep(LOOK_EVERY).await;
+            if let Err(why) = self.recheck(caller)
+                && !is_out!(ServedWhileAccess)
+            {
+                return why;
+            }
         }
     }
 
@@ -206,6 +248,15 @@ impl Access {
 }
 
 impl Guard {
+    fn check_end(&self, id: AccessId, expires_ms: Option<u64>) -> Result<(), NotLetIn> {
+        let now = self.clock.wall();
+        let over = expires_ms.map(WallMs).filter(|at| now >= *at);
+        match over.filter(|_| !is_out!(TokenEnds)) {
+            Some(at) => Err(NotLetIn::Expired { id, at }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the table of tokens that this node has applied counts.
     fn is_current(&self) -> bool {
         let last = *self.in_touch.lock().unwrap_or_else(PoisonError::into_inner);

@@ -182,3 +182,32 @@ fn prefixes_within_others_are_left_out() {
     assert_eq!(kept(&["a", ""]), [""]);
     assert_eq!(kept(&[]), [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_ends_when_its_token_is_revoked_or_expires() {
+    let door = Door::new();
+    let soon = || Instant::now() + Duration::from_secs(1);
+    let (revoked, _) = door.create(request("read")).await;
+    let expires = CreateAccess {
+        ttl_ms: Some(60_000),
+        ..request("read")
+    };
+    let (expired, _) = door.create(expires).await;
+    let caller = Caller::Token(revoked);
+    assert_eq!(door.access.recheck(caller), Ok(()));
+    assert_eq!(door.access.recheck(Caller::Operator), Ok(()));
+    let ended = |id| {
+        let ended = door.access.ended(Caller::Token(id));
+        tokio::time::timeout(Duration::from_millis(1_500), ended)
+    };
+    assert!(ended(revoked).await.is_err(), "both are let in still");
+    door.tokens
+        .revoke(&revoked.to_string(), soon())
+        .await
+        .unwrap();
+    let why = ended(revoked).await.expect("a request outlived its token");
+    assert_eq!(why, NotLetIn::Unknown);
+    door.clock.step(60_000);
+    let why = ended(expired).await.expect("a request outlived its token");
+    assert!(matches!(why, NotLetIn::Expired { .. }), "{why:?}");
+}

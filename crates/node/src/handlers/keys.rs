@@ -32,7 +32,7 @@ pub(super) async fn complete(node: Arc<Services>, request: Request) -> Result<Re
 
 pub(super) async fn abandon(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
-    let ended = node.keys.abandon(request.name(), &wanted, request.deadline);
+    let ended = node.keys.abandon(request.name(), wanted, request.deadline);
     Response::json(&ended.await?)
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use seqd_api::{LockQuery, LocksQuery, Problem};
+use seqd_api::{BreakLockRequest, LockQuery, LocksQuery, Problem};
 
+use crate::access::Right;
 use crate::http::{Request, Response};
 use crate::services::Services;
 
@@ -22,7 +23,8 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
 
 pub(super) async fn acquire(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let (name, asked) = (request.name(), request.decode()?);
-    let held = node.locks.acquire(name, asked, request.deadline);
+    let right = Right::new(&node.callers, request.caller);
+    let held = node.locks.acquire(name, asked, &right, request.deadline);
     Response::json(&held.await?)
 }
 
@@ -36,6 +38,19 @@ pub(super) async fn release(node: Arc<Services>, request: Request) -> Result<Res
     let (name, asked) = (request.name(), request.decode()?);
     let released = node.locks.release(name, asked, request.deadline);
     Response::json(&released.await?)
+}
+
+pub(super) async fn break_holds(
+    node: Arc<Services>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked: BreakLockRequest = request.decode()?;
+    let (name, deadline) = (request.name(), request.deadline);
+    if request.is_dry_run {
+        return Response::json(&node.locks.plan_break(name, &asked, deadline).await?);
+    }
+    let broken = node.locks.break_holds(name, &asked, deadline);
+    Response::json(&broken.await?)
 }
 
 pub(super) async fn verify(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

@@ -12,6 +12,7 @@ use seqd_state::{
 };
 
 use crate::codes;
+use crate::http::refusal;
 use crate::minting::MintError;
 use crate::services::{
     AccessError, ClusterError, IdError, KeyError, LayoutError, LeaseError, LockError, OneTimeError,
@@ -96,8 +97,10 @@ fn refused(refusal: &Refusal) -> Problem {
             retry_after_ms,
             ..
         }) => with_holder(problem, holder.as_deref()).with_retry_after_ms(millis(*retry_after_ms)),
-        Refusal::Locks(LockRefusal::Lost { holder, .. }) => with_holder(problem, holder.as_deref())
-            .with_hint("stop what the lock protects; another may be at it"),
+        Refusal::Locks(LockRefusal::Lost { .. }) => problem.with_hint(NOT_HELD),
+        Refusal::Locks(LockRefusal::NotHeld { name, .. }) => {
+            problem.with_hint(format!("seqd lock get {name} shows who holds it"))
+        }
         Refusal::Locks(LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks) => {
             problem.with_retry_after_ms(1000)
         }
@@ -113,6 +116,8 @@ fn refused(refusal: &Refusal) -> Problem {
         _ => problem,
     }
 }
+
+const NOT_HELD: &str = "stop what the lock protects; another may be at it";
 
 /// Names who holds the lock.
 fn with_holder(problem: Problem, holder: Option<&LockHolder>) -> Problem {
@@ -323,6 +328,14 @@ fn layout(error: &LayoutError) -> Problem {
     }
 }
 
+fn secret(error: &SecretError) -> Problem {
+    match error {
+        SecretError::Unread(error) => unread(error),
+        SecretError::Propose(error) => propose(error),
+        SecretError::NoRandom(_) => internal(error),
+    }
+}
+
 fn lease(error: &LeaseError) -> Problem {
     let detail = error.to_string();
     match error {
@@ -332,11 +345,7 @@ fn lease(error: &LeaseError) -> Problem {
             Problem::new(ErrorCode::LeaseLost, detail)
                 .with_hint("stop minting with it and take another: POST /v1/workers")
         }
-        LeaseError::Secret(error) => match error {
-            SecretError::Unread(error) => unread(error),
-            SecretError::Propose(error) => propose(error),
-            SecretError::NoRandom(_) => internal(error),
-        },
+        LeaseError::Secret(error) => secret(error),
         LeaseError::Unread(error) => unread(error),
         LeaseError::Propose(error) => propose(error),
         LeaseError::Refused(refusal) => refused(refusal),
@@ -373,6 +382,7 @@ fn key(error: &KeyError) -> Problem {
         }
         KeyError::Crowded => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100),
         KeyError::NotAnAnswer { .. } | KeyError::UnexpectedOutcome(_) => internal(error),
+        KeyError::Secret(error) => secret(error),
         KeyError::Unread(error) => unread(error),
         KeyError::Propose(error) => propose(error),
         KeyError::Refused(refusal) => refused(refusal),
@@ -405,6 +415,12 @@ fn lock(error: &LockError) -> Problem {
         }
         LockError::NotWithdrawn(_) => Problem::new(ErrorCode::OutcomeUnknown, detail)
             .with_hint("ask again with the same nonce, or let its ttl pass"),
+        LockError::AccessEnded(why) => refusal(*why),
+        LockError::NotTheHolder { holder, .. } => {
+            let problem = Problem::new(ErrorCode::LeaseLost, detail).with_hint(NOT_HELD);
+            with_holder(problem, holder.as_deref())
+        }
+        LockError::Secret(error) => secret(error),
         LockError::Unread(error) => unread(error),
         LockError::Propose(error) => propose(error),
         LockError::Refused(refusal) => refused(refusal),

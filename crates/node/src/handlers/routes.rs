@@ -141,6 +141,7 @@ fn of_locks() -> Vec<Path<Services>> {
         at(paths::LOCK_ACQUIRE, JSON).on(Post, locks::acquire),
         at(paths::LOCK_RENEW, JSON).on(Post, locks::renew),
         at(paths::LOCK_RELEASE, JSON).on(Post, locks::release),
+        at(paths::LOCK_BREAK, JSON).on_or_dry(Post, locks::break_holds),
         at(paths::LOCK_VERIFY, JSON).on(Post, locks::verify),
     ]
 }

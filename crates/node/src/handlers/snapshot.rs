@@ -12,6 +12,7 @@ use seqd_api::{Problem, SnapshotQuery};
 use seqd_raft::Pieces;
 
 use super::problems;
+use crate::access::Right;
 use crate::http::{Request, Response};
 use crate::services::Services;
 
@@ -25,7 +26,9 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
         bytes = head.bytes,
         "a snapshot is downloaded"
     );
-    let mut response = Response::stream(Body::new(Chunks(export.stream())));
+    let right = Right::new(&node.callers, request.caller);
+    let pieces = export.stream();
+    let mut response = Response::stream(Body::new(Chunks { pieces, right }));
     for (name, value) in head.headers() {
         response = response.with_header(name, &value);
     }
@@ -33,8 +36,12 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
     Ok(response.with_header(CONTENT_DISPOSITION.as_str(), &disposition))
 }
 
-/// The pieces of a snapshot as a body of known length. Where they end early the connection breaks.
-struct Chunks(Pieces);
+/// The pieces of a snapshot as a body of known length. If they end early, or the caller's token is
+/// revoked or expires between two of them, the connection breaks.
+struct Chunks {
+    pieces: Pieces,
+    right: Right,
+}
 
 impl hyper::body::Body for Chunks {
     type Data = Bytes;
@@ -44,15 +51,19 @@ impl hyper::body::Body for Chunks {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        let piece = self.0.poll_next(context);
+        if let Err(why) = self.right.check() {
+            let error = format!("the access of the caller ended: {why:?}");
+            return Poll::Ready(Some(Err(std::io::Error::other(error))));
+        }
+        let piece = self.pieces.poll_next(context);
         piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.left())
+        SizeHint::with_exact(self.pieces.left())
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.left() == 0
+        self.pieces.left() == 0
     }
 }

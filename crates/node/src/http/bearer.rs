@@ -21,8 +21,8 @@ pub(super) fn admit(access: &Access, path: &str, headers: &HeaderMap) -> Result<
 
 /// One answer to all that show no token that is known, whether it is missing or wrong and whatever
 /// was asked for.
-pub(super) fn refusal(why: NotLetIn) -> Response {
-    let problem = match why {
+pub(crate) fn refusal(why: NotLetIn) -> Problem {
+    match why {
         NotLetIn::Unknown => {
             let detail = "this node serves those alone who show a token that it knows";
             Problem::new(ErrorCode::Unauthorized, detail).with_hint(
@@ -38,19 +38,24 @@ pub(super) fn refusal(why: NotLetIn) -> Response {
         NotLetIn::NotCurrent => {
             let detail =
                 "this node is not in touch with its cluster, so it cannot know which tokens count";
-            let problem = Problem::new(ErrorCode::NoQuorum, detail);
-            return Response::problem(
-                &problem.with_hint("ask another node, or this one in a moment"),
-            );
+            Problem::new(ErrorCode::NoQuorum, detail)
+                .with_hint("ask another node, or this one in a moment")
         }
         NotLetIn::TooMany { per_second, wait } => {
             let detail = format!("this token serves {per_second} requests a second on each node");
             let ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX).max(1);
-            let problem = Problem::new(ErrorCode::RateLimited, detail).with_retry_after_ms(ms);
-            return Response::problem(&problem);
+            Problem::new(ErrorCode::RateLimited, detail).with_retry_after_ms(ms)
         }
-    };
-    Response::problem(&problem).with_header(WWW_AUTHENTICATE.as_str(), "Bearer")
+    }
+}
+
+/// The response to a problem; one that asks for a token says which kind (RFC 6750, section 3).
+pub(super) fn response(problem: &Problem) -> Response {
+    let response = Response::problem(problem);
+    if problem.status == 401 {
+        return response.with_header(WWW_AUTHENTICATE.as_str(), "Bearer");
+    }
+    response
 }
 
 /// Refuses a request that the caller's token does not permit; `name` is what its path names.

@@ -20,6 +20,7 @@ mod router;
 mod server;
 mod stored;
 
+pub(crate) use bearer::refusal;
 pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;

@@ -330,12 +330,15 @@ impl<S> Endpoint<S> {
         let caller: Caller = request.extensions().get().copied().unwrap_or_default();
         let audit = self.is_audited().then(|| Audit::of(&request, &id));
         let response = match self.read(request).await {
-            Ok(request) => handler(Arc::clone(&self.state), request).await,
+            Ok(request) => {
+                let served = handler(Arc::clone(&self.state), request);
+                while_let_in(&context.access, caller, served).await
+            }
             Err(problem) => Err(problem),
         };
         let response = response.unwrap_or_else(|problem| {
             let problem = bearer::without_names(&context.access, caller, problem);
-            Response::problem(&problem)
+            bearer::response(&problem)
         });
         if let Some(audit) = audit {
             audit.answered(response.status());
@@ -383,6 +386,23 @@ impl<S> Endpoint<S> {
     }
 }
 
+/// Serves a request until its caller's token is revoked or expires. Its handler is dropped then, as
+/// when the client leaves: a wait ends, and a claim of a lock is withdrawn.
+async fn while_let_in(
+    access: &Access,
+    caller: Caller,
+    served: impl Future<Output = Result<Response, Problem>>,
+) -> Result<Response, Problem> {
+    if !matches!(caller, Caller::Token(_)) {
+        return served.await;
+    }
+    tokio::select! {
+        biased;
+        served = served => served,
+        why = access.ended(caller) => Err(bearer::refusal(why)),
+    }
+}
+
 /// Refuses a request without a token, before anything else of it is looked at: the answer is the
 /// same whatever was asked for.
 pub(crate) struct Stranger(Exit);
@@ -405,7 +425,10 @@ impl Stranger {
             Err(why) => why,
         };
         let id = context.request_ids.of(request.headers());
-        Some(self.0.finish(bearer::refusal(why), id, started))
+        Some(
+            self.0
+                .finish(bearer::response(&bearer::refusal(why)), id, started),
+        )
     }
 }
 

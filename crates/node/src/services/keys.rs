@@ -12,16 +12,17 @@ use seqd_guards::is_out;
 use seqd_raft::ProposeError;
 use seqd_state::codec::Bytes;
 use seqd_state::{
-    ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, Outcome,
-    Refusal,
+    ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace,
+    Outcome, Refusal,
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::RequestError;
+use super::seals::{Seal, SecretError, secret};
 use crate::codes;
 use crate::config::keys::LimitsSection;
-use crate::replica::{Replica, peek, propose_at_level};
+use crate::replica::{ReadTime, Replica, peek, propose_at_level, read_time};
 
 /// How often a key is begun that ends each time between the outcome and the read of its result.
 const MAX_BEGINS: usize = 3;
@@ -52,6 +53,8 @@ pub(crate) enum KeyError {
     NotAnAnswer { key: String },
     #[error("{IN_FLIGHT} requests with a key are being served")]
     Crowded,
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error(transparent)]
     Unread(ProposeError),
     #[error(transparent)]
@@ -84,7 +87,7 @@ pub(super) enum Told {
     Done {
         record: Box<KeyRecord>,
         result: Bytes,
-        now: ClusterMs,
+        time: ReadTime,
     },
 }
 
@@ -95,13 +98,11 @@ fn users(key: &str) -> KeyName {
     }
 }
 
-fn left(until: ClusterMs, now: ClusterMs) -> u64 {
-    until.0.saturating_sub(now.0)
-}
-
-fn claim_of(claim: Option<u64>) -> Result<KeyClaim, KeyError> {
-    let missing = || RequestError::invalid("claim is missing: it is in the answer of begin");
-    Ok(KeyClaim(claim.ok_or_else(missing)?))
+fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
+    Seal {
+        kind: b"seqd key claim\0",
+        parts,
+    }
 }
 
 impl KeyService {
@@ -129,6 +130,8 @@ impl KeyService {
             fingerprint: wanted.fingerprint.unwrap_or_default(),
             nonce: wanted.nonce.unwrap_or_default(),
         };
+        // Before the claim is made: one that cannot be named would have to expire.
+        let secret = secret(&*self.replica, deadline).await?;
         let key = key.to_owned();
         Ok(match self.told(begin, deadline).await? {
             Told::First {
@@ -137,9 +140,10 @@ impl KeyService {
                 claim_ms,
                 ms,
             } => KeyBegun {
+                claim: Some(seal(&[key.as_bytes()]).close_text(&secret, claim.0)),
+                token: Some(claim.0),
                 key,
                 state: KeyState::First,
-                claim: Some(claim.0),
                 attempt,
                 claim_expires_in_ms: Some(claim_ms),
                 expires_in_ms: ms,
@@ -148,15 +152,16 @@ impl KeyService {
             Told::Done {
                 record,
                 result,
-                now,
+                time,
             } => KeyBegun {
                 result: Some(json_of(&key, &result)?),
                 key,
                 state: KeyState::Done,
                 claim: None,
+                token: None,
                 attempt: record.attempt,
                 claim_expires_in_ms: None,
-                expires_in_ms: left(record.until, now),
+                expires_in_ms: time.left(record.until),
             },
         })
     }
@@ -169,7 +174,7 @@ impl KeyService {
         text: Option<JsonText>,
         deadline: Instant,
     ) -> Result<KeyEnded, KeyError> {
-        let claim = claim_of(wanted.claim)?;
+        let claim = self.opened(key, wanted.claim, deadline).await?;
         let written = || wanted.result.unwrap_or_default().to_string();
         let text = text.map_or_else(written, |text| text.as_str().to_owned());
         self.keep(users(key), claim, text.into_bytes().into(), deadline)
@@ -183,15 +188,33 @@ impl KeyService {
     pub(crate) async fn abandon(
         &self,
         key: &str,
-        wanted: &AbandonKey,
+        wanted: AbandonKey,
         deadline: Instant,
     ) -> Result<KeyEnded, KeyError> {
-        let claim = claim_of(wanted.claim)?;
+        let claim = self.opened(key, wanted.claim, deadline).await?;
         self.give_up(users(key), claim, deadline).await?;
         Ok(KeyEnded {
             key: key.to_owned(),
             state: KeyState::Abandoned,
         })
+    }
+
+    /// The number of a claim. One that this cluster has not made for the key is refused in the words
+    /// of a claim that is lost.
+    async fn opened(
+        &self,
+        key: &str,
+        claim: Option<String>,
+        deadline: Instant,
+    ) -> Result<KeyClaim, KeyError> {
+        let missing = || RequestError::invalid("claim is missing: the response to begin has it");
+        let claim = claim.ok_or_else(missing)?;
+        let secret = secret(&*self.replica, deadline).await?;
+        let opened = seal(&[key.as_bytes()]).open_text(&secret, &claim);
+        let lost = || KeyRefusal::ClaimLost { name: users(key) };
+        opened
+            .map(KeyClaim)
+            .ok_or_else(|| KeyError::Refused(lost().into()))
     }
 
     /// A key after all that was acknowledged before; with `stale`, as this node has it.
@@ -203,28 +226,29 @@ impl KeyService {
     ) -> Result<Key, KeyError> {
         let name = users(key);
         if !name.is_valid() {
-            return Err(KeyError::Refused(seqd_state::KeyRefusal::InvalidKey.into()));
+            return Err(KeyError::Refused(KeyRefusal::InvalidKey.into()));
         }
-        if !query.stale.unwrap_or(false) {
-            let read = self.replica.read(deadline).await;
-            read.map_err(KeyError::Unread)?;
-        }
+        let time = match query.stale.unwrap_or(false) {
+            true => None,
+            false => Some(self.read(deadline).await?),
+        };
         let found = self.look(&name);
-        let (record, now) = found.ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
+        let (record, now, applied) = found.ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
+        let time = time.unwrap_or(applied);
         let result = record.result.as_ref();
         let state = match result {
             Some(_) => KeyState::Done,
             None if record.is_claimed(now) => KeyState::InProgress,
             None => KeyState::Abandoned,
         };
-        let claim_ms = left(record.claim_until, now);
+        let claim_ms = time.left(record.claim_until);
         Ok(Key {
             result: result.map(|result| json_of(key, result)).transpose()?,
             key: name.key,
             state,
             attempt: record.attempt,
             fingerprint: record.fingerprint,
-            expires_in_ms: left(record.until, now),
+            expires_in_ms: time.left(record.until),
             claim_expires_in_ms: (state == KeyState::InProgress).then_some(claim_ms),
         })
     }
@@ -284,8 +308,8 @@ impl KeyService {
                     return Ok(Told::First {
                         claim,
                         attempt,
-                        claim_ms: left(claim_until, now),
-                        ms: left(until, now),
+                        claim_ms: claim_until.left_at(now),
+                        ms: until.left_at(now),
                     });
                 }
                 KeyOutcome::InProgress { attempt, .. } if seems_free => {
@@ -303,7 +327,7 @@ impl KeyService {
                 } => {
                     return Err(KeyError::InProgress {
                         key: key(),
-                        claim_ms: left(claim_until, now),
+                        claim_ms: claim_until.0.saturating_sub(now.0),
                         attempt,
                     });
                 }
@@ -329,25 +353,30 @@ impl KeyService {
         begin: &seqd_state::BeginKey,
         deadline: Instant,
     ) -> Result<Option<Told>, KeyError> {
-        let read = self.replica.read(deadline).await;
-        read.map_err(KeyError::Unread)?;
+        let time = self.read(deadline).await?;
         let found = self.look(&begin.name);
-        let found = found.filter(|(record, _)| record.fingerprint == begin.fingerprint);
-        Ok(found.and_then(|(record, now)| {
+        let found = found.filter(|(record, ..)| record.fingerprint == begin.fingerprint);
+        Ok(found.and_then(|(record, ..)| {
             Some(Told::Done {
                 result: record.result.clone()?,
                 record: Box::new(record),
-                now,
+                time,
             })
         }))
     }
 
     /// The key as this node has applied it, at its cluster time.
-    fn look(&self, name: &KeyName) -> Option<(KeyRecord, ClusterMs)> {
+    fn look(&self, name: &KeyName) -> Option<(KeyRecord, ClusterMs, ReadTime)> {
         let found = peek(&*self.replica, |state| {
-            Some((state.key(name)?.clone(), state.cluster_ms()))
+            let record = state.key(name)?.clone();
+            Some((record, state.cluster_ms(), ReadTime::of_applied(state)))
         });
         found.flatten()
+    }
+
+    async fn read(&self, deadline: Instant) -> Result<ReadTime, KeyError> {
+        let read = read_time(&*self.replica, deadline).await;
+        read.map_err(KeyError::Unread)
     }
 
     /// Refuses a new key where there are as many as this node allows.

@@ -11,18 +11,24 @@ mod view;
 
 use std::sync::Arc;
 
-use seqd_api::{HeldLock, ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest};
+use seqd_api::{
+    BreakLockRequest, BrokenHold, BrokenLock, HeldLock, Plan, ReleaseLockRequest, ReleasedLock,
+    RenewLockRequest, VerifyLockRequest,
+};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, Outcome, Refusal,
+    Command, FencingToken, LockCommand, LockHolder, LockName, LockOutcome, LockRefusal, Outcome,
+    Refusal,
 };
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::error::RequestError;
+use super::seals::{Seal, SecretError, secret};
+use crate::access::NotLetIn;
 use crate::codes;
 use crate::config::keys::LimitsSection;
-use crate::replica::{Replica, peek, propose_at_level};
+use crate::replica::{ReadTime, Replica, peek, propose_at_level, read_time};
 
 /// How long a lock is held where nothing is asked for: many times a pause of a process or an election,
 /// and short beside what a person notices.
@@ -53,6 +59,18 @@ pub(crate) enum LockError {
     /// What became of a claim that its client is to hold no more is not known.
     #[error("the claim may not have ended: {0}")]
     NotWithdrawn(ProposeError),
+    /// The caller's token was revoked, or expired, while it waited.
+    #[error("the access of the caller ended while it waited: {0:?}")]
+    AccessEnded(NotLetIn),
+    /// Whose token it is, is another's; nobody holds the lock with this one.
+    #[error("the lock {name} is not held with token {token}")]
+    NotTheHolder {
+        name: LockName,
+        token: FencingToken,
+        holder: Option<Box<LockHolder>>,
+    },
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     #[error(transparent)]
     Unread(ProposeError),
     #[error(transparent)]
@@ -87,19 +105,89 @@ impl LockService {
         deadline: Instant,
     ) -> Result<HeldLock, LockError> {
         let name = lock_name(name)?;
-        let (owner, token) = (owner_of(request.owner)?, token_of(request.token)?);
+        let lease = lease_of(request.lease)?;
         let ttl_ms = request.ttl_ms.unwrap_or(TTL_MS);
+        self.prolong(name, &lease, ttl_ms, deadline).await
+    }
+
+    /// Lets the hold of a lease last for `ttl_ms` at least.
+    async fn prolong(
+        &self,
+        name: LockName,
+        lease: &str,
+        ttl_ms: u64,
+        deadline: Instant,
+    ) -> Result<HeldLock, LockError> {
+        let token = self.opened(&name, lease, deadline).await?;
         let command = LockCommand::Renew {
             name: name.clone(),
-            owner: owner.clone(),
             token,
             ttl_ms,
         };
         match self.propose(command, deadline).await? {
             // At least: it may last longer. What this node has applied may be behind, and show too much.
-            LockOutcome::Renewed { .. } => Ok(held(&name, owner, token, ttl_ms)),
+            LockOutcome::Renewed { owner, .. } => Ok(held(&name, owner, token, ttl_ms)),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Ends the holds of others, as an operator.
+    pub(crate) async fn break_holds(
+        &self,
+        name: &str,
+        request: &BreakLockRequest,
+        deadline: Instant,
+    ) -> Result<BrokenLock, LockError> {
+        let name = lock_name(name)?;
+        let token = request.token.map(FencingToken);
+        let command = LockCommand::Break {
+            name: name.clone(),
+            token,
+        };
+        match self.propose(command, deadline).await? {
+            LockOutcome::Broken { ended, holders } => Ok(BrokenLock {
+                name: name.to_string(),
+                ended,
+                holders: holders.into_iter().map(to_api).collect(),
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What a break would end.
+    pub(crate) async fn plan_break(
+        &self,
+        name: &str,
+        request: &BreakLockRequest,
+        deadline: Instant,
+    ) -> Result<Plan, LockError> {
+        let name = lock_name(name)?;
+        let token = request.token.map(FencingToken);
+        self.read(deadline).await?;
+        let effect = peek(&*self.replica, |state| {
+            let lock = state.lock(name.as_str())?;
+            let ends = |holder: &&LockHolder| token.is_none_or(|token| holder.token == token);
+            let first = lock.holders().find(ends);
+            let (held, waiting) = (lock.holders().filter(ends).count(), lock.waiters().count());
+            let of_whom = match first {
+                Some(first) => format!("of {} with token {}", first.owner, first.token),
+                None if token.is_none() => "only its delay".to_owned(),
+                None => return None,
+            };
+            let others = held.saturating_sub(1);
+            Some(format!(
+                "ends {held} holds of the lock {name} ({of_whom}, and {others} others); {waiting} wait \
+                 for it, and the next is granted it at once, while a former holder may still act"
+            ))
+        });
+        let not_held = || LockRefusal::NotHeld {
+            name: name.clone(),
+            token,
+        };
+        let effect = effect
+            .flatten()
+            .ok_or_else(|| LockError::Refused(not_held().into()))?;
+        Ok(Plan::new(effect, None))
     }
 
     /// Ends a hold.
@@ -110,10 +198,10 @@ impl LockService {
         deadline: Instant,
     ) -> Result<ReleasedLock, LockError> {
         let name = lock_name(name)?;
-        let (owner, token) = (owner_of(request.owner)?, token_of(request.token)?);
+        let lease = lease_of(request.lease)?;
+        let token = self.opened(&name, &lease, deadline).await?;
         let command = LockCommand::Release {
             name: name.clone(),
-            owner,
             token,
         };
         match self.propose(command, deadline).await? {
@@ -134,7 +222,7 @@ impl LockService {
     ) -> Result<HeldLock, LockError> {
         let name = lock_name(name)?;
         let token = token_of(request.token)?;
-        self.read(deadline).await?;
+        let time = self.read(deadline).await?;
         let seen = peek(&*self.replica, |state| {
             let Some(lock) = state.lock(name.as_str()) else {
                 return Err(None);
@@ -142,27 +230,38 @@ impl LockService {
             let is_owner = |owner: &str| request.owner.as_deref().is_none_or(|it| it == owner);
             match lock.holder(token).filter(|holder| is_owner(&holder.owner)) {
                 Some(holder) => {
-                    let left_ms = lock.ms_until(holder.until);
+                    let left_ms = time.left(holder.until);
                     Ok(held(&name, holder.owner.clone(), token, left_ms))
                 }
                 None => Err(lock.holders().min_by_key(|it| it.until).cloned()),
             }
         });
-        seen.unwrap_or(Err(None)).map_err(|holder| {
-            let holder = holder.map(Box::new);
-            LockError::Refused(
-                LockRefusal::Lost {
-                    name,
-                    token,
-                    holder,
-                }
-                .into(),
-            )
-        })
+        seen.unwrap_or(Err(None))
+            .map_err(|holder| LockError::NotTheHolder {
+                name,
+                token,
+                holder: holder.map(Box::new),
+            })
     }
 
-    async fn read(&self, deadline: Instant) -> Result<(), LockError> {
-        let read = self.replica.read(deadline).await;
+    /// The token that a lease of this lock stands for. Any lease that this cluster has not made is
+    /// refused in the words of one whose hold has ended.
+    async fn opened(
+        &self,
+        name: &LockName,
+        lease: &str,
+        deadline: Instant,
+    ) -> Result<FencingToken, LockError> {
+        let key = secret(&*self.replica, deadline).await?;
+        let token = seal(&[name.as_str().as_bytes()]).open_text(&key, lease);
+        let lost = || LockRefusal::Lost { name: name.clone() };
+        token
+            .map(FencingToken)
+            .ok_or_else(|| LockError::Refused(lost().into()))
+    }
+
+    async fn read(&self, deadline: Instant) -> Result<ReadTime, LockError> {
+        let read = read_time(&*self.replica, deadline).await;
         read.map_err(LockError::Unread)
     }
 
@@ -193,6 +292,7 @@ fn held(name: &LockName, owner: String, token: FencingToken, expires_in_ms: u64)
         name: name.to_string(),
         owner,
         token: token.0,
+        lease: None,
         expires_in_ms,
     }
 }
@@ -205,6 +305,26 @@ fn owner_of(owner: Option<String>) -> Result<String, RequestError> {
     owner.ok_or_else(|| {
         RequestError::invalid("owner is missing: a host, pod or service name of 1 to 128 bytes")
     })
+}
+
+fn lease_of(lease: Option<String>) -> Result<String, RequestError> {
+    lease.ok_or_else(|| {
+        RequestError::invalid("lease is missing: the response to acquire has the holder's lease")
+    })
+}
+
+fn seal<'a>(parts: &'a [&'a [u8]]) -> Seal<'a> {
+    Seal {
+        kind: b"seqd lock\0",
+        parts,
+    }
+}
+
+fn to_api(hold: seqd_state::BrokenHold) -> BrokenHold {
+    BrokenHold {
+        owner: hold.owner,
+        token: hold.token.0,
+    }
 }
 
 fn token_of(token: Option<u64>) -> Result<FencingToken, RequestError> {

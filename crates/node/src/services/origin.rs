@@ -25,7 +25,7 @@ impl IdService {
             return found;
         }
         match self.replica.read(deadline).await {
-            Ok(()) => self.local_origin(layout, parts),
+            Ok(_) => self.local_origin(layout, parts),
             // A lease may have been granted that this node has not heard of.
             Err(_) if found.origin == "nobody" => Found {
                 origin: "unknown",

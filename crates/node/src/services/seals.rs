@@ -1,6 +1,6 @@
-//! What a grant or a lease over HTTP is called outside of the cluster: its number, and a code that
-//! only the cluster can make. So a client gives back and renews what it was granted itself, and
-//! neither what a node holds nor what another client does: their numbers stand in a row.
+//! What a grant, a lease, a hold of a lock or a claim of a key is called outside of the cluster: its
+//! number, and a code that only the cluster can make. So a client gives back, renews and completes
+//! what it was granted itself, and not what a node or another client has: numbers can be guessed.
 
 use hmac::{Hmac, Mac};
 use seqd_guards::is_out;
@@ -49,6 +49,16 @@ impl Seal<'_> {
         let mut first = [0; CODE_BYTES];
         first.copy_from_slice(&code[..CODE_BYTES]);
         u128::from(number) << 64 | u128::from(u64::from_be_bytes(first))
+    }
+
+    /// As text.
+    pub(super) fn close_text(&self, key: &SecretKey, number: u64) -> String {
+        self.close(key, number).to_string()
+    }
+
+    /// The number of a text, if it is one that the cluster made.
+    pub(super) fn open_text(&self, key: &SecretKey, sealed: &str) -> Option<u64> {
+        self.open(key, sealed.parse().ok()?)
     }
 
     /// The number, if the cluster made the code for it. Compared in constant time.

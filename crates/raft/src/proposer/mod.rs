@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seqd_state::codec::frame::{self, Frame, Framed as _};
-use seqd_state::{Command, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, Outcome};
+use seqd_state::{ClusterMs, Command, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, Outcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -42,7 +42,7 @@ use crate::handle::{Phase, ProposeError, StopReason};
 use crate::node::Node;
 use crate::platform;
 use crate::space;
-use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply};
+use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
 const WAITING: usize = 65_536;
@@ -253,25 +253,29 @@ impl ProposalBatcher {
         Ok((bytes, room.map_err(|_| overloaded())?))
     }
 
-    /// Returns when this node's state holds all that was acknowledged before the call.
-    pub(crate) async fn read(&self, deadline: Instant) -> Result<(), ProposeError> {
-        let index = match timeout_at(deadline, read::index(&self.node, deadline)).await {
-            Ok(index) => index?,
-            Err(_) => return Err(ProposeError::no_leader()),
-        };
+    /// Returns when this node's state holds all that was acknowledged before the call: the leader's
+    /// cluster clock at a moment of the call.
+    pub(crate) async fn read(&self, deadline: Instant) -> Result<ClusterMs, ProposeError> {
+        let ReadPoint { index, cluster_ms } =
+            match timeout_at(deadline, read::point(&self.node, deadline)).await {
+                Ok(point) => point?,
+                Err(_) => return Err(ProposeError::no_leader()),
+            };
         let Some(replica) = self.node.replica() else {
             return Err(ProposeError::no_leader());
         };
         let applied = replica.applied.index();
         let reached = timeout_at(deadline, applied.wait_for(|at| at >= index)).await;
-        reached.map(drop).map_err(|_| ProposeError::NoQuorum {
-            detail: format!("this node has not applied entry {index} within the deadline"),
-        })
+        reached
+            .map(|_| cluster_ms)
+            .map_err(|_| ProposeError::NoQuorum {
+                detail: format!("this node has not applied entry {index} within the deadline"),
+            })
     }
 
-    /// The index that a linearizable read must have applied, if this node leads.
-    pub(crate) async fn read_index_here(&self) -> Result<u64, ForwardRefusal> {
-        read::index_here(&self.node).await
+    /// The index that a linearizable read must have applied, and the time, if this node leads.
+    pub(crate) async fn read_point_here(&self) -> Result<ReadPoint, ForwardRefusal> {
+        read::point_here(&self.node).await
     }
 }
 

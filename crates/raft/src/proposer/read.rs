@@ -9,33 +9,40 @@ use crate::conversation;
 use crate::handle::ProposeError;
 use crate::node::Node;
 use crate::wire;
-use crate::wire::messages::{ForwardRefusal, ReadIndex, ReadIndexReply};
+use crate::wire::messages::{ForwardRefusal, ReadIndex, ReadIndexReply, ReadPoint};
 use crate::wire::transport::Link;
 
-/// The index that a linearizable read must have applied, if this node leads.
-pub(super) async fn index_here(node: &Node) -> Result<u64, ForwardRefusal> {
+/// The index that a linearizable read must have applied, and the time, if this node leads.
+pub(super) async fn point_here(node: &Node) -> Result<ReadPoint, ForwardRefusal> {
     let replica = node.replica().ok_or(ForwardRefusal::NotLeader)?;
     if is_out!(ReadConfirmed) {
-        return Ok(replica.applied_index());
+        let leading = replica.leading();
+        return Ok(ReadPoint {
+            index: replica.applied_index(),
+            cluster_ms: leading.map_or_else(Default::default, |leading| leading.cluster_ms()),
+        });
     }
     let read = replica
         .raft
         .ensure_linearizable(ReadPolicy::ReadIndex)
         .await;
-    match read {
-        Ok(id) => Ok(id.log_id().index()),
-        Err(_) => Err(ForwardRefusal::NotLeader),
+    match (read, replica.leading()) {
+        (Ok(id), Some(leading)) => Ok(ReadPoint {
+            index: id.log_id().index(),
+            cluster_ms: leading.cluster_ms(),
+        }),
+        _ => Err(ForwardRefusal::NotLeader),
     }
 }
 
 /// The same, from the leader, whichever node that is.
-pub(super) async fn index(node: &Node, deadline: Instant) -> Result<u64, ProposeError> {
+pub(super) async fn point(node: &Node, deadline: Instant) -> Result<ReadPoint, ProposeError> {
     let context = &node.context;
     loop {
         match route(node, deadline, false).await {
             Route::Here(_) => {
-                if let Ok(index) = index_here(node).await {
-                    return Ok(index);
+                if let Ok(point) = point_here(node).await {
+                    return Ok(point);
                 }
             }
             Route::There { node: leader, addr } => {
@@ -44,8 +51,8 @@ pub(super) async fn index(node: &Node, deadline: Instant) -> Result<u64, Propose
                 let to = (leader, addr.as_str());
                 let (link, route) = (Link::Control, wire::route::Route::ReadIndex);
                 let asked = conversation::call(context, link, to, route, ask, left).await;
-                if let Ok(ReadIndexReply(Ok(index))) = asked {
-                    return Ok(index);
+                if let Ok(ReadIndexReply(Ok(point))) = asked {
+                    return Ok(point);
                 }
             }
             Route::NotLeader => {}

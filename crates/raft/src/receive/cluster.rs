@@ -37,7 +37,7 @@ pub(super) async fn forward(service: &Service, body: Opened) -> Result<Bytes, Re
 pub(super) async fn read_index(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |_, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
-        let read = tokio::time::timeout(limit, service.batcher.read_index_here()).await;
+        let read = tokio::time::timeout(limit, service.batcher.read_point_here()).await;
         let read = read.map_err(|_| not_running("no quorum answered in time"))?;
         Ok(ReadIndexReply(read))
     })

@@ -23,7 +23,6 @@ async fn acquire(cluster: &Arc<Cluster>, node: usize, nonce: u128, wait_ms: u64)
         owner: format!("owner {nonce}"),
         nonce: Nonce(nonce),
         attempt: Attempt(1),
-        token: None,
         ttl_ms: TTL.as_millis() as u64,
         wait_ms,
         permits: 1,

@@ -9,7 +9,9 @@ use crate::context::NodeContext;
 use crate::conversation;
 use crate::handshake::hello;
 use crate::peers::table::Start;
-use crate::wire::messages::{Envelope, Hello, HelloReply, ReadIndex, ReadIndexReply, Verdict};
+use crate::wire::messages::{
+    Envelope, Hello, HelloReply, ReadIndex, ReadIndexReply, ReadPoint, Verdict,
+};
 use crate::wire::route::Route;
 use crate::wire::sealed::{self, Sealed};
 use crate::wire::transport::{CallError, Link, Payload, RejectionCode};
@@ -106,7 +108,10 @@ async fn an_answer_is_taken_only_from_the_latest_start_of_the_one_that_was_asked
     let right = envelope(&cluster, (0, 2));
     let context = context(&cluster, 2);
     let open = async |asked: usize, envelope: &Envelope| {
-        let answer = ReadIndexReply(Ok(7));
+        let answer = ReadIndexReply(Ok(ReadPoint {
+            index: 7,
+            cluster_ms: seqd_state::ClusterMs(9),
+        }));
         let bytes = sealed::seal(envelope, &answer, Level::FIRST).unwrap();
         let node = cluster.raft(asked).status().node_id.unwrap().0;
         let to = (node, cluster.spots[asked].addr.as_str());

@@ -221,7 +221,10 @@ fn proposals(lines: &mut Lines) {
         lines.add(&ForwardReply(Err(ForwardRefusal::Propose(error))));
     }
     lines.add(&ReadIndex { timeout_ms: 500 });
-    lines.add(&ReadIndexReply(Ok(17)));
+    lines.add(&ReadIndexReply(Ok(ReadPoint {
+        index: 17,
+        cluster_ms: seqd_state::ClusterMs(19),
+    })));
     lines.add(&ReadIndexReply(Err(ForwardRefusal::NotLeader)));
 }
 

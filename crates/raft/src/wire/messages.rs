@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use seqd_state::Level;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::Frame;
+use seqd_state::{ClusterMs, Level};
 use seqd_store::records::Member;
 use serde::{Deserialize, Serialize};
 
@@ -199,7 +199,15 @@ pub(crate) struct ReadIndex {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct ReadIndexReply(pub(crate) Result<u64, ForwardRefusal>);
+pub(crate) struct ReadIndexReply(pub(crate) Result<ReadPoint, ForwardRefusal>);
+
+/// What a linearizable read waits for, and when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReadPoint {
+    pub(crate) index: u64,
+    /// The leader's cluster clock: that of the applied entries may be a second behind it.
+    pub(crate) cluster_ms: ClusterMs,
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum MemberChange {

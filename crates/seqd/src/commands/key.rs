@@ -20,9 +20,9 @@ pub(crate) enum KeyCommand {
         /// The key
         #[arg(value_name = "KEY")]
         name: String,
-        /// The claim, as it was answered
+        /// The claim, as `key begin` printed it
         #[arg(long)]
-        claim: u64,
+        claim: String,
         /// What came of it, as JSON, at most 16 KiB
         #[arg(long, default_value = "null", value_name = "JSON", value_parser = json)]
         result: JsonText,
@@ -32,9 +32,9 @@ pub(crate) enum KeyCommand {
         /// The key
         #[arg(value_name = "KEY")]
         name: String,
-        /// The claim, as it was answered
+        /// The claim, as `key begin` printed it
         #[arg(long)]
-        claim: u64,
+        claim: String,
     },
     /// A key as it stands
     Get {
@@ -94,9 +94,9 @@ pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Fa
             name,
             claim,
             result,
-        } => ended(&client.complete_key(&name, claim, &result).await?, session),
+        } => ended(&client.complete_key(&name, &claim, &result).await?, session),
         KeyCommand::Abandon { name, claim } => {
-            ended(&client.abandon_key(&name, claim).await?, session)
+            ended(&client.abandon_key(&name, &claim).await?, session)
         }
         KeyCommand::Get { name, stale } => get(&name, stale, session).await,
     }
@@ -114,8 +114,11 @@ async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
         ("state", begun.state.as_str().to_owned()),
         ("attempt", begun.attempt.to_string()),
     ];
-    if let Some(claim) = begun.claim {
-        facts.push(("claim", claim.to_string()));
+    if let Some(claim) = &begun.claim {
+        facts.push(("claim", claim.clone()));
+    }
+    if let Some(token) = begun.token {
+        facts.push(("token", token.to_string()));
     }
     if let Some(ms) = begun.claim_expires_in_ms {
         facts.push(("claim_expires_in_ms", ms.to_string()));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use seqd_client::api::{
-    AcquireRequest, HeldLock, ListQuery, Lock, LockQuery, LocksQuery, ReleaseLockRequest,
-    RenewLockRequest, VerifyLockRequest, exit,
+    AcquireRequest, BreakLockRequest, HeldLock, ListQuery, Lock, LockQuery, LocksQuery,
+    ReleaseLockRequest, RenewLockRequest, VerifyLockRequest, exit,
 };
 
 use super::run_held::{self, LockRunArgs};
@@ -17,7 +17,7 @@ use crate::session::Session;
 /// What to do with locks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LockCommand {
-    /// Hold a lock: prints the token of the grant
+    /// Hold a lock: prints the token of the grant, and the lease that renews and releases it
     Acquire(AcquireArgs),
     /// Hold it longer
     Renew {
@@ -27,8 +27,16 @@ pub(crate) enum LockCommand {
         #[arg(long, value_parser = arguments::duration, default_value = "30s")]
         ttl: Duration,
     },
-    /// Hold it no more
+    /// Release a lock
     Release(HeldArgs),
+    /// End the hold of another client, as an operator: the next waiter holds the lock at once
+    Break {
+        /// The lock
+        name: String,
+        /// The token of the one hold that ends; all holds without it
+        #[arg(long)]
+        token: Option<u64>,
+    },
     /// Whether a token holds a lock
     Verify {
         /// The lock
@@ -69,10 +77,11 @@ pub(crate) struct AcquireArgs {
     /// How long to wait for it; not at all without it
     #[arg(long, value_parser = arguments::duration)]
     wait: Option<Duration>,
-    /// The token of a hold that is entered again
+    /// The lease of a hold that is entered again: the longer time applies
     #[arg(long)]
-    token: Option<u64>,
-    /// What the request is called: repeated with it, it has the same answer
+    lease: Option<String>,
+    /// Nonce of this request: a retry with the same nonce gets the same response. It is a secret;
+    /// random by default
     #[arg(long)]
     nonce: Option<String>,
     /// How many hold the lock at once
@@ -91,12 +100,9 @@ pub(crate) struct AcquireArgs {
 pub(crate) struct HeldArgs {
     /// The lock
     name: String,
-    /// The owner, as it was given for the lock
+    /// The lease, as `lock acquire` printed it
     #[arg(long)]
-    owner: String,
-    /// The token, as it was answered
-    #[arg(long)]
-    token: u64,
+    lease: String,
 }
 
 pub(crate) async fn run(command: LockCommand, session: &Session) -> Result<u8, Failure> {
@@ -105,16 +111,14 @@ pub(crate) async fn run(command: LockCommand, session: &Session) -> Result<u8, F
         LockCommand::Acquire(args) => acquire(args, session).await,
         LockCommand::Renew { held, ttl } => {
             let request = RenewLockRequest {
-                owner: Some(held.owner),
-                token: Some(held.token),
+                lease: Some(held.lease),
                 ttl_ms: Some(millis(ttl)),
             };
             report(&client.renew_lock(&held.name, &request).await?, session)
         }
         LockCommand::Release(held) => {
             let request = ReleaseLockRequest {
-                owner: Some(held.owner),
-                token: Some(held.token),
+                lease: Some(held.lease),
             };
             let released = client.release_lock(&held.name, &request).await?;
             let facts = vec![
@@ -124,6 +128,7 @@ pub(crate) async fn run(command: LockCommand, session: &Session) -> Result<u8, F
             Report::facts(&released, facts)?.print(session.format)?;
             Ok(exit::OK)
         }
+        LockCommand::Break { name, token } => break_holds(&name, token, session).await,
         LockCommand::Verify { name, token, owner } => {
             let token = Some(token);
             let request = VerifyLockRequest { owner, token };
@@ -140,7 +145,7 @@ async fn acquire(args: AcquireArgs, session: &Session) -> Result<u8, Failure> {
         owner: Some(args.owner),
         ttl_ms: Some(millis(args.ttl)),
         wait_ms: args.wait.map(millis),
-        token: args.token,
+        lease: args.lease,
         nonce: args.nonce,
         permits: args.permits,
         shared: args.shared.then_some(true),
@@ -155,13 +160,36 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn report(held: &HeldLock, session: &Session) -> Result<u8, Failure> {
-    let facts = vec![
+    let mut facts = vec![
         ("name", held.name.clone()),
         ("owner", held.owner.clone()),
         ("token", held.token.to_string()),
-        ("expires_in_ms", held.expires_in_ms.to_string()),
     ];
+    if let Some(lease) = &held.lease {
+        facts.push(("lease", lease.clone()));
+    }
+    facts.push(("expires_in_ms", held.expires_in_ms.to_string()));
     Report::facts(held, facts)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Result<u8, Failure> {
+    let request = BreakLockRequest { token };
+    // The server's own check, and its words.
+    let plan = session.client.dry_run().break_lock(name, &request).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let broken = session.client.break_lock(name, &request).await?;
+    session.note(&format!("ended {} holds of the lock {name}", broken.ended));
+    let mut report = Report::new(&broken)?.with_columns(&["owner", "token"]);
+    for hold in &broken.holders {
+        report.row(vec![hold.owner.clone(), hold.token.to_string()]);
+    }
+    report.print(session.format)?;
     Ok(exit::OK)
 }
 

@@ -7,8 +7,8 @@
 //!
 //! Invariants, over all entries ever applied:
 //! - each grant has a greater token than every grant before it, of any lock;
-//! - a hold ends by its release, by the withdrawal of every request behind it, or by its time; and that
-//!   time never falls;
+//! - a hold ends by its release, by the withdrawal of every request behind it, by an operator's break, or
+//!   by its time; and that time never falls;
 //! - behind a hold that ran out nobody is granted the lock before its delay is over.
 
 use seqd_guards::is_out;
@@ -18,7 +18,8 @@ use crate::cluster::settings::{Counter, draw};
 use crate::context::ApplyContext;
 use crate::deadlines::{Deadlines, Expiring, Passing};
 use crate::locks::commands::{
-    AcquireLock, LockCommand, LockOutcome, LockRefusal, MAX_CLAIMS, MAX_LOCKS,
+    AcquireLock, BrokenHold, LockCommand, LockOutcome, LockRefusal, MAX_BROKEN_NAMED, MAX_CLAIMS,
+    MAX_LOCKS,
 };
 use crate::locks::names::{Attempt, FencingToken, LockName, Nonce};
 use crate::locks::record::{Claim, LockRecord, LockWaiter, MAX_WAITERS};
@@ -72,20 +73,14 @@ impl<'a> Locks<'a> {
         command.check()?;
         self.settle(command.name());
         match command {
-            LockCommand::Acquire(asked) => match asked.token {
-                Some(token) => self.enter_again(asked, token),
-                None => self.acquire(asked),
-            },
+            LockCommand::Acquire(asked) => self.acquire(asked),
             LockCommand::Renew {
                 name,
-                owner,
                 token,
                 ttl_ms,
-            } => {
-                let until = self.prolong(name, owner, (*token, *ttl_ms))?;
-                Ok(LockOutcome::Renewed { until })
-            }
-            LockCommand::Release { name, owner, token } => self.release(name, owner, *token),
+            } => self.renew(name, *token, *ttl_ms),
+            LockCommand::Release { name, token } => self.release(name, *token),
+            LockCommand::Break { name, token } => self.break_holds(name, *token),
             LockCommand::Withdraw {
                 name,
                 nonce,
@@ -227,44 +222,80 @@ impl<'a> Locks<'a> {
         queued.ok_or(LockRefusal::TooManyLocks)
     }
 
-    /// The same hold, by its owner and its token.
-    fn enter_again(
-        &mut self,
-        asked: &AcquireLock,
-        token: FencingToken,
-    ) -> Result<LockOutcome, LockRefusal> {
-        let until = self.prolong(&asked.name, &asked.owner, (token, asked.ttl_ms))?;
-        Ok(LockOutcome::Held { token, until })
-    }
-
-    fn prolong(
+    fn renew(
         &mut self,
         name: &LockName,
-        owner: &str,
-        (token, ttl_ms): (FencingToken, u64),
-    ) -> Result<ClusterMs, LockRefusal> {
-        let until = ClusterMs(self.now.0.saturating_add(ttl_ms));
-        self.check_held(name, owner, token)?;
-        let prolonged = self.change(name, |record, _| {
-            let holder = record.holder_mut(owner, token)?;
+        token: FencingToken,
+        ttl_ms: u64,
+    ) -> Result<LockOutcome, LockRefusal> {
+        let until = self.now.after(ttl_ms);
+        self.of_hold(name, token, |record, place| {
+            let holder = record.holders.get_mut(place)?;
             holder.until = holder.until.max(until);
-            Some(holder.until)
-        });
-        (prolonged.flatten()).ok_or_else(|| self.lost(name, token))
+            Some(LockOutcome::Renewed {
+                owner: holder.owner.clone(),
+                until: holder.until,
+            })
+        })
     }
 
     fn release(
         &mut self,
         name: &LockName,
-        owner: &str,
         token: FencingToken,
     ) -> Result<LockOutcome, LockRefusal> {
-        self.check_held(name, owner, token)?;
-        self.change(name, |record, _| {
-            let token = record.holder_mut(owner, token).map(|holder| holder.token);
-            record.holders.retain(|holder| Some(holder.token) != token);
+        self.of_hold(name, token, |record, place| {
+            record.holders.remove(place);
+            Some(LockOutcome::Released)
+        })
+    }
+
+    /// Changes the hold with this token, at its place.
+    fn of_hold(
+        &mut self,
+        name: &LockName,
+        token: FencingToken,
+        change: impl FnOnce(&mut LockRecord, usize) -> Option<LockOutcome>,
+    ) -> Result<LockOutcome, LockRefusal> {
+        let place = (self.table.get(name)).and_then(|record| record.place_of(token));
+        let changed = place.and_then(|place| self.change(name, |record, _| change(record, place)));
+        let lost = || LockRefusal::Lost { name: name.clone() };
+        changed.flatten().ok_or_else(lost)
+    }
+
+    fn break_holds(
+        &mut self,
+        name: &LockName,
+        token: Option<FencingToken>,
+    ) -> Result<LockOutcome, LockRefusal> {
+        let not_held = || LockRefusal::NotHeld {
+            name: name.clone(),
+            token,
+        };
+        let is_there = self.table.get(name).is_some_and(|record| match token {
+            Some(token) => record.place_of(token).is_some(),
+            None => !record.holders.is_empty() || record.delay_at(self.now).is_some(),
         });
-        Ok(LockOutcome::Released)
+        if !is_there {
+            return Err(not_held());
+        }
+        let broken = self.change(name, |record, _| {
+            let ended: Vec<BrokenHold> = (record.holders)
+                .extract_if(.., |holder| token.is_none_or(|token| holder.token == token))
+                .map(|holder| BrokenHold {
+                    token: holder.token,
+                    owner: holder.claim.owner,
+                })
+                .collect();
+            if token.is_none() {
+                record.delayed_until = ClusterMs(0);
+            }
+            LockOutcome::Broken {
+                ended: u32::try_from(ended.len()).unwrap_or(u32::MAX),
+                holders: ended.into_iter().take(MAX_BROKEN_NAMED).collect(),
+            }
+        });
+        broken.ok_or_else(not_held)
     }
 
     fn withdraw(&mut self, name: &LockName, nonce: Nonce, attempt: Attempt) -> LockOutcome {
@@ -274,26 +305,6 @@ impl<'a> Locks<'a> {
             .flatten();
         let ended = withdrawn.unwrap_or(false);
         LockOutcome::Withdrawn { ended }
-    }
-
-    fn check_held(
-        &self,
-        name: &LockName,
-        owner: &str,
-        token: FencingToken,
-    ) -> Result<(), LockRefusal> {
-        let record = self.table.get(name);
-        let holder = record.and_then(|record| record.holder(owner, token));
-        holder.map(|_| ()).ok_or_else(|| self.lost(name, token))
-    }
-
-    fn lost(&self, name: &LockName, token: FencingToken) -> LockRefusal {
-        let holder = self.table.get(name).and_then(LockRecord::first_to_end);
-        LockRefusal::Lost {
-            name: name.clone(),
-            token,
-            holder: holder.cloned().map(Box::new),
-        }
     }
 
     /// Refuses a claim more than a cluster keeps.

@@ -20,10 +20,6 @@ fn time_of(context: &ApplyContext<'_>) -> ClusterMs {
     context.cluster_ms
 }
 
-fn after(now: ClusterMs, ms: u64) -> ClusterMs {
-    ClusterMs(now.0.saturating_add(ms))
-}
-
 impl Table<KeyRecord> {
     pub(crate) fn apply(
         &mut self,
@@ -78,7 +74,7 @@ impl Table<KeyRecord> {
         let Some(claim) = record.claim.filter(|_| record.is_claimed(now)) else {
             return Ok(self.claim(counter, deadlines, now, begin, record));
         };
-        record.until = record.until.max(after(now, begin.ttl_ms));
+        record.until = record.until.max(now.after(begin.ttl_ms));
         let (attempt, claim_until, until) = (record.attempt, record.claim_until, record.until);
         let is_repeated =
             !begin.nonce.is_empty() && record.nonce == begin.nonce && !is_out!(KeyRetryRecognised);
@@ -115,9 +111,9 @@ impl Table<KeyRecord> {
             record.attempt = record.attempt.saturating_add(1);
         }
         record.claim = Some(claim);
-        record.claim_until = after(now, begin.claim_ttl_ms);
+        record.claim_until = now.after(begin.claim_ttl_ms);
         record.nonce.clone_from(&begin.nonce);
-        let until = after(now, begin.ttl_ms).max(record.claim_until);
+        let until = now.after(begin.ttl_ms).max(record.claim_until);
         record.until = record.until.max(until);
         let outcome = KeyOutcome::First {
             claim,
@@ -141,7 +137,7 @@ impl Table<KeyRecord> {
         let mut record = self.claimed(name, claim, now)?.clone();
         match &record.result {
             Some(kept) if kept == result => return Ok(KeyOutcome::Completed),
-            Some(_) if !is_out!(KeyResultKept) => return Err(lost(name, claim)),
+            Some(_) if !is_out!(KeyResultKept) => return Err(lost(name)),
             _ => {}
         }
         let bytes = self.weight().saturating_add(result.0.len() as u64);
@@ -164,7 +160,7 @@ impl Table<KeyRecord> {
     ) -> Result<KeyOutcome, KeyRefusal> {
         let mut record = self.claimed(name, claim, now)?.clone();
         if record.result.is_some() {
-            return Err(lost(name, claim));
+            return Err(lost(name));
         }
         let attempt = record.attempt;
         if name.space != KeySpace::Users {
@@ -186,7 +182,7 @@ impl Table<KeyRecord> {
     ) -> Result<&KeyRecord, KeyRefusal> {
         self.live(name, now)
             .filter(|record| record.claim == Some(claim))
-            .ok_or_else(|| lost(name, claim))
+            .ok_or_else(|| lost(name))
     }
 
     fn keep(&mut self, deadlines: &mut Deadlines, name: &KeyName, record: KeyRecord) {
@@ -203,9 +199,9 @@ impl Table<KeyRecord> {
     }
 }
 
-fn lost(name: &KeyName, claim: KeyClaim) -> KeyRefusal {
+fn lost(name: &KeyName) -> KeyRefusal {
     let name = name.clone();
-    KeyRefusal::ClaimLost { name, claim }
+    KeyRefusal::ClaimLost { name }
 }
 
 #[cfg(test)]
@@ -269,7 +265,7 @@ mod tests {
         let told = matches!(other, Outcome::Keys(KeyOutcome::InProgress { .. }));
         assert!(told, "two callers were told to go on: {other:?}");
         assert_eq!(first(&apply(&mut state, 999, begin("k", "a"))), (claim, 1));
-        let (later, attempt) = first(&apply(&mut state, 1_000, begin("k", "b")));
+        let (later, attempt) = first(&apply(&mut state, 1_001, begin("k", "b")));
         assert!(later > claim);
         assert_eq!(attempt, 2, "an attempt number was given twice");
     }
@@ -297,7 +293,7 @@ mod tests {
             0,
             complete("k", claim, &Bytes::from(Vec::new())),
         );
-        let mut year_later = entry(9_999, vec![begin("k", "")]);
+        let mut year_later = entry(10_000, vec![begin("k", "")]);
         year_later.stamp.wall_ms = WallMs(31_536_000_000);
         let done = state.apply(&year_later, None).remove(0);
         assert_eq!(
@@ -316,9 +312,9 @@ mod tests {
         let commands = keys.iter().map(|key| begin(key, "")).collect();
         state.apply(&entry(0, commands), None);
         let last = keys.last().unwrap();
-        state.apply(&entry(10_000, Vec::new()), None);
+        state.apply(&entry(10_001, Vec::new()), None);
         assert_eq!((state.keys_count(), state.key(&name(last))), (1, None));
-        let (_, attempt) = first(&apply(&mut founded_at(&state), 10_000, begin(last, "")));
+        let (_, attempt) = first(&apply(&mut founded_at(&state), 10_001, begin(last, "")));
         assert_eq!(attempt, 1);
     }
 
@@ -332,16 +328,16 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         state.apply(&entry(0, begins(0, 1_000)), None);
-        state.apply(&entry(10_000, Vec::new()), None);
+        state.apply(&entry(10_001, Vec::new()), None);
         assert_eq!(state.keys_count(), 1_000 - 256);
-        state.apply(&entry(10_000, begins(1_000, 1_300)), None);
+        state.apply(&entry(10_001, begins(1_000, 1_300)), None);
         assert_eq!(state.keys_count(), 1_000 - 256);
         let tokens = vec![(OneTimeId(1), TokenHash([0; 32])); 400];
         let issue = Command::OneTime(OneTimeCommand::Issue {
             tokens,
             ttl_ms: 1_000,
         });
-        state.apply(&entry(10_000, vec![issue]), None);
+        state.apply(&entry(10_001, vec![issue]), None);
         assert_eq!(state.keys_count(), 1_000 - 256 - 400);
     }
 
@@ -368,7 +364,7 @@ mod tests {
         assert_eq!(state.key_bytes(), MAX_KEY_BYTES_IN_ALL);
         // What is over makes room.
         let end = Entry {
-            stamp: entry(10_000, Vec::new()).stamp,
+            stamp: entry(10_001, Vec::new()).stamp,
             commands: Vec::new(),
         };
         state.apply(&end, None);

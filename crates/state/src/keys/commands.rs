@@ -98,10 +98,10 @@ pub enum KeyOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum KeyRefusal {
     #[error(
-        "claim {claim} of the key {name} is lost: another caller was told to go on, the key is \
-         completed, or it is over"
+        "the key {name} does not have this claim: another caller took over the key, the key was \
+         completed or expired, or the claim is wrong"
     )]
-    ClaimLost { name: KeyName, claim: KeyClaim },
+    ClaimLost { name: KeyName },
     #[error("there are {MAX_KEYS} keys, the most that a cluster keeps")]
     TooManyKeys,
     #[error("the results of all keys have {MAX_KEY_BYTES_IN_ALL} bytes, the most that are kept")]

@@ -32,17 +32,15 @@ pub const MAX_CLAIMS: u64 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockCommand {
     Acquire(AcquireLock),
-    /// Lets a hold last longer, never shorter.
+    /// Lets a hold last longer, never shorter. The caller has shown that the hold is its own.
     Renew {
         name: LockName,
-        owner: String,
         token: FencingToken,
         ttl_ms: u64,
     },
-    /// Ends a hold.
+    /// Ends a hold. The caller has shown that the hold is its own.
     Release {
         name: LockName,
-        owner: String,
         token: FencingToken,
     },
     /// The client of a request is gone. Its claim ends, whether it waits or holds, unless another
@@ -51,6 +49,12 @@ pub enum LockCommand {
         name: LockName,
         nonce: Nonce,
         attempt: Attempt,
+    },
+    /// An operator ends the hold with this token; without a token every hold, and a delay. The
+    /// next waiters are granted the lock at once, as after a release.
+    Break {
+        name: LockName,
+        token: Option<FencingToken>,
     },
 }
 
@@ -61,8 +65,6 @@ pub struct AcquireLock {
     /// A claim of the same owner and nonce, with the same terms, gets the same answer.
     pub nonce: Nonce,
     pub attempt: Attempt,
-    /// Of the hold that is entered again. Without it the owner is a stranger.
-    pub token: Option<FencingToken>,
     /// How long a hold lasts, from its grant on.
     pub ttl_ms: u64,
     /// How long it waits in the queue. 0: not at all.
@@ -80,9 +82,10 @@ impl LockCommand {
     pub fn name(&self) -> &LockName {
         match self {
             Self::Acquire(asked) => &asked.name,
-            Self::Renew { name, .. } | Self::Release { name, .. } | Self::Withdraw { name, .. } => {
-                name
-            }
+            Self::Renew { name, .. }
+            | Self::Release { name, .. }
+            | Self::Withdraw { name, .. }
+            | Self::Break { name, .. } => name,
         }
     }
 }
@@ -93,6 +96,7 @@ impl FrameTable for LockCommand {
         row(0x0702).since(Level::LOCKS), // Renew
         row(0x0703).since(Level::LOCKS), // Release
         row(0x0704).since(Level::LOCKS), // Withdraw
+        row(0x0705).since(Level::LOCKS), // Break
     ];
 }
 
@@ -111,12 +115,19 @@ pub enum LockOutcome {
         until: ClusterMs,
     },
     Renewed {
+        owner: String,
         until: ClusterMs,
     },
     Released,
     Withdrawn {
         /// Whether a claim ended.
         ended: bool,
+    },
+    Broken {
+        /// How many holds ended; none where a delay ended alone.
+        ended: u32,
+        /// The first [`MAX_BROKEN_NAMED`] of them, by token.
+        holders: Vec<BrokenHold>,
     },
 }
 
@@ -127,8 +138,20 @@ impl FrameTable for LockOutcome {
         row(0x0743).since(Level::LOCKS), // Renewed
         row(0x0744).since(Level::LOCKS), // Released
         row(0x0745).since(Level::LOCKS), // Withdrawn
+        row(0x0746).since(Level::LOCKS), // Broken
     ];
 }
+
+/// A hold that an operator ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BrokenHold {
+    pub owner: String,
+    pub token: FencingToken,
+}
+
+/// The most holds that the outcome of a break names: 100 have 16 KiB at most, and a person reads no
+/// more.
+pub const MAX_BROKEN_NAMED: usize = 100;
 
 /// Why a [`LockCommand`] changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -141,12 +164,9 @@ pub enum LockRefusal {
         /// Until that holder or the delay ends.
         retry_after_ms: u64,
     },
-    #[error("this owner does not hold the lock {name} with token {token}{}", which_is_held(.holder))]
-    Lost {
-        name: LockName,
-        token: FencingToken,
-        holder: Option<Box<LockHolder>>,
-    },
+    /// The same words whether the hold ended or never was: a guess of a lease discloses nothing.
+    #[error("no hold of the lock {name} has this lease: the hold ended, or the lease is wrong")]
+    Lost { name: LockName },
     #[error("the lock {name} is in use with {permits} permits, {asked} were asked for")]
     PermitsDiffer {
         name: LockName,
@@ -167,6 +187,11 @@ pub enum LockRefusal {
          lock_delay_ms, permits and shared are to be the same"
     )]
     TermsDiffer { name: LockName },
+    #[error("the lock {name} is not held{}", with_token(*.token))]
+    NotHeld {
+        name: LockName,
+        token: Option<FencingToken>,
+    },
 }
 
 impl FrameTable for LockRefusal {
@@ -178,6 +203,7 @@ impl FrameTable for LockRefusal {
         row(0x0785).since(Level::LOCKS), // TooManyLocks
         row(0x0786).since(Level::LOCKS), // Invalid
         row(0x0787).since(Level::LOCKS), // TermsDiffer
+        row(0x0788).since(Level::LOCKS), // NotHeld
     ];
 }
 
@@ -188,9 +214,8 @@ fn held_by(holder: &Option<Box<LockHolder>>) -> String {
     }
 }
 
-fn which_is_held(holder: &Option<Box<LockHolder>>) -> String {
-    let held = holder.is_some().then(|| held_by(holder));
-    held.map_or(String::new(), |held| format!(", which is {held}"))
+fn with_token(token: Option<FencingToken>) -> String {
+    token.map_or(String::new(), |token| format!(" with token {token}"))
 }
 
 /// What no state takes.
@@ -217,8 +242,8 @@ impl LockCommand {
     pub(crate) fn check(&self) -> Result<(), LockRefusal> {
         let checked = match self {
             Self::Acquire(asked) => asked.check(),
-            Self::Renew { owner, ttl_ms, .. } => check_owner(owner).and(check_ttl(*ttl_ms)),
-            Self::Release { owner, .. } => check_owner(owner),
+            Self::Renew { ttl_ms, .. } => check_ttl(*ttl_ms),
+            Self::Release { .. } | Self::Break { .. } => Ok(()),
             Self::Withdraw { attempt, .. } => check_attempt(*attempt),
         };
         checked.map_err(LockRefusal::Invalid)

@@ -255,7 +255,7 @@ impl LockRecord {
     }
 
     pub(crate) fn hold(&mut self, claim: Claim, token: FencingToken, now: ClusterMs) -> ClusterMs {
-        let until = ClusterMs(now.0.saturating_add(claim.ttl_ms));
+        let until = now.after(claim.ttl_ms);
         self.holders.push(LockHolder {
             claim,
             token,
@@ -264,19 +264,10 @@ impl LockRecord {
         until
     }
 
-    /// The holder with this token, if it is this owner's.
-    pub(crate) fn holder(&self, owner: &str, token: FencingToken) -> Option<&LockHolder> {
-        let is_it = |holder: &&LockHolder| holder.is_of(owner, token);
-        self.holders.iter().find(is_it)
-    }
-
-    pub(crate) fn holder_mut(
-        &mut self,
-        owner: &str,
-        token: FencingToken,
-    ) -> Option<&mut LockHolder> {
-        let is_it = |holder: &&mut LockHolder| holder.is_of(owner, token);
-        self.holders.iter_mut().find(is_it)
+    /// The place of the holder with this token.
+    pub(crate) fn place_of(&self, token: FencingToken) -> Option<usize> {
+        let is_it = |holder: &LockHolder| holder.token == token || is_out!(HoldTokenCompared);
+        self.holders.iter().position(is_it)
     }
 
     /// The holder that ends first.
@@ -344,10 +335,6 @@ impl LockRecord {
 }
 
 impl LockHolder {
-    fn is_of(&self, owner: &str, token: FencingToken) -> bool {
-        (self.token == token || is_out!(HoldTokenCompared)) && self.owner == owner
-    }
-
     /// Until when nobody is granted the lock behind this hold, if it runs out.
     fn delay_behind(&self) -> Option<ClusterMs> {
         (self.lock_delay_ms > 0).then(|| ClusterMs(self.until.0.saturating_add(self.lock_delay_ms)))

@@ -54,10 +54,10 @@ impl<'a> LockView<'a> {
         self.record.delay_at(self.now)
     }
 
-    /// Milliseconds until this time.
+    /// The applied cluster time.
     #[must_use]
-    pub fn ms_until(self, until: ClusterMs) -> u64 {
-        until.0.saturating_sub(self.now.0)
+    pub fn now(self) -> ClusterMs {
+        self.now
     }
 
     /// The claim of this owner and nonce.

@@ -151,7 +151,7 @@ impl Table<OneTimeRecord> {
         if self.len().saturating_add(tokens.len()) > MAX_ONE_TIME {
             return Err(OneTimeRefusal::TooMany);
         }
-        let until = ClusterMs(now.0.saturating_add(ttl_ms));
+        let until = now.after(ttl_ms);
         for (id, hash) in tokens {
             let record = OneTimeRecord {
                 hash: *hash,
@@ -243,7 +243,7 @@ mod tests {
         let used = state.one_time(OneTimeId(1)).unwrap().used.clone().unwrap();
         assert_eq!((used.nonce.as_str(), used.at), ("a", ClusterMs(1)));
         let unknown = Outcome::OneTime(OneTimeOutcome::Unknown);
-        assert_eq!(consume(&mut state, 5_000, 2, ""), unknown, "it is over");
+        assert_eq!(consume(&mut state, 5_001, 2, ""), unknown, "it is over");
         assert_eq!(state.one_time_count(), 0, "and dropped");
     }
 

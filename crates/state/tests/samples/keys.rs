@@ -60,9 +60,9 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
 }
 
 pub(crate) fn refusals() -> Vec<Refusal> {
-    let (name, claim) = (of_a_request(), KeyClaim(9));
+    let name = of_a_request();
     let keys = [
-        KeyRefusal::ClaimLost { name, claim },
+        KeyRefusal::ClaimLost { name },
         KeyRefusal::TooManyKeys,
         KeyRefusal::TooManyBytes,
         KeyRefusal::InvalidKey,

@@ -1,8 +1,8 @@
 //! One of each command, refusal and outcome of locks.
 
 use seqd_state::{
-    AcquireLock, Attempt, ClusterMs, Command, FencingToken, LockCommand, LockHolder, LockName,
-    LockOutcome, LockProblem, LockRefusal, Nonce, Outcome, Refusal,
+    AcquireLock, Attempt, BrokenHold, ClusterMs, Command, FencingToken, LockCommand, LockHolder,
+    LockName, LockOutcome, LockProblem, LockRefusal, Nonce, Outcome, Refusal,
 };
 
 use crate::support::commands::apply_one;
@@ -20,7 +20,6 @@ fn lock_holder() -> LockHolder {
         owner: "pod-1".to_owned(),
         nonce: Nonce(5),
         attempt: Attempt(7),
-        token: None,
         ttl_ms: 30_000,
         wait_ms: 0,
         permits: 1,
@@ -39,7 +38,6 @@ pub(crate) fn commands() -> Vec<Command> {
             owner: "pod-1".to_owned(),
             nonce: Nonce(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),
             attempt: Attempt(7),
-            token: Some(FencingToken(9)),
             ttl_ms: 30_000,
             wait_ms: 5_000,
             permits: 3,
@@ -49,14 +47,12 @@ pub(crate) fn commands() -> Vec<Command> {
         .into(),
         LockCommand::Renew {
             name: lock(),
-            owner: "pod-1".to_owned(),
             token: FencingToken(9),
             ttl_ms: 30_000,
         }
         .into(),
         LockCommand::Release {
             name: lock(),
-            owner: "pod-1".to_owned(),
             token: FencingToken(9),
         }
         .into(),
@@ -64,6 +60,11 @@ pub(crate) fn commands() -> Vec<Command> {
             name: lock(),
             nonce: Nonce(5),
             attempt: Attempt(7),
+        }
+        .into(),
+        LockCommand::Break {
+            name: lock(),
+            token: Some(FencingToken(9)),
         }
         .into(),
     ]
@@ -81,11 +82,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             holder: None,
             retry_after_ms: 200,
         }),
-        Refusal::Locks(LockRefusal::Lost {
-            name: lock(),
-            token: FencingToken(9),
-            holder: None,
-        }),
+        Refusal::Locks(LockRefusal::Lost { name: lock() }),
         Refusal::Locks(LockRefusal::PermitsDiffer {
             name: lock(),
             asked: 3,
@@ -95,6 +92,10 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Locks(LockRefusal::TooManyLocks),
         Refusal::Locks(LockRefusal::Invalid(LockProblem::Ttl)),
         Refusal::Locks(LockRefusal::TermsDiffer { name: lock() }),
+        Refusal::Locks(LockRefusal::NotHeld {
+            name: lock(),
+            token: Some(FencingToken(9)),
+        }),
     ]
 }
 
@@ -109,9 +110,17 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             until: ClusterMs(5_010),
         }),
         Outcome::Locks(LockOutcome::Renewed {
+            owner: "pod-1".to_owned(),
             until: ClusterMs(60_010),
         }),
         Outcome::Locks(LockOutcome::Released),
         Outcome::Locks(LockOutcome::Withdrawn { ended: true }),
+        Outcome::Locks(LockOutcome::Broken {
+            ended: 1,
+            holders: vec![BrokenHold {
+                owner: "pod-1".to_owned(),
+                token: FencingToken(9),
+            }],
+        }),
     ]
 }

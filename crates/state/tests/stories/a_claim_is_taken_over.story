@@ -3,45 +3,45 @@ found c1
 > founded
 time 0 0
 begin pay nonce=a claim-ttl=5000
-> first, attempt 1, claim 4 until 5000, the key until 60000
-time 0 4999
-begin pay nonce=b
-> in progress, attempt 1 until 5000
+> first, attempt 1, claim 4 until 5001, the key until 60001
 time 0 5000
+begin pay nonce=b
+> in progress, attempt 1 until 5001
+time 0 5001
 # The claim is over: the next one who asks goes on, and the one before it cannot complete.
 begin pay nonce=b claim-ttl=5000
-> first, attempt 2, claim 5 until 10000, the key until 65000
+> first, attempt 2, claim 5 until 10002, the key until 65002
 complete pay claim=4 result=late
-> refused: claim 4 of the key pay is lost: another caller was told to go on, the key is completed, or it is over
+> refused: the key pay does not have this claim: another caller took over the key, the key was completed or expired, or the claim is wrong
 time 0 6000
 begin pay nonce=a
-> in progress, attempt 2 until 10000
+> in progress, attempt 2 until 10002
 # An abandoned claim is followed at once.
 abandon pay claim=5
 > attempt 2 is abandoned
 complete pay claim=5 result=late
-> refused: claim 5 of the key pay is lost: another caller was told to go on, the key is completed, or it is over
+> refused: the key pay does not have this claim: another caller took over the key, the key was completed or expired, or the claim is wrong
 begin pay nonce=c claim-ttl=1000
-> first, attempt 3, claim 6 until 7000, the key until 66000
+> first, attempt 3, claim 6 until 7001, the key until 66001
 abandon pay claim=5
-> refused: claim 5 of the key pay is lost: another caller was told to go on, the key is completed, or it is over
+> refused: the key pay does not have this claim: another caller took over the key, the key was completed or expired, or the claim is wrong
 # A claim that is over completes the key as long as nobody took over.
 time 0 9000
 complete pay claim=6 result=paid
 > completed
 show-key pay
-> attempt 3, until 66000, result paid
+> attempt 3, until 66001, result paid
 # The key does not end before its claim, and a begin lets it live on, as long as it is in progress.
 begin long ttl=1000 claim-ttl=20000
-> first, attempt 1, claim 7 until 29000, the key until 29000
+> first, attempt 1, claim 7 until 29001, the key until 29001
 time 0 12000
 begin long ttl=30000
-> in progress, attempt 1 until 29000
+> in progress, attempt 1 until 29001
 complete long claim=7 result=x
 > completed
-time 0 41999
-begin long ttl=90000
-> done in attempt 1
 time 0 42000
 begin long ttl=90000
-> first, attempt 1, claim 8 until 52000, the key until 132000
+> done in attempt 1
+time 0 42001
+begin long ttl=90000
+> first, attempt 1, claim 8 until 52002, the key until 132002

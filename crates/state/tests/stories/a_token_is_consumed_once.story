@@ -3,7 +3,7 @@ found c1
 > founded
 time 0 0
 issue 7 8 9 ttl=5000
-> issued until 5000
+> issued until 5001
 consume 7 nonce=a
 > consumed
 consume 7 nonce=b
@@ -32,7 +32,7 @@ consume 7 nonce=a
 > consumed
 consume 9
 > consumed
-time 0 5000
+time 0 5001
 consume 7 nonce=a
 > unknown
 show-deadline

@@ -3,9 +3,9 @@ found c1
 > founded
 time 1000 1000
 begin done for=x ; begin open ; issue 7 8
-> first, attempt 1, claim 4 until 11000, the key until 61000
-> first, attempt 1, claim 5 until 11000, the key until 61000
-> issued until 61000
+> first, attempt 1, claim 4 until 11001, the key until 61001
+> first, attempt 1, claim 5 until 11001, the key until 61001
+> issued until 61001
 complete done claim=4 result=paid
 > completed
 consume 7
@@ -19,7 +19,7 @@ consume 8
 begin done for=x
 > refused: this cluster was restored and its leader has not stamped its start time yet: it waits until its clock is past the backup's (1767225601000 ms) and agrees with the other voters'
 show-key done
-> attempt 1, until 61000, result paid
+> attempt 1, until 61001, result paid
 complete open claim=5 result=paid
 > completed
 time 100000 1000
@@ -28,6 +28,6 @@ stamp 100000
 begin done for=x
 > done in attempt 1
 begin new
-> first, attempt 1, claim 1853070455603200001 until 11000, the key until 61000
+> first, attempt 1, claim 1853070455603200001 until 11001, the key until 61001
 show-key open
-> attempt 1, until 61000, result paid
+> attempt 1, until 61001, result paid

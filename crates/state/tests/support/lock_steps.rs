@@ -23,11 +23,10 @@ pub(crate) enum Step {
         as_before: bool,
     },
     /// With a token that was granted before.
-    EnterAgain(Index, u64),
     Renew(Index, u64),
     Release(Index),
-    /// By another owner than the one that has the token.
-    ReleaseOfAnother(Index),
+    /// Of one hold, or of all.
+    Break(Option<Index>),
     Withdraw {
         nonce: u8,
         attempt: u64,
@@ -63,10 +62,9 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<(usize, i64, u64, Step)>> {
                 }
             }
         ),
-        2 => (any::<Index>(), ttl.clone()).prop_map(|(which, ttl)| Step::EnterAgain(which, ttl)),
-        3 => (any::<Index>(), ttl).prop_map(|(which, ttl)| Step::Renew(which, ttl)),
+        5 => (any::<Index>(), ttl).prop_map(|(which, ttl)| Step::Renew(which, ttl)),
         3 => any::<Index>().prop_map(Step::Release),
-        1 => any::<Index>().prop_map(Step::ReleaseOfAnother),
+        1 => proptest::option::of(any::<Index>()).prop_map(Step::Break),
         3 => (0u8..7, 1u64..4).prop_map(|(nonce, attempt)| Step::Withdraw { nonce, attempt }),
         1 => Just(Step::Restart),
     ];

@@ -23,7 +23,6 @@ pub(crate) fn command(words: &Words<'_>) -> Option<LockCommand> {
             owner,
             nonce: nonce(),
             attempt,
-            token: words.u64("token").map(FencingToken),
             ttl_ms,
             wait_ms: words.u64("wait").unwrap_or(0),
             permits: words.u64("permits").unwrap_or(1) as u32,
@@ -32,14 +31,16 @@ pub(crate) fn command(words: &Words<'_>) -> Option<LockCommand> {
         }),
         ["renew-lock", name] => LockCommand::Renew {
             name: named(name),
-            owner,
             token: token(),
             ttl_ms,
         },
         ["unlock", name] => LockCommand::Release {
             name: named(name),
-            owner,
             token: token(),
+        },
+        ["break-lock", name] => LockCommand::Break {
+            name: named(name),
+            token: words.u64("token").map(FencingToken),
         },
         ["withdraw-lock", name] => LockCommand::Withdraw {
             name: named(name),
@@ -57,8 +58,9 @@ pub(crate) fn describe(outcome: &LockOutcome) -> String {
         LockOutcome::Waiting { ahead, until } => {
             format!("waiting behind {ahead} until {until}")
         }
-        LockOutcome::Renewed { until } => format!("renewed until {until}"),
+        LockOutcome::Renewed { until, .. } => format!("renewed until {until}"),
         LockOutcome::Released => "released".to_owned(),
+        LockOutcome::Broken { ended, .. } => format!("{ended} holds were broken"),
         LockOutcome::Withdrawn { ended: true } => "withdrawn".to_owned(),
         LockOutcome::Withdrawn { ended: false } => "nothing was withdrawn".to_owned(),
     }

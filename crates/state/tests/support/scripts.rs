@@ -160,7 +160,6 @@ fn lock_commands() -> impl Strategy<Value = Command> {
                 owner,
                 nonce,
                 attempt,
-                token: None,
                 ttl_ms,
                 wait_ms,
                 permits,
@@ -169,23 +168,24 @@ fn lock_commands() -> impl Strategy<Value = Command> {
             })
         },
     );
-    let renew = (name(), owner(), token(), times()).prop_map(|(name, owner, token, times)| {
+    let renew = (name(), token(), times()).prop_map(|(name, token, times)| {
         let ttl_ms = times.0;
         LockCommand::Renew {
             name,
-            owner,
             token,
             ttl_ms,
         }
     });
-    let release = (name(), owner(), token())
-        .prop_map(|(name, owner, token)| LockCommand::Release { name, owner, token });
+    let release = (name(), token()).prop_map(|(name, token)| LockCommand::Release { name, token });
+    let broken = (name(), proptest::option::of(token()))
+        .prop_map(|(name, token)| LockCommand::Break { name, token });
     let withdraw = (name(), nonce()).prop_map(|(name, (nonce, attempt))| LockCommand::Withdraw {
         name,
         nonce,
         attempt,
     });
-    prop_oneof![4 => acquire, 1 => renew, 2 => release, 2 => withdraw].prop_map(Command::from)
+    prop_oneof![4 => acquire, 1 => renew, 2 => release, 2 => withdraw, 1 => broken]
+        .prop_map(Command::from)
 }
 
 pub(crate) fn commands() -> impl Strategy<Value = Command> {

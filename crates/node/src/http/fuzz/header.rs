@@ -167,7 +167,7 @@ impl Replica for Fixed {
         Box::pin(async { Err(ProposeError::Stopping) })
     }
 
-    fn read(&self, _: Instant) -> replica::Answer<'_, ()> {
+    fn read(&self, _: Instant) -> replica::Answer<'_, seqd_state::ClusterMs> {
         Box::pin(async { Err(ProposeError::Stopping) })
     }
 

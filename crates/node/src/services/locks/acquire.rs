@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use seqd_api::{AcquireRequest, HeldLock};
+use seqd_guards::is_out;
 use seqd_raft::{ProposeError, Turn};
 use seqd_state::{
     AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, LockTurn,
@@ -16,9 +17,11 @@ use seqd_state::{
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::ClaimGuard;
-use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of};
-use crate::replica::{no_state, peek};
+use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of, seal};
+use crate::access::Right;
+use crate::replica::{ReadTime, no_state, peek};
 use crate::services::error::RequestError;
+use crate::services::seals::secret;
 
 /// The most bytes of what a client calls its request: a UUID has 36.
 const MAX_NONCE_BYTES: usize = 64;
@@ -58,16 +61,26 @@ impl LockService {
         &self,
         name: &str,
         request: AcquireRequest,
+        right: &Right,
         deadline: Instant,
     ) -> Result<HeldLock, LockError> {
-        let asked = asked(name, request)?;
         if *self.stopping.borrow() {
             return Err(LockError::Stopping);
         }
-        self.check_room(&asked)?;
-        if asked.token.is_some() {
-            return self.enter_again(asked, deadline).await;
+        if let Some(lease) = request.lease {
+            // The same hold, for longer.
+            let ttl_ms = request.ttl_ms.unwrap_or(TTL_MS);
+            let held = self.prolong(lock_name(name)?, &lease, ttl_ms, deadline);
+            let lease = Some(lease.clone());
+            return Ok(HeldLock {
+                lease,
+                ..held.await?
+            });
         }
+        let asked = asked(name, request)?;
+        self.check_room(&asked)?;
+        // Before anything is granted: a hold without a lease could not be released.
+        let key = secret(&*self.replica, deadline).await?;
         let mine = Mine::of(&asked);
         let turn = self.register(&asked, deadline).await?;
         let waits_until = Instant::now() + Duration::from_millis(asked.wait_ms);
@@ -95,11 +108,20 @@ impl LockService {
             Ok(other) => Err(super::unexpected(&other)),
         };
         let error = match seen {
-            Ok(Seen::Held { token, left_ms }) => {
-                claim.keep();
-                let Mine { name, owner, .. } = mine;
-                return Ok(held(&name, owner, token, left_ms.min(mine.ttl_ms)));
-            }
+            Ok(Seen::Held { token, left_ms }) => match right.check() {
+                // This node has applied the grant, and every revocation that was acknowledged
+                // before it.
+                Err(why) if !is_out!(GrantNeedsAccess) => Some(LockError::AccessEnded(why)),
+                _ => {
+                    claim.keep();
+                    let Mine { name, owner, .. } = mine;
+                    let lease = seal(&[name.as_str().as_bytes()]).close_text(&key, token.0);
+                    return Ok(HeldLock {
+                        lease: Some(lease),
+                        ..held(&name, owner, token, left_ms.min(mine.ttl_ms))
+                    });
+                }
+            },
             Ok(Seen::Waiting | Seen::Gone) => None,
             Err(error) => Some(error),
         };
@@ -129,21 +151,6 @@ impl LockService {
         }
     }
 
-    /// The hold that its owner enters again.
-    async fn enter_again(
-        &self,
-        asked: AcquireLock,
-        deadline: Instant,
-    ) -> Result<HeldLock, LockError> {
-        let (name, owner, ttl_ms) = (asked.name.clone(), asked.owner.clone(), asked.ttl_ms);
-        let command = seqd_state::LockCommand::Acquire(asked);
-        match self.propose(command, deadline).await? {
-            // At least, as of a renewal.
-            LockOutcome::Held { token, .. } => Ok(held(&name, owner, token, ttl_ms)),
-            other => Err(super::unexpected(&other)),
-        }
-    }
-
     /// Refuses what this node's limits leave no room for. Others may be at work on their side: the
     /// replicated state has limits of its own.
     fn check_room(&self, asked: &AcquireLock) -> Result<(), LockError> {
@@ -154,8 +161,7 @@ impl LockService {
                     format!("{locks} locks are in use, the most that limits.locks permits")
                 }),
                 Some(lock) => {
-                    let is_new =
-                        asked.token.is_none() && lock.claim(&asked.owner, asked.nonce).is_none();
+                    let is_new = lock.claim(&asked.owner, asked.nonce).is_none();
                     let is_full =
                         is_new && asked.wait_ms > 0 && lock.waiters().count() >= waiters as usize;
                     is_full.then(|| {
@@ -174,18 +180,18 @@ impl LockService {
     /// What became of a claim that was granted the lock, looked at here, once this node has applied
     /// its request.
     async fn confirmed(&self, mine: &Mine, deadline: Instant) -> Result<Seen, LockError> {
-        let (seen, is_applied) = self.look(mine);
+        let (seen, is_applied) = self.look(mine, None);
         if is_applied && matches!(seen, Seen::Held { .. }) {
             return Ok(seen);
         }
         // This node has not applied it yet, or the hold is over already.
-        self.read(deadline).await?;
-        Ok(self.look(mine).0)
+        let time = self.read(deadline).await?;
+        Ok(self.look(mine, Some(time)).0)
     }
 
     /// Waits for the turn of a claim, until the first of the two times; what is asked of the cluster
-    /// then has until the second. A hold of the claim counts only with this request behind it: an
-    /// earlier one may be over, and this node not have applied that.
+    /// then has until the second. What became of the claim is read from the cluster: what is left of
+    /// a hold counts from the response, and the time that this node has applied may be behind.
     async fn wait(
         &self,
         turn: &Turn,
@@ -195,15 +201,19 @@ impl LockService {
         let mut stopping = self.stopping.subscribe();
         let has_turn = async {
             while timeout_at(until, turn.came()).await.is_ok() {
-                match self.confirmed(mine, deadline).await? {
+                let time = self.read(deadline).await?;
+                match self.look(mine, Some(time)).0 {
                     Seen::Waiting => {}
                     seen => return Ok(seen),
                 }
             }
-            Ok(match self.look(mine) {
-                (held @ Seen::Held { .. }, true) => held,
-                _ => Seen::Waiting,
-            })
+            match self.look(mine, None) {
+                (Seen::Held { .. }, true) => {
+                    let time = self.read(deadline).await?;
+                    Ok(self.look(mine, Some(time)).0)
+                }
+                _ => Ok(Seen::Waiting),
+            }
         };
         tokio::select! {
             seen = has_turn => seen,
@@ -211,8 +221,10 @@ impl LockService {
         }
     }
 
-    /// A claim as this node has it, and whether the request is among those behind it.
-    fn look(&self, mine: &Mine) -> (Seen, bool) {
+    /// A claim as this node has it, and whether the request is among those behind it. Without the time
+    /// of a read, what is left of a hold counts from when the request was sent: this node has
+    /// applied its entry.
+    fn look(&self, mine: &Mine, time: Option<ReadTime>) -> (Seen, bool) {
         let seen = peek(&*self.replica, |state| {
             let lock = state.lock(mine.name.as_str())?;
             let claim = lock.claim(&mine.owner, mine.nonce)?;
@@ -220,7 +232,10 @@ impl LockService {
             let seen = match claim {
                 ClaimView::Held(holder) => Seen::Held {
                     token: holder.token,
-                    left_ms: lock.ms_until(holder.until),
+                    left_ms: match time {
+                        Some(time) => time.left(holder.until),
+                        None => holder.until.left_at(lock.now()),
+                    },
                 },
                 ClaimView::Waiting(_) => Seen::Waiting,
             };
@@ -236,7 +251,10 @@ impl LockService {
             let holder = lock.holders().min_by_key(|holder| holder.until).cloned();
             let until = holder.as_ref().map(|holder| holder.until);
             let until = until.max(lock.delayed_until());
-            Some((holder, until.map_or(0, |until| lock.ms_until(until))))
+            Some((
+                holder,
+                until.map_or(0, |until| until.0.saturating_sub(lock.now().0)),
+            ))
         });
         let (holder, left_ms) = seen.flatten().unwrap_or((None, 0));
         let refusal = LockRefusal::Held {
@@ -261,7 +279,7 @@ fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> 
         owner,
         ttl_ms,
         wait_ms,
-        token,
+        lease: _,
         nonce,
         permits,
         shared,
@@ -277,7 +295,6 @@ fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> 
         owner,
         nonce,
         attempt: Attempt(draw()?.max(1)),
-        token: token.map(FencingToken),
         ttl_ms: ttl_ms.unwrap_or(TTL_MS),
         wait_ms: wait_ms.unwrap_or(0),
         permits: permits.unwrap_or(1),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_api::{
-    AcquireRequest, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
+    AcquireRequest, CreateAccess, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
     RenewLockRequest, VerifyLockRequest,
 };
 use seqd_state::{LockTurn, Nonce};
@@ -13,9 +13,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LockError, LockService};
+use crate::access::{Access, Right, TokenFile};
 use crate::codes;
 use crate::config::keys::LimitsSection;
+use crate::http::refusal;
 use crate::replica::peek;
+use crate::services::{AccessService, SecretError};
 use crate::test_replica::{NOON, TestClock, TestReplica};
 
 const NAME: &str = "jobs/nightly 1";
@@ -43,7 +46,7 @@ impl Story {
 
     async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, LockError> {
         self.locks
-            .acquire(NAME, asked(owner, wait_ms), soon())
+            .acquire(NAME, asked(owner, wait_ms), &Right::default(), soon())
             .await
     }
 
@@ -51,7 +54,10 @@ impl Story {
     async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, LockError>> {
         let (locks, asked) = (Arc::clone(&self.locks), asked(owner, 60_000));
         let waiting = self.waiting().await;
-        let wait = tokio::spawn(async move { locks.acquire(NAME, asked, soon()).await });
+        let wait =
+            tokio::spawn(
+                async move { locks.acquire(NAME, asked, &Right::default(), soon()).await },
+            );
         self.until(waiting + 1).await;
         wait
     }
@@ -85,8 +91,7 @@ impl Story {
 
     async fn release(&self, held: &HeldLock) -> Result<(), LockError> {
         let request = ReleaseLockRequest {
-            owner: Some(held.owner.clone()),
-            token: Some(held.token),
+            lease: held.lease.clone(),
         };
         self.locks.release(NAME, request, soon()).await.map(|_| ())
     }
@@ -117,6 +122,11 @@ fn code<T: std::fmt::Debug>(result: Result<T, LockError>) -> ErrorCode {
     match result {
         Err(LockError::Refused(refusal)) => codes::of_refusal(&refusal),
         Err(LockError::Propose(error) | LockError::Unread(error)) => codes::of_propose(&error),
+        Err(LockError::Secret(SecretError::Propose(error) | SecretError::Unread(error))) => {
+            codes::of_propose(&error)
+        }
+        Err(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,
+        Err(LockError::AccessEnded(why)) => refusal(why).error_code().unwrap(),
         Err(LockError::NotWithdrawn(_)) => ErrorCode::OutcomeUnknown,
         Err(LockError::Full(_)) => ErrorCode::Overloaded,
         Err(LockError::Stopping) => ErrorCode::Draining,
@@ -163,7 +173,8 @@ async fn a_client_that_is_gone_neither_waits_nor_holds() {
     story.release(&next).await.unwrap();
     let locks = Arc::clone(&story.locks);
     let asked = asked("d", 0);
-    let gone = tokio::spawn(async move { locks.acquire(NAME, asked, soon()).await });
+    let gone =
+        tokio::spawn(async move { locks.acquire(NAME, asked, &Right::default(), soon()).await });
     tokio::task::yield_now().await;
     gone.abort();
     sleep(Duration::from_millis(50)).await;
@@ -192,8 +203,7 @@ async fn a_hold_that_runs_out_makes_way_and_is_not_renewed() {
     let story = Story::begin();
     let first = story.acquire("a", 0).await.unwrap();
     let renew = || RenewLockRequest {
-        owner: Some("a".to_owned()),
-        token: Some(first.token),
+        lease: first.lease.clone(),
         ttl_ms: Some(20_000),
     };
     let renewed = story.locks.renew(NAME, renew(), soon()).await.unwrap();
@@ -218,26 +228,41 @@ async fn a_request_that_is_repeated_is_the_same_one() {
         nonce: Some("4711".to_owned()),
         ..asked("a", 0)
     };
-    let first = story.locks.acquire(NAME, request(), soon()).await.unwrap();
+    let first = story
+        .locks
+        .acquire(NAME, request(), &Right::default(), soon())
+        .await
+        .unwrap();
     sleep(Duration::from_millis(4_000)).await;
-    let again = story.locks.acquire(NAME, request(), soon()).await.unwrap();
+    let again = story
+        .locks
+        .acquire(NAME, request(), &Right::default(), soon())
+        .await
+        .unwrap();
     assert_eq!(first.token, again.token);
     assert!(again.expires_in_ms <= 6_000, "{again:?}");
     let other = AcquireRequest {
         owner: Some("b".to_owned()),
         ..request()
     };
-    let other = story.locks.acquire(NAME, other, soon()).await;
+    let other = story
+        .locks
+        .acquire(NAME, other, &Right::default(), soon())
+        .await;
     assert_eq!(
         code(other),
         ErrorCode::LockHeld,
         "another owner's is another"
     );
     let entered = AcquireRequest {
-        token: Some(first.token),
+        lease: first.lease.clone(),
         ..asked("a", 0)
     };
-    let entered = story.locks.acquire(NAME, entered, soon()).await.unwrap();
+    let entered = story
+        .locks
+        .acquire(NAME, entered, &Right::default(), soon())
+        .await
+        .unwrap();
     assert_eq!(
         (entered.token, entered.expires_in_ms),
         (first.token, 10_000)
@@ -251,17 +276,23 @@ async fn limits_of_the_node_are_told_before_anything_is_proposed() {
     let _waits = (story.wait("b").await, story.wait("c").await);
     let before = story.replica.proposals.load(Ordering::SeqCst);
     assert_eq!(code(story.acquire("d", 1_000).await), ErrorCode::Overloaded);
-    let none = story.locks.acquire("", asked("a", 0), soon()).await;
+    let none = story
+        .locks
+        .acquire("", asked("a", 0), &Right::default(), soon())
+        .await;
     assert_eq!(code(none), ErrorCode::InvalidArgument);
     assert_eq!(story.replica.proposals.load(Ordering::SeqCst), before);
     for name in ["x", "y"] {
         story
             .locks
-            .acquire(name, asked("a", 0), soon())
+            .acquire(name, asked("a", 0), &Right::default(), soon())
             .await
             .unwrap();
     }
-    let full = story.locks.acquire("z", asked("a", 0), soon()).await;
+    let full = story
+        .locks
+        .acquire("z", asked("a", 0), &Right::default(), soon())
+        .await;
     assert_eq!(code(full), ErrorCode::Overloaded);
     let query = LocksQuery {
         limit: Some(2),
@@ -335,8 +366,7 @@ async fn a_node_that_has_no_state_yet_waits_for_it_and_has_no_quorum_else() {
         assert_eq!(code(story.acquire("a", wait_ms).await), ErrorCode::NoQuorum);
     }
     let release = ReleaseLockRequest {
-        owner: Some("a".to_owned()),
-        token: Some(1),
+        lease: Some("1".to_owned()),
     };
     let released = story.locks.release(NAME, release, soon()).await;
     assert_eq!(code(released), ErrorCode::NoQuorum);
@@ -357,9 +387,13 @@ async fn a_nonce_with_other_terms_is_another_request() {
         ttl_ms: Some(ttl_ms),
         ..asked("a", 0)
     };
-    let first = story.locks.acquire(NAME, request(10_000), soon());
+    let right = Right::default();
+    let first = story.locks.acquire(NAME, request(10_000), &right, soon());
     let first = first.await.unwrap();
-    let other = story.locks.acquire(NAME, request(20_000), soon()).await;
+    let other = story
+        .locks
+        .acquire(NAME, request(20_000), &Right::default(), soon())
+        .await;
     assert_eq!(code(other), ErrorCode::FingerprintMismatch);
     assert_eq!(story.verify(&first).await.unwrap().owner, "a");
 }
@@ -371,4 +405,134 @@ async fn without_a_quorum_nobody_is_told_that_it_holds_a_lock() {
     assert_eq!(code(story.acquire("a", 0).await), ErrorCode::NoQuorum);
     story.replica.set_quorum(true);
     story.acquire("b", 0).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_renewed_released_and_entered_again_by_its_lease_alone() {
+    let story = Story::begin();
+    let held = story.acquire("a", 0).await.unwrap();
+    let lease = held.lease.clone().unwrap();
+    let number: u128 = lease.parse().unwrap();
+    let guesses = [
+        held.token.to_string(),
+        (number + 1).to_string(),
+        (number ^ 1 << 64).to_string(),
+        String::new(),
+        "x".to_owned(),
+    ];
+    for guess in guesses {
+        let wrong = HeldLock {
+            lease: Some(guess.clone()),
+            ..held.clone()
+        };
+        let released = story.release(&wrong).await;
+        assert_eq!(
+            code(released),
+            ErrorCode::LeaseLost,
+            "a hold was taken over: {guess}"
+        );
+        let renew = RenewLockRequest {
+            lease: Some(guess.clone()),
+            ttl_ms: None,
+        };
+        let renewed = story.locks.renew(NAME, renew, soon()).await;
+        assert_eq!(
+            code(renewed),
+            ErrorCode::LeaseLost,
+            "a hold was taken over: {guess}"
+        );
+        let enter = AcquireRequest {
+            lease: Some(guess.clone()),
+            ..asked("a", 0)
+        };
+        let right = Right::default();
+        let entered = story.locks.acquire(NAME, enter, &right, soon()).await;
+        assert_eq!(
+            code(entered),
+            ErrorCode::LeaseLost,
+            "a hold was taken over: {guess}"
+        );
+    }
+    let elsewhere = ReleaseLockRequest { lease: Some(lease) };
+    let released = story.locks.release("other", elsewhere, soon()).await;
+    assert_eq!(
+        code(released),
+        ErrorCode::LeaseLost,
+        "the lease of another lock"
+    );
+    assert_eq!(code(story.acquire("a", 0).await), ErrorCode::LockHeld);
+    story.release(&held).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_lasts_for_as_long_as_each_response_promises() {
+    let story = Story::begin();
+    let first = story.acquire("a", 0).await.unwrap();
+    assert_eq!(first.expires_in_ms, 10_000);
+    let waits = story.wait("b").await;
+    // The time of the applied entries stays where it is while nothing is proposed.
+    sleep(Duration::from_millis(900)).await;
+    let asked = Instant::now();
+    let seen = story.verify(&first).await.unwrap();
+    let end = asked + Duration::from_millis(seen.expires_in_ms);
+    let lock = story.locks.get(NAME, &LockQuery::default(), soon()).await;
+    let left_ms = lock.unwrap().holders[0].expires_in_ms;
+    let held_until = {
+        story.release(&first).await.unwrap();
+        let held = waits.await.unwrap().unwrap();
+        Instant::now() + Duration::from_millis(held.expires_in_ms)
+    };
+    let began = asked - Duration::from_millis(900);
+    assert!(
+        end <= began + Duration::from_millis(10_003),
+        "more was promised than is left: {seen:?}"
+    );
+    assert!(left_ms <= seen.expires_in_ms);
+    assert!(held_until <= Instant::now() + Duration::from_millis(10_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_token_was_revoked_is_not_granted_the_lock() {
+    let story = Story::begin();
+    let operator = Some(TokenFile::of_token(
+        "operator-0123456789abcdef0123456789abcdef",
+    ));
+    let clock = story.replica.clock.clone();
+    let access = Access::new(
+        operator,
+        story.replica.clone(),
+        clock.clone(),
+        Duration::MAX,
+    );
+    let tokens = AccessService {
+        replica: story.replica.clone(),
+        clock,
+    };
+    let mut scope = CreateAccess::default();
+    scope.scopes = Some(vec!["allocate".parse().unwrap()]);
+    let created = tokens.create(scope, soon()).await.unwrap();
+    let caller = access.admit(Some(created.token.as_bytes())).unwrap();
+    let right = Right::new(&access, caller);
+
+    let first = story.acquire("a", 0).await.unwrap();
+    let locks = Arc::clone(&story.locks);
+    let waits = tokio::spawn(async move {
+        locks
+            .acquire(NAME, asked("b", 60_000), &right, soon())
+            .await
+    });
+    story.until(1).await;
+    tokens.revoke(&created.listed.id, soon()).await.unwrap();
+    story.release(&first).await.unwrap();
+    let granted = waits.await.unwrap();
+    assert!(
+        granted.is_err(),
+        "a revoked token was granted a lock: {granted:?}"
+    );
+    assert_eq!(code(granted), ErrorCode::Unauthorized);
+    assert_eq!(
+        story.acquire("c", 0).await.unwrap().owner,
+        "c",
+        "the claim was withdrawn"
+    );
 }

@@ -7,7 +7,7 @@ use seqd_state::{LockName, LockView};
 use tokio::time::{Instant, timeout_at};
 
 use super::{LockError, LockService, lock_name};
-use crate::replica::peek;
+use crate::replica::{ReadTime, peek};
 use crate::services::error::RequestError;
 use crate::services::page::{self, PageRequest};
 
@@ -35,14 +35,15 @@ impl LockService {
     ) -> Result<Lock, LockError> {
         let name = lock_name(name)?;
         let wait = wait_of(query)?;
-        if !query.stale.unwrap_or(false) {
-            self.read(deadline).await?;
-        }
+        let time = match query.stale.unwrap_or(false) {
+            true => None,
+            false => Some(self.read(deadline).await?),
+        };
         if let Some((token, wait)) = wait {
             self.wait_for_other(&name, token, Instant::now() + wait)
                 .await?;
         }
-        Ok(self.seen(&name))
+        Ok(self.seen(&name, time))
     }
 
     /// Looks at the applied state every so often: a change of who holds a lock costs no entry anything
@@ -74,22 +75,23 @@ impl LockService {
         }
     }
 
-    fn seen(&self, name: &LockName) -> Lock {
+    fn seen(&self, name: &LockName, time: Option<ReadTime>) -> Lock {
         let lock = peek(&*self.replica, |state| {
+            let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
             let lock = state.lock(name.as_str())?;
             let waiters = lock.waiters().take(SHOWN_WAITERS);
             let waiters = waiters.map(|waiter| seqd_api::LockWaiter {
                 owner: waiter.owner.clone(),
-                waits_ms: lock.ms_until(waiter.until),
+                waits_ms: time.left(waiter.until),
                 shared: waiter.shared,
             });
             Some(Lock {
                 holders: lock
                     .holders()
-                    .map(|holder| holder_of(lock, holder))
+                    .map(|holder| holder_of(time, holder))
                     .collect(),
                 waiters: waiters.collect(),
-                ..counted(lock)
+                ..counted(lock, time)
             })
         });
         lock.flatten().unwrap_or_else(|| unused(name))
@@ -105,9 +107,10 @@ impl LockService {
         let wanted = PageRequest::read(query.limit, query.cursor.as_deref())?;
         let after = wanted.after.as_deref().map(lock_name).transpose()?;
         let asked = query.prefix.as_deref().unwrap_or_default();
-        if !query.stale.unwrap_or(false) {
-            self.read(deadline).await?;
-        }
+        let time = match query.stale.unwrap_or(false) {
+            true => None,
+            false => Some(self.read(deadline).await?),
+        };
         let page = peek(&*self.replica, |state| {
             let mut found = Vec::new();
             for prefix in permitted
@@ -121,7 +124,8 @@ impl LockService {
             found.truncate(wanted.limit);
             let last = found.last().filter(|_| more);
             let next_cursor = last.map(|lock| page::behind(lock.name.as_str()));
-            let items = found.into_iter().map(listed).collect();
+            let time = time.unwrap_or_else(|| ReadTime::of_applied(state));
+            let items = found.into_iter().map(|lock| listed(lock, time)).collect();
             Page { items, next_cursor }
         });
         Ok(page.unwrap_or_else(|| wanted.cut(std::iter::empty())))
@@ -149,18 +153,18 @@ fn wait_of(query: &LockQuery) -> Result<Option<(u64, Duration)>, RequestError> {
 }
 
 /// As a list has it.
-fn listed(lock: LockView<'_>) -> Lock {
+fn listed(lock: LockView<'_>, time: ReadTime) -> Lock {
     let first = lock.holders().min_by_key(|holder| holder.until);
     Lock {
         holders: first
-            .map(|holder| holder_of(lock, holder))
+            .map(|holder| holder_of(time, holder))
             .into_iter()
             .collect(),
-        ..counted(lock)
+        ..counted(lock, time)
     }
 }
 
-fn counted(lock: LockView<'_>) -> Lock {
+fn counted(lock: LockView<'_>, time: ReadTime) -> Lock {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     Lock {
         name: lock.name.to_string(),
@@ -169,7 +173,7 @@ fn counted(lock: LockView<'_>) -> Lock {
         waiters: Vec::new(),
         held: count(lock.holders().count()),
         waiting: count(lock.waiters().count()),
-        delayed_ms: lock.delayed_until().map_or(0, |until| lock.ms_until(until)),
+        delayed_ms: lock.delayed_until().map_or(0, |until| time.left(until)),
     }
 }
 
@@ -185,11 +189,11 @@ fn unused(name: &LockName) -> Lock {
     }
 }
 
-fn holder_of(lock: LockView<'_>, holder: &seqd_state::LockHolder) -> seqd_api::LockHolder {
+fn holder_of(time: ReadTime, holder: &seqd_state::LockHolder) -> seqd_api::LockHolder {
     seqd_api::LockHolder {
         owner: holder.owner.clone(),
         token: holder.token.0,
-        expires_in_ms: lock.ms_until(holder.until),
+        expires_in_ms: time.left(holder.until),
         shared: holder.shared,
     }
 }

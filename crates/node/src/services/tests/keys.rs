@@ -29,7 +29,7 @@ fn begin(nonce: &str) -> BeginKey {
     }
 }
 
-fn complete(claim: Option<u64>) -> CompleteKey {
+fn complete(claim: Option<String>) -> CompleteKey {
     CompleteKey {
         claim,
         result: None,
@@ -84,7 +84,7 @@ async fn a_claim_that_is_over_is_followed_and_lost() {
     assert!(matches!(&late, KeyError::Refused(refusal)
         if codes::of_refusal(refusal) == ErrorCode::LeaseLost));
     let abandon = AbandonKey { claim: next.claim };
-    keys.abandon("pay", &abandon, soon()).await.unwrap();
+    keys.abandon("pay", abandon, soon()).await.unwrap();
     let read = keys.get("pay", &GetKeyQuery::default(), soon()).await;
     assert_eq!(read.unwrap().state, KeyState::Abandoned);
     let unknown = keys.get("other", &GetKeyQuery::default(), soon()).await;
@@ -155,7 +155,9 @@ async fn without_a_quorum_nobody_is_told_to_go_on() {
     let begun = keys.begin("pay", begin("a"), soon()).await;
     assert!(matches!(
         begun,
-        Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
+        Err(KeyError::Secret(SecretError::Unread(
+            ProposeError::NoQuorum { .. }
+        )))
     ));
 }
 
@@ -197,4 +199,30 @@ async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
     let first = firsts.iter().filter(|is_first| **is_first).count();
     assert!(first < 2, "both were told to go on: {one:?}, {other:?}");
     assert_eq!(first, 1, "{one:?}, {other:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_cannot_be_guessed() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let own = keys.begin("own", begin("a"), soon()).await.unwrap();
+    let victim = keys.begin("pay", begin("b"), soon()).await.unwrap();
+    let (own, token) = (own.claim.unwrap(), victim.token.unwrap());
+    let next = (own.parse::<u128>().unwrap() + (1 << 64)).to_string();
+    for guess in [token.to_string(), own, next, "x".to_owned()] {
+        let forged = JsonText::new("\"forged\"".to_owned()).unwrap();
+        let kept = keys.complete("pay", complete(Some(guess.clone())), Some(forged), soon());
+        let error = kept
+            .await
+            .expect_err("a key was completed with a forged claim");
+        assert!(
+            matches!(&error, KeyError::Refused(refusal)
+            if codes::of_refusal(refusal) == ErrorCode::LeaseLost),
+            "{guess}: {error}"
+        );
+        let abandon = AbandonKey { claim: Some(guess) };
+        assert!(keys.abandon("pay", abandon, soon()).await.is_err());
+    }
+    let kept = keys.complete("pay", complete(victim.claim), None, soon());
+    assert_eq!(kept.await.unwrap().state, KeyState::Done);
 }

@@ -14,7 +14,6 @@ fn asked(name: &str, nonce: u128, wait_ms: u64) -> AcquireLock {
         owner: "pod".to_owned(),
         nonce: Nonce(nonce),
         attempt: Attempt(1),
-        token: None,
         ttl_ms: 100,
         wait_ms,
         permits: 1,
@@ -59,7 +58,7 @@ fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() 
     state.apply(&entry(11, waits), None);
     assert_eq!(state.lock_counts().waiters, locks as u64);
 
-    state.apply(&entry(110, Vec::new()), None);
+    state.apply(&entry(111, Vec::new()), None);
     assert_eq!(state.lock_turns().len(), PASSED_PER_ENTRY);
     assert_eq!(
         state.lock_counts().waiters,
@@ -71,7 +70,7 @@ fn an_entry_passes_a_bounded_number_of_locks_and_those_that_are_left_are_free() 
     // A command settles its lock, so that the first that waits has it.
     let mut read_back = State::from_rows(state.rows()).unwrap();
     for state in [&mut state, &mut read_back] {
-        let stranger = one(state, 110, acquire(&last, 3, 0));
+        let stranger = one(state, 111, acquire(&last, 3, 0));
         assert!(matches!(
             stranger,
             Outcome::Refused(Refusal::Locks(LockRefusal::Held { .. }))
@@ -164,7 +163,7 @@ fn more_requests_than_are_told_apart_leave_the_hold_to_its_time() {
         );
     }
     assert!(state.lock("a").unwrap().claim("pod", Nonce(1)).is_some());
-    state.apply(&entry(101, Vec::new()), None);
+    state.apply(&entry(102, Vec::new()), None);
     assert!(state.lock("a").is_none());
     assert_eq!(state.lock_counts().expired, 1);
 }
@@ -268,4 +267,42 @@ fn a_restored_cluster_has_every_lock_free() {
     assert_eq!(state.next_deadline(), None);
     assert_eq!(state.lock_counts().holders + state.lock_counts().waiters, 0);
     assert!(!state.rows().any(|(key, _)| key[0] == b'm'));
+}
+
+#[test]
+fn a_break_ends_holds_and_delays_and_lets_the_next_waiter_in_at_once() {
+    let mut state = founded();
+    let broken = |state: &mut State, token| {
+        let name = "a".parse().unwrap();
+        one(state, 3, LockCommand::Break { name, token }.into())
+    };
+    let not_held = |token| {
+        let name = "a".parse().unwrap();
+        refused(LockRefusal::NotHeld { name, token })
+    };
+    assert_eq!(broken(&mut state, None), not_held(None));
+    let delayed = AcquireLock {
+        lock_delay_ms: 1_000,
+        ..asked("a", 1, 0)
+    };
+    one(&mut state, 1, LockCommand::Acquire(delayed).into());
+    one(&mut state, 2, acquire("a", 2, 9_000));
+    let other = Some(FencingToken(77));
+    assert_eq!(broken(&mut state, other), not_held(other));
+    let first = state.lock("a").unwrap().holders().next().unwrap().clone();
+    let ended = Outcome::Locks(LockOutcome::Broken {
+        ended: 1,
+        holders: vec![BrokenHold {
+            owner: first.owner.clone(),
+            token: first.token,
+        }],
+    });
+    assert_eq!(broken(&mut state, Some(first.token)), ended);
+    let next = state.lock("a").unwrap().holders().next().unwrap().clone();
+    assert_eq!(
+        next.nonce,
+        Nonce(2),
+        "the next waiter holds the lock at once"
+    );
+    assert!(next.token > first.token);
 }

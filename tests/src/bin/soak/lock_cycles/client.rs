@@ -125,8 +125,8 @@ impl Client {
                     "wait_ms": WAIT.as_millis() as u64, "nonce": format!("{owner}-{asked}"),
                 });
                 let path = format!("/v1/locks/{lock}/acquire");
-                let token = text(&ask(connection, &path, &acquire).await?, "token")?;
-                let release = json!({"owner": owner, "token": token});
+                let lease = text(&ask(connection, &path, &acquire).await?, "lease")?;
+                let release = json!({"lease": lease});
                 let path = format!("/v1/locks/{lock}/release");
                 ask(connection, &path, &release).await.map(drop)
             }
