@@ -85,6 +85,8 @@ guards! {
     WindowAboveFence,
     /// A worker whose lease is live is not granted.
     LiveLeaseKept,
+    /// Clients leave the last workers of a layout to the nodes.
+    WorkersKeptForNodes,
     /// A delayed extend does not lower the fence.
     ExtendRaises,
     /// Only the worker's latest lease is extended or released.
@@ -190,6 +192,8 @@ guards! {
     RateHeld,
     /// A grant or lease that a client names has the cluster's own code.
     GrantSealed,
+    /// A tenant takes no more than its share of a bounded resource.
+    ShareOfTenant,
 
     // Minting and segments on a node.
 

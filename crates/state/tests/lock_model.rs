@@ -194,6 +194,7 @@ impl World {
                 let (token, owner) = self.known(name, which);
                 let until = self.prolong(name, token, *ttl_ms);
                 let asked = AcquireLock {
+                    tenant: seqd_state::Tenant::OPERATOR,
                     token: Some(FencingToken(token)),
                     ..plain(name, owner, *ttl_ms)
                 };
@@ -327,6 +328,7 @@ impl World {
 
 fn plain(name: &str, owner: String, ttl_ms: u64) -> AcquireLock {
     AcquireLock {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: LockName::new(name).unwrap(),
         owner,
         nonce: Nonce(99),
@@ -354,6 +356,7 @@ fn acquire_of(name: &str, nonce: u8, step: &Step) -> LockCommand {
         panic!("{step:?}");
     };
     LockCommand::Acquire(AcquireLock {
+        tenant: seqd_state::Tenant::OPERATOR,
         nonce: Nonce(nonce.into()),
         attempt: Attempt(attempt),
         wait_ms,

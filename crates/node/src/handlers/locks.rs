@@ -22,7 +22,9 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
 
 pub(super) async fn acquire(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let (name, asked) = (request.name(), request.decode()?);
-    let held = node.locks.acquire(name, asked, request.deadline);
+    let held = node
+        .locks
+        .acquire(name, asked, request.tenant, request.deadline);
     Response::json(&held.await?)
 }
 

@@ -17,6 +17,7 @@ use crate::codes;
 use crate::config::keys::LimitsSection;
 use crate::replica::peek;
 use crate::test_replica::{NOON, TestClock, TestReplica};
+use seqd_state::Tenant;
 
 const NAME: &str = "jobs/nightly 1";
 
@@ -34,6 +35,7 @@ impl Story {
             lock_waiters: 2,
             keys: 1000,
             key_bytes: 1 << 20,
+            sequences: 1,
             tokens: 1000,
             answer_ttl: Duration::from_secs(60),
         };
@@ -43,7 +45,7 @@ impl Story {
 
     async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, LockError> {
         self.locks
-            .acquire(NAME, asked(owner, wait_ms), soon())
+            .acquire(NAME, asked(owner, wait_ms), Tenant::OPERATOR, soon())
             .await
     }
 
@@ -51,7 +53,8 @@ impl Story {
     async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, LockError>> {
         let (locks, asked) = (Arc::clone(&self.locks), asked(owner, 60_000));
         let waiting = self.waiting().await;
-        let wait = tokio::spawn(async move { locks.acquire(NAME, asked, soon()).await });
+        let wait =
+            tokio::spawn(async move { locks.acquire(NAME, asked, Tenant::OPERATOR, soon()).await });
         self.until(waiting + 1).await;
         wait
     }
@@ -163,7 +166,8 @@ async fn a_client_that_is_gone_neither_waits_nor_holds() {
     story.release(&next).await.unwrap();
     let locks = Arc::clone(&story.locks);
     let asked = asked("d", 0);
-    let gone = tokio::spawn(async move { locks.acquire(NAME, asked, soon()).await });
+    let gone =
+        tokio::spawn(async move { locks.acquire(NAME, asked, Tenant::OPERATOR, soon()).await });
     tokio::task::yield_now().await;
     gone.abort();
     sleep(Duration::from_millis(50)).await;
@@ -218,16 +222,27 @@ async fn a_request_that_is_repeated_is_the_same_one() {
         nonce: Some("4711".to_owned()),
         ..asked("a", 0)
     };
-    let first = story.locks.acquire(NAME, request(), soon()).await.unwrap();
+    let first = story
+        .locks
+        .acquire(NAME, request(), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     sleep(Duration::from_millis(4_000)).await;
-    let again = story.locks.acquire(NAME, request(), soon()).await.unwrap();
+    let again = story
+        .locks
+        .acquire(NAME, request(), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     assert_eq!(first.token, again.token);
     assert!(again.expires_in_ms <= 6_000, "{again:?}");
     let other = AcquireRequest {
         owner: Some("b".to_owned()),
         ..request()
     };
-    let other = story.locks.acquire(NAME, other, soon()).await;
+    let other = story
+        .locks
+        .acquire(NAME, other, Tenant::OPERATOR, soon())
+        .await;
     assert_eq!(
         code(other),
         ErrorCode::LockHeld,
@@ -237,7 +252,11 @@ async fn a_request_that_is_repeated_is_the_same_one() {
         token: Some(first.token),
         ..asked("a", 0)
     };
-    let entered = story.locks.acquire(NAME, entered, soon()).await.unwrap();
+    let entered = story
+        .locks
+        .acquire(NAME, entered, Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     assert_eq!(
         (entered.token, entered.expires_in_ms),
         (first.token, 10_000)
@@ -251,17 +270,23 @@ async fn limits_of_the_node_are_told_before_anything_is_proposed() {
     let _waits = (story.wait("b").await, story.wait("c").await);
     let before = story.replica.proposals.load(Ordering::SeqCst);
     assert_eq!(code(story.acquire("d", 1_000).await), ErrorCode::Overloaded);
-    let none = story.locks.acquire("", asked("a", 0), soon()).await;
+    let none = story
+        .locks
+        .acquire("", asked("a", 0), Tenant::OPERATOR, soon())
+        .await;
     assert_eq!(code(none), ErrorCode::InvalidArgument);
     assert_eq!(story.replica.proposals.load(Ordering::SeqCst), before);
     for name in ["x", "y"] {
         story
             .locks
-            .acquire(name, asked("a", 0), soon())
+            .acquire(name, asked("a", 0), Tenant::OPERATOR, soon())
             .await
             .unwrap();
     }
-    let full = story.locks.acquire("z", asked("a", 0), soon()).await;
+    let full = story
+        .locks
+        .acquire("z", asked("a", 0), Tenant::OPERATOR, soon())
+        .await;
     assert_eq!(code(full), ErrorCode::Overloaded);
     let query = LocksQuery {
         limit: Some(2),
@@ -357,9 +382,14 @@ async fn a_nonce_with_other_terms_is_another_request() {
         ttl_ms: Some(ttl_ms),
         ..asked("a", 0)
     };
-    let first = story.locks.acquire(NAME, request(10_000), soon());
+    let first = story
+        .locks
+        .acquire(NAME, request(10_000), Tenant::OPERATOR, soon());
     let first = first.await.unwrap();
-    let other = story.locks.acquire(NAME, request(20_000), soon()).await;
+    let other = story
+        .locks
+        .acquire(NAME, request(20_000), Tenant::OPERATOR, soon())
+        .await;
     assert_eq!(code(other), ErrorCode::FingerprintMismatch);
     assert_eq!(story.verify(&first).await.unwrap().owner, "a");
 }
