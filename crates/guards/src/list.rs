@@ -65,9 +65,9 @@ guards! {
     /// A checkpoint store that has grown out of proportion is rebuilt.
     StoreRebuilt,
     /// While only the reserve of a disk is left, no command of a client is proposed.
-    ReserveKept,
+    DiskReserveKept,
     /// While half of the reserve is left, a follower takes no entries.
-    FloorKept,
+    DiskFloorKept,
     /// The log behind a snapshot that is being sent is kept for its receiver.
     ReceiverKept,
     /// A transfer goes on only behind bytes of the same snapshot.
@@ -93,6 +93,8 @@ guards! {
     WindowAboveFence,
     /// A worker whose lease is live is not granted.
     LiveLeaseKept,
+    /// Clients leave the last workers of a layout to the nodes.
+    WorkersKeptForNodes,
     /// A delayed extend does not lower the fence.
     ExtendRaises,
     /// Only the worker's latest lease is extended or released.
@@ -208,6 +210,8 @@ guards! {
     ServedWhileAccess,
     /// A grant or lease that a client names has the cluster's own code.
     GrantSealed,
+    /// A tenant takes no more than its share of a bounded resource.
+    ShareOfTenant,
 
     // Minting and segments on a node.
 

@@ -85,7 +85,7 @@ impl DiskSpace {
 
     /// Whether so little is left that no entry may come in.
     pub(crate) fn is_at_floor(&self) -> bool {
-        self.is_at_floor.load(Ordering::Relaxed) && !is_out!(FloorKept)
+        self.is_at_floor.load(Ordering::Relaxed) && !is_out!(DiskFloorKept)
     }
 
     /// Free bytes and the reserve, as of the last look; zeroes before the first.
@@ -96,7 +96,7 @@ impl DiskSpace {
 
     /// Why commands of clients are refused.
     pub(crate) fn refusal(&self, is_leader: bool) -> Option<String> {
-        if is_out!(ReserveKept) {
+        if is_out!(DiskReserveKept) {
             return None;
         }
         let (free, reserve) = self.bytes();

@@ -79,7 +79,7 @@ impl Census {
         }
         counts.workers += tables.workers.len() as u64;
         counts.keys += tables.keys.len() as u64;
-        counts.key_bytes += tables.keys.weight();
+        counts.key_bytes += tables.keys.holdings().all().bytes;
         counts.one_time_tokens += tables.one_time.len() as u64;
         counts.locks += tables.locks.len() as u64;
         Ok(())
@@ -126,6 +126,7 @@ mod tests {
         };
         for number in 0..sequences {
             apply(Command::Sequences(SequenceCommand::Create {
+                tenant: crate::Tenant::OPERATOR,
                 name: SequenceName::new(format!("s{number}")).unwrap(),
                 definition: SequenceDefinition {
                     progression: Progression::new(1, 1, 1, i64::MAX, false).unwrap(),
@@ -144,6 +145,7 @@ mod tests {
             if_revision: None,
         }));
         apply(Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            tenant: crate::Tenant::OPERATOR,
             layout: "default".to_owned(),
             owner: "w".to_owned(),
             node: None,
@@ -159,6 +161,7 @@ mod tests {
             key: "pay".to_owned(),
         };
         let begin = BeginKey {
+            tenant: crate::Tenant::OPERATOR,
             name: name.clone(),
             ttl_ms: 60_000,
             claim_ttl_ms: 1_000,
@@ -175,10 +178,12 @@ mod tests {
         apply(complete.into());
         let token = |id| (OneTimeId(id), TokenHash([0; 32]));
         apply(Command::OneTime(OneTimeCommand::Issue {
+            tenant: crate::Tenant::OPERATOR,
             tokens: vec![token(1), token(2)],
             ttl_ms: 60_000,
         }));
         apply(Command::Locks(LockCommand::Acquire(AcquireLock {
+            tenant: crate::Tenant::OPERATOR,
             name: "jobs".parse().unwrap(),
             owner: "w".to_owned(),
             nonce: Nonce(1),
@@ -207,7 +212,7 @@ mod tests {
             nodes: 2,
             removed_nodes: 1,
             keys: 1,
-            key_bytes: 4,
+            key_bytes: 394,
             one_time_tokens: 2,
             locks: 1,
         };

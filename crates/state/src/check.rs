@@ -155,6 +155,7 @@ mod tests {
             description,
         };
         SequenceCommand::Create {
+            tenant: crate::Tenant::OPERATOR,
             name: order(),
             definition,
         }
@@ -195,6 +196,7 @@ mod tests {
 
     fn take_of(layout: String, owner: String) -> Command {
         WorkerCommand::TakeLease(TakeLease {
+            tenant: crate::Tenant::OPERATOR,
             layout,
             owner,
             node: None,
@@ -233,6 +235,7 @@ mod tests {
 
     fn begin(key: &str, ttl_ms: u64, claim_ttl_ms: u64, nonce: &str) -> Command {
         KeyCommand::Begin(BeginKey {
+            tenant: crate::Tenant::OPERATOR,
             name: key_of(KeySpace::Users, key),
             ttl_ms,
             claim_ttl_ms,
@@ -259,7 +262,12 @@ mod tests {
     fn issue(count: u64, ttl_ms: u64) -> Command {
         let token = |id| (OneTimeId(id), TokenHash([0; 32]));
         let tokens = (0..count).map(token).collect();
-        OneTimeCommand::Issue { tokens, ttl_ms }.into()
+        OneTimeCommand::Issue {
+            tenant: crate::Tenant::OPERATOR,
+            tokens,
+            ttl_ms,
+        }
+        .into()
     }
 
     fn consume(nonce: String) -> Command {
@@ -269,6 +277,7 @@ mod tests {
 
     fn lock(change: impl FnOnce(&mut AcquireLock)) -> Command {
         let mut asked = AcquireLock {
+            tenant: crate::Tenant::OPERATOR,
             name: "jobs/1".parse().unwrap(),
             owner: "pod 1".to_owned(),
             nonce: Nonce(1),

@@ -121,6 +121,7 @@ pub fn state_rows(input: &[u8]) {
 /// lease.
 fn used(state: &State) -> Vec<Command> {
     let lease = WorkerCommand::TakeLease(TakeLease {
+        tenant: crate::Tenant::OPERATOR,
         layout: "default".to_owned(),
         owner: "n1".to_owned(),
         node: None,
@@ -159,6 +160,7 @@ fn used(state: &State) -> Vec<Command> {
     for (name, record) in state.tables.keys.iter().take(8) {
         let claim = record.claim.unwrap_or_default();
         let begin = BeginKey {
+            tenant: crate::Tenant::OPERATOR,
             name: name.clone(),
             ttl_ms: 1_000,
             claim_ttl_ms: 100,
@@ -185,6 +187,7 @@ fn used(state: &State) -> Vec<Command> {
 fn uses_of(lock: LockView<'_>) -> impl Iterator<Item = LockCommand> {
     let name = || lock.name.clone();
     let asked = AcquireLock {
+        tenant: crate::Tenant::OPERATOR,
         name: name(),
         owner: "n1".to_owned(),
         nonce: Nonce(1),

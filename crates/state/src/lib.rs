@@ -71,7 +71,7 @@ pub use keys::commands::{
 };
 pub use keys::record::{
     KeyClaim, KeyName, KeyRecord, KeySpace, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES,
-    MAX_NONCE_BYTES, MAX_RESULT_BYTES,
+    MAX_NONCE_BYTES, MAX_RESULT_BYTES, RESERVED_RESULT_BYTES,
 };
 pub use layouts::commands::{LayoutCommand, LayoutOutcome, LayoutRefusal, MAX_LAYOUTS};
 pub use level::{Level, LogPosition};
@@ -105,7 +105,7 @@ pub use sequences::definition::{
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::{Origin, State};
-pub use tenant::{Share, Tenant};
+pub use tenant::{Held, Holdings, Share, Tenant};
 pub use text::{TextField, TextRefusal};
 pub use tokens::commands::{
     MAX_ISSUED, MAX_ONE_TIME, OneTimeCommand, OneTimeOutcome, OneTimeRefusal,

@@ -21,6 +21,7 @@ use crate::sequences::commands::SequenceCommand;
 use crate::sequences::record::SequenceRecord;
 use crate::table::Table;
 use crate::tables::Tables;
+use crate::tenant::Holdings;
 use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
@@ -140,6 +141,15 @@ impl State {
         })
     }
 
+    /// Milliseconds until a live lease ends unless it is renewed, at the applied cluster time.
+    #[must_use]
+    pub fn ms_to_end(&self, lease: &LeaseView<'_>) -> u64 {
+        let context = self.context();
+        let end = context.as_ref().zip(self.layout(lease.layout));
+        let end = end.map(|(context, layout)| context.expiry(layout, lease.record.used_ms));
+        end.map_or(0, |end| end.0.saturating_sub(self.cluster_ms().0))
+    }
+
     /// The leases that are over and whose workers were granted again, by lease, behind the one named:
     /// layout, worker and holder.
     pub fn past_leases(&self, after: LeaseId) -> impl Iterator<Item = (&str, WorkerId, Holder)> {
@@ -256,10 +266,34 @@ impl State {
         self.tables.keys.len()
     }
 
-    /// The bytes of all results of keys.
+    /// What all keys cost, in bytes.
     #[must_use]
     pub fn key_bytes(&self) -> u64 {
-        self.tables.keys.weight()
+        self.keys_held().all().bytes
+    }
+
+    /// What tenants hold of keys, users' and requests' together.
+    #[must_use]
+    pub fn keys_held(&self) -> &Holdings {
+        self.tables.keys.holdings()
+    }
+
+    /// What tenants hold of one-time tokens.
+    #[must_use]
+    pub fn one_time_held(&self) -> &Holdings {
+        self.tables.one_time.holdings()
+    }
+
+    /// What tenants hold of locks: a holder is one, and a waiter.
+    #[must_use]
+    pub fn locks_held(&self) -> &Holdings {
+        self.tables.locks.holdings()
+    }
+
+    /// What tenants hold of sequences, deleted ones included.
+    #[must_use]
+    pub fn sequences_held(&self) -> &Holdings {
+        self.tables.sequences.holdings()
     }
 
     /// A one-time token, used or not, unless it is over.

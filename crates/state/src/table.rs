@@ -11,6 +11,7 @@ use std::ops::RangeBounds;
 use crate::codec::{Versioned, encode_version, header};
 use crate::level::Level;
 use crate::row::{Row, RowChange, RowError, row_hash};
+use crate::tenant::{Holdings, Tenant};
 
 /// A value with a row of its own.
 pub(crate) trait Record: Versioned + Clone + Debug {
@@ -26,11 +27,9 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     fn is_sound(&self) -> bool {
         true
     }
-    /// What the record adds to the weight of its table, in bytes. One that adds any is changed by
-    /// `put` alone.
-    fn weight(&self) -> u64 {
-        0
-    }
+    /// Calls `charge` with the tenant and the bytes of each thing that a tenant holds with this
+    /// record. A change of what it charges is made by `put` and `remove`, or told to `recharge`.
+    fn charge(&self, _key: &Self::Key, _charge: &mut dyn FnMut(Tenant, u64)) {}
 }
 
 /// Implements [`Record`] for a table of at most one record; `sound` names what checks its rules.
@@ -87,8 +86,8 @@ pub(crate) struct Table<R: Record> {
     sum: u128,
     /// The version in which touched rows are encoded.
     version: u8,
-    /// The sum of the records' weights; derived, so that a bound on it costs no pass over them.
-    weight: u64,
+    /// What tenants hold with the records; derived, so that a bound on it costs no pass over them.
+    held: Holdings,
 }
 
 impl<R: Record> Default for Table<R> {
@@ -98,7 +97,7 @@ impl<R: Record> Default for Table<R> {
             before: BTreeMap::new(),
             sum: 0,
             version: R::version_at(Level::FIRST),
-            weight: 0,
+            held: Holdings::default(),
         }
     }
 }
@@ -141,13 +140,12 @@ impl<R: Record> Table<R> {
     }
 
     pub(crate) fn put(&mut self, key: R::Key, record: R) {
-        let weight = record.weight();
+        record.charge(&key, &mut |tenant, bytes| self.held.add(tenant, bytes));
         if let Some(place) = self.get_mut(&key) {
-            let before = std::mem::replace(place, record).weight();
-            self.weight = self.weight.saturating_sub(before).saturating_add(weight);
+            let before = std::mem::replace(place, record);
+            before.charge(&key, &mut |tenant, bytes| self.held.sub(tenant, bytes));
             return;
         }
-        self.weight = self.weight.saturating_add(weight);
         self.before.entry(key.clone()).or_insert(0);
         let slot = Slot {
             record,
@@ -158,14 +156,21 @@ impl<R: Record> Table<R> {
     }
 
     pub(crate) fn remove(&mut self, key: &R::Key) -> Option<R> {
-        let weight = self.get_mut(key)?.weight();
-        self.weight = self.weight.saturating_sub(weight);
-        self.slots.remove(key).map(|slot| slot.record)
+        self.get_mut(key)?;
+        let record = self.slots.remove(key).map(|slot| slot.record)?;
+        record.charge(key, &mut |tenant, bytes| self.held.sub(tenant, bytes));
+        Some(record)
     }
 
-    /// The sum of the records' weights, in bytes.
-    pub(crate) fn weight(&self) -> u64 {
-        self.weight
+    /// What tenants hold with the records.
+    pub(crate) fn holdings(&self) -> &Holdings {
+        &self.held
+    }
+
+    /// Charges what a record that was changed in its place charges more, or less.
+    pub(crate) fn recharge(&mut self, less: &[Tenant], more: &[Tenant]) {
+        less.iter().for_each(|tenant| self.held.sub(*tenant, 0));
+        more.iter().for_each(|tenant| self.held.add(*tenant, 0));
     }
 
     pub(crate) fn clear(&mut self) {
@@ -250,7 +255,7 @@ impl<R: Record> Table<R> {
         if !record.is_sound() {
             return Err(RowError::Unsound { key: named() });
         }
-        let weight = record.weight();
+        record.charge(&key, &mut |tenant, bytes| self.held.add(tenant, bytes));
         match self.slots.entry(key) {
             Entry::Occupied(_) => return Err(RowError::Repeated { key: named() }),
             Entry::Vacant(place) => place.insert(Box::new(Slot {
@@ -260,7 +265,6 @@ impl<R: Record> Table<R> {
             })),
         };
         self.sum = self.sum.wrapping_add(hash);
-        self.weight = self.weight.saturating_add(weight);
         Ok(())
     }
 }

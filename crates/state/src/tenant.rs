@@ -5,6 +5,7 @@
 //! - a tenant that holds little is permitted more while anything is free, and 128 of those have room
 //!   whatever the others hold.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,61 @@ impl Tenant {
             IpAddr::V6(address) => (address.to_bits() >> 64).to_be_bytes()[8..].to_vec(),
         };
         Self(xxhash_rust::xxh3::xxh3_64(&network) | Self::IS_ADDRESS)
+    }
+}
+
+/// What is held of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    pub count: u64,
+    pub bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, bytes: u64) {
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn sub(&mut self, bytes: u64) {
+        self.count = self.count.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// What each tenant holds of a resource. Follows from the records; a tenant that holds nothing has no
+/// entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holdings {
+    tenants: BTreeMap<Tenant, Held>,
+    all: Held,
+}
+
+impl Holdings {
+    #[must_use]
+    pub fn of(&self, tenant: Tenant) -> Held {
+        self.tenants.get(&tenant).copied().unwrap_or_default()
+    }
+
+    /// All tenants together.
+    #[must_use]
+    pub fn all(&self) -> Held {
+        self.all
+    }
+
+    pub(crate) fn add(&mut self, tenant: Tenant, bytes: u64) {
+        self.all.add(bytes);
+        self.tenants.entry(tenant).or_default().add(bytes);
+    }
+
+    pub(crate) fn sub(&mut self, tenant: Tenant, bytes: u64) {
+        self.all.sub(bytes);
+        if let Some(held) = self.tenants.get_mut(&tenant) {
+            held.sub(bytes);
+            if held.count == 0 {
+                self.tenants.remove(&tenant);
+            }
+        }
     }
 }
 

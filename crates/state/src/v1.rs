@@ -12,6 +12,7 @@ use crate::newtypes::{GrantToken, LeaseId, NodeId, Revision, SequenceName};
 use crate::sequences::commands::{NextRequest, SequenceCommand};
 use crate::sequences::definition::SequenceDefinition;
 use crate::stamp::Stamp;
+use crate::tenant::Tenant;
 use crate::workers::commands::{TakeLease, WorkerCommand};
 
 /// The most commands of an entry, and requests of a `StrictNext`, that were applied. More were
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     CreateSequence {
         name: SequenceName,
         definition: SequenceDefinition,
+        tenant: Tenant,
     },
     DeleteSequence {
         name: SequenceName,
@@ -148,7 +150,7 @@ converted! {
     TakeLease(request) = Workers WorkerCommand::TakeLease;
     ExtendLease { layout, worker, lease, fence } = Workers WorkerCommand::ExtendLease;
     ReleaseLease { layout, worker, lease, last_tick } = Workers WorkerCommand::ReleaseLease;
-    CreateSequence { name, definition } = Sequences SequenceCommand::Create;
+    CreateSequence { name, definition, tenant } = Sequences SequenceCommand::Create;
     DeleteSequence { name, if_revision } = Sequences SequenceCommand::Delete;
     GrantSegment { name, size, after } = Sequences SequenceCommand::GrantSegment;
     ReturnTail { name, token, first_unused } = Sequences SequenceCommand::ReturnTail;

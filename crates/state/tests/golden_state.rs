@@ -33,6 +33,7 @@ fn full_log() -> Vec<Entry> {
     apply(0, vec![found()]);
     let take = |owner: &str, node| {
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            tenant: seqd_state::Tenant::OPERATOR,
             layout: "js53".to_owned(),
             owner: owner.to_owned(),
             node,
@@ -127,6 +128,7 @@ fn full_log_at_level_4() -> Vec<Entry> {
     log.push(at_once(raise(Level::LAYOUTS)));
     let take = |owner: &str, fence| {
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            tenant: seqd_state::Tenant::OPERATOR,
             layout: "short".to_owned(),
             owner: owner.to_owned(),
             node: None,
@@ -161,6 +163,7 @@ fn full_log_with_keys() -> Vec<Entry> {
         key: "order 42".to_owned(),
     };
     let begin_request = KeyCommand::Begin(BeginKey {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: of_a_request.clone(),
         ttl_ms: 86_400_000,
         claim_ttl_ms: 60_000,
@@ -193,6 +196,7 @@ fn full_log_at_level_5() -> Vec<Entry> {
     log.push(at_once(raise(Level::LOCKS)));
     let lock = |name: &str, owner: &str, nonce: u128, shared, wait_ms| {
         let asked = AcquireLock {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: LockName::new(name).unwrap(),
             owner: owner.to_owned(),
             nonce: Nonce(nonce),

@@ -64,6 +64,7 @@ fn begins() -> impl Strategy<Value = BeginKey> {
     );
     begin.prop_map(
         |(name, ttl_ms, claim_ttl_ms, fingerprint, nonce)| BeginKey {
+            tenant: seqd_state::Tenant::OPERATOR,
             name,
             ttl_ms,
             claim_ttl_ms,
@@ -317,7 +318,8 @@ impl World {
                 (kept.attempt, kept.until.0, kept.claim),
                 (life.attempt(), life.until, life.claim())
             );
-            bytes += result.map_or(0, |result| result.len() as u64);
+            let texts = 2 * key.key.len() + kept.fingerprint.len() + kept.nonce.len();
+            bytes += (384 + texts + result.map_or(256, |result| result.len())) as u64;
         }
         assert_eq!(self.state.key_bytes(), bytes, "the running sum");
         for (id, (until, used)) in &self.tokens {

@@ -341,6 +341,7 @@ impl World {
 
 fn plain(name: &str, owner: String, ttl_ms: u64) -> AcquireLock {
     AcquireLock {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: LockName::new(name).unwrap(),
         owner,
         nonce: Nonce(99),
@@ -367,6 +368,7 @@ fn acquire_of(name: &str, nonce: u8, step: &Step) -> LockCommand {
         panic!("{step:?}");
     };
     LockCommand::Acquire(AcquireLock {
+        tenant: seqd_state::Tenant::OPERATOR,
         nonce: Nonce(nonce.into()),
         attempt: Attempt(attempt),
         wait_ms,

@@ -9,9 +9,20 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use seqd_state::codec::{encode_version, frame};
-use seqd_state::{CodecError, Entry, Outcome, RowError, State, decode, encode, row_hash};
+use seqd_state::{CodecError, Entry, Holdings, Outcome, RowError, State, decode, encode, row_hash};
 use support::scripts::MEMBERSHIP;
 use support::{digest_of_rows, founded, scripts};
+
+/// What tenants hold of each resource.
+fn holdings(state: &State) -> [Holdings; 4] {
+    [
+        state.keys_held(),
+        state.one_time_held(),
+        state.locks_held(),
+        state.sequences_held(),
+    ]
+    .map(Clone::clone)
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -84,6 +95,8 @@ proptest! {
         rows.reverse();
         let mut read_back = State::from_rows(rows).unwrap();
         prop_assert_eq!(read_back.digest(), state.digest());
+        // Those of a state that was read back are a recount.
+        prop_assert_eq!(holdings(&read_back), holdings(&state));
         prop_assert_eq!(read_back.next_deadline(), state.next_deadline());
         prop_assert!(read_back.drain_changes().rows.is_empty());
         for entry in &after {
@@ -91,6 +104,9 @@ proptest! {
             prop_assert_eq!(read_back.next_deadline(), state.next_deadline());
         }
         prop_assert!(read_back.rows().eq(state.rows()));
+        let recount = State::from_rows(state.rows()).unwrap();
+        prop_assert_eq!(holdings(&recount), holdings(&state));
+        prop_assert_eq!(holdings(&read_back), holdings(&state));
     }
 
     #[test]

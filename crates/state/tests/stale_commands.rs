@@ -25,6 +25,7 @@ fn is_stale(outcome: &Outcome) -> bool {
 
 fn take_as(state: &mut State, boot: u64) -> Outcome {
     let asked = TakeLease {
+        tenant: seqd_state::Tenant::OPERATOR,
         layout: LAYOUT.to_owned(),
         owner: "n1".to_owned(),
         node: Some(NODE),

@@ -189,7 +189,11 @@ fn build(records: u64, data_dir: &Path) -> Result<(), Failed> {
         let name = SequenceName::new(name)?;
         apply(
             &mut state,
-            Command::Sequences(SequenceCommand::Create { name, definition }),
+            Command::Sequences(SequenceCommand::Create {
+                tenant: seqd_state::Tenant::OPERATOR,
+                name,
+                definition,
+            }),
         );
         if number % ROWS_PER_CHECKPOINT == 0 {
             checkpoint(&mut state, &mut *store)?;

@@ -186,6 +186,7 @@ pub fn found_cluster(cluster_id: &str, nodes: u64) -> Command {
 /// A sequence that counts from 1.
 pub fn create_sequence(name: &str, mode: SequenceMode, description: &str) -> Command {
     Command::Sequences(SequenceCommand::Create {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: name.parse().unwrap(),
         definition: SequenceDefinition {
             mode,

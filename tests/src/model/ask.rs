@@ -80,6 +80,7 @@ impl Proposal {
             }
             .into(),
             Ask::Take { fence } => WorkerCommand::TakeLease(TakeLease {
+                tenant: seqd_state::Tenant::OPERATOR,
                 layout,
                 owner: node.map_or("external".to_owned(), |node| format!("n{node}")),
                 node,

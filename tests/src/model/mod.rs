@@ -257,6 +257,7 @@ impl Check {
 fn create_sequence() -> SequenceCommand {
     let progression = Progression::with_defaults(None, None, None, None, false);
     SequenceCommand::Create {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: SequenceName::new(SEQUENCE).expect("a name"),
         definition: SequenceDefinition {
             mode: SequenceMode::Segment,

@@ -246,6 +246,8 @@ table! {
             "bytes of their results beyond which this node begins no more";
         tokens: u64, Number, Some("1000000"), |given| number(given, 1..=MAX_ONE_TIME as u64),
             "one-time tokens in the cluster beyond which this node issues no more";
+        sequences: u64, Number, Some("100000"), |given| number(given, 1..=10_000_000),
+            "sequences, deleted ones included, beyond which this node creates no other";
         answer_ttl: Duration, Text, Some("24h"), |given| duration(given, MINUTE..=MAX_TTL_MS),
             "how long the answer to a request with an Idempotency-Key is kept";
         // What the replicated state keeps at most, whatever nodes permit.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
-use seqd_state::{KeyName, KeyRefusal, KeySpace, MAX_ANSWER_BYTES, Refusal};
+use seqd_state::{KeyName, KeyRefusal, KeySpace, MAX_ANSWER_BYTES, Refusal, Tenant};
 use tokio::time::Instant;
 
 use super::ids;
@@ -46,13 +46,13 @@ where
                 },
                 key: key.key,
             };
-            let deadline = request.deadline;
+            let (tenant, deadline) = (request.tenant, request.deadline);
             let served = {
                 let (node, handler) = (Arc::clone(&node), handler.clone());
                 move || handler(node, request)
             };
             let keys = Arc::clone(&node);
-            let served = once(node, name, key.fingerprint, deadline, served);
+            let served = once(node, name, key.fingerprint, (tenant, deadline), served);
             Box::pin(to_its_end(keys, served))
         }
     }
@@ -91,7 +91,7 @@ async fn once<F>(
     node: Arc<Services>,
     name: KeyName,
     fingerprint: String,
-    deadline: Instant,
+    (tenant, deadline): (Tenant, Instant),
     serve: impl FnOnce() -> F,
 ) -> Result<Response, Problem>
 where
@@ -99,7 +99,7 @@ where
 {
     let claim = match node
         .keys
-        .begin_request(name.clone(), fingerprint, deadline)
+        .begin_request(name.clone(), fingerprint, (tenant, deadline))
         .await?
     {
         Turn::Serve(claim) => claim,

@@ -10,7 +10,9 @@ use crate::services::Services;
 
 pub(super) async fn begin(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
-    let begun = node.keys.begin(request.name(), wanted, request.deadline);
+    let begun = node
+        .keys
+        .begin(request.name(), wanted, request.tenant, request.deadline);
     Response::json(&begun.await?)
 }
 

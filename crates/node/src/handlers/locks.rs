@@ -24,7 +24,7 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
 pub(super) async fn acquire(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let (name, asked) = (request.name(), request.decode()?);
     let right = Right::new(&node.callers, request.caller);
-    let held = node.locks.acquire(name, asked, &right, request.deadline);
+    let held = (node.locks).acquire(name, asked, (&right, request.tenant), request.deadline);
     Response::json(&held.await?)
 }
 

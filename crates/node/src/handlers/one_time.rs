@@ -9,7 +9,9 @@ use crate::services::Services;
 
 pub(super) async fn issue(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let wanted = request.decode()?;
-    let issued = node.one_time.issue(&wanted, request.deadline);
+    let issued = node
+        .one_time
+        .issue(&wanted, request.tenant, request.deadline);
     Response::json(&issued.await?)
 }
 

@@ -272,6 +272,9 @@ fn sequence(error: &SequenceError) -> Problem {
             "give the first value that was never handed out, or min (descending: max) if the name \
              was never used: seqd seq create NAME --start VALUE",
         ),
+        SequenceError::Full(_) => {
+            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
+        }
         SequenceError::Unread(error) => unread(error),
         SequenceError::Propose(error) => propose(error),
         SequenceError::Refused(refusal) => refused(refusal),
@@ -345,6 +348,10 @@ fn lease(error: &LeaseError) -> Problem {
             Problem::new(ErrorCode::LeaseLost, detail)
                 .with_hint("stop minting with it and take another: POST /v1/workers")
         }
+        LeaseError::Share { retry_after_ms, .. } => {
+            Problem::new(ErrorCode::WorkersExhausted, detail)
+                .with_retry_after_ms(millis(*retry_after_ms))
+        }
         LeaseError::Secret(error) => secret(error),
         LeaseError::Unread(error) => unread(error),
         LeaseError::Propose(error) => propose(error),
@@ -377,7 +384,7 @@ fn key(error: &KeyError) -> Problem {
         KeyError::Mismatch { .. } => Problem::new(ErrorCode::FingerprintMismatch, detail)
             .with_extra("state", "mismatch")
             .with_hint("take a new key for each thing that is to be done once"),
-        KeyError::Full { .. } => {
+        KeyError::Full(_) => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
         }
         KeyError::Crowded => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100),
@@ -396,7 +403,7 @@ fn one_time(error: &OneTimeError) -> Problem {
         OneTimeError::Mint(error) => mint(error),
         OneTimeError::NotFound => Problem::new(ErrorCode::NotFound, detail),
         OneTimeError::Used => Problem::new(ErrorCode::TokenUsed, detail),
-        OneTimeError::Full { .. } => {
+        OneTimeError::Full(_) => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
         }
         OneTimeError::NoRandom(_) | OneTimeError::UnexpectedOutcome(_) => internal(error),

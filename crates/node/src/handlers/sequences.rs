@@ -40,12 +40,15 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     let name = sequence_name(request.name())?;
     let only_new = etag::only_new(&request.headers)?;
     if request.is_dry_run {
-        let plan = node
-            .sequences
-            .plan_create(&name, spec, only_new, request.deadline);
+        let plan =
+            node.sequences
+                .plan_create(&name, spec, only_new, (request.tenant, request.deadline));
         return Response::json(&plan.await?);
     }
-    let created = node.sequences.create(&name, spec, request.deadline).await?;
+    let created = node
+        .sequences
+        .create(&name, spec, (request.tenant, request.deadline))
+        .await?;
     if only_new && !created.is_new {
         return Err(SequenceError::Exists { name }.into());
     }

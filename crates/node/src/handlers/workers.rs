@@ -14,7 +14,9 @@ pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Respon
 }
 
 pub(super) async fn take(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let lease = node.workers.take(request.decode()?, request.deadline);
+    let lease = node
+        .workers
+        .take(request.decode()?, request.tenant, request.deadline);
     Response::json(&lease.await?)
 }
 

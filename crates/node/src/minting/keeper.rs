@@ -202,6 +202,7 @@ impl Keeper {
         }
         let has_datacenters = seat.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            tenant: seqd_state::Tenant::OPERATOR,
             layout: seat.layout.name().to_owned(),
             owner: self.owner.clone(),
             node: Some(node),

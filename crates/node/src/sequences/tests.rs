@@ -39,6 +39,7 @@ impl Story {
             description: String::new(),
         };
         let made = replica.apply(vec![Command::Sequences(SequenceCommand::Create {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: name.clone(),
             definition,
         })]);
@@ -310,6 +311,7 @@ async fn those_who_waited_over_a_deletion_join_the_queue_of_the_sequence_created
     story
         .replica
         .apply(vec![Command::Sequences(SequenceCommand::Create {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: story.name.clone(),
             definition: definition.unwrap(),
         })]);
@@ -355,6 +357,7 @@ async fn a_sequence_created_anew_has_its_own_sizes() {
             if_revision: None,
         }),
         Command::Sequences(SequenceCommand::Create {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: name(),
             definition,
         }),

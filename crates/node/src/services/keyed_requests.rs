@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seqd_raft::ProposeError;
 use seqd_state::codec::Bytes;
-use seqd_state::{KeyClaim, KeyName};
+use seqd_state::{KeyClaim, KeyName, Tenant};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
@@ -38,11 +38,12 @@ impl KeyService {
         &self,
         name: KeyName,
         fingerprint: String,
-        deadline: Instant,
+        (tenant, deadline): (Tenant, Instant),
     ) -> Result<Turn, KeyError> {
         let time = deadline.saturating_duration_since(Instant::now());
         let begin = seqd_state::BeginKey {
             name,
+            tenant,
             ttl_ms: millis(self.limits.answer_ttl),
             claim_ttl_ms: millis(time).saturating_add(REQUEST_MARGIN_MS),
             fingerprint,

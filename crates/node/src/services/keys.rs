@@ -2,6 +2,8 @@
 //! come with one.
 //!
 //! What a node's own limits allow is checked where a key begins: what was begun can be completed.
+//! Until then a key is charged [`RESERVED_RESULT_BYTES`] for its result; a user's result beyond them
+//! has to find room like a new key.
 
 use std::sync::Arc;
 
@@ -13,12 +15,13 @@ use seqd_raft::ProposeError;
 use seqd_state::codec::Bytes;
 use seqd_state::{
     ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace,
-    Outcome, Refusal,
+    Outcome, RESERVED_RESULT_BYTES, Refusal, Tenant,
 };
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::RequestError;
+use super::room::{NoRoom, Resource};
 use super::seals::{Seal, SecretError, secret};
 use crate::codes;
 use crate::config::keys::LimitsSection;
@@ -42,13 +45,8 @@ pub(crate) enum KeyError {
     },
     #[error("something else was begun under the key {key}")]
     Mismatch { key: String },
-    #[error("there are {count} {what}, and {limit} are allowed (limits.{name})")]
-    Full {
-        what: &'static str,
-        name: &'static str,
-        count: u64,
-        limit: u64,
-    },
+    #[error(transparent)]
+    Full(#[from] NoRoom),
     #[error("the key {key} is kept, but with what is no answer")]
     NotAnAnswer { key: String },
     #[error("{IN_FLIGHT} requests with a key are being served")]
@@ -119,10 +117,12 @@ impl KeyService {
         &self,
         key: &str,
         wanted: BeginKey,
+        tenant: Tenant,
         deadline: Instant,
     ) -> Result<KeyBegun, KeyError> {
         let begin = seqd_state::BeginKey {
             name: users(key),
+            tenant,
             ttl_ms: wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS),
             claim_ttl_ms: wanted
                 .claim_ttl_ms
@@ -177,6 +177,7 @@ impl KeyService {
         let claim = self.opened(key, wanted.claim, deadline).await?;
         let written = || wanted.result.unwrap_or_default().to_string();
         let text = text.map_or_else(written, |text| text.as_str().to_owned());
+        self.check_result(&users(key), text.len())?;
         self.keep(users(key), claim, text.into_bytes().into(), deadline)
             .await?;
         Ok(KeyEnded {
@@ -293,7 +294,7 @@ impl KeyService {
         deadline: Instant,
     ) -> Result<Told, KeyError> {
         for _ in 0..MAX_BEGINS {
-            self.check_room(&begin.name)?;
+            self.check_room(&begin)?;
             let command = KeyCommand::Begin(begin.clone());
             let seems_free = is_out!(KeyDecidedByApply) && self.look(&begin.name).is_none();
             let key = || begin.name.key.clone();
@@ -379,29 +380,48 @@ impl KeyService {
         read.map_err(KeyError::Unread)
     }
 
-    /// Refuses a new key where there are as many as this node allows.
-    fn check_room(&self, name: &KeyName) -> Result<(), KeyError> {
+    /// Refuses a new key that this node's limits or its tenant's share leave no room for.
+    fn check_room(&self, begin: &seqd_state::BeginKey) -> Result<(), KeyError> {
         let held = peek(&*self.replica, |state| {
-            let is_new = state.key(name).is_none();
-            is_new.then(|| (state.keys_count() as u64, state.key_bytes()))
+            let is_new = state.key(&begin.name).is_none();
+            let held = state.keys_held();
+            is_new.then(|| (held.of(begin.tenant), held.all()))
         });
-        let Some((count, bytes)) = held.flatten() else {
+        let Some((held, used)) = held.flatten() else {
             return Ok(());
         };
-        let full = |what, name, count, limit| KeyError::Full {
-            what,
-            name,
-            count,
-            limit,
+        let (share, keys) = (self.limits.tenant_share, self.limits.keys);
+        let keys = Resource::new("idempotency keys", "keys", keys);
+        keys.check(share, begin.tenant, (held.count, used.count, 1))?;
+        Ok(self
+            .bytes()
+            .check(share, begin.tenant, (held.bytes, used.bytes, 1))?)
+    }
+
+    /// Refuses a result beyond what was reserved for it that there is no room for.
+    fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), KeyError> {
+        let more = bytes.saturating_sub(RESERVED_RESULT_BYTES) as u64;
+        let held = peek(&*self.replica, |state| {
+            let tenant = state.key(name).filter(|key| key.result.is_none())?.tenant;
+            let held = state.keys_held();
+            Some((tenant, held.of(tenant), held.all()))
+        });
+        let Some((tenant, held, used)) = held.flatten().filter(|_| more > 0) else {
+            return Ok(());
         };
-        if count >= self.limits.keys {
-            return Err(full("keys", "keys", count, self.limits.keys));
-        }
-        if bytes >= self.limits.key_bytes {
-            let (what, limit) = ("bytes of results of keys", self.limits.key_bytes);
-            return Err(full(what, "key_bytes", bytes, limit));
-        }
-        Ok(())
+        let share = self.limits.tenant_share;
+        Ok(self
+            .bytes()
+            .check(share, tenant, (held.bytes, used.bytes, more))?)
+    }
+
+    fn bytes(&self) -> Resource {
+        let limit = self.limits.key_bytes;
+        Resource::new(
+            "bytes of idempotency keys and their results",
+            "key_bytes",
+            limit,
+        )
     }
 
     async fn propose(

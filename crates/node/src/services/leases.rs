@@ -6,10 +6,12 @@
 //! below what was minted nobody can have a tick minted twice but who holds it.
 
 use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
+use seqd_guards::is_out;
 use seqd_idgen::{ClockVerdict, Layout, Tick, WorkerId};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, LeaseGrant, LeaseId, Outcome, Refusal, State, TakeLease, WorkerCommand, WorkerOutcome,
+    Command, LeaseGrant, LeaseId, Outcome, Refusal, State, TakeLease, Tenant, WorkerCommand,
+    WorkerOutcome,
 };
 use tokio::time::Instant;
 
@@ -35,6 +37,19 @@ pub(crate) enum LeaseError {
         worker: u32,
         lease: u128,
         owner: String,
+    },
+    #[error(
+        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers, and \
+         limits.tenant_share ({share}%) leaves it no more; the next of its leases ends in \
+         {retry_after_ms} ms"
+    )]
+    Share {
+        layout: String,
+        owner: String,
+        held: u64,
+        workers: u64,
+        share: u8,
+        retry_after_ms: u64,
     },
     #[error("the lease of worker {worker} in {layout} is over")]
     Over { layout: String, worker: u32 },
@@ -63,6 +78,7 @@ impl WorkerService {
     pub(crate) async fn take(
         &self,
         request: LeaseRequest,
+        tenant: Tenant,
         deadline: Instant,
     ) -> Result<Lease, LeaseError> {
         let name = request.layout.as_deref().unwrap_or("default");
@@ -70,8 +86,10 @@ impl WorkerService {
         let owner = owner_of(request.owner)?;
         // Before anything is granted: a lease that cannot be named would be lost.
         secret(&*self.replica, deadline).await?;
+        self.check_share(&layout, &owner, tenant)?;
         let command = WorkerCommand::TakeLease(TakeLease {
             layout: layout.name().to_owned(),
+            tenant,
             owner: owner.clone(),
             node: None,
             boot: 0,
@@ -82,6 +100,41 @@ impl WorkerService {
             WorkerOutcome::LeaseTaken(grant) => self.view(&layout, owner, grant, deadline).await,
             other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
         }
+    }
+
+    /// Refuses a tenant beyond its share of a layout's workers. It looks at every worker of the layout
+    /// that was ever leased, as the lease itself does: 16,384 at most.
+    fn check_share(&self, layout: &Layout, owner: &str, tenant: Tenant) -> Result<(), LeaseError> {
+        let workers = u64::from(layout.workers());
+        let seen = peek(&*self.replica, |state| {
+            let of_layout = state.leases().filter(|lease| lease.layout == layout.name());
+            let (mut held, mut used, mut wait_ms) = (0, 0, None::<u64>);
+            for lease in of_layout.filter(|lease| lease.live) {
+                used += 1;
+                if lease.record.tenant == tenant {
+                    held += 1;
+                    let end_ms = state.ms_to_end(&lease);
+                    wait_ms = Some(wait_ms.map_or(end_ms, |wait_ms| wait_ms.min(end_ms)));
+                }
+            }
+            (held, used, wait_ms)
+        });
+        let Some((held, used, wait_ms)) = seen else {
+            return Ok(());
+        };
+        let used = used.min(workers - 1);
+        let is_permitted = self.share.permits(held, used, workers);
+        if is_permitted || tenant == Tenant::OPERATOR || is_out!(ShareOfTenant) {
+            return Ok(());
+        }
+        Err(LeaseError::Share {
+            layout: layout.name().to_owned(),
+            owner: owner.to_owned(),
+            held,
+            workers,
+            share: self.share.percent(),
+            retry_after_ms: wait_ms.unwrap_or(0).max(1),
+        })
     }
 
     /// Raises the fence of a lease to a window from now.

@@ -25,6 +25,7 @@ mod page;
 mod plans;
 #[cfg(target_os = "linux")]
 mod process;
+mod room;
 mod scrape;
 mod seals;
 mod segments;
@@ -123,6 +124,7 @@ impl Services {
             segments: Arc::clone(&parts.segments),
             metrics: metrics(),
             defaults: config.segment.clone(),
+            limits: config.limits.clone(),
             max_count,
         });
         Services {
@@ -149,6 +151,7 @@ impl Services {
                 replica: replica(),
                 clock: clock(),
                 window_ms: config.clock.window.as_millis() as u64,
+                share: config.limits.tenant_share,
             },
             keys: KeyService::new(replica(), config.limits.clone()),
             one_time: OneTimeService {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use seqd_api::{BeginKey, ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Refusal,
+    Command, MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Refusal, Tenant,
 };
 use tokio::time::Instant;
 
 use super::error::{RequestError, count_within};
 use super::one_time_text::{OneTimeText, draw};
+use super::room::{NoRoom, Resource};
 use crate::codes;
 use crate::config::keys::LimitsSection;
 use crate::minting::{ClockWatch, MintError, Minters};
@@ -26,8 +27,8 @@ pub(crate) enum OneTimeError {
     NotFound,
     #[error("another request consumed the token")]
     Used,
-    #[error("there are {count} one-time tokens, and {limit} are allowed (limits.tokens)")]
-    Full { count: u64, limit: u64 },
+    #[error(transparent)]
+    Full(#[from] NoRoom),
     #[error("no random bytes: {0}")]
     NoRandom(String),
     #[error(transparent)]
@@ -50,11 +51,12 @@ impl OneTimeService {
     pub(crate) async fn issue(
         &self,
         wanted: &IssueTokens,
+        tenant: Tenant,
         deadline: Instant,
     ) -> Result<TokensIssued, OneTimeError> {
         let count = count_within(wanted.count, MAX_ISSUED as u64)?;
         let ttl_ms = wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS);
-        self.check_room(count)?;
+        self.check_room(tenant, count)?;
         let (minter, wide) = (self.minters.default(), u32::try_from(count).unwrap_or(1));
         let minted = minter.mint(&self.clock, wide, deadline).await?;
         let mut texts = Vec::with_capacity(minted.len());
@@ -64,7 +66,11 @@ impl OneTimeService {
             tokens.push((OneTimeId(id), drawn.hash));
             texts.push(drawn.text);
         }
-        let issue = OneTimeCommand::Issue { tokens, ttl_ms };
+        let issue = OneTimeCommand::Issue {
+            tokens,
+            ttl_ms,
+            tenant,
+        };
         match self.propose(issue, deadline).await? {
             OneTimeOutcome::Issued { .. } => {}
             other => return Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
@@ -100,15 +106,16 @@ impl OneTimeService {
         }
     }
 
-    fn check_room(&self, more: u64) -> Result<(), OneTimeError> {
-        let limit = self.limits.tokens;
-        let count = peek(&*self.replica, |state| state.one_time_count() as u64);
-        match count {
-            Some(count) if count.saturating_add(more) > limit => {
-                Err(OneTimeError::Full { count, limit })
-            }
-            _ => Ok(()),
-        }
+    fn check_room(&self, tenant: Tenant, more: u64) -> Result<(), OneTimeError> {
+        let held = peek(&*self.replica, |state| {
+            let held = state.one_time_held();
+            (held.of(tenant).count, held.all().count)
+        });
+        let Some((held, used)) = held else {
+            return Ok(());
+        };
+        let tokens = Resource::new("one-time tokens", "tokens", self.limits.tokens);
+        Ok(tokens.check(self.limits.tenant_share, tenant, (held, used, more))?)
     }
 
     async fn propose(

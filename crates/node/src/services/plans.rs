@@ -2,7 +2,7 @@
 //! effect.
 
 use seqd_api::{AdvanceRequest, Plan, SequenceSpec};
-use seqd_state::{Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome};
+use seqd_state::{Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, Tenant};
 use tokio::time::Instant;
 
 use super::sequences::{SequenceError, SequenceService, to_api, unexpected};
@@ -15,9 +15,9 @@ impl SequenceService {
         name: &SequenceName,
         spec: SequenceSpec,
         only_new: bool,
-        deadline: Instant,
+        (tenant, deadline): (Tenant, Instant),
     ) -> Result<Plan, SequenceError> {
-        let command = self.creation(name, spec, deadline).await?;
+        let command = self.creation(name, spec, (tenant, deadline)).await?;
         let (outcome, plan) = self.plan(&command, deadline).await?;
         let is_there = matches!(outcome, SequenceOutcome::Created { created: false, .. });
         if only_new && is_there {

@@ -10,15 +10,16 @@ use seqd_idgen::Progression;
 use seqd_raft::ProposeError;
 use seqd_state::{
     Command, Outcome, Refusal, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
-    SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State,
+    SequenceMode, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State, Tenant,
 };
 use tokio::time::Instant;
 
 use super::confirm::unconfirmed;
 use super::error::{RequestError, sequence_name};
 use super::page::{self, PageRequest};
+use super::room::{NoRoom, Resource};
 use crate::codes;
-use crate::config::keys::SegmentSection;
+use crate::config::keys::{LimitsSection, SegmentSection};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek, propose_at_level, propose_one};
 use crate::sequences::SegmentBuffers;
@@ -50,6 +51,8 @@ pub(crate) enum SequenceError {
     StartMissing { name: SequenceName },
     #[error("the sequence {name} exists, as it is defined here")]
     Exists { name: SequenceName },
+    #[error(transparent)]
+    Full(#[from] NoRoom),
     /// The state could not be read: no leader confirmed it.
     #[error(transparent)]
     Unread(ProposeError),
@@ -91,6 +94,7 @@ pub(crate) struct SequenceService {
     pub(crate) metrics: Arc<Metrics>,
     /// The sizes that a definition leaves out.
     pub(crate) defaults: SegmentSection,
+    pub(crate) limits: LimitsSection,
     /// The most values of one request that lists each.
     pub(crate) max_count: u32,
 }
@@ -151,9 +155,9 @@ impl SequenceService {
         &self,
         name: &SequenceName,
         spec: SequenceSpec,
-        deadline: Instant,
+        (tenant, deadline): (Tenant, Instant),
     ) -> Result<Created, SequenceError> {
-        let command = self.creation(name, spec, deadline).await?;
+        let command = self.creation(name, spec, (tenant, deadline)).await?;
         let command = Command::Sequences(command);
         let (is_new, revision) = match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::Created {
@@ -188,15 +192,34 @@ impl SequenceService {
         &self,
         name: &SequenceName,
         spec: SequenceSpec,
-        deadline: Instant,
+        (tenant, deadline): (Tenant, Instant),
     ) -> Result<SequenceCommand, SequenceError> {
+        self.check_room(name, tenant)?;
         if spec.start.is_none() {
             self.demand_start(name, deadline).await?;
         }
         Ok(SequenceCommand::Create {
             name: name.clone(),
             definition: self.definition_of(spec)?,
+            tenant,
         })
+    }
+
+    /// Refuses a new name that this node's limits or its tenant's share leave no room for.
+    fn check_room(&self, name: &SequenceName, tenant: Tenant) -> Result<(), SequenceError> {
+        let held = peek(&*self.replica, |state| {
+            let is_new = state.sequence_or_deleted(name).is_none();
+            let held = state.sequences_held();
+            is_new.then(|| (held.of(tenant).count, held.all().count))
+        });
+        let Some((held, used)) = held.flatten() else {
+            return Ok(());
+        };
+        let sequences = Resource {
+            note: "; a deleted sequence counts, as its definition and its mark stay",
+            ..Resource::new("sequences", "sequences", self.limits.sequences)
+        };
+        Ok(sequences.check(self.limits.tenant_share, tenant, (held, used, 1))?)
     }
 
     /// In a restored cluster a name that the backup lacks may have been used since: nobody but the

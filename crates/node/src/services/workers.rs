@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seqd_api::{Page, Worker, WorkersQuery};
 use seqd_idgen::{Layout, WorkerId};
-use seqd_state::{Holder, LeaseId, LeaseView, State};
+use seqd_state::{Holder, LeaseId, LeaseView, Share, State};
 use tokio::time::Instant;
 
 use super::layouts;
@@ -19,6 +19,8 @@ pub(crate) struct WorkerService {
     pub(crate) clock: Arc<ClockWatch>,
     /// The window until the replicated setting is known, in milliseconds.
     pub(crate) window_ms: u64,
+    /// The part of a layout's workers that one tenant may hold.
+    pub(crate) share: Share,
 }
 
 impl WorkerService {

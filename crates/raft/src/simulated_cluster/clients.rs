@@ -221,6 +221,7 @@ impl Client {
             }),
             Ask::Create { sequence } => Some(create(*sequence)),
             Ask::Lease { owner } => Some(Command::Workers(WorkerCommand::TakeLease(TakeLease {
+                tenant: seqd_state::Tenant::OPERATOR,
                 layout: LAYOUT.to_owned(),
                 owner: format!("owner-{owner}"),
                 node: None,

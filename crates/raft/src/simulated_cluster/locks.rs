@@ -19,6 +19,7 @@ const LATE: Duration = Duration::from_millis(60);
 
 async fn acquire(cluster: &Arc<Cluster>, node: usize, nonce: u128, wait_ms: u64) -> LockOutcome {
     let asked = AcquireLock {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: "jobs".parse().expect("a name"),
         owner: format!("owner {nonce}"),
         nonce: Nonce(nonce),

@@ -120,6 +120,7 @@ impl Minter {
                 return false;
             };
             let take = WorkerCommand::TakeLease(TakeLease {
+                tenant: seqd_state::Tenant::OPERATOR,
                 layout: LAYOUT.to_owned(),
                 owner: format!("n{}", self.node + 1),
                 node: Some(node),

@@ -36,6 +36,7 @@ async fn try_window(cluster: &Arc<Cluster>, node: usize) -> Result<Vec<Outcome>,
     let window_ms = raft(cluster, node).state(|state| state.settings().map(|it| it.window_ms));
     let window_ms = window_ms.expect("a founded cluster");
     let lease = Command::Workers(WorkerCommand::TakeLease(TakeLease {
+        tenant: seqd_state::Tenant::OPERATOR,
         layout: layout.name().to_owned(),
         owner: format!("owner-{node}"),
         node: None,

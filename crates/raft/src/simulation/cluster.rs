@@ -150,6 +150,7 @@ fn command(dice: &mut Dice) -> Command {
     let name = SequenceName::new(format!("s{}", dice.below(14))).unwrap();
     match dice.below(4) {
         0 | 1 => Command::Sequences(SequenceCommand::Create {
+            tenant: seqd_state::Tenant::OPERATOR,
             name,
             definition: SequenceDefinition {
                 mode: if dice.chance(8) {

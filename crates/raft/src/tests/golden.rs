@@ -60,6 +60,7 @@ fn create(text: &str, mode: SequenceMode) -> Command {
 
 fn lease(owner: &str, node: Option<u64>) -> Command {
     Command::Workers(WorkerCommand::TakeLease(TakeLease {
+        tenant: seqd_state::Tenant::OPERATOR,
         layout: "default".to_owned(),
         owner: owner.to_owned(),
         node: node.map(NodeId),

@@ -15,6 +15,7 @@ const SOON: std::time::Duration = std::time::Duration::from_secs(20);
 
 fn begin(number: usize) -> Command {
     Command::Keys(KeyCommand::Begin(BeginKey {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: KeyName {
             space: KeySpace::Users,
             key: number.to_string(),

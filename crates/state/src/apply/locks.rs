@@ -26,6 +26,7 @@ use crate::locks::record::{Claim, LockRecord, LockWaiter, MAX_WAITERS};
 use crate::locks::tally::{LockTally, LockTurn};
 use crate::newtypes::ClusterMs;
 use crate::table::Table;
+use crate::tenant::Tenant;
 
 impl Expiring for LockRecord {
     fn deadline(&self, _: &LockName, _: &ApplyContext<'_>) -> Option<ClusterMs> {
@@ -112,6 +113,7 @@ impl<'a> Locks<'a> {
         let claims =
             |record: &LockRecord| (record.holders.len() as u64, record.waiters.len() as u64);
         let (deadline, before) = (record.next_time(), claims(record));
+        let charged: Vec<Tenant> = record.tenants().collect();
         let (given_up, expired) = record.drop_over(now);
         let changed = change(record, self.counter);
         let mut turns = given_up;
@@ -129,6 +131,9 @@ impl<'a> Locks<'a> {
                 nonce,
             }));
         let (next, is_over) = (record.next_time(), record.is_over());
+        let charges: Vec<Tenant> = record.tenants().collect();
+        let (less, more) = differing(&charged, &charges);
+        self.table.recharge(less, more);
         if let Some(at) = deadline.filter(|at| Some(*at) != next) {
             self.deadlines.remove::<LockRecord>(at, name);
         }
@@ -315,6 +320,17 @@ impl<'a> Locks<'a> {
         }
         Ok(())
     }
+}
+
+/// What differs between two lists of claims: one was added at an end, or some fell out.
+fn differing<'a>(before: &'a [Tenant], after: &'a [Tenant]) -> (&'a [Tenant], &'a [Tenant]) {
+    let pairs = before.iter().zip(after);
+    let alike = pairs.take_while(|(one, other)| one == other).count();
+    let (before, after) = (&before[alike..], &after[alike..]);
+    let pairs = before.iter().rev().zip(after.iter().rev());
+    let alike = pairs.take_while(|(one, other)| one == other).count();
+    let (less, more) = (before.len() - alike, after.len() - alike);
+    (&before[..less], &after[..more])
 }
 
 fn next_token(counter: &mut Table<Counter>) -> FencingToken {

@@ -26,6 +26,7 @@ use crate::sequences::definition::{
 };
 use crate::sequences::record::{Run, SequenceRecord};
 use crate::table::Table;
+use crate::tenant::Tenant;
 
 /// The most ranges in the outcome of one strict request.
 ///
@@ -41,7 +42,11 @@ impl Table<SequenceRecord> {
     ) -> Result<SequenceOutcome, Refusal> {
         command.check()?;
         let outcome = match command {
-            SequenceCommand::Create { name, definition } => self.create(name, definition),
+            SequenceCommand::Create {
+                name,
+                definition,
+                tenant,
+            } => self.create(name, definition, *tenant),
             SequenceCommand::Delete { name, if_revision } => self.delete(name, *if_revision),
             SequenceCommand::GrantSegment { name, size, after } => {
                 self.grant(counter, name, *size, *after)
@@ -66,6 +71,7 @@ impl Table<SequenceRecord> {
         &mut self,
         name: &SequenceName,
         definition: &SequenceDefinition,
+        tenant: Tenant,
     ) -> Result<SequenceOutcome, SequenceRefusal> {
         let outcome = |created, revision, epoch| SequenceOutcome::Created {
             created,
@@ -74,6 +80,7 @@ impl Table<SequenceRecord> {
         };
         let Some(record) = self.get(name) else {
             let record = SequenceRecord {
+                tenant,
                 definition: definition.clone(),
                 revision: Revision(1),
                 epoch: Epoch(1),
@@ -98,14 +105,15 @@ impl Table<SequenceRecord> {
             return Err(SequenceRefusal::DefinitionDiffers { name, kept });
         }
         let revision = revision.next();
-        if let Some(record) = self.get_mut(name) {
-            record.definition = definition.clone();
-            record.revision = revision;
-            record.deleted = false;
-            if is_out!(MarkOutlivesDeletion) {
-                record.next_index = 0;
-            }
+        let mut record = record.clone();
+        record.tenant = tenant;
+        record.definition = definition.clone();
+        record.revision = revision;
+        record.deleted = false;
+        if is_out!(MarkOutlivesDeletion) {
+            record.next_index = 0;
         }
+        self.put(name.clone(), record);
         Ok(outcome(true, revision, epoch))
     }
 

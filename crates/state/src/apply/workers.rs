@@ -22,6 +22,7 @@ use crate::domains::Refusal;
 use crate::level::Level;
 use crate::newtypes::{ClusterMs, LeaseId};
 use crate::table::Table;
+use crate::tenant::Tenant;
 use crate::workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
@@ -31,6 +32,18 @@ use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
 /// The most workers of a layout, or of one of its datacenters, that are ever leased: beyond it those
 /// that are free are leased again. Each lease looks at all of them, which takes a millisecond.
 const MAX_WORKERS_KNOWN: usize = 1 << 14;
+
+/// The workers out of so many that clients leave to the nodes and the operator: an eighth, and 3 at
+/// least, so that each node of a usual cluster gets one. Of a small layout one: with 3 nothing would
+/// be left for clients. The only worker of a layout goes to who comes first.
+const fn reserve(workers: u32) -> u32 {
+    match workers {
+        0 | 1 => 0,
+        2..8 => 1,
+        8..24 => 3,
+        workers => workers / 8,
+    }
+}
 
 impl Table<WorkerRecord> {
     /// `past` is there from the level on that keeps leases that are over.
@@ -107,6 +120,7 @@ impl Table<WorkerRecord> {
         }
         let lease = LeaseId(draw(counter));
         let record = WorkerRecord {
+            tenant: asked.tenant,
             lease,
             owner: asked.owner.clone(),
             node: asked.node,
@@ -148,6 +162,7 @@ impl Table<WorkerRecord> {
         let mut oldest: Option<((ClusterMs, LeaseId), WorkerId)> = None;
         let mut retry_after_ms = u64::MAX;
         let mut known = 0;
+        let (mut of_clients, mut client_ends_ms) = (0, u64::MAX);
         for (WorkerKey { worker, .. }, record) in self.range(key(first)..=key(last)) {
             known += 1;
             if *worker == next_unused {
@@ -156,6 +171,10 @@ impl Table<WorkerRecord> {
             let wait_ms = wait_until_free(context, layout, tick, record);
             if wait_ms > 0 {
                 retry_after_ms = retry_after_ms.min(wait_ms);
+                if record.tenant != Tenant::OPERATOR {
+                    of_clients += 1;
+                    client_ends_ms = client_ends_ms.min(wait_ms);
+                }
                 continue;
             }
             let use_of = ((record.used_ms, record.lease), *worker);
@@ -163,6 +182,20 @@ impl Table<WorkerRecord> {
                 own = own.max(Some(use_of));
             }
             oldest = Some(oldest.map_or(use_of, |oldest| oldest.min(use_of)));
+        }
+        let workers = (last.0 - first.0 + 1).min(MAX_WORKERS_KNOWN as u32);
+        let reserved = reserve(workers);
+        if asked.tenant != Tenant::OPERATOR
+            && of_clients + reserved >= workers
+            && reserved > 0
+            && !is_out!(WorkersKeptForNodes)
+        {
+            return Err(WorkerRefusal::WorkersExhausted {
+                layout: asked.layout.clone(),
+                datacenter: asked.datacenter,
+                retry_after_ms: client_ends_ms,
+                reserved,
+            });
         }
         // A record is never removed, and each is looked at here.
         let is_room = known < MAX_WORKERS_KNOWN || context.level < Level::LAYOUTS;
@@ -175,6 +208,7 @@ impl Table<WorkerRecord> {
                 layout: asked.layout.clone(),
                 datacenter: asked.datacenter,
                 retry_after_ms,
+                reserved: 0,
             })
     }
 
@@ -364,3 +398,6 @@ fn wait_until_free(
     };
     live_ms.max(fence_ms)
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,6 +54,7 @@ impl Table<KeyRecord> {
                 return Err(KeyRefusal::TooManyKeys);
             }
             let record = KeyRecord {
+                tenant: begin.tenant,
                 fingerprint: begin.fingerprint.clone(),
                 attempt: 0,
                 claim: None,
@@ -62,6 +63,10 @@ impl Table<KeyRecord> {
                 until: now,
                 result: None,
             };
+            let bytes = self.holdings().all().bytes + record.cost(&begin.name);
+            if bytes > MAX_KEY_BYTES_IN_ALL {
+                return Err(KeyRefusal::TooManyBytes);
+            }
             return Ok(self.claim(counter, deadlines, now, begin, record));
         };
         if record.fingerprint != begin.fingerprint {
@@ -140,11 +145,12 @@ impl Table<KeyRecord> {
             Some(_) if !is_out!(KeyResultKept) => return Err(lost(name)),
             _ => {}
         }
-        let bytes = self.weight().saturating_add(result.0.len() as u64);
-        if bytes > MAX_KEY_BYTES_IN_ALL {
+        let before = record.cost(name);
+        record.result = Some(result.clone());
+        let more = record.cost(name).saturating_sub(before);
+        if more > 0 && self.holdings().all().bytes + more > MAX_KEY_BYTES_IN_ALL {
             return Err(KeyRefusal::TooManyBytes);
         }
-        record.result = Some(result.clone());
         self.keep(deadlines, name, record);
         Ok(KeyOutcome::Completed)
     }
@@ -210,7 +216,7 @@ mod tests {
     use crate::deadlines::PASSED_PER_ENTRY;
     use crate::domains::{Command, Outcome, Refusal};
     use crate::entry::Entry;
-    use crate::keys::record::MAX_ANSWER_BYTES;
+    use crate::keys::record::{KEY_OVERHEAD_BYTES, MAX_ANSWER_BYTES, RESERVED_RESULT_BYTES};
     use crate::state::State;
     use crate::testing::{entry, founded};
     use crate::tokens::commands::OneTimeCommand;
@@ -226,6 +232,7 @@ mod tests {
 
     fn begin(key: &str, nonce: &str) -> Command {
         KeyCommand::Begin(BeginKey {
+            tenant: crate::Tenant::OPERATOR,
             name: name(key),
             ttl_ms: 10_000,
             claim_ttl_ms: 1_000,
@@ -334,6 +341,7 @@ mod tests {
         assert_eq!(state.keys_count(), 1_000 - 256);
         let tokens = vec![(OneTimeId(1), TokenHash([0; 32])); 400];
         let issue = Command::OneTime(OneTimeCommand::Issue {
+            tenant: crate::Tenant::OPERATOR,
             tokens,
             ttl_ms: 1_000,
         });
@@ -347,28 +355,34 @@ mod tests {
     }
 
     #[test]
-    fn the_results_of_all_keys_are_bounded() {
+    fn the_keys_and_their_results_are_bounded() {
         let mut state = founded();
         let result = Bytes::from(vec![b'r'; MAX_ANSWER_BYTES]);
-        let most = MAX_KEY_BYTES_IN_ALL as usize / MAX_ANSWER_BYTES;
-        let mut outcomes = Vec::new();
-        for at in 0..=most {
+        let each = (MAX_ANSWER_BYTES + KEY_OVERHEAD_BYTES + 2 * 5) as u64;
+        for at in 0..MAX_KEY_BYTES_IN_ALL / each {
             let key = format!("{at:05}");
             let (claim, _) = first(&apply(&mut state, 0, begin(&key, "")));
-            outcomes.push(apply(&mut state, 0, complete(&key, claim, &result)));
+            let completed = apply(&mut state, 0, complete(&key, claim, &result));
+            assert_eq!(completed, Outcome::Keys(KeyOutcome::Completed));
         }
+        let (claim, _) = first(&apply(&mut state, 0, begin("large", "")));
         let refused = Outcome::Refused(Refusal::Keys(KeyRefusal::TooManyBytes));
-        assert_eq!(outcomes.pop(), Some(refused));
-        let completed = Outcome::Keys(KeyOutcome::Completed);
-        assert!(outcomes.iter().all(|outcome| *outcome == completed));
-        assert_eq!(state.key_bytes(), MAX_KEY_BYTES_IN_ALL);
+        assert_eq!(
+            apply(&mut state, 0, complete("large", claim, &result)),
+            refused
+        );
+        // What was reserved for it is there.
+        let small = Bytes::from(vec![b'r'; RESERVED_RESULT_BYTES]);
+        let completed = apply(&mut state, 0, complete("large", claim, &small));
+        assert_eq!(completed, Outcome::Keys(KeyOutcome::Completed));
+        let before = state.key_bytes();
+        assert!(before <= MAX_KEY_BYTES_IN_ALL);
         // What is over makes room.
         let end = Entry {
             stamp: entry(10_001, Vec::new()).stamp,
             commands: Vec::new(),
         };
         state.apply(&end, None);
-        let dropped = (PASSED_PER_ENTRY * MAX_ANSWER_BYTES) as u64;
-        assert_eq!(state.key_bytes(), MAX_KEY_BYTES_IN_ALL - dropped);
+        assert_eq!(state.key_bytes(), before - PASSED_PER_ENTRY as u64 * each);
     }
 }

@@ -10,6 +10,7 @@ use crate::codec::Bytes;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
+use crate::tenant::Tenant;
 
 /// The shortest life of a key and of a one-time token: what is over sooner protects no retry.
 pub const MIN_TTL_MS: u64 = 1_000;
@@ -28,7 +29,7 @@ pub const MAX_CLAIM_TTL_MS: u64 = 86_400_000;
 /// node's memory. A node's own limit (`limits.keys`) lies far below.
 pub const MAX_KEYS: usize = 4_000_000;
 
-/// The most bytes of all results: they are in memory and in each snapshot. A node's own limit
+/// The most bytes that all keys cost: they are in memory and in each snapshot. A node's own limit
 /// (`limits.key_bytes`) lies below.
 pub const MAX_KEY_BYTES_IN_ALL: u64 = 1 << 30;
 
@@ -36,6 +37,8 @@ pub const MAX_KEY_BYTES_IN_ALL: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginKey {
     pub name: KeyName,
+    /// Whom a new key is charged to.
+    pub tenant: Tenant,
     pub ttl_ms: u64,
     pub claim_ttl_ms: u64,
     /// What is to be done; may be empty.
@@ -104,7 +107,7 @@ pub enum KeyRefusal {
     ClaimLost { name: KeyName },
     #[error("there are {MAX_KEYS} keys, the most that a cluster keeps")]
     TooManyKeys,
-    #[error("the results of all keys have {MAX_KEY_BYTES_IN_ALL} bytes, the most that are kept")]
+    #[error("the keys and their results have {MAX_KEY_BYTES_IN_ALL} bytes, the most that are kept")]
     TooManyBytes,
     #[error("a key has 1 to {MAX_KEY_BYTES} printable ASCII characters")]
     InvalidKey,

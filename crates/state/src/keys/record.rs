@@ -14,6 +14,7 @@ use crate::context::ApplyContext;
 use crate::deadlines::{Expiring, Passing};
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table};
+use crate::tenant::Tenant;
 
 /// The most bytes of a key: that of a path's part which people and programs still make up.
 pub const MAX_KEY_BYTES: usize = 255;
@@ -31,6 +32,14 @@ pub const MAX_RESULT_BYTES: usize = 16 << 10;
 /// The most bytes of an answer that is kept for a request with a key: a thousand IDs of the widest
 /// form, the most that such a request may ask for, are 200,000.
 pub const MAX_ANSWER_BYTES: usize = 256 << 10;
+
+/// What each key costs beside its texts, in bytes: its record, its places in the table and in the
+/// index of deadlines, and its row.
+pub(crate) const KEY_OVERHEAD_BYTES: usize = 384;
+
+/// What a key without a result is charged for it, in bytes: a result up to this length can be kept
+/// whatever else was kept since the key was begun.
+pub const RESERVED_RESULT_BYTES: usize = 256;
 
 /// Whose keys they are. One key in two spaces is two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -91,6 +100,8 @@ impl fmt::Display for KeyClaim {
 /// A key. Its name is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
+    /// Who began it.
+    pub tenant: Tenant,
     /// What the caller wants done; another one under the same key is refused.
     pub fingerprint: String,
     /// 1 for the first claim, one more for each that followed it.
@@ -112,6 +123,14 @@ impl KeyRecord {
     #[must_use]
     pub fn is_claimed(&self, now: ClusterMs) -> bool {
         self.result.is_none() && self.claim.is_some() && now < self.claim_until
+    }
+
+    /// What it costs in memory, in bytes. Its name stands in the table and in the index of
+    /// deadlines.
+    pub(crate) fn cost(&self, name: &KeyName) -> u64 {
+        let texts = 2 * name.key.len() + self.fingerprint.len() + self.nonce.len();
+        let result = (self.result.as_ref()).map_or(RESERVED_RESULT_BYTES, |result| result.0.len());
+        (KEY_OVERHEAD_BYTES + texts + result) as u64
     }
 
     /// Whether the key is unknown at this time.
@@ -164,10 +183,8 @@ impl Record for KeyRecord {
             && (self.result.as_ref()).is_none_or(|result| is_text(result, MAX_ANSWER_BYTES))
     }
 
-    fn weight(&self) -> u64 {
-        self.result
-            .as_ref()
-            .map_or(0, |result| result.0.len() as u64)
+    fn charge(&self, key: &KeyName, charge: &mut dyn FnMut(Tenant, u64)) {
+        charge(self.tenant, self.cost(key));
     }
 }
 

@@ -7,6 +7,7 @@ use super::record::{LockHolder, MAX_HOLDERS, MAX_WAITERS};
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
+use crate::tenant::Tenant;
 
 /// The shortest life of a hold: a renewal takes two rounds of consensus in the worst case.
 pub const MIN_LOCK_TTL_MS: u64 = 100;
@@ -61,6 +62,8 @@ pub enum LockCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcquireLock {
     pub name: LockName,
+    /// Whom a new claim is charged to.
+    pub tenant: Tenant,
     pub owner: String,
     /// A claim of the same owner and nonce, with the same terms, gets the same answer.
     pub nonce: Nonce,

@@ -17,6 +17,7 @@ use super::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce,
 use crate::codec::Versioned;
 use crate::newtypes::ClusterMs;
 use crate::table::Record;
+use crate::tenant::Tenant;
 
 /// The most that hold a lock at once.
 ///
@@ -29,8 +30,8 @@ pub const MAX_WAITERS: usize = 3072;
 /// The requests for a claim that are told apart: its client repeats one a few times at most.
 const MAX_ATTEMPTS: usize = 4;
 
-/// The most bytes of a holder: owner, attempts, two flags, and six numbers, one of them of 16 bytes.
-const MAX_CLAIM_BYTES: usize = 8 + MAX_LOCK_OWNER_BYTES + 8 + 8 * MAX_ATTEMPTS + 2 + 7 * 8;
+/// The most bytes of a holder: owner, attempts, two flags, and seven numbers, one of them of 16 bytes.
+const MAX_CLAIM_BYTES: usize = 8 + MAX_LOCK_OWNER_BYTES + 8 + 8 * MAX_ATTEMPTS + 2 + 8 * 8;
 
 const _: () = assert!(
     (MAX_HOLDERS + MAX_WAITERS) * MAX_CLAIM_BYTES + 64 <= 1 << 20,
@@ -40,6 +41,8 @@ const _: () = assert!(
 /// Who asked for a lock, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
+    /// Who asked for it.
+    pub tenant: Tenant,
     pub owner: String,
     pub nonce: Nonce,
     /// The requests behind it whose clients are not known to be gone.
@@ -54,6 +57,7 @@ pub struct Claim {
 impl Claim {
     pub(crate) fn of(asked: &AcquireLock) -> Self {
         Self {
+            tenant: asked.tenant,
             owner: asked.owner.clone(),
             nonce: asked.nonce,
             attempts: vec![asked.attempt],
@@ -170,6 +174,10 @@ impl Record for LockRecord {
             && self.waiters.len() <= MAX_WAITERS
             && claims.into_iter().all(Claim::is_sound)
     }
+
+    fn charge(&self, _: &LockName, charge: &mut dyn FnMut(Tenant, u64)) {
+        self.tenants().for_each(|tenant| charge(tenant, 0));
+    }
 }
 
 impl LockRecord {
@@ -180,6 +188,12 @@ impl LockRecord {
             waiters: VecDeque::new(),
             delayed_until: ClusterMs(0),
         }
+    }
+
+    /// Whom its claims are charged to: its holders and its waiters, in their order.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = Tenant> {
+        let holders = self.holders.iter().map(|holder| holder.tenant);
+        holders.chain(self.waiters.iter().map(|waiter| waiter.tenant))
     }
 
     /// Whether it has neither a holder nor a waiter.

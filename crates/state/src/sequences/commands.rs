@@ -8,6 +8,7 @@ use super::definition::{
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::level::Level;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
+use crate::tenant::Tenant;
 
 /// The most values in one strict request: as many as the HTTP interface hands out at once.
 pub(crate) const MAX_STRICT_COUNT: u64 = 1_000_000;
@@ -18,6 +19,8 @@ pub enum SequenceCommand {
     Create {
         name: SequenceName,
         definition: SequenceDefinition,
+        /// Whom the sequence is charged to.
+        tenant: Tenant,
     },
     /// Definition and mark stay, for a later sequence of the same name.
     Delete {

@@ -7,10 +7,13 @@ use super::definition::{SequenceDefinition, SequenceMode};
 use crate::codec::Versioned;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::table::{Record, Table};
+use crate::tenant::Tenant;
 
 /// A sequence, or what is kept of a deleted one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceRecord {
+    /// Who created it last. Also what is left of a deleted one is charged to it.
+    pub tenant: Tenant,
     pub definition: SequenceDefinition,
     pub revision: Revision,
     pub epoch: Epoch,
@@ -48,6 +51,10 @@ impl Record for SequenceRecord {
 
     fn is_sound(&self) -> bool {
         self.run.is_none_or(|run| run.start <= self.next_index)
+    }
+
+    fn charge(&self, _: &SequenceName, charge: &mut dyn FnMut(Tenant, u64)) {
+        charge(self.tenant, 0);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::keys::record::MAX_NONCE_BYTES;
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::table::Table;
+use crate::tenant::Tenant;
 
 /// The most tokens that one command issues: applied in a few milliseconds.
 pub const MAX_ISSUED: usize = 1000;
@@ -28,6 +29,8 @@ pub enum OneTimeCommand {
     Issue {
         tokens: Vec<(OneTimeId, TokenHash)>,
         ttl_ms: u64,
+        /// Whom they are charged to.
+        tenant: Tenant,
     },
     Consume {
         id: OneTimeId,
@@ -96,7 +99,7 @@ impl OneTimeCommand {
     /// Refuses what no state takes.
     pub(crate) fn check(&self) -> Result<(), OneTimeRefusal> {
         match self {
-            Self::Issue { tokens, ttl_ms } => {
+            Self::Issue { tokens, ttl_ms, .. } => {
                 let (count, ttl_ms) = (tokens.len(), *ttl_ms);
                 if !(1..=MAX_ISSUED).contains(&count) {
                     let count = count as u64;
@@ -125,7 +128,11 @@ impl Table<OneTimeRecord> {
         command.check()?;
         let now = context.cluster_ms;
         match command {
-            OneTimeCommand::Issue { tokens, ttl_ms } => self.issue(deadlines, now, tokens, *ttl_ms),
+            OneTimeCommand::Issue {
+                tokens,
+                ttl_ms,
+                tenant,
+            } => self.issue(deadlines, now, tokens, (*ttl_ms, *tenant)),
             OneTimeCommand::Consume { id, hash, nonce } => Ok(self.consume(now, *id, *hash, nonce)),
         }
     }
@@ -136,7 +143,7 @@ impl Table<OneTimeRecord> {
         deadlines: &mut Deadlines,
         now: ClusterMs,
         tokens: &[(OneTimeId, TokenHash)],
-        ttl_ms: u64,
+        (ttl_ms, tenant): (u64, Tenant),
     ) -> Result<OneTimeOutcome, OneTimeRefusal> {
         let mut ids: Vec<OneTimeId> = tokens.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
@@ -154,6 +161,7 @@ impl Table<OneTimeRecord> {
         let until = now.after(ttl_ms);
         for (id, hash) in tokens {
             let record = OneTimeRecord {
+                tenant,
                 hash: *hash,
                 until,
                 used: None,
@@ -215,7 +223,13 @@ mod tests {
         let token = |id: &u64| (OneTimeId(*id), TokenHash([7; 32]));
         let tokens = ids.iter().map(token).collect();
         let ttl_ms = 5_000;
-        OneTimeCommand::Issue { tokens, ttl_ms }.into()
+        let tenant = Tenant::OPERATOR;
+        OneTimeCommand::Issue {
+            tokens,
+            ttl_ms,
+            tenant,
+        }
+        .into()
     }
 
     fn consume(state: &mut State, at: u64, id: u64, nonce: &str) -> Outcome {

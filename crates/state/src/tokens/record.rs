@@ -16,6 +16,7 @@ use crate::deadlines::{Expiring, Passing};
 use crate::keys::record::MAX_NONCE_BYTES;
 use crate::newtypes::ClusterMs;
 use crate::table::{Record, Table};
+use crate::tenant::Tenant;
 
 /// The public part of a one-time token: a snowflake ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub struct OneTimeUse {
 /// A one-time token. Its ID is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneTimeRecord {
+    /// Who had it issued.
+    pub tenant: Tenant,
     pub hash: TokenHash,
     /// From then on it is unknown.
     pub until: ClusterMs,
@@ -71,6 +74,10 @@ impl Record for OneTimeRecord {
 
     fn is_sound(&self) -> bool {
         (self.used.as_ref()).is_none_or(|used| used.nonce.len() <= MAX_NONCE_BYTES)
+    }
+
+    fn charge(&self, _: &OneTimeId, charge: &mut dyn FnMut(Tenant, u64)) {
+        charge(self.tenant, 0);
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::{LeaseId, NodeId};
+use crate::tenant::Tenant;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum WorkerCommand {
@@ -41,6 +42,8 @@ impl FrameTable for WorkerCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeLease {
     pub layout: String,
+    /// Whom the lease is charged to.
+    pub tenant: Tenant,
     /// A later lease of the same owner prefers the same worker.
     pub owner: String,
     /// `None` for an external generator.
@@ -130,11 +133,16 @@ pub enum WorkerRefusal {
         #[serde(with = "crate::foreign::wall_ms")]
         since: WallMs,
     },
-    #[error("no worker of layout {layout} is free; the next may be in {retry_after_ms} ms")]
+    #[error(
+        "no worker of layout {layout} is free{}; the next may be in {retry_after_ms} ms",
+        kept_back(*.reserved)
+    )]
     WorkersExhausted {
         layout: String,
         datacenter: Option<u32>,
         retry_after_ms: u64,
+        /// How many are kept back for the nodes; 0 where all are taken.
+        reserved: u32,
     },
     #[error(
         "fence {asked} is above the limit {limit}: the caller's clock runs ahead of the leader's"
@@ -198,6 +206,13 @@ impl FrameTable for WorkerRefusal {
         row(0x0289), // ReleaseOutsideWindow
         row(0x028a), // WindowsBeginLater
     ];
+}
+
+fn kept_back(reserved: u32) -> String {
+    match reserved {
+        0 => String::new(),
+        reserved => format!(" for clients, as {reserved} are kept back for the nodes"),
+    }
 }
 
 fn held_by(holder: &Option<Box<Holder>>) -> String {

@@ -218,6 +218,7 @@ mod tests {
 
     fn record(lease: u64) -> WorkerRecord {
         WorkerRecord {
+            tenant: crate::Tenant::OPERATOR,
             lease: LeaseId(lease),
             owner: "pod".to_owned(),
             node: None,

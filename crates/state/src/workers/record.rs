@@ -9,10 +9,13 @@ use crate::context::ApplyContext;
 use crate::deadlines::{Expiring, Passing};
 use crate::newtypes::{ClusterMs, LeaseId, NodeId};
 use crate::table::{Record, Table};
+use crate::tenant::Tenant;
 
 /// The latest lease of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerRecord {
+    /// Who took it.
+    pub tenant: Tenant,
     pub lease: LeaseId,
     pub owner: String,
     /// `None` for an external generator.

@@ -20,6 +20,7 @@ pub(crate) fn commands() -> Vec<Command> {
         complete(user_key("pay-42"), KeyClaim(9), "{\"paid\":true}"),
         abandon(user_key("pay-42"), KeyClaim(9)),
         KeyCommand::Begin(BeginKey {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: of_a_request(),
             ttl_ms: 86_400_000,
             claim_ttl_ms: 60_000,

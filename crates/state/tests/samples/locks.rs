@@ -16,6 +16,7 @@ fn lock() -> LockName {
 fn lock_holder() -> LockHolder {
     let mut state = founded();
     let asked = AcquireLock {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: lock(),
         owner: "pod-1".to_owned(),
         nonce: Nonce(5),
@@ -34,6 +35,7 @@ fn lock_holder() -> LockHolder {
 pub(crate) fn commands() -> Vec<Command> {
     vec![
         LockCommand::Acquire(AcquireLock {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: lock(),
             owner: "pod-1".to_owned(),
             nonce: Nonce(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),

@@ -27,6 +27,7 @@ pub(crate) fn commands() -> Vec<Command> {
         start(NodeId(4), 7, u64::MAX),
         remove(NodeId(4)),
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            tenant: seqd_state::Tenant::OPERATOR,
             layout: layout(),
             owner: "n1".to_owned(),
             node: Some(NodeId(1)),
@@ -141,6 +142,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             layout: layout(),
             datacenter: Some(1),
             retry_after_ms: 2_500,
+            reserved: 0,
         }),
         Refusal::Workers(WorkerRefusal::FenceTooFar {
             asked: Tick(11),

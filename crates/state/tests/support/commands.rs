@@ -53,6 +53,7 @@ pub(crate) fn stamp_restoration(wall_ms: WallMs) -> Command {
 /// Of an external generator.
 pub(crate) fn take(layout: &str, owner: &str, fence: Tick) -> Command {
     let request = TakeLease {
+        tenant: seqd_state::Tenant::OPERATOR,
         layout: layout.to_owned(),
         owner: owner.to_owned(),
         node: None,
@@ -89,7 +90,12 @@ pub(crate) fn release(
 }
 
 pub(crate) fn create(name: SequenceName, definition: SequenceDefinition) -> Command {
-    SequenceCommand::Create { name, definition }.into()
+    SequenceCommand::Create {
+        tenant: seqd_state::Tenant::OPERATOR,
+        name,
+        definition,
+    }
+    .into()
 }
 
 pub(crate) fn delete(name: SequenceName, if_revision: Option<Revision>) -> Command {
@@ -160,6 +166,7 @@ pub(crate) fn user_key(key: &str) -> KeyName {
 /// Of a user's key, a minute long, with a claim of ten seconds.
 pub(crate) fn begin(key: &str, fingerprint: &str, nonce: &str) -> Command {
     KeyCommand::Begin(BeginKey {
+        tenant: seqd_state::Tenant::OPERATOR,
         name: user_key(key),
         ttl_ms: 60_000,
         claim_ttl_ms: 10_000,
@@ -187,7 +194,12 @@ pub(crate) fn abandon(name: KeyName, claim: KeyClaim) -> Command {
 pub(crate) fn issue(ids: impl IntoIterator<Item = u64>, ttl_ms: u64) -> Command {
     let token = |id: u64| (OneTimeId(id), TokenHash([id as u8; 32]));
     let tokens = ids.into_iter().map(token).collect();
-    OneTimeCommand::Issue { tokens, ttl_ms }.into()
+    OneTimeCommand::Issue {
+        tenant: seqd_state::Tenant::OPERATOR,
+        tokens,
+        ttl_ms,
+    }
+    .into()
 }
 
 pub(crate) fn consume(id: u64, secret: u64, nonce: &str) -> Command {

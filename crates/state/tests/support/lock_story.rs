@@ -19,6 +19,7 @@ pub(crate) fn command(words: &Words<'_>) -> Option<LockCommand> {
     let attempt = Attempt(words.u64("attempt").unwrap_or(1));
     let command = match words.plain.as_slice() {
         ["lock", name] => LockCommand::Acquire(AcquireLock {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: named(name),
             owner,
             nonce: nonce(),

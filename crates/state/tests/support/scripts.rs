@@ -5,10 +5,11 @@ use proptest::option;
 use proptest::prelude::*;
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
-    AcquireLock, Attempt, BeginKey, ClusterCommand, Command, Entry, FencingToken, GrantToken,
-    KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId, Level, LockCommand, LockName, LogPosition,
-    NextRequest, NodeId, Nonce, Revision, SegmentSizes, SequenceCommand, SequenceDefinition,
-    SequenceMode, SequenceName, TakeLease, WorkerCommand,
+    AccessId, AcquireLock, Attempt, BeginKey, ClusterCommand, Command, Entry, FencingToken,
+    GrantToken, KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId, Level, LockCommand, LockName,
+    LogPosition, NextRequest, NodeId, Nonce, OneTimeCommand, OneTimeId, Revision, SegmentSizes,
+    SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, TakeLease, Tenant, TokenHash,
+    WorkerCommand,
 };
 
 use super::commands::*;
@@ -61,6 +62,11 @@ fn layouts() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
+/// Two texts are two tenants.
+fn tenant_of(text: &str) -> Tenant {
+    Tenant::of_token(AccessId(text.bytes().map(u64::from).sum()))
+}
+
 fn lease_commands() -> impl Strategy<Value = Command> {
     let worker = (0u32..3).prop_map(WorkerId);
     let lease = (4u64..14).prop_map(LeaseId);
@@ -76,6 +82,7 @@ fn lease_commands() -> impl Strategy<Value = Command> {
         .prop_map(|(layout, owner, node, boot, fence, datacenter)| {
             let node = node.map(NodeId);
             Command::Workers(WorkerCommand::TakeLease(TakeLease {
+                tenant: tenant_of(&owner),
                 layout,
                 owner,
                 node,
@@ -102,7 +109,15 @@ fn node_commands() -> impl Strategy<Value = Command> {
 
 fn sequence_commands() -> impl Strategy<Value = Command> {
     let token = (4u64..24).prop_map(GrantToken);
-    let create = (names(), definitions()).prop_map(|(name, definition)| create(name, definition));
+    let create = (names(), definitions(), "[ab]").prop_map(|(name, definition, creator)| {
+        let tenant = tenant_of(&creator);
+        SequenceCommand::Create {
+            name,
+            definition,
+            tenant,
+        }
+        .into()
+    });
     let delete = (names(), option::of((1u64..3).prop_map(Revision)))
         .prop_map(|(name, if_revision)| delete(name, if_revision));
     let grant = (names(), 0u64..60, option::of(token.clone()))
@@ -126,6 +141,7 @@ fn key_commands() -> impl Strategy<Value = Command> {
     let begin = (key.clone(), ttls, "[fg]", "[no]?").prop_map(
         |(name, (ttl_ms, claim_ttl_ms), fingerprint, nonce)| {
             Command::Keys(KeyCommand::Begin(BeginKey {
+                tenant: tenant_of(&fingerprint),
                 name,
                 ttl_ms,
                 claim_ttl_ms,
@@ -141,7 +157,17 @@ fn key_commands() -> impl Strategy<Value = Command> {
 }
 
 fn one_time_commands() -> impl Strategy<Value = Command> {
-    let issue = (vec(0u64..6, 0..4), 900u64..40_000).prop_map(|(ids, ttl_ms)| issue(ids, ttl_ms));
+    let issue = (vec(0u64..6, 0..4), 900u64..40_000, "[ab]").prop_map(|(ids, ttl_ms, owner)| {
+        let token = |id: u64| (OneTimeId(id), TokenHash([id as u8; 32]));
+        let tokens = ids.into_iter().map(token).collect();
+        let tenant = tenant_of(&owner);
+        OneTimeCommand::Issue {
+            tokens,
+            ttl_ms,
+            tenant,
+        }
+        .into()
+    });
     let consume =
         (0u64..6, 0u64..6, "[no]?").prop_map(|(id, secret, nonce)| consume(id, secret, &nonce));
     prop_oneof![1 => issue, 2 => consume]
@@ -156,6 +182,7 @@ fn lock_commands() -> impl Strategy<Value = Command> {
     let acquire = (name(), owner(), nonce(), times(), 1u32..3, any::<bool>()).prop_map(
         |(name, owner, (nonce, attempt), (ttl_ms, wait_ms, lock_delay_ms), permits, shared)| {
             LockCommand::Acquire(AcquireLock {
+                tenant: tenant_of(&owner),
                 name,
                 owner,
                 nonce,

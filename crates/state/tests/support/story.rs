@@ -181,6 +181,7 @@ fn lease_command(words: &Words<'_>) -> Command {
     let lease = || LeaseId(words.u64("lease").unwrap());
     match words.plain.as_slice() {
         ["take", layout] => Command::Workers(WorkerCommand::TakeLease(TakeLease {
+            tenant: seqd_state::Tenant::OPERATOR,
             layout: (*layout).to_owned(),
             owner: words.text("owner"),
             node: words.u64("node").map(NodeId),

@@ -8,6 +8,7 @@ async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let layout = Layout::preset("default").unwrap();
     let take = seqd_state::TakeLease {
+        tenant: seqd_state::Tenant::OPERATOR,
         layout: "default".to_owned(),
         owner: "other".to_owned(),
         node: None,

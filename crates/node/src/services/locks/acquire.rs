@@ -12,7 +12,7 @@ use seqd_guards::is_out;
 use seqd_raft::{ProposeError, Turn};
 use seqd_state::{
     AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, LockTurn,
-    Nonce,
+    Nonce, Tenant,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -21,6 +21,7 @@ use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_o
 use crate::access::Right;
 use crate::replica::{ReadTime, no_state, peek};
 use crate::services::error::RequestError;
+use crate::services::room::Resource;
 use crate::services::seals::secret;
 
 /// The most bytes of what a client calls its request: a UUID has 36.
@@ -61,7 +62,7 @@ impl LockService {
         &self,
         name: &str,
         request: AcquireRequest,
-        right: &Right,
+        (right, tenant): (&Right, Tenant),
         deadline: Instant,
     ) -> Result<HeldLock, LockError> {
         if *self.stopping.borrow() {
@@ -77,7 +78,10 @@ impl LockService {
                 ..held.await?
             });
         }
-        let asked = asked(name, request)?;
+        let asked = AcquireLock {
+            tenant,
+            ..asked(name, request)?
+        };
         self.check_room(&asked)?;
         // Before anything is granted: a hold without a lease could not be released.
         let key = secret(&*self.replica, deadline).await?;
@@ -174,7 +178,27 @@ impl LockService {
             }
         });
         full.flatten()
-            .map_or(Ok(()), |why| Err(LockError::Full(why)))
+            .map_or(Ok(()), |why| Err(LockError::Full(why)))?;
+        self.check_share(asked)
+    }
+
+    /// Refuses a new claim beyond its tenant's share: holds and waits, as parts of the locks that
+    /// `limits.locks` permits. Waits beyond that number leave the room of tenants that hold little.
+    fn check_share(&self, asked: &AcquireLock) -> Result<(), LockError> {
+        let limit = u64::from(self.limits.locks);
+        let held = peek(&*self.replica, |state| {
+            let lock = state.lock(asked.name.as_str());
+            let is_there = lock.is_some_and(|lock| lock.claim(&asked.owner, asked.nonce).is_some());
+            let held = state.locks_held();
+            let used = held.all().count.min(limit - 1);
+            (!is_there).then(|| (held.of(asked.tenant).count, used))
+        });
+        let Some((held, used)) = held.flatten() else {
+            return Ok(());
+        };
+        let claims = Resource::new("holds and waits of locks", "locks", limit);
+        let checked = claims.check(self.limits.tenant_share, asked.tenant, (held, used, 1));
+        checked.map_err(|why| LockError::Full(why.to_string()))
     }
 
     /// What became of a claim that was granted the lock, looked at here, once this node has applied
@@ -292,6 +316,7 @@ fn asked(name: &str, request: AcquireRequest) -> Result<AcquireLock, LockError> 
     };
     Ok(AcquireLock {
         name: lock_name(name)?,
+        tenant: Tenant::OPERATOR,
         owner,
         nonce,
         attempt: Attempt(draw()?.max(1)),

@@ -20,6 +20,7 @@ use crate::http::refusal;
 use crate::replica::peek;
 use crate::services::{AccessService, SecretError};
 use crate::test_replica::{NOON, TestClock, TestReplica};
+use seqd_state::Tenant;
 
 const NAME: &str = "jobs/nightly 1";
 
@@ -37,6 +38,7 @@ impl Story {
             lock_waiters: 2,
             keys: 1000,
             key_bytes: 1 << 20,
+            sequences: 1,
             tokens: 1000,
             answer_ttl: Duration::from_secs(60),
         };
@@ -46,7 +48,12 @@ impl Story {
 
     async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, LockError> {
         self.locks
-            .acquire(NAME, asked(owner, wait_ms), &Right::default(), soon())
+            .acquire(
+                NAME,
+                asked(owner, wait_ms),
+                (&Right::default(), Tenant::OPERATOR),
+                soon(),
+            )
             .await
     }
 
@@ -54,10 +61,11 @@ impl Story {
     async fn wait(&self, owner: &str) -> JoinHandle<Result<HeldLock, LockError>> {
         let (locks, asked) = (Arc::clone(&self.locks), asked(owner, 60_000));
         let waiting = self.waiting().await;
-        let wait =
-            tokio::spawn(
-                async move { locks.acquire(NAME, asked, &Right::default(), soon()).await },
-            );
+        let wait = tokio::spawn(async move {
+            locks
+                .acquire(NAME, asked, (&Right::default(), Tenant::OPERATOR), soon())
+                .await
+        });
         self.until(waiting + 1).await;
         wait
     }
@@ -173,8 +181,11 @@ async fn a_client_that_is_gone_neither_waits_nor_holds() {
     story.release(&next).await.unwrap();
     let locks = Arc::clone(&story.locks);
     let asked = asked("d", 0);
-    let gone =
-        tokio::spawn(async move { locks.acquire(NAME, asked, &Right::default(), soon()).await });
+    let gone = tokio::spawn(async move {
+        locks
+            .acquire(NAME, asked, (&Right::default(), Tenant::OPERATOR), soon())
+            .await
+    });
     tokio::task::yield_now().await;
     gone.abort();
     sleep(Duration::from_millis(50)).await;
@@ -230,13 +241,23 @@ async fn a_request_that_is_repeated_is_the_same_one() {
     };
     let first = story
         .locks
-        .acquire(NAME, request(), &Right::default(), soon())
+        .acquire(
+            NAME,
+            request(),
+            (&Right::default(), Tenant::OPERATOR),
+            soon(),
+        )
         .await
         .unwrap();
     sleep(Duration::from_millis(4_000)).await;
     let again = story
         .locks
-        .acquire(NAME, request(), &Right::default(), soon())
+        .acquire(
+            NAME,
+            request(),
+            (&Right::default(), Tenant::OPERATOR),
+            soon(),
+        )
         .await
         .unwrap();
     assert_eq!(first.token, again.token);
@@ -247,7 +268,7 @@ async fn a_request_that_is_repeated_is_the_same_one() {
     };
     let other = story
         .locks
-        .acquire(NAME, other, &Right::default(), soon())
+        .acquire(NAME, other, (&Right::default(), Tenant::OPERATOR), soon())
         .await;
     assert_eq!(
         code(other),
@@ -260,7 +281,7 @@ async fn a_request_that_is_repeated_is_the_same_one() {
     };
     let entered = story
         .locks
-        .acquire(NAME, entered, &Right::default(), soon())
+        .acquire(NAME, entered, (&Right::default(), Tenant::OPERATOR), soon())
         .await
         .unwrap();
     assert_eq!(
@@ -278,20 +299,35 @@ async fn limits_of_the_node_are_told_before_anything_is_proposed() {
     assert_eq!(code(story.acquire("d", 1_000).await), ErrorCode::Overloaded);
     let none = story
         .locks
-        .acquire("", asked("a", 0), &Right::default(), soon())
+        .acquire(
+            "",
+            asked("a", 0),
+            (&Right::default(), Tenant::OPERATOR),
+            soon(),
+        )
         .await;
     assert_eq!(code(none), ErrorCode::InvalidArgument);
     assert_eq!(story.replica.proposals.load(Ordering::SeqCst), before);
     for name in ["x", "y"] {
         story
             .locks
-            .acquire(name, asked("a", 0), &Right::default(), soon())
+            .acquire(
+                name,
+                asked("a", 0),
+                (&Right::default(), Tenant::OPERATOR),
+                soon(),
+            )
             .await
             .unwrap();
     }
     let full = story
         .locks
-        .acquire("z", asked("a", 0), &Right::default(), soon())
+        .acquire(
+            "z",
+            asked("a", 0),
+            (&Right::default(), Tenant::OPERATOR),
+            soon(),
+        )
         .await;
     assert_eq!(code(full), ErrorCode::Overloaded);
     let query = LocksQuery {
@@ -388,11 +424,18 @@ async fn a_nonce_with_other_terms_is_another_request() {
         ..asked("a", 0)
     };
     let right = Right::default();
-    let first = story.locks.acquire(NAME, request(10_000), &right, soon());
+    let first = story
+        .locks
+        .acquire(NAME, request(10_000), (&right, Tenant::OPERATOR), soon());
     let first = first.await.unwrap();
     let other = story
         .locks
-        .acquire(NAME, request(20_000), &Right::default(), soon())
+        .acquire(
+            NAME,
+            request(20_000),
+            (&Right::default(), Tenant::OPERATOR),
+            soon(),
+        )
         .await;
     assert_eq!(code(other), ErrorCode::FingerprintMismatch);
     assert_eq!(story.verify(&first).await.unwrap().owner, "a");
@@ -446,7 +489,10 @@ async fn a_hold_is_renewed_released_and_entered_again_by_its_lease_alone() {
             ..asked("a", 0)
         };
         let right = Right::default();
-        let entered = story.locks.acquire(NAME, enter, &right, soon()).await;
+        let entered = story
+            .locks
+            .acquire(NAME, enter, (&right, Tenant::OPERATOR), soon())
+            .await;
         assert_eq!(
             code(entered),
             ErrorCode::LeaseLost,
@@ -518,7 +564,7 @@ async fn a_waiter_whose_token_was_revoked_is_not_granted_the_lock() {
     let locks = Arc::clone(&story.locks);
     let waits = tokio::spawn(async move {
         locks
-            .acquire(NAME, asked("b", 60_000), &right, soon())
+            .acquire(NAME, asked("b", 60_000), (&right, Tenant::OPERATOR), soon())
             .await
     });
     story.until(1).await;

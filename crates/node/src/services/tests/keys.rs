@@ -5,16 +5,7 @@ use seqd_state::{KeyName, KeySpace};
 
 use super::*;
 use crate::config::keys::LimitsSection;
-
-const LIMITS: LimitsSection = LimitsSection {
-    tenant_share: seqd_state::Share::WHOLE,
-    keys: 3,
-    key_bytes: 10,
-    tokens: 2,
-    answer_ttl: Duration::from_secs(60),
-    locks: 1,
-    lock_waiters: 1,
-};
+use crate::services::room::NoRoom;
 
 fn service(replica: &Arc<TestReplica>) -> KeyService {
     KeyService::new(replica.clone(), LIMITS)
@@ -47,24 +38,35 @@ fn of_request(key: &str) -> KeyName {
 async fn one_caller_goes_on_and_the_others_are_given_its_result() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
-    let first = keys.begin("pay", begin("a"), soon()).await.unwrap();
+    let first = keys
+        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     assert_eq!((first.state, first.attempt), (KeyState::First, 1));
     assert_eq!(first.claim_expires_in_ms, Some(1_000));
-    let other = keys.begin("pay", begin("b"), soon()).await;
+    let other = keys
+        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
+        .await;
     assert!(matches!(other, Err(KeyError::InProgress { claim_ms, .. }) if claim_ms <= 1_000));
-    let again = keys.begin("pay", begin("a"), soon()).await.unwrap();
+    let again = keys
+        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     assert_eq!(again.claim, first.claim);
     let other = BeginKey {
         fingerprint: Some("g".to_owned()),
         ..begin("a")
     };
-    let other = keys.begin("pay", other, soon()).await;
+    let other = keys.begin("pay", other, Tenant::OPERATOR, soon()).await;
     assert!(matches!(other, Err(KeyError::Mismatch { .. })));
 
     let text = JsonText::new("{\"b\": 1.0, \"a\": []}".to_owned()).unwrap();
     let kept = keys.complete("pay", complete(first.claim), Some(text.clone()), soon());
     assert_eq!(kept.await.unwrap().state, KeyState::Done);
-    let done = keys.begin("pay", begin("b"), soon()).await.unwrap();
+    let done = keys
+        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     assert_eq!((done.state, done.claim), (KeyState::Done, None));
     assert_eq!(done.result, Some(text.clone()));
     let read = keys.get("pay", &GetKeyQuery::default(), soon()).await;
@@ -75,9 +77,15 @@ async fn one_caller_goes_on_and_the_others_are_given_its_result() {
 async fn a_claim_that_is_over_is_followed_and_lost() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
-    let first = keys.begin("pay", begin("a"), soon()).await.unwrap();
+    let first = keys
+        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let next = keys.begin("pay", begin("b"), soon()).await.unwrap();
+    let next = keys
+        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     assert_eq!((next.state, next.attempt), (KeyState::First, 2));
     let late = keys.complete("pay", complete(first.claim), None, soon());
     let late = late.await.unwrap_err();
@@ -97,24 +105,46 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_what_was_begun
     let keys = service(&replica);
     let mut claims = Vec::new();
     for key in ["1", "2", "3"] {
-        claims.push(keys.begin(key, begin(key), soon()).await.unwrap().claim);
+        claims.push(
+            keys.begin(key, begin(key), Tenant::OPERATOR, soon())
+                .await
+                .unwrap()
+                .claim,
+        );
     }
-    let full = keys.begin("4", begin(""), soon()).await;
-    assert!(matches!(full, Err(KeyError::Full { name: "keys", .. })));
-    assert!(keys.begin("3", begin("3"), soon()).await.is_ok());
+    let full = keys.begin("4", begin(""), Tenant::OPERATOR, soon()).await;
+    assert!(matches!(
+        full,
+        Err(KeyError::Full(NoRoom::Full {
+            limit_name: "keys",
+            ..
+        }))
+    ));
+    assert!(
+        keys.begin("3", begin("3"), Tenant::OPERATOR, soon())
+            .await
+            .is_ok()
+    );
     let long = JsonText::new("\"0123456789\"".to_owned()).unwrap();
     for (key, claim) in ["1", "2"].into_iter().zip(claims) {
         let kept = keys.complete(key, complete(claim), Some(long.clone()), soon());
         kept.await.unwrap();
     }
-    let keys = KeyService::new(replica.clone(), LimitsSection { keys: 9, ..LIMITS });
-    let full = keys.begin("4", begin(""), soon()).await;
+    let keys = KeyService::new(
+        replica.clone(),
+        LimitsSection {
+            keys: 9,
+            key_bytes: 1_000,
+            ..LIMITS
+        },
+    );
+    let full = keys.begin("4", begin(""), Tenant::OPERATOR, soon()).await;
     assert!(matches!(
         full,
-        Err(KeyError::Full {
-            name: "key_bytes",
+        Err(KeyError::Full(NoRoom::Full {
+            limit_name: "key_bytes",
             ..
-        })
+        }))
     ));
 }
 
@@ -122,7 +152,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_what_was_begun
 async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
-    let ask = |print: &str| keys.begin_request(of_request("k"), print.to_owned(), soon());
+    let ask = |print: &str| keys.begin_request(of_request("k"), print.to_owned(), by_operator());
     let Turn::Serve(claim) = ask("f").await.unwrap() else {
         panic!("nothing was answered before");
     };
@@ -152,7 +182,9 @@ async fn without_a_quorum_nobody_is_told_to_go_on() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     replica.set_quorum(false);
-    let begun = keys.begin("pay", begin("a"), soon()).await;
+    let begun = keys
+        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
+        .await;
     assert!(matches!(
         begun,
         Err(KeyError::Secret(SecretError::Unread(
@@ -165,7 +197,7 @@ async fn without_a_quorum_nobody_is_told_to_go_on() {
 async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
-    let begun = keys.begin_request(of_request("k"), String::new(), soon());
+    let begun = keys.begin_request(of_request("k"), String::new(), by_operator());
     let Turn::Serve(claim) = begun.await.unwrap() else {
         panic!("nothing was answered before");
     };
@@ -191,8 +223,8 @@ async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
     let (one, other) = tokio::join!(
-        keys.begin("pay", begin("a"), soon()),
-        keys.begin("pay", begin("b"), soon())
+        keys.begin("pay", begin("a"), Tenant::OPERATOR, soon()),
+        keys.begin("pay", begin("b"), Tenant::OPERATOR, soon())
     );
     // Which of the two was applied first is not decided by who asked first.
     let firsts = [&one, &other].map(Result::is_ok);
@@ -205,8 +237,14 @@ async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
 async fn a_claim_cannot_be_guessed() {
     let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
     let keys = service(&replica);
-    let own = keys.begin("own", begin("a"), soon()).await.unwrap();
-    let victim = keys.begin("pay", begin("b"), soon()).await.unwrap();
+    let own = keys
+        .begin("own", begin("a"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
+    let victim = keys
+        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
+        .await
+        .unwrap();
     let (own, token) = (own.claim.unwrap(), victim.token.unwrap());
     let next = (own.parse::<u128>().unwrap() + (1 << 64)).to_string();
     for guess in [token.to_string(), own, next, "x".to_owned()] {

@@ -27,6 +27,7 @@ impl Story {
             replica: self.replica.clone(),
             clock: Arc::clone(&ids.clock),
             window_ms: 30_000,
+            share: seqd_state::Share::WHOLE,
         }
     }
 

@@ -31,6 +31,24 @@ struct Story {
     segments: SegmentService,
 }
 
+use crate::config::keys::LimitsSection;
+use seqd_state::Tenant;
+
+const LIMITS: LimitsSection = LimitsSection {
+    tenant_share: seqd_state::Share::WHOLE,
+    keys: 3,
+    key_bytes: 1 << 20,
+    tokens: 2,
+    sequences: 3,
+    answer_ttl: Duration::from_secs(60),
+    locks: 1,
+    lock_waiters: 1,
+};
+
+fn by_operator() -> (Tenant, Instant) {
+    (Tenant::OPERATOR, soon())
+}
+
 impl Story {
     fn begin() -> Story {
         let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
@@ -44,6 +62,7 @@ impl Story {
                 min: 10,
                 max: 50,
             },
+            limits: LIMITS,
             max_count: MAX_COUNT,
         });
         Story {
@@ -56,7 +75,7 @@ impl Story {
     }
 
     async fn create(&self, spec: SequenceSpec) -> Result<Created, SequenceError> {
-        self.sequences.create(&name(), spec, soon()).await
+        self.sequences.create(&name(), spec, by_operator()).await
     }
 
     fn proposals(&self) -> u64 {
@@ -181,13 +200,16 @@ async fn in_a_restored_cluster_a_new_name_needs_a_start() {
     story.replica.restore();
     story.create(strict()).await.unwrap();
     let other = SequenceName::new("other").unwrap();
-    let made = story.sequences.create(&other, strict(), soon()).await;
+    let made = story
+        .sequences
+        .create(&other, strict(), by_operator())
+        .await;
     assert!(matches!(made, Err(SequenceError::StartMissing { .. })));
     let begun = SequenceSpec {
         start: Some(7),
         ..strict()
     };
-    let made = story.sequences.create(&other, begun, soon()).await;
+    let made = story.sequences.create(&other, begun, by_operator()).await;
     made.unwrap();
 }
 

@@ -10,6 +10,7 @@ use crate::testing::{entry, founded, restore};
 
 fn asked(name: &str, nonce: u128, wait_ms: u64) -> AcquireLock {
     AcquireLock {
+        tenant: crate::Tenant::OPERATOR,
         name: name.parse().unwrap(),
         owner: "pod".to_owned(),
         nonce: Nonce(nonce),
@@ -119,6 +120,7 @@ fn the_largest_lock_fits_a_row() {
     let mut state = founded();
     let shared = |nonce, attempt| {
         let asked = AcquireLock {
+            tenant: crate::Tenant::OPERATOR,
             owner: "o".repeat(128),
             attempt: Attempt(attempt),
             shared: true,
@@ -146,6 +148,7 @@ fn more_requests_than_are_told_apart_leave_the_hold_to_its_time() {
     let mut state = founded();
     for attempt in 1..=5 {
         let asked = AcquireLock {
+            tenant: crate::Tenant::OPERATOR,
             attempt: Attempt(attempt),
             ..asked("a", 1, 0)
         };
@@ -175,6 +178,7 @@ fn a_claim_is_of_its_owner_and_its_nonce() {
     one(&mut state, 1, acquire("a", 1, 0));
     let other = |attempt| {
         let asked = AcquireLock {
+            tenant: crate::Tenant::OPERATOR,
             owner: "other".to_owned(),
             attempt: Attempt(attempt),
             ..asked("a", 1, 50)
@@ -214,24 +218,29 @@ fn a_nonce_that_comes_again_with_other_terms_is_refused_and_changes_nothing() {
         let same = asked("a", nonce, 50);
         let differ = [
             AcquireLock {
+                tenant: crate::Tenant::OPERATOR,
                 ttl_ms: 101,
                 ..same.clone()
             },
             AcquireLock {
+                tenant: crate::Tenant::OPERATOR,
                 permits: 2,
                 ..same.clone()
             },
             AcquireLock {
+                tenant: crate::Tenant::OPERATOR,
                 shared: true,
                 ..same.clone()
             },
             AcquireLock {
+                tenant: crate::Tenant::OPERATOR,
                 lock_delay_ms: 1,
                 ..same.clone()
             },
         ];
         for asked in differ {
             let asked = LockCommand::Acquire(AcquireLock {
+                tenant: crate::Tenant::OPERATOR,
                 attempt: Attempt(9),
                 ..asked
             });
@@ -250,6 +259,7 @@ fn a_nonce_that_comes_again_with_other_terms_is_refused_and_changes_nothing() {
         Outcome::Locks(LockOutcome::Waiting { .. })
     ));
     let anew = AcquireLock {
+        tenant: crate::Tenant::OPERATOR,
         ttl_ms: 500,
         ..asked("a", 1, 0)
     };

@@ -23,6 +23,7 @@ pub(super) fn command(words: &Words<'_>) -> Command {
     let claim = || KeyClaim(words.u64("claim").unwrap());
     match words.plain.as_slice() {
         ["begin", key] => Command::Keys(KeyCommand::Begin(BeginKey {
+            tenant: seqd_state::Tenant::OPERATOR,
             name: key_of(key, words),
             ttl_ms: words.u64("ttl").unwrap_or(60_000),
             claim_ttl_ms: words.u64("claim-ttl").unwrap_or(10_000),
