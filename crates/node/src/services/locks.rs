@@ -12,7 +12,7 @@ mod view;
 use std::sync::Arc;
 
 use seqd_api::{HeldLock, ReleaseLockRequest, ReleasedLock, RenewLockRequest, VerifyLockRequest};
-use seqd_raft::ProposeError;
+use seqd_raft::{Pool, ProposeError};
 use seqd_state::{
     Command, FencingToken, LockCommand, LockName, LockOutcome, LockRefusal, Outcome, Refusal,
 };
@@ -35,7 +35,7 @@ pub(crate) struct LockService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Semaphore>,
-    watchers: Semaphore,
+    watchers: Arc<Pool>,
     /// Whether this node stops: nobody waits here from then on.
     stopping: watch::Sender<bool>,
 }
@@ -67,9 +67,9 @@ impl LockService {
     pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> LockService {
         LockService {
             replica,
+            watchers: Pool::new(limits.tenant_share, view::MOST_WATCHERS),
             limits,
             withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
-            watchers: Semaphore::new(view::MOST_WATCHERS),
             stopping: watch::Sender::new(false),
         }
     }
