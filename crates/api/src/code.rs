@@ -86,6 +86,9 @@ error_codes! {
     UriTooLong = "uri-too-long", 414, USAGE, false, "The path and query are over the limit",
         "path and query together have more than 4 KiB",
         "send the fields in a JSON body";
+    HeadTooLarge = "head-too-large", 431, USAGE, false, "The head of the request is over the limit",
+        "the head of the request has more than 16 KiB, or more than 64 headers",
+        "send fewer or shorter headers";
     UnsupportedMediaType = "unsupported-media-type", 415, USAGE, false, "The body is not JSON",
         "a body is not announced as `application/json`",
         "curl -H 'content-type: application/json'";
@@ -247,6 +250,7 @@ mod tests {
         (406, 2, false, "not-acceptable"),
         (413, 2, false, "body-too-large"),
         (414, 2, false, "uri-too-long"),
+        (431, 2, false, "head-too-large"),
         (415, 2, false, "unsupported-media-type"),
         (401, 4, false, "unauthorized"),
         (403, 4, false, "forbidden"),

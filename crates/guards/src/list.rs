@@ -208,6 +208,22 @@ guards! {
     GrantNeedsAccess,
     /// A request ends when its caller's token is revoked or expires.
     ServedWhileAccess,
+    /// No tenant holds more than its share of what may wait.
+    SharesHeld,
+    /// A tenant's proposals wait for one of each other tenant at a time.
+    TurnsTaken,
+    /// A connection is charged to the token that it shows.
+    ConnectionsCharged,
+    /// A request that waits for others keeps no place from them.
+    WaitsEvicted,
+    /// Connections in the reserved places serve operators alone.
+    ReserveKept,
+    /// A host is taken only if all of it is a host and a port.
+    HostParsed,
+    /// Requests that cost much processor time take turns for few places.
+    CostlyInTurn,
+    /// No TLS session is resumed where certificates are required.
+    NoResumption,
     /// A grant or lease that a client names has the cluster's own code.
     GrantSealed,
     /// A tenant takes no more than its share of a bounded resource.

@@ -128,8 +128,9 @@ impl Node {
             let services = Arc::new(Services::new(config, &parts));
             let closing = context.closing();
             let router = Router::new(context, &services);
+            let unreadable = router.unreadable();
             let answer = move |request| router.clone().answer(request);
-            let server = Server::start(tls.at_clients_port(http_listener), answer)
+            let server = Server::start(tls.at_clients_port(http_listener), answer, unreadable)
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();
 
@@ -255,6 +256,7 @@ fn options(
         snapshot_every: config.raft.snapshot_every,
         window_ms: ms(config.clock.window),
         max_peer_skew_ms: ms(config.clock.max_peer_skew),
+        tenant_share: config.limits.tenant_share,
         levels: LevelRange::OWN,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         clock: Arc::clone(clock),
@@ -299,7 +301,11 @@ fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Conte
     let http = &config.http;
     let hosts = Hosts::new(http.listen, &http.advertise, &http.hosts);
     Context::new(name, request_ids, timeout, &metrics.http, cluster)
-        .map(|context| context.with_hosts(hosts))
+        .map(|context| {
+            context
+                .with_hosts(hosts)
+                .with_share(config.limits.tenant_share)
+        })
         .ok_or_else(|| Stop::invariant(format!("{name:?} cannot be a header")))
 }
 

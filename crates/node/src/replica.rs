@@ -11,6 +11,8 @@ use seqd_raft::{ProposeError, Raft, Role, Turn};
 use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State, check_command};
 use tokio::time::{Duration, Instant, sleep, timeout_at};
 
+use crate::http::Serving;
+
 /// How often it is looked whether the cluster's level has risen.
 const LEVEL_WAIT: Duration = Duration::from_millis(50);
 
@@ -209,7 +211,8 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
 impl Replica for Raft {
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>> {
         Box::pin(async move {
-            let outcomes = Raft::propose(self, commands, deadline).await;
+            let tenant = Serving::current_tenant();
+            let outcomes = self.propose_for(tenant, commands, deadline).await;
             outcomes.map_err(|error| name_missing(error, self))
         })
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use seqd_disk::Disk;
 use seqd_state::idgen::{Agreement, WallClock};
-use seqd_state::{Digest, NodeId};
+use seqd_state::{Digest, NodeId, Share};
 pub(crate) use seqd_store::stop::{Stop, StopReason};
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,8 @@ pub struct Settings {
     /// bootstrap.
     pub max_peer_skew_ms: u64,
     pub version: String,
+    /// The part of what may wait at this node that one tenant may hold.
+    pub tenant_share: Share,
     /// The levels that the program supports: [`LevelRange::OWN`], except in tests.
     pub levels: LevelRange,
     pub clock: Arc<dyn WallClock>,

@@ -12,7 +12,9 @@ pub use crate::handle::{
     Report, Role, Settings, Status, StorageStats,
 };
 pub use crate::levels::LevelRange;
+pub use crate::pool::{Part, Pool};
 pub use crate::raft::Raft;
+pub use crate::round_robin::RoundRobin;
 pub use crate::turns::{Turn, Turns};
 pub use crate::wire::dialer::{peer_transport, secure_peer_transport};
 #[cfg(any(test, fuzzing))]
@@ -47,11 +49,13 @@ mod openraft_config;
 mod peer_stops;
 mod peers;
 mod platform;
+mod pool;
 mod proposer;
 mod raft;
 mod receive;
 mod records;
 mod replica;
+mod round_robin;
 #[cfg(test)]
 mod seeds;
 #[cfg(test)]

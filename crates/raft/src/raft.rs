@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State};
+use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State, Tenant};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -80,7 +80,7 @@ impl Raft {
             .map(|identity| (NodeId(identity.node), context.start.boot))
     }
 
-    /// Proposes commands; returns an outcome for each, in order, once they are applied.
+    /// Proposes commands of this node itself; returns an outcome for each, in order, once they are applied.
     ///
     /// # Errors
     /// See [`ProposeError`]: only `OutcomeUnknown` leaves open whether they took effect.
@@ -89,7 +89,21 @@ impl Raft {
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ProposeError> {
-        self.inner.batcher.propose(commands, deadline).await
+        self.propose_for(Tenant::OPERATOR, commands, deadline).await
+    }
+
+    /// Proposes commands of a tenant, which has its share of what may wait here.
+    ///
+    /// # Errors
+    /// As of [`Raft::propose`].
+    pub async fn propose_for(
+        &self,
+        tenant: Tenant,
+        commands: Vec<Command>,
+        deadline: Instant,
+    ) -> Result<Vec<Outcome>, ProposeError> {
+        let batcher = &self.inner.batcher;
+        batcher.propose_for(tenant, commands, deadline).await
     }
 
     /// Returns when this node's state holds all that was acknowledged anywhere before the call: the

@@ -24,6 +24,17 @@ impl Tenant {
     /// The nodes and the operator.
     pub const OPERATOR: Self = Self(0);
 
+    /// The tenant as a number, for [`Tenant::from_bits`].
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// Set for addresses, clear for tokens, whose IDs are random.
     const IS_ADDRESS: u64 = 1 << 63;
 

@@ -27,6 +27,7 @@ use tokio_rustls::{TlsConnector, TlsStream};
 use crate::certificate::Certificate;
 use crate::error::TlsError;
 use crate::material::{Material, provider};
+use crate::server::disable_resumption;
 use crate::stream::Secured;
 use crate::words::{io_words, words};
 
@@ -73,8 +74,7 @@ impl PeerTls {
             .map_err(failed)?
             .with_client_cert_verifier(Arc::clone(&judge) as _)
             .with_cert_resolver(Arc::clone(&key) as _);
-        // Each connection is judged by the CAs and the time of its own beginning.
-        accept.send_tls13_tickets = 0;
+        disable_resumption(&mut accept);
         let mut dial = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(failed)?

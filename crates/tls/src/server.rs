@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::SingleCertAndKey;
+use seqd_guards::is_out;
 
 use crate::error::TlsError;
 use crate::material::{Material, provider};
@@ -44,5 +45,19 @@ pub fn client_port(material: &Material) -> Result<ServerTls, TlsError> {
     let key = SingleCertAndKey::from(Arc::clone(&material.certified).as_ref().clone());
     let mut config = builder.with_cert_resolver(Arc::new(key));
     config.alpn_protocols = vec![HTTP.to_vec()];
+    if material.roots.is_some() {
+        disable_resumption(&mut config);
+    }
     Ok(ServerTls(Arc::new(config)))
+}
+
+/// Makes a port that requires certificates judge each connection by the CAs and the time of its own
+/// beginning. A resumed session would keep the identity of a certificate that has expired since, or
+/// whose CA was replaced, and its tickets could be chained without end.
+pub(crate) fn disable_resumption(config: &mut ServerConfig) {
+    if is_out!(NoResumption) {
+        return;
+    }
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
 }

@@ -1,5 +1,7 @@
 //! Handshakes and files, with certificates of every kind of wrongness.
 
+mod resumption;
+
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +12,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
 use crate::issue::{Authority, Subject};
 use crate::testing::{Certificates, DAY, days, node, now};
-use crate::{Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of};
+use crate::{
+    Accept, Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of,
+};
 
 fn valid() -> Validity {
     days(100)

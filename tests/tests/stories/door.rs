@@ -1,14 +1,17 @@
 //! Clients that mean no good, or know no better, at the clients' port of a real node.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, SocketAddrV4, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::Signal;
 use seqd_tests::cluster::Cluster;
-use seqd_tests::http::{get, post};
-use seqd_tests::wait;
+use seqd_tests::http::post;
 use serde_json::json;
+
+use super::tokens::{Caller, guarded};
 
 /// Answers come within milliseconds; on a busy machine within this.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,6 +22,14 @@ fn with_few_files() -> Cluster {
     let launcher = ["sh", "-c", "ulimit -n 512; exec \"$@\"", "sh"];
     cluster.node_mut(0).set_launcher(&launcher);
     cluster.ready()
+}
+
+/// The same for callers that need a token.
+fn with_few_files_and_tokens() -> (Cluster, PathBuf) {
+    let mut cluster = Cluster::planned(1);
+    let launcher = ["sh", "-c", "ulimit -n 512; exec \"$@\"", "sh"];
+    cluster.node_mut(0).set_launcher(&launcher);
+    guarded(cluster)
 }
 
 fn connect(cluster: &Cluster) -> TcpStream {
@@ -64,41 +75,108 @@ fn more_idle_connections_than_open_files_keep_nobody_out() {
     assert!(cluster.node_mut(0).is_running());
 }
 
+/// Opens a connection from an address of the loopback network, and sends bytes.
+fn send_from(cluster: &Cluster, last: u8, bytes: &str) -> TcpStream {
+    // Closed in the nodes that other tests start meanwhile.
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
+    bind(&socket, &SocketAddrV4::new([127, 0, 0, last].into(), 0)).unwrap();
+    let node: SocketAddr = cluster.address(0).parse().unwrap();
+    rustix::net::connect(&socket, &node).unwrap();
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The node may have ended it for another.
+    let _ = stream.write_all(bytes.as_bytes());
+    stream
+}
+
+/// The status of one request on a connection of its own.
+fn status_from(cluster: &Cluster, last: u8, path: &str, headers: &str) -> String {
+    let head =
+        format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+    let mut answer = String::new();
+    let _ = send_from(cluster, last, &head).read_to_string(&mut answer);
+    answer.get(9..12).unwrap_or_default().to_owned()
+}
+
+/// The line of a request's head that shows a caller's token.
+fn shown(caller: &Caller<'_>) -> String {
+    format!("authorization: Bearer {}\r\n", caller.token)
+}
+
+/// What a flood sends on each connection: bodies that never come, or waits for a lock.
+fn floods(headers: &str) -> [String; 2] {
+    let head = "POST /v1/locks/x.job/acquire HTTP/1.1\r\nhost: localhost\r\n\
+                content-type: application/json\r\n";
+    let wait = r#"{"owner":"hostile","ttl_ms":600000,"wait_ms":600000}"#;
+    [
+        format!("{head}{headers}content-length: 20\r\n\r\n{{"),
+        format!(
+            "{head}{headers}content-length: {}\r\n\r\n{wait}",
+            wait.len()
+        ),
+    ]
+}
+
 #[test]
-fn health_is_told_and_all_else_is_overloaded_while_all_connections_are_answered() {
-    let cluster = with_few_files();
-    // Their bodies never come.
-    let head = b"POST /v1/id HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-                 content-length: 2\r\n\r\n";
-    let began = Instant::now();
-    let mut busy = Vec::new();
-    // A connection of its own each time: an idle one would be closed for another.
-    let ask = |path: &str| {
-        let request = get(&cluster.url(0, path));
-        request.header("connection", "close").reply()
-    };
-    while ask("/v1/id").status != 503 {
-        assert!(
-            began.elapsed() < PATIENCE,
-            "{} are not too many",
-            busy.len()
-        );
-        for _ in 0..32 {
-            let mut stream = connect(&cluster);
-            let _ = stream.write_all(head);
-            busy.push(stream);
+fn bodies_that_never_come_and_waits_of_one_address_keep_no_other_out() {
+    for flood in floods("") {
+        let mut cluster = with_few_files();
+        let held: Vec<TcpStream> = (0..400).map(|_| send_from(&cluster, 2, &flood)).collect();
+        for number in 0..20 {
+            for path in ["/v1/id", "/v1/locks"] {
+                let status = status_from(&cluster, 3, path, "");
+                assert_eq!(
+                    status, "200",
+                    "request {number} of another client, {flood:?}"
+                );
+            }
         }
+        assert_eq!(
+            status_from(&cluster, 2, "/v1/id", ""),
+            "200",
+            "of the same address"
+        );
+        drop(held);
+        assert!(cluster.node_mut(0).is_running());
     }
-    let refused = ask("/v1/id").refused(503, "overloaded");
-    assert!(refused.retryable() && refused.header("retry-after").is_some());
-    assert_eq!(refused.header("connection"), Some("close"));
-    for path in ["/livez", "/readyz", "/metrics"] {
-        ask(path).ok();
+}
+
+#[test]
+fn the_connections_of_one_token_keep_neither_another_nor_the_operator_out() {
+    let (cluster, _file) = with_few_files_and_tokens();
+    let hostile = Caller::with(&cluster, &json!({"scopes": ["allocate:x."]})).0;
+    let honest = Caller::with(&cluster, &json!({"scopes": ["allocate"]})).0;
+    for flood in floods(&shown(&hostile)) {
+        // From as many addresses as there are connections of an honest client.
+        let held: Vec<TcpStream> = (0..400u16)
+            .map(|number| send_from(&cluster, 10 + (number % 200) as u8, &flood))
+            .collect();
+        let mut pool: Vec<TcpStream> = Vec::new();
+        for number in 0..20 {
+            let head = "GET /v1/id HTTP/1.1\r\nhost: localhost\r\n";
+            let stream = send_from(&cluster, 3, &format!("{head}{}\r\n", shown(&honest)));
+            pool.push(stream);
+            let mut status = [0; 12];
+            let read = pool[number].read_exact(&mut status);
+            let status = String::from_utf8_lossy(&status).into_owned();
+            assert!(
+                read.is_ok() && status == "HTTP/1.1 200",
+                "request {number}: {status:?}"
+            );
+        }
+        let operator = shown(&Caller::operator(&cluster));
+        assert_eq!(status_from(&cluster, 4, "/v1/locks", &operator), "200");
+        for stream in &mut pool {
+            stream.set_nonblocking(true).unwrap();
+            let is_open = !matches!(stream.read_to_end(&mut Vec::new()), Ok(_));
+            assert!(
+                is_open,
+                "an idle connection of the other token ended for the flood"
+            );
+        }
+        drop(held);
     }
-    drop(busy);
-    wait::until("requests are served again", PATIENCE, || {
-        (ask("/v1/id").status == 200).then_some(())
-    });
 }
 
 /// A system whose connection is not taken into the queue tries again after a second.
@@ -151,6 +229,23 @@ fn what_is_no_request_has_an_answer() {
         let start = format!("HTTP/1.1 {status} ");
         let shown: String = request.chars().take(60).collect();
         assert!(got.starts_with(&start), "{shown:?}: {got:?}");
+        if status != 505 {
+            let problem = answer(&cluster, request.as_bytes(), "}\n").to_ascii_lowercase();
+            for part in [
+                "content-type: application/problem+json",
+                "x-request-id: ",
+                "seqd-node: n1",
+            ] {
+                assert!(
+                    problem.contains(part),
+                    "{shown:?}: {part} is missing in {problem:?}"
+                );
+            }
+            assert!(
+                problem.contains(&format!("\"status\":{status}")),
+                "{problem:?}"
+            );
+        }
     }
     let long = cluster.get(0, &format!("/v1/id?format={}", "x".repeat(5000)));
     long.refused(414, "uri-too-long");
@@ -168,4 +263,42 @@ fn what_follows_a_request_withholds_no_answer() {
         assert!(began.elapsed() < PATIENCE, "{behind:?}");
     }
     post(&cluster.url(0, "/v1/id")).reply().ok();
+}
+
+#[test]
+fn a_host_is_required_once_and_nothing_may_be_around_it() {
+    let cluster = Cluster::started(1);
+    let of = |version: &str, hosts: &[&str]| {
+        let hosts: String = hosts
+            .iter()
+            .map(|host| format!("host: {host}\r\n"))
+            .collect();
+        let request = format!("GET /v1/id HTTP/{version}\r\nconnection: close\r\n{hosts}\r\n");
+        answer(&cluster, request.as_bytes(), "\r\n\r\n")
+            .get(9..12)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(of("1.1", &["localhost"]), "200");
+    assert_eq!(of("1.0", &[]), "200");
+    assert_eq!(of("1.1", &[]), "400", "without a host");
+    assert_eq!(of("1.1", &["localhost", "localhost"]), "400");
+    for host in [
+        "127.0.0.1:22928,evil.example",
+        "[::1].evil.example",
+        "a@localhost",
+    ] {
+        assert_eq!(of("1.1", &[host]), "400", "{host}");
+    }
+}
+
+#[test]
+fn an_answer_to_a_request_whose_body_is_to_come_announces_the_end_of_the_connection() {
+    let cluster = Cluster::started(1);
+    for (line, status) in [("POST /v1/none", 404), ("POST /v1/layouts/a", 405)] {
+        let request = format!("{line} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\n");
+        let got = answer(&cluster, request.as_bytes(), "}\n");
+        assert!(got.starts_with(&format!("HTTP/1.1 {status} ")), "{got:?}");
+        assert!(got.contains("connection: close\r\n"), "{got:?}");
+    }
 }

@@ -287,7 +287,7 @@ fn keys_and_tokens_at_the_command_line() {
 
 #[test]
 fn keys_are_permitted_by_how_they_begin_and_two_tenants_do_not_meet() {
-    let (cluster, _file) = guarded(1);
+    let (cluster, _file) = guarded(Cluster::planned(1));
     with_sequences(&cluster);
     let (order, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:order."]}));
     let (other, _) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));

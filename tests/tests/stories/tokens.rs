@@ -19,14 +19,13 @@ const OPERATOR: &str = "operator-0123456789abcdef0123456789abcdef";
 /// A node applies what its leader has within milliseconds; on a busy machine within this.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A cluster whose callers need tokens, with the operator's file.
-pub(crate) fn guarded(count: usize) -> (Cluster, PathBuf) {
-    let mut cluster = Cluster::planned(count);
+/// The cluster of planned nodes, whose callers need tokens, with the operator's file.
+pub(crate) fn guarded(mut cluster: Cluster) -> (Cluster, PathBuf) {
     let file = cluster.folder().join("token");
     std::fs::write(&file, format!("{OPERATOR}\n")).expect("the token's file");
     std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its mode");
     let shown = format!("{:?}", file.display().to_string());
-    for index in 0..count {
+    for index in 0..cluster.size() {
         let node = cluster.node_mut(index);
         node.set("auth", "enabled", "true");
         node.set("auth", "bootstrap_token_file", &shown);
@@ -40,9 +39,11 @@ pub(crate) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn operator(cluster: &'a Cluster) -> Self {
-        let token = OPERATOR.to_owned();
-        Self { cluster, token }
+    pub(crate) fn operator(cluster: &'a Cluster) -> Self {
+        Self {
+            cluster,
+            token: OPERATOR.to_owned(),
+        }
     }
 
     /// A caller with a new token that permits this.
@@ -90,7 +91,7 @@ fn names(reply: Reply) -> Vec<String> {
 
 #[test]
 fn a_token_permits_its_scope_for_its_prefix_and_nothing_else() {
-    let (cluster, _file) = guarded(1);
+    let (cluster, _file) = guarded(Cluster::planned(1));
     with_sequences(&cluster);
     let (order, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:order."]}));
     let (reader, _) = Caller::with(&cluster, &json!({"scopes": ["read"]}));
@@ -138,7 +139,7 @@ fn a_token_permits_its_scope_for_its_prefix_and_nothing_else() {
 
 #[test]
 fn a_token_permits_locks_of_its_prefix_and_nothing_else() {
-    let (cluster, _file) = guarded(1);
+    let (cluster, _file) = guarded(Cluster::planned(1));
     let (jobs, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:jobs/"]}));
     let (reader, _) = Caller::with(&cluster, &json!({"scopes": ["read:jobs/"]}));
     let acquire = |caller: &Caller<'_>, name: &str| {
@@ -173,7 +174,7 @@ fn a_token_permits_locks_of_its_prefix_and_nothing_else() {
 
 #[test]
 fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
-    let (cluster, _file) = guarded(1);
+    let (cluster, _file) = guarded(Cluster::planned(1));
     let operator = Caller::operator(&cluster);
     let (waiter, id) = Caller::with(&cluster, &json!({"scopes": ["allocate", "read"]}));
     let path = "/v1/locks/jobs/acquire";
@@ -215,7 +216,7 @@ fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
 
 #[test]
 fn sequences_are_changed_by_their_owner_alone_and_the_cluster_by_nobody_with_a_prefix() {
-    let (cluster, _file) = guarded(1);
+    let (cluster, _file) = guarded(Cluster::planned(1));
     with_sequences(&cluster);
     let (order, _) = Caller::with(&cluster, &json!({"scopes": ["allocate:order."]}));
     let (reader, _) = Caller::with(&cluster, &json!({"scopes": ["read"]}));
@@ -271,7 +272,7 @@ fn sequences_are_changed_by_their_owner_alone_and_the_cluster_by_nobody_with_a_p
 
 #[test]
 fn a_token_that_was_revoked_is_refused_by_every_node() {
-    let (cluster, _file) = guarded(3);
+    let (cluster, _file) = guarded(Cluster::planned(3));
     let operator = Caller::operator(&cluster);
     for via in 0..3 {
         let (caller, id) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));
@@ -295,7 +296,7 @@ fn a_token_that_was_revoked_is_refused_by_every_node() {
 
 #[test]
 fn a_token_ends_at_its_time_and_has_its_rate_on_each_node() {
-    let (mut cluster, _file) = guarded(1);
+    let (mut cluster, _file) = guarded(Cluster::planned(1));
     let short = json!({"scopes": ["read"], "ttl_ms": 1});
     let (over, id) = Caller::with(&cluster, &short);
     let refused = over.get("/v1/cluster").refused(401, "unauthorized");
@@ -356,7 +357,7 @@ fn a_token_ends_at_its_time_and_has_its_rate_on_each_node() {
 
 #[test]
 fn changes_are_in_the_log_with_who_made_them_and_no_secret_is_anywhere() {
-    let (cluster, file) = guarded(1);
+    let (cluster, file) = guarded(Cluster::planned(1));
     let (url, file) = (cluster.url(0, ""), file.display().to_string());
     let run = |arguments: &[&str]| {
         let output = binary::run(&[&["-e", &url, "--token-file", &file], arguments].concat());
@@ -446,7 +447,7 @@ fn core_limits(cluster: &Cluster) -> [String; 2] {
 
 #[test]
 fn a_node_that_may_write_no_core_dump_at_all_leaves_its_limit_and_starts() {
-    let (mut cluster, _file) = guarded(1);
+    let (mut cluster, _file) = guarded(Cluster::planned(1));
     cluster.node_mut(0).stop();
     let launcher = ["sh", "-c", "ulimit -c 0 && exec \"$@\"", "sh"];
     cluster.node_mut(0).set_launcher(&launcher);
@@ -459,7 +460,7 @@ fn a_node_that_may_write_no_core_dump_at_all_leaves_its_limit_and_starts() {
 
 #[test]
 fn a_prefix_that_no_sequence_can_have_is_noted_and_taken() {
-    let (cluster, file) = guarded(1);
+    let (cluster, file) = guarded(Cluster::planned(1));
     let (url, file) = (cluster.url(0, ""), file.display().to_string());
     for (scope, is_noted) in [("allocate:order/", true), ("allocate:order.", false)] {
         let create = ["access", "create", "--scope", scope];
@@ -474,7 +475,7 @@ fn a_prefix_that_no_sequence_can_have_is_noted_and_taken() {
 
 #[test]
 fn a_token_s_file_is_its_owner_s_alone_and_none_is_left_where_there_is_no_token() {
-    let (cluster, file) = guarded(1);
+    let (cluster, file) = guarded(Cluster::planned(1));
     let (url, file) = (cluster.url(0, ""), file.display().to_string());
     let run = |arguments: &[&str]| {
         binary::run(&[&["-e", &url, "--token-file", &file], arguments].concat())
@@ -503,7 +504,7 @@ fn a_token_s_file_is_its_owner_s_alone_and_none_is_left_where_there_is_no_token(
 
 #[test]
 fn whoever_leaves_before_the_answer_is_in_the_log_too() {
-    let (cluster, _file) = guarded(1);
+    let (cluster, _file) = guarded(Cluster::planned(1));
     let cluster = &cluster;
     let leave = |after: Duration| {
         let body = r#"{"scopes":["read"],"description":"left"}"#;

@@ -11,7 +11,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("guards", &[]),
     ("idgen", &["guards"]),
     ("disk", &[]),
-    ("tls", &[]),
+    ("tls", &["guards"]),
     ("wal", &["disk", "guards"]),
     ("state", &["idgen"]),
     ("api", &[]),

@@ -180,6 +180,14 @@ impl Access {
         met.unwrap_or(false)
     }
 
+    /// Whether the caller is served on a connection in a reserved place: one that may administer the
+    /// cluster, and, where callers need no token, one whose address has no other connection.
+    pub(crate) fn may_use_reserve(&self, caller: Caller, is_first: bool) -> bool {
+        let is_known = caller != Caller::Anyone || is_first;
+        let is_operator = self.permits(caller, Need::Whole(Scope::Admin), "");
+        (is_known && is_operator) || is_out!(ReserveKept)
+    }
+
     /// Waits until this node has applied every revocation that was acknowledged before this call,
     /// where the caller showed a token of the cluster.
     pub(crate) async fn confirm(

@@ -211,3 +211,26 @@ async fn a_request_ends_when_its_token_is_revoked_or_expires() {
     let why = ended(expired).await.expect("a request outlived its token");
     assert!(matches!(why, NotLetIn::Expired { .. }), "{why:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_reserve_serves_the_operator_and_administrators_of_everything_alone() {
+    let door = Door::new();
+    let may = |caller| door.access.may_use_reserve(caller, true);
+    assert!(may(Caller::Operator));
+    let (admin, _) = door.create(request("admin")).await;
+    assert!(may(Caller::Token(admin)));
+    for scope in ["admin:x.", "allocate", "read"] {
+        let (id, _) = door.create(request(scope)).await;
+        assert!(
+            !may(Caller::Token(id)),
+            "{scope} uses the reserve of operators"
+        );
+    }
+    assert!(
+        !may(Caller::Anyone),
+        "a stranger uses the reserve of operators"
+    );
+    let open = Access::default();
+    assert!(open.may_use_reserve(Caller::Anyone, true));
+    assert!(!open.may_use_reserve(Caller::Anyone, false));
+}

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::ids;
 use super::problems::internal;
 use crate::access::Caller;
-use crate::http::{Request, Response, Stored};
+use crate::http::{Request, Response, Serving, Stored};
 use crate::services::{KeyError, Services, Turn};
 
 /// The most IDs or values of a request with a key: its answer is kept, and a thousand of the widest
@@ -53,7 +53,8 @@ where
             };
             let keys = Arc::clone(&node);
             let served = once(node, name, key.fingerprint, (tenant, deadline), served);
-            Box::pin(to_its_end(keys, served))
+            let serving = Serving::new(tenant, None);
+            Box::pin(to_its_end(keys, serving, served))
         }
     }
 }
@@ -77,13 +78,14 @@ fn access_of(caller: Caller) -> u64 {
 /// Serves a request also when its client has left, which drops the future of its handler.
 async fn to_its_end(
     node: Arc<Services>,
+    serving: Serving,
     served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
-    let place = node.keys.place()?;
-    let task = tokio::spawn(async move {
+    let place = node.keys.place(serving.tenant())?;
+    let task = tokio::spawn(serving.scope(async move {
         let _held = place;
         served.await
-    });
+    }));
     task.await.unwrap_or_else(|error| Err(internal(&error)))
 }
 

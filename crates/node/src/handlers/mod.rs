@@ -17,6 +17,7 @@ mod routes;
 mod segments;
 mod sequences;
 mod snapshot;
+mod turns;
 mod uuids;
 mod workers;
 

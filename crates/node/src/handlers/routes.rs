@@ -8,8 +8,10 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::paths;
 use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
+use seqd_raft::net::Unreadable;
 
 use super::keyed::{keyed, one_id};
+use super::turns::{Places, in_turn};
 use super::{
     access, cluster, ids, keys, layouts, locks, node, one_time, segments, sequences, snapshot,
     uuids, workers,
@@ -53,6 +55,12 @@ impl Router {
         }
     }
 
+    /// The answer to a head that cannot be read.
+    pub(crate) fn unreadable(&self) -> Unreadable {
+        let stranger = Arc::clone(&self.stranger);
+        Arc::new(move |status| stranger.unreadable(status))
+    }
+
     /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
     /// much as the ID; the router has the path too, for the other methods.
     pub(crate) async fn answer(self, mut request: http::Request<Body>) -> http::Response<Body> {
@@ -86,20 +94,21 @@ fn table() -> Vec<Path<Services>> {
 }
 
 fn identifiers() -> Vec<Path<Services>> {
+    let places = Places::for_this_machine();
     vec![
         at(paths::ID, TEXT_FIRST)
             .on_keyed(Get, keyed(ids::one))
             .on_keyed(Post, keyed(ids::one)),
         at(paths::IDS, JSON_FIRST)
-            .on_keyed(Get, keyed(ids::many))
-            .on_keyed(Post, keyed(ids::many)),
+            .on_keyed(Get, keyed(in_turn(&places, ids::many)))
+            .on_keyed(Post, keyed(in_turn(&places, ids::many))),
         at(paths::ID_PARTS, JSON).on(Get, ids::parts),
         at(paths::UUID, TEXT_FIRST)
             .on(Get, uuids::one)
             .on(Post, uuids::one),
         at(paths::UUIDS, JSON_FIRST)
-            .on(Get, uuids::many)
-            .on(Post, uuids::many),
+            .on(Get, in_turn(&places, uuids::many))
+            .on(Post, in_turn(&places, uuids::many)),
         at(paths::LAYOUTS, JSON)
             .on(Get, layouts::list)
             .on_or_dry(Post, layouts::create),

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::{self, HeaderValue, StatusCode};
-use seqd_raft::net::ClientAddress;
+use seqd_raft::net::ClientConnection;
 
 use crate::access::Caller;
 
@@ -30,7 +30,7 @@ impl Audit {
             method: request.method().clone(),
             target: target.map_or_else(String::new, |target| plain(target.as_str())),
             caller: extensions.get().copied().unwrap_or_default(),
-            from: extensions.get().and_then(|ClientAddress(address)| *address),
+            from: extensions.get().and_then(ClientConnection::address),
             request_id: request_id.clone(),
             status: None,
         }

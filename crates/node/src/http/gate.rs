@@ -38,8 +38,7 @@ pub(crate) fn check(
     cluster: impl FnOnce() -> Option<String>,
 ) -> Result<(), Problem> {
     if !matches!(*method, Method::GET | Method::HEAD)
-        && let Some(origin) = headers.get(ORIGIN)
-        && !same_origin(origin, headers.get(HOST))
+        && !(headers.get_all(ORIGIN).iter()).all(|origin| same_origin(origin, headers.get(HOST)))
     {
         let detail = "a page of another origin may not change anything here";
         return Err(Problem::new(ErrorCode::Forbidden, detail));
@@ -144,6 +143,14 @@ mod tests {
         assert_eq!(code(Method::GET, &foreign), None);
         let own = [(ORIGIN, "http://localhost:7400"), (HOST, "localhost:7400")];
         assert_eq!(code(Method::POST, &own), None);
+        for other in [&own[..1], &foreign[..1], &[(ORIGIN, "null")]] {
+            let mut both = headers(&own);
+            for (name, value) in other {
+                both.append(name, value.parse().unwrap());
+            }
+            let refused = check(&Method::POST, &both, false, || None);
+            assert_eq!(refused.is_err(), other != &own[..1], "{both:?}");
+        }
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //! A page whose own name is made to lead to this node (DNS rebinding) is of the same origin for its
 //! browser: only the name that it asks for tells it from the node's own.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::header::HOST;
 use axum::http::{self, HeaderMap};
 use seqd_api::address::authority;
 use seqd_api::{ErrorCode, Problem};
+use seqd_guards::is_out;
 
 /// The names under which a node is asked.
 #[derive(Clone, Debug, Default)]
@@ -31,9 +32,14 @@ impl Hosts {
 
     /// Refuses a request for another host. One without a host is of no browser.
     pub(crate) fn check<B>(&self, request: &http::Request<B>) -> Result<(), Problem> {
-        let named = named(request.headers())?;
-        let in_target = request.uri().host();
-        for host in named.map(host_of).into_iter().chain(in_target) {
+        let in_target = request
+            .uri()
+            .authority()
+            .map(|target| strict(target.as_str()));
+        for host in [named(request.headers())?, in_target.transpose()?]
+            .into_iter()
+            .flatten()
+        {
             if !self.allows(host) {
                 let host: String = host.chars().take(255).collect();
                 let detail = format!("this node is not asked as {host:?}");
@@ -68,7 +74,19 @@ impl Hosts {
     }
 }
 
-/// What the request names, once at most.
+/// Refuses an HTTP/1.1 request without a host, and any request whose host cannot be read (RFC 9112,
+/// section 3.2). An HTTP/1.0 request may lack one.
+pub(super) fn check_form<B>(request: &http::Request<B>) -> Result<(), Problem> {
+    let named = named(request.headers())?;
+    if named.is_some() || request.version() < http::Version::HTTP_11 {
+        return Ok(());
+    }
+    let detail = "an HTTP/1.1 request has a Host header, and this one has none";
+    Err(Problem::new(ErrorCode::InvalidArgument, detail)
+        .with_hint("send the header Host: HOST:PORT, as each HTTP library does"))
+}
+
+/// The host that the one `Host` header names.
 fn named(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let refuse = |detail: &str| Problem::new(ErrorCode::InvalidArgument, detail);
     let mut values = headers.get_all(HOST).iter();
@@ -78,9 +96,41 @@ fn named(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     if values.next().is_some() {
         return Err(refuse("a request has one Host header"));
     }
-    let text = value.to_str();
-    text.map(Some)
-        .map_err(|_| refuse("the Host header is not a host"))
+    let text = value
+        .to_str()
+        .map_err(|_| not_a_host("in bytes that are not ASCII"));
+    text.and_then(strict).map(Some)
+}
+
+fn not_a_host(found: &str) -> Problem {
+    let found: String = found.chars().take(255).collect();
+    let detail = format!(
+        "the request names the host {found:?}, which is not HOST or HOST:PORT: a name, an IPv4 \
+         address, or an IPv6 address in brackets, and digits"
+    );
+    Problem::new(ErrorCode::InvalidArgument, detail)
+}
+
+/// The host of an authority (RFC 3986, section 3.2), which has no user here, and no characters that a
+/// node's name has not.
+fn strict(authority: &str) -> Result<&str, Problem> {
+    let host = host_of(authority);
+    let port = &authority[host.len()..];
+    let is_port = port.is_empty()
+        || (port.strip_prefix(':')).is_some_and(|port| port.bytes().all(|it| it.is_ascii_digit()));
+    let in_brackets = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let is_host = match in_brackets {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.bytes().all(is_plain),
+    };
+    if is_port && (is_host || is_out!(HostParsed)) {
+        Ok(host)
+    } else {
+        Err(not_a_host(authority))
+    }
 }
 
 /// A host without its port; an IPv6 address keeps its brackets.
@@ -153,6 +203,55 @@ mod tests {
         assert_eq!(in_target.as_deref(), Some("unknown-host"));
         let twice = code(&hosts, "/v1/id", &["localhost", "evil.example"]);
         assert_eq!(twice.as_deref(), Some("invalid-argument"));
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused_wherever_an_own_name_stands_in_it() {
+        let hosts = hosts("127.0.0.1:7400");
+        for host in [
+            "127.0.0.1:22928,evil.example",
+            "[::1].evil.example",
+            "[::1]evil.example:7400",
+            "[::1",
+            "[evil.example]",
+            "[::1]:7400:7400",
+            "localhost:74x",
+            "localhost:7400, evil.example",
+            "evil.example@localhost",
+            "evil.example,x.localhost",
+            "localhost/evil",
+            "::1",
+        ] {
+            let refused = code(&hosts, "/v1/id", &[host]);
+            assert_eq!(
+                refused.as_deref(),
+                Some("invalid-argument"),
+                "{host} was taken"
+            );
+        }
+        for target in ["http://evil.example@localhost/", "http://localhost:/"] {
+            let refused = code(&hosts, target, &["localhost"]);
+            let expected = target.contains('@').then_some("invalid-argument");
+            assert_eq!(refused.as_deref(), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn http_1_1_needs_one_host_and_1_0_none() {
+        let of = |version, hosts: &[&str]| {
+            let request = http::Request::get("/").version(version);
+            let request = hosts
+                .iter()
+                .fold(request, |it, host| it.header(HOST, *host));
+            check_form(&request.body(()).unwrap()).is_ok()
+        };
+        assert!(of(http::Version::HTTP_11, &["localhost"]));
+        assert!(of(http::Version::HTTP_10, &["localhost"]) && of(http::Version::HTTP_10, &[]));
+        assert!(!of(http::Version::HTTP_11, &[]), "no host was taken");
+        for version in [http::Version::HTTP_10, http::Version::HTTP_11] {
+            assert!(!of(version, &["localhost", "localhost"]));
+            assert!(!of(version, &["localhost,localhost"]));
+        }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use seqd_api::request::{MAX_BODY_BYTES, decode, each_once};
 use seqd_api::{ErrorCode, Problem};
-use seqd_raft::net::ClientAddress;
-use seqd_state::Tenant;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use seqd_raft::net::ClientConnection;
+use seqd_raft::{Part, Pool};
+use seqd_state::{Share, Tenant};
 use tokio::time::Instant;
 
 use super::negotiate::Media;
@@ -27,28 +27,27 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_TIMEOUT_MS: u64 = 30_000;
 
 /// Bytes of bodies that are held for all requests together: 256 of the largest, 100,000 usual ones.
-const BODIES_BYTES: usize = 16 << 20;
+const BODIES_BYTES: u64 = 16 << 20;
 
-/// What bodies may be held of, shared by all requests of a port.
+/// The bytes of bodies that are held, which all tenants of a port share.
 #[derive(Clone, Debug)]
-pub(crate) struct Bodies(Arc<Semaphore>);
+pub(crate) struct Bodies(Arc<Pool>);
 
-impl Default for Bodies {
-    fn default() -> Bodies {
-        Bodies(Arc::new(Semaphore::new(BODIES_BYTES)))
+impl Bodies {
+    pub(crate) fn new(share: Share) -> Bodies {
+        Bodies(Pool::new(share, BODIES_BYTES))
+    }
+
+    /// Takes nothing yet for a body of this tenant.
+    fn begin(&self, tenant: Tenant) -> Option<Part> {
+        self.0.take(tenant, 0)
     }
 }
 
-impl Bodies {
-    /// Takes so many bytes, until the permit is dropped.
-    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let permit = Arc::clone(&self.0).try_acquire_many_owned(bytes);
-        permit.map_err(|_| {
-            let detail = "the bodies of other requests take all the memory that there is for them";
-            Problem::new(ErrorCode::Overloaded, detail)
-        })
-    }
+fn no_room() -> Problem {
+    let detail = "the bodies of other requests of this client, or of all clients, take all the \
+                  memory that there is for them";
+    Problem::new(ErrorCode::Overloaded, detail).with_hint("send fewer large bodies at once")
 }
 
 #[derive(Debug)]
@@ -71,7 +70,9 @@ pub(crate) struct Request {
     pub(crate) tenant: Tenant,
     /// With which it is answered once; on paths that take one.
     pub(crate) key: Option<RequestKey>,
-    _held: Option<OwnedSemaphorePermit>,
+    /// The connection that it came on; none in a process of its own.
+    pub(crate) connection: Option<ClientConnection>,
+    _held: Option<Part>,
 }
 
 impl Request {
@@ -87,7 +88,9 @@ impl Request {
     ) -> Result<Request, Problem> {
         let (mut parts, body) = request.into_parts();
         let caller: Caller = parts.extensions.get().copied().unwrap_or_default();
-        let address = parts.extensions.get().and_then(|ClientAddress(from)| *from);
+        let connection: Option<ClientConnection> = parts.extensions.remove();
+        let address = connection.as_ref().and_then(ClientConnection::address);
+        let tenant = caller.tenant(address);
         let path = if has_path {
             path_of(&mut parts).await?
         } else {
@@ -98,7 +101,12 @@ impl Request {
         let timeout = timeout_of(&mut query, timeout)?;
         let is_dry_run = dry_run_of(&mut query)?;
         let deadline = Instant::now() + timeout;
-        let (body, held) = read_body(&parts.headers, body, bodies).await?;
+        let (body, held) = if is_without_body(&parts.headers) {
+            (Bytes::new(), None)
+        } else {
+            let _pause = connection.as_ref().map(ClientConnection::pause);
+            read_body(&parts.headers, body, bodies.begin(tenant)).await?
+        };
         let key = RequestKey::of(&parts, &query, media, &body)?;
         Ok(Request {
             key,
@@ -110,7 +118,8 @@ impl Request {
             media,
             is_dry_run,
             caller,
-            tenant: caller.tenant(address),
+            tenant,
+            connection,
             _held: held,
         })
     }
@@ -209,20 +218,23 @@ async fn path_of(parts: &mut Parts) -> Result<Vec<String>, Problem> {
     Ok(params.iter().map(|(_, value)| value.to_owned()).collect())
 }
 
+/// Whether the head announces no body, or an empty one.
+pub(super) fn is_without_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(CONTENT_LENGTH);
+    length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING)
+}
+
 async fn read_body(
     headers: &HeaderMap,
     body: Body,
-    bodies: &Bodies,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    held: Option<Part>,
+) -> Result<(Bytes, Option<Part>), Problem> {
     let length = headers.get(CONTENT_LENGTH);
-    if length.is_none_or(|length| length == "0") && !headers.contains_key(TRANSFER_ENCODING) {
-        return Ok((Bytes::new(), None));
-    }
     let announced = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|announced| announced > MAX_BODY_BYTES) {
         return Err(too_large());
     }
-    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, collect(body, bodies)).await else {
+    let Ok(read) = tokio::time::timeout(BODY_TIMEOUT, collect(body, held)).await else {
         let detail = format!(
             "the body did not arrive within {} s",
             BODY_TIMEOUT.as_secs()
@@ -250,12 +262,8 @@ fn too_large() -> Problem {
 }
 
 /// Reads a body to its end. What has come is held, not what was announced.
-async fn collect(
-    mut body: Body,
-    bodies: &Bodies,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+async fn collect(mut body: Body, mut held: Option<Part>) -> Result<(Bytes, Option<Part>), Problem> {
     let mut all = BytesMut::new();
-    let mut held: Option<OwnedSemaphorePermit> = None;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let detail = format!("the body cannot be read: {error}");
@@ -267,10 +275,8 @@ async fn collect(
         if all.len() + data.len() > MAX_BODY_BYTES {
             return Err(too_large());
         }
-        let more = bodies.take(data.len())?;
-        match &mut held {
-            Some(held) => held.merge(more),
-            None => held = Some(more),
+        if !(held.as_mut()).is_some_and(|held| held.add(data.len() as u64)) {
+            return Err(no_room());
         }
         all.extend_from_slice(&data);
     }
@@ -308,7 +314,7 @@ mod tests {
             Media::Json,
             false,
             TIMEOUT,
-            &Bodies::default(),
+            &Bodies::new(Share::WHOLE),
             anyone,
         )
         .await
@@ -363,7 +369,7 @@ mod tests {
                 .contains("content-type: application/json")
         );
         assert_eq!(code(read(http::Request::post("/x"), "").await), "none");
-        let bodies = Bodies::default();
+        let bodies = Bodies::new(Share::WHOLE);
         let announced = http::Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
         let large = Request::read(
             announced.body(Body::empty()).unwrap(),
@@ -382,8 +388,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_tenant_s_bodies_leave_room_for_those_of_others() {
+        let bodies = Bodies::new(Share::of_percent(25).unwrap());
+        let request = |token: u64| {
+            let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
+            let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
+            let mut request = request.unwrap();
+            let caller = Caller::Token(seqd_state::AccessId(token));
+            request.extensions_mut().insert(caller);
+            Request::read(request, Media::Json, false, TIMEOUT, &bodies, anyone)
+        };
+        let mut held = Vec::new();
+        while let Ok(read) = request(1).await {
+            held.push(read);
+        }
+        let most = BODIES_BYTES as usize / MAX_BODY_BYTES / 4 + 1;
+        assert!(held.len() <= most, "{} bodies of one tenant", held.len());
+        assert_eq!(code(request(1).await), "overloaded");
+        assert_eq!(code(request(2).await), "none");
+    }
+
+    #[tokio::test]
     async fn bodies_are_held_within_bounds_until_their_requests_are_over() {
-        let bodies = Bodies::default();
+        let bodies = Bodies::new(Share::WHOLE);
         let request = || {
             let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
             let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
@@ -397,7 +424,7 @@ mod tests {
             )
         };
         let mut held = Vec::new();
-        for _ in 0..BODIES_BYTES / MAX_BODY_BYTES {
+        for _ in 0..BODIES_BYTES as usize / MAX_BODY_BYTES {
             held.push(request().await.unwrap());
         }
         assert_eq!(code(request().await), "overloaded");

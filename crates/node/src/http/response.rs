@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http;
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use bytes::Bytes;
 use seqd_api::problem::PROBLEM_JSON;
 use seqd_api::{ErrorCode, Problem, SNAPSHOT_CONTENT_TYPE};
@@ -11,6 +11,7 @@ use seqd_raft::net::Streamed;
 use serde::Serialize;
 
 use super::etag::ETag;
+use super::request::is_without_body;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -27,12 +28,19 @@ fn line(mut json: Vec<u8>) -> Vec<u8> {
     json
 }
 
+/// The body of a problem.
+pub(super) fn body_of(problem: &Problem) -> Vec<u8> {
+    line(serde_json::to_vec(problem).unwrap_or_default())
+}
+
 #[derive(Debug)]
 pub(crate) struct Response {
     status: StatusCode,
     kind: HeaderValue,
     body: Body,
     more: Vec<(HeaderName, HeaderValue)>,
+    /// The connection ends with it.
+    is_last: bool,
     /// Its body is read as it is sent.
     is_streamed: bool,
 }
@@ -44,6 +52,7 @@ impl Response {
             kind,
             body: Body::from(body.into()),
             more: Vec::new(),
+            is_last: false,
             is_streamed: false,
         }
     }
@@ -83,11 +92,10 @@ impl Response {
     /// A problem: always `application/problem+json`, whatever the client accepts.
     pub(crate) fn problem(problem: &Problem) -> Response {
         let status = StatusCode::from_u16(problem.status);
-        let body = serde_json::to_vec(problem).unwrap_or_default();
         let mut response = Response::new(
             status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
             PROBLEM,
-            line(body),
+            body_of(problem),
         );
         if let Some(ms) = problem.retry_after_ms {
             let seconds = HeaderValue::from(ms.div_ceil(1000).max(1));
@@ -136,6 +144,21 @@ impl Response {
         self
     }
 
+    /// The answer to a request whose body was not read, so that its connection can carry no other:
+    /// unsaid, a client would send the next one into a closing socket.
+    pub(super) fn closing(mut self) -> Response {
+        self.is_last = true;
+        self
+    }
+
+    /// The answer to a request with this head, of which nothing more was read.
+    pub(super) fn without_reading(self, head: &HeaderMap) -> Response {
+        if is_without_body(head) {
+            return self;
+        }
+        self.closing()
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
@@ -153,9 +176,7 @@ impl Response {
         headers.insert(CONTENT_TYPE, self.kind);
         headers.insert(CACHE_CONTROL, NO_STORE);
         headers.extend(self.more);
-        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
-            // The body was not read, so the connection cannot carry another request: unsaid, a
-            // client would send its next one into a closing socket.
+        if self.is_last || self.status == StatusCode::PAYLOAD_TOO_LARGE {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

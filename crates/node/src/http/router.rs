@@ -13,7 +13,8 @@ use axum::http::{self, HeaderValue};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::routes::{self, Method};
 use seqd_api::{ErrorCode, Need, Problem, Scope};
-use seqd_raft::net::OneTooMany;
+use seqd_raft::net::ClientConnection;
+use seqd_state::Share;
 use tokio::time::Instant;
 
 use super::audit::Audit;
@@ -22,8 +23,9 @@ use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
-use super::request::{Bodies, Request};
+use super::request::{Bodies, Request, is_without_body};
 use super::response::Response;
+use super::serving::Serving;
 use crate::access::{Access, Caller};
 use crate::metrics::HttpMetrics;
 
@@ -31,14 +33,14 @@ use crate::metrics::HttpMetrics;
 pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 pub(crate) struct Context {
-    request_ids: RequestIds,
+    pub(super) request_ids: RequestIds,
     node: HeaderValue,
     /// How long a request may take whose caller names no time.
     timeout: Duration,
     metrics: HttpMetrics,
     cluster: OwnCluster,
     hosts: Hosts,
-    access: Access,
+    pub(super) access: Access,
     bodies: Bodies,
     closing: Closing,
 }
@@ -90,7 +92,7 @@ impl Context {
             cluster,
             hosts: Hosts::default(),
             access: Access::default(),
-            bodies: Bodies::default(),
+            bodies: Bodies::new(Share::WHOLE),
             closing: Closing::default(),
         })
     }
@@ -100,22 +102,37 @@ impl Context {
         Context { hosts, ..self }
     }
 
+    /// The same for a node of which one tenant may hold this part.
+    pub(crate) fn with_share(self, share: Share) -> Context {
+        let bodies = Bodies::new(share);
+        Context { bodies, ..self }
+    }
+
     /// The same for a node whose callers need a token.
     pub(crate) fn with_access(self, access: Access) -> Context {
         Context { access, ..self }
     }
 }
 
-/// Refuses what is not about the node's health on a connection that came while all others were
-/// answered.
-fn has_place(request: &http::Request<Body>) -> Result<(), Problem> {
-    let is_too_many = request.extensions().get::<OneTooMany>().is_some();
-    if is_too_many && request.uri().path().starts_with("/v1/") {
-        let detail = "all connections of this node are being answered";
-        let problem = Problem::new(ErrorCode::Overloaded, detail);
-        return Err(problem.with_hint("ask another node, or again on fewer connections"));
+/// Refuses a request on a connection in a reserved place, unless it is about the node's health or the
+/// caller may use the reserve.
+fn has_place(
+    access: &Access,
+    caller: Caller,
+    request: &http::Request<Body>,
+) -> Result<(), Problem> {
+    let connection = request.extensions().get::<ClientConnection>();
+    let Some(connection) = connection.filter(|connection| connection.is_reserved()) else {
+        return Ok(());
+    };
+    if !request.uri().path().starts_with("/v1/")
+        || access.may_use_reserve(caller, connection.is_first())
+    {
+        return Ok(());
     }
-    Ok(())
+    let detail = "all connections of this node are being answered";
+    let problem = Problem::new(ErrorCode::Overloaded, detail);
+    Err(problem.with_hint("ask another node, or again on fewer connections"))
 }
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -226,7 +243,10 @@ where
             let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
             async move {
                 endpoint
-                    .serve(request, |state, read| handler(state, read))
+                    .serve(request, |state, read| {
+                        let serving = Serving::new(read.tenant, read.connection.clone());
+                        serving.scope(handler(state, read))
+                    })
                     .await
             }
         };
@@ -272,7 +292,8 @@ fn refusing(
     move |request| {
         let started = Instant::now();
         let id = exit.context.request_ids.of(request.headers());
-        std::future::ready(exit.finish(refuse(&request), id, started))
+        let refused = refuse(&request).without_reading(request.headers());
+        std::future::ready(exit.finish(refused, id, started))
     }
 }
 
@@ -329,17 +350,24 @@ impl<S> Endpoint<S> {
         let id = context.request_ids.of(request.headers());
         let caller: Caller = request.extensions().get().copied().unwrap_or_default();
         let audit = self.is_audited().then(|| Audit::of(&request, &id));
-        let response = match self.read(request).await {
+        let has_body = !is_without_body(request.headers());
+        let (response, is_read) = match self.read(request).await {
             Ok(request) => {
                 let served = handler(Arc::clone(&self.state), request);
-                while_let_in(&context.access, caller, served).await
+                let served = while_let_in(&context.access, caller, served).await;
+                (served, true)
             }
-            Err(problem) => Err(problem),
+            Err(problem) => (Err(problem), !has_body),
         };
         let response = response.unwrap_or_else(|problem| {
             let problem = bearer::without_names(&context.access, caller, problem);
             bearer::response(&problem)
         });
+        let response = if is_read {
+            response
+        } else {
+            response.closing()
+        };
         if let Some(audit) = audit {
             audit.answered(response.status());
         }
@@ -359,7 +387,8 @@ impl<S> Endpoint<S> {
         gate::check_length(request.uri())?;
         context.hosts.check(&request)?;
         context.closing.check(request.uri().path())?;
-        has_place(&request)?;
+        let caller = request.extensions().get().copied().unwrap_or_default();
+        has_place(&context.access, caller, &request)?;
         let takes_key = self.extras.takes_key;
         let (method, headers) = (request.method(), request.headers());
         gate::check(method, headers, takes_key, &context.cluster)?;
@@ -403,50 +432,21 @@ async fn while_let_in(
     }
 }
 
-/// Refuses a request without a token, before anything else of it is looked at: the answer is the
-/// same whatever was asked for.
-pub(crate) struct Stranger(Exit);
-
-impl Stranger {
-    pub(crate) fn new(context: &Arc<Context>) -> Arc<Stranger> {
-        Arc::new(Stranger(Exit::new(context, "unknown", "other")))
-    }
-
-    /// The refusal; `None` for a request that may go on, which carries its caller from here on.
-    pub(crate) fn refuse(&self, request: &mut http::Request<Body>) -> Option<http::Response<Body>> {
-        let started = Instant::now();
-        let context = &self.0.context;
-        let why = match bearer::admit(&context.access, request.uri().path(), request.headers()) {
-            Ok(Caller::Anyone) => return None,
-            Ok(caller) => {
-                request.extensions_mut().insert(caller);
-                return None;
-            }
-            Err(why) => why,
-        };
-        let id = context.request_ids.of(request.headers());
-        Some(
-            self.0
-                .finish(bearer::response(&bearer::refusal(why)), id, started),
-        )
-    }
-}
-
 /// The way out: counted, and with the headers that every response has.
-struct Exit {
-    context: Arc<Context>,
+pub(super) struct Exit {
+    pub(super) context: Arc<Context>,
     meter: Meter,
 }
 
 impl Exit {
-    fn new(context: &Arc<Context>, path: &'static str, method: &'static str) -> Exit {
+    pub(super) fn new(context: &Arc<Context>, path: &'static str, method: &'static str) -> Exit {
         Exit {
             meter: Meter::new(&context.metrics, path, method),
             context: Arc::clone(context),
         }
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         response: Response,
         id: HeaderValue,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http;
 use hyper::body::Incoming;
-use seqd_raft::net::{self, Acceptor, HttpLimits, Listen};
+use seqd_raft::net::{self, Acceptor, HttpLimits, Listen, Unreadable};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -37,7 +37,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start<A, F>(listener: Box<dyn Listen>, answer: A) -> io::Result<Server>
+    pub(crate) fn start<A, F>(
+        listener: Box<dyn Listen>,
+        answer: A,
+        unreadable: Unreadable,
+    ) -> io::Result<Server>
     where
         A: Fn(http::Request<Body>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = http::Response<Body>> + Send + 'static,
@@ -51,7 +55,7 @@ impl Server {
         };
         let answer = move |request: http::Request<Incoming>| answer(request.map(Body::new));
         let task = tokio::spawn(async move {
-            if !net::serve(acceptor, LIMITS, answer, grace).await {
+            if !net::serve(acceptor, LIMITS, answer, unreadable, grace).await {
                 tracing::warn!("requests in flight were cut");
             }
         });

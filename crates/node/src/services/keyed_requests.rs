@@ -1,12 +1,10 @@
 //! Requests with an `Idempotency-Key`: a key of their own space, whose result is the whole answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_raft::ProposeError;
+use seqd_raft::{Part, ProposeError};
 use seqd_state::codec::Bytes;
 use seqd_state::{KeyClaim, KeyName, Tenant};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::keys::{KeyError, KeyService, Told};
@@ -28,9 +26,8 @@ pub(crate) enum Turn {
 
 impl KeyService {
     /// The place of a request with a key among those that are served.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, KeyError> {
-        let place = Arc::clone(&self.in_flight).try_acquire_owned();
-        place.map_err(|_| KeyError::Crowded)
+    pub(crate) fn place(&self, tenant: Tenant) -> Result<Part, KeyError> {
+        self.in_flight.take(tenant, 1).ok_or(KeyError::Crowded)
     }
 
     /// Begins the key of a request: it is served once.

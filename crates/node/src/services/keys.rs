@@ -11,13 +11,12 @@ use seqd_api::{
     AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, Key, KeyBegun, KeyEnded, KeyState,
 };
 use seqd_guards::is_out;
-use seqd_raft::ProposeError;
+use seqd_raft::{Pool, ProposeError};
 use seqd_state::codec::Bytes;
 use seqd_state::{
     ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeyRefusal, KeySpace,
     Outcome, RESERVED_RESULT_BYTES, Refusal, Tenant,
 };
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -49,7 +48,7 @@ pub(crate) enum KeyError {
     Full(#[from] NoRoom),
     #[error("the key {key} is kept, but with what is no answer")]
     NotAnAnswer { key: String },
-    #[error("{IN_FLIGHT} requests with a key are being served")]
+    #[error("as many requests with a key as may be are being served, of this client or of all")]
     Crowded,
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -65,13 +64,13 @@ pub(crate) enum KeyError {
 
 /// Requests with a key that are served at once: as many as a node has connections. They go on when
 /// their clients leave.
-const IN_FLIGHT: usize = 4096;
+const IN_FLIGHT: u64 = 4096;
 
 pub(crate) struct KeyService {
     replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     /// Places of requests with a key.
-    pub(super) in_flight: Arc<Semaphore>,
+    pub(super) in_flight: Arc<Pool>,
 }
 
 /// What a caller is told who begins a key.
@@ -107,8 +106,8 @@ impl KeyService {
     pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> KeyService {
         KeyService {
             replica,
+            in_flight: Pool::new(limits.tenant_share, IN_FLIGHT),
             limits,
-            in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
         }
     }
 

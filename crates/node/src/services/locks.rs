@@ -15,7 +15,7 @@ use seqd_api::{
     BreakLockRequest, BrokenHold, BrokenLock, HeldLock, Plan, ReleaseLockRequest, ReleasedLock,
     RenewLockRequest, VerifyLockRequest,
 };
-use seqd_raft::ProposeError;
+use seqd_raft::{Pool, ProposeError};
 use seqd_state::{
     Command, FencingToken, LockCommand, LockHolder, LockName, LockOutcome, LockRefusal, Outcome,
     Refusal,
@@ -41,7 +41,7 @@ pub(crate) struct LockService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Semaphore>,
-    watchers: Semaphore,
+    watchers: Arc<Pool>,
     /// Whether this node stops: nobody waits here from then on.
     stopping: watch::Sender<bool>,
 }
@@ -85,9 +85,9 @@ impl LockService {
     pub(crate) fn new(replica: Arc<dyn Replica>, limits: LimitsSection) -> LockService {
         LockService {
             replica,
+            watchers: Pool::new(limits.tenant_share, view::MOST_WATCHERS),
             limits,
             withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
-            watchers: Semaphore::new(view::MOST_WATCHERS),
             stopping: watch::Sender::new(false),
         }
     }

@@ -7,19 +7,22 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use seqd_state::Tenant;
 use tokio::task::JoinSet;
 
 use super::acceptor::Acceptor;
-use super::held::Held;
+use super::held::{Entry, Held, Pause};
 use super::paced::Paced;
 
 /// The bounds of a connection and of the heads of its requests.
@@ -37,14 +40,48 @@ pub struct HttpLimits {
     pub unsent_bytes: usize,
 }
 
-/// A request's extension: its connection came while all others were answered. It is answered, and
-/// closed.
-#[derive(Clone, Copy, Debug)]
-pub struct OneTooMany;
+/// A request's extension: the connection that it came on.
+#[derive(Clone, Debug)]
+pub struct ClientConnection {
+    entry: Entry,
+    is_reserved: bool,
+    is_first: bool,
+}
 
-/// A request's extension: the address that its connection comes from, where there is such a thing.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientAddress(pub Option<IpAddr>);
+impl ClientConnection {
+    /// The address that it comes from, where there is such a thing.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.entry.from()
+    }
+
+    /// Whether it is in a reserved place, as it came while no other could end. One request of it is
+    /// answered.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+
+    /// Whether its address had no other connection when it came; known of those in reserved places.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// Charges it to the tenant that its latest request is of.
+    pub fn charge(&self, tenant: Tenant) {
+        self.entry.charge(tenant);
+    }
+
+    /// Lets it end for others, while the request waits for something that others do.
+    #[must_use]
+    pub fn pause(&self) -> Pause {
+        self.entry.pause()
+    }
+}
+
+/// Makes the answer to a head that cannot be read, of this status.
+pub type Unreadable = Arc<dyn Fn(StatusCode) -> Response<Bytes> + Send + Sync>;
 
 /// A response's extension: its body is read as it is sent, so that no more than a piece of it is in
 /// memory, however long it is.
@@ -64,7 +101,7 @@ impl HttpLimits {
     }
 }
 
-/// Answers the requests of all connections until `stop` yields a grace; then accepts no more, lets
+/// Answers the requests of all connections, and heads that cannot be read with `unreadable`, until `stop` yields a grace; then accepts no more, lets
 /// requests in flight finish for that long, and cuts. Dropped, it cuts at once.
 ///
 /// Returns whether all requests were answered.
@@ -72,6 +109,7 @@ pub async fn serve<S, F, B>(
     mut acceptor: Acceptor,
     limits: HttpLimits,
     answer: S,
+    unreadable: Unreadable,
     stop: impl Future<Output = Duration> + Send,
 ) -> bool
 where
@@ -96,14 +134,15 @@ where
         };
         while connections.try_join_next().is_some() {}
         let has_place = held.make_place();
-        let from = stream.from();
-        let (answer, entry) = (answer.clone(), held.entry(from));
+        let (answer, entry) = (answer.clone(), held.entry(stream.from()));
+        let is_first = !has_place && held.is_first(&entry);
         let own = entry.clone();
         let service = service_fn(move |mut request| {
-            request.extensions_mut().insert(ClientAddress(from));
-            if !has_place {
-                request.extensions_mut().insert(OneTooMany);
-            }
+            request.extensions_mut().insert(ClientConnection {
+                entry: own.clone(),
+                is_reserved: !has_place,
+                is_first,
+            });
             // In a box: an idle connection has no room for an answer.
             let (answering, answered) = (own.begin(), Box::pin(answer(request)));
             async move {
@@ -117,7 +156,8 @@ where
                 Ok::<_, Infallible>(response)
             }
         });
-        let stream = Paced::new(stream, &limits, entry.clone());
+        let unreadable = Arc::clone(&unreadable);
+        let stream = Paced::new(stream, &limits, entry.clone(), unreadable);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let watched = graceful.watch(connection);
         let task = connections.spawn(async move {

@@ -11,13 +11,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use bytes::{Buf, BytesMut};
+use hyper::{Response, StatusCode};
 use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::held::Entry;
-use super::http::HttpLimits;
+use super::http::{HttpLimits, Unreadable};
 
 /// What a client begins with that speaks HTTP/2 without having asked whether it may, and what it is
 /// answered: hyper closes without a word.
@@ -25,12 +27,16 @@ const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n";
 const NO_HTTP_2: &[u8] = b"HTTP/1.1 505 HTTP Version Not Supported\r\nconnection: close\r\n\
     content-type: text/plain; charset=utf-8\r\ncontent-length: 32\r\n\r\nHTTP/1.1 is what is spoken here\n";
 
+/// In the head of an answer without a body.
+const NO_BODY: &[u8] = b"\r\ncontent-length: 0\r\n";
+
 /// Bytes of answers that wait for others to leave together. A longer answer goes by itself.
 const TOGETHER: usize = 32 * 1024;
 
 pub(super) struct Paced<S> {
     stream: S,
     entry: Entry,
+    unreadable: Unreadable,
     write_wait: Duration,
     /// Answers that have not been written yet, [`TOGETHER`] at most.
     held: BytesMut,
@@ -45,10 +51,16 @@ pub(super) struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    pub(super) fn new(stream: S, limits: &HttpLimits, entry: Entry) -> Self {
+    pub(super) fn new(
+        stream: S,
+        limits: &HttpLimits,
+        entry: Entry,
+        unreadable: Unreadable,
+    ) -> Self {
         Self {
             stream,
             entry,
+            unreadable,
             write_wait: limits.write_wait,
             held: BytesMut::new(),
             is_new: false,
@@ -62,6 +74,33 @@ impl<S> Paced<S> {
 /// Whether there is something behind the head of a request, or may be: its body, or another request.
 fn follows(read: &[u8]) -> bool {
     memmem::find(read, b"\r\n\r\n").is_some_and(|end| end + 4 < read.len())
+}
+
+/// The status of an answer without a body that hyper has made itself: to a head that it could not
+/// read. All others that refuse have a body.
+fn status_of_unreadable(slices: &[io::IoSlice<'_>]) -> Option<StatusCode> {
+    let first = slices.iter().find(|slice| !slice.is_empty())?;
+    let status = first.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
+    // Looked at in this order, as nearly all answers are successes.
+    let is_refusal = status.starts_with(b"4") && memmem::find(first, NO_BODY).is_some();
+    is_refusal.then(|| StatusCode::from_bytes(status).ok())?
+}
+
+/// Writes the head and the body that stand for hyper's empty answer, which has said that the
+/// connection ends.
+fn write_unreadable(answer: &Response<Bytes>, empty: &[u8], into: &mut BytesMut) {
+    let at = memmem::find(empty, NO_BODY).map_or(0, |at| at + 2);
+    into.extend_from_slice(&empty[..at]);
+    for (name, value) in answer.headers() {
+        into.extend_from_slice(name.as_str().as_bytes());
+        into.extend_from_slice(b": ");
+        into.extend_from_slice(value.as_bytes());
+        into.extend_from_slice(b"\r\n");
+    }
+    let length = format!("content-length: {}\r\n", answer.body().len());
+    into.extend_from_slice(length.as_bytes());
+    into.extend_from_slice(&empty[at + NO_BODY.len() - 2..]);
+    into.extend_from_slice(answer.body());
 }
 
 fn timed_out(what: &str) -> io::Error {
@@ -149,6 +188,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let length = slices.iter().map(|slice| slice.len()).sum::<usize>();
+        if let Some(status) = status_of_unreadable(slices) {
+            let answer = (self.unreadable)(status);
+            let empty: Vec<u8> = slices
+                .iter()
+                .flat_map(|slice| slice.iter().copied())
+                .collect();
+            write_unreadable(&answer, &empty, &mut self.held);
+            self.is_new = true;
+            return Poll::Ready(Ok(length));
+        }
         if self.may_follow && self.held.len() + length <= TOGETHER {
             for slice in slices {
                 self.held.extend_from_slice(slice);
@@ -187,10 +236,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bytes::Bytes;
+    use hyper::Request;
     use hyper::body::{Body, Frame, Incoming};
     use hyper::service::service_fn;
-    use hyper::{Request, Response};
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::{Instant, timeout};
@@ -251,7 +299,8 @@ mod tests {
         });
         tokio::spawn(async move {
             let entry = Held::new(2, LIMITS.unsent_bytes).entry(None);
-            let stream = TokioIo::new(Paced::new(near, &LIMITS, entry));
+            let unreadable: Unreadable = Arc::new(|_| Response::new(Bytes::from_static(b"why")));
+            let stream = TokioIo::new(Paced::new(near, &LIMITS, entry, unreadable));
             let _ = LIMITS.builder().serve_connection(stream, service).await;
         });
         (far, answered)
@@ -313,6 +362,44 @@ mod tests {
         for _ in 0..20 {
             sleep(LIMITS.write_wait / 2).await;
             answer(&mut client, 10 << 10).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_cannot_be_read_is_answered_with_a_body_after_those_before_it() {
+        let many = format!(
+            "GET / HTTP/1.1\r\n{}\r\n",
+            "a: b\r\n".repeat(LIMITS.headers + 1)
+        );
+        let long = format!(
+            "GET / HTTP/1.1\r\na: {}\r\n\r\n",
+            "b".repeat(LIMITS.head_bytes)
+        );
+        for (head, status) in [
+            (&b"GET / HTTP/1.1\r\nno colon\r\n\r\n"[..], 400),
+            (b"GET /\r\n\r\n", 400),
+            (b"no request\r\n\r\n", 400),
+            (many.as_bytes(), 431),
+            (long.as_bytes(), 431),
+        ] {
+            for before in [0, 1, 20] {
+                let (mut client, _) = served(1 << 20, 3);
+                let all = [&ONE.repeat(before), head].concat();
+                client.write_all(&all).await.unwrap();
+                for _ in 0..before {
+                    answer(&mut client, 3).await;
+                }
+                let mut last = String::new();
+                client.read_to_string(&mut last).await.unwrap();
+                let begin = format!("HTTP/1.1 {status} ");
+                assert!(last.starts_with(&begin), "{status} {before}: {last:?}");
+                assert!(last.contains("connection: close\r\n"), "{last:?}");
+                assert!(
+                    last.ends_with("content-length: 3\r\n\r\nwhy") || last.ends_with("\r\n\r\nwhy"),
+                    "{last:?}"
+                );
+                assert!(last.contains("content-length: 3\r\n"), "{last:?}");
+            }
         }
     }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use seqd_state::{Command, MAX_COMMANDS_PER_ENTRY, Outcome};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::pool::Part;
+use crate::round_robin::RoundRobin;
 use crate::wire::messages::ForwardRefusal;
 
 /// Commands in one group: a few hundred KiB of ordinary commands.
@@ -61,31 +63,32 @@ pub(super) struct Item {
     /// Whether it came from a peer, which took this node for the leader.
     pub(super) forwarded: bool,
     pub(super) reply: oneshot::Sender<Result<Vec<Outcome>, ForwardRefusal>>,
-    /// Its part of the bytes that may wait; `None` in tests.
-    pub(super) _room: Option<OwnedSemaphorePermit>,
+    /// Its part of the proposals and of the bytes that may wait; `None` in tests.
+    pub(super) _room: Option<[Part; 2]>,
 }
 
-/// Collects what has queued up behind `first`. Commands above the cluster's level, which the leader
-/// may refuse, go alone: a refusal is the answer to the whole group. Returns what was taken from the
-/// queue and begins the next group.
+/// Takes the next group from the queue. Commands above the cluster's level, which the leader may
+/// refuse, go alone: a refusal is the answer to the whole group.
 pub(super) fn take_group(
-    first: Item,
-    inbox: &mut mpsc::Receiver<Item>,
+    queue: &mut RoundRobin<Item>,
     is_above: impl Fn(&Item) -> bool,
-) -> (Vec<Item>, Option<Item>) {
-    let goes_alone = is_above(&first);
-    let (mut count, mut bytes) = (first.count, first.bytes);
-    let mut group = vec![first];
-    while !goes_alone
-        && count < GROUP_COMMANDS
-        && let Ok(item) = inbox.try_recv()
+) -> Vec<Item> {
+    let (mut count, mut bytes) = (0, 0);
+    let mut group = Vec::new();
+    while count < GROUP_COMMANDS
+        && let Some(next) = queue.peek()
     {
-        count += item.count;
-        bytes += item.bytes;
-        if count > MAX_COMMANDS_PER_ENTRY || bytes > GROUP_BYTES || is_above(&item) {
-            return (group, Some(item));
+        let goes_alone = is_above(next);
+        count += next.count;
+        bytes += next.bytes;
+        let is_too_much = count > MAX_COMMANDS_PER_ENTRY || bytes > GROUP_BYTES;
+        if !group.is_empty() && (goes_alone || is_too_much) {
+            break;
         }
-        group.push(item);
+        group.extend(queue.pop());
+        if goes_alone {
+            break;
+        }
     }
-    (group, None)
+    group
 }

@@ -1,7 +1,7 @@
 //! The proposal batcher: proposals of this node, collected into groups. On the leader a group is one
 //! log entry, on any other node one message to the leader.
 //!
-//! - what waits, and how it is grouped: [`group`]
+//! - what waits: [`inbox`], and how it is grouped: [`group`]
 //! - where a group goes: [`route`]
 //! - groups on their way: [`send`]
 //! - an entry of the leader: [`entry`]
@@ -11,7 +11,8 @@
 //! their way, with all that has queued up meanwhile. So groups grow with the load.
 //!
 //! A command that no state takes is refused here, with the function that `apply` has, and what is
-//! more than an entry may have is not proposed. What waits is bounded by count and by bytes.
+//! more than an entry may have is not proposed. What waits is bounded by count and by bytes, of which
+//! each tenant has a share, and tenants take turns.
 //!
 //! Invariants:
 //! - A group whose fate is unknown is never proposed again by seqd itself.
@@ -20,6 +21,7 @@
 
 pub(crate) mod entry;
 mod group;
+mod inbox;
 mod read;
 pub(crate) mod route;
 mod send;
@@ -31,16 +33,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use seqd_state::codec::frame::{self, Frame, Framed as _};
-use seqd_state::{ClusterMs, Command, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, Outcome};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use seqd_state::{ClusterMs, Command, MAX_COMMANDS_PER_ENTRY, MAX_ENTRY_BYTES, Outcome, Tenant};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use self::entry::Reply;
 use self::group::{Fate, Item};
+use self::inbox::Inbox;
 use self::send::{collect, not_proposed, unread};
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::node::Node;
 use crate::platform;
+use crate::pool::{Part, Pool};
 use crate::space;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 
@@ -61,9 +65,11 @@ const DRAIN_LOOK: Duration = Duration::from_millis(2);
 
 /// Takes proposals and linearizable reads.
 pub(crate) struct ProposalBatcher {
-    queue: mpsc::Sender<Item>,
-    /// Bytes that may still be queued.
-    room: Arc<Semaphore>,
+    inbox: Arc<Inbox>,
+    /// Proposals that wait or are on their way.
+    places: Arc<Pool>,
+    /// Their bytes.
+    room: Arc<Pool>,
     waiting: Arc<AtomicUsize>,
     /// Whether groups of peers are refused, since this node is about to give up leadership.
     leaving: AtomicBool,
@@ -73,13 +79,14 @@ pub(crate) struct ProposalBatcher {
 impl ProposalBatcher {
     /// Starts collecting; ends when the batcher is dropped.
     pub(crate) fn start(node: Arc<Node>) -> Self {
-        let (queue, inbox) = mpsc::channel(WAITING);
-        let waiting = Arc::new(AtomicUsize::new(0));
-        platform::spawn(collect(Arc::clone(&node), inbox));
+        let inbox = Arc::new(Inbox::default());
+        let share = node.context.settings.tenant_share;
+        platform::spawn(collect(Arc::clone(&node), Arc::clone(&inbox)));
         Self {
-            queue,
-            room: Arc::new(Semaphore::new(WAITING_BYTES)),
-            waiting,
+            inbox,
+            places: Pool::new(share, WAITING as u64),
+            room: Pool::new(share, WAITING_BYTES as u64),
+            waiting: Arc::default(),
             leaving: AtomicBool::new(false),
             node,
         }
@@ -99,9 +106,19 @@ impl ProposalBatcher {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Proposes commands of this node's own callers.
+    /// Proposes commands of this node itself.
     pub(crate) async fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Reply {
-        let answer = self.submit(commands, deadline, false).await;
+        self.propose_for(Tenant::OPERATOR, commands, deadline).await
+    }
+
+    /// Proposes commands of a caller of this node.
+    pub(crate) async fn propose_for(
+        &self,
+        tenant: Tenant,
+        commands: Vec<Command>,
+        deadline: Instant,
+    ) -> Reply {
+        let answer = self.submit(Source::Own(tenant), commands, deadline).await;
         answer.map_err(|refused| match refused {
             ForwardRefusal::Propose(error) => error,
             ForwardRefusal::NotLeader => ProposeError::no_leader(),
@@ -120,16 +137,16 @@ impl ProposalBatcher {
     ) -> Result<Vec<Frame>, ForwardRefusal> {
         let commands = frame::read_all(commands);
         let commands = commands.map_err(|error| ForwardRefusal::Propose(not_proposed(&error)))?;
-        let outcomes = self.submit(commands, deadline, true).await?;
+        let outcomes = self.submit(Source::Peer, commands, deadline).await?;
         frame::write_all(&outcomes).map_err(|error| ForwardRefusal::Propose(unread(&error)))
     }
 
     /// Commands that no state takes are refused in their places; the others are proposed.
     async fn submit(
         &self,
+        source: Source,
         mut commands: Vec<Command>,
         deadline: Instant,
-        forwarded: bool,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
         let mut refused = Vec::new();
         let mut at = 0;
@@ -140,12 +157,12 @@ impl ProposalBatcher {
             refused.last().is_none_or(|(last, _)| last + 1 != at)
         });
         if refused.is_empty() {
-            return self.queue(commands, deadline, forwarded).await;
+            return self.queue(source, commands, deadline).await;
         }
         let mut outcomes = if commands.is_empty() {
             Vec::new()
         } else {
-            self.queue(commands, deadline, forwarded).await?
+            self.queue(source, commands, deadline).await?
         };
         for (at, refusal) in refused {
             outcomes.insert(at.min(outcomes.len()), Outcome::Refused(refusal));
@@ -155,14 +172,19 @@ impl ProposalBatcher {
 
     async fn queue(
         &self,
+        source: Source,
         commands: Vec<Command>,
         deadline: Instant,
-        forwarded: bool,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
         self.check_stopped().map_err(ForwardRefusal::Propose)?;
         self.check_space(&commands)
             .map_err(ForwardRefusal::Propose)?;
-        let (bytes, room) = self.room_for(&commands).map_err(ForwardRefusal::Propose)?;
+        let (tenant, forwarded) = match source {
+            Source::Own(tenant) => (tenant, false),
+            Source::Peer => (Tenant::OPERATOR, true),
+        };
+        let room = self.room_for(tenant, &commands);
+        let (bytes, room) = room.map_err(ForwardRefusal::Propose)?;
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
         let item = Item {
@@ -180,11 +202,7 @@ impl ProposalBatcher {
         if forwarded && self.leaving.load(Ordering::SeqCst) {
             return Err(ForwardRefusal::NotLeader);
         }
-        if self.queue.try_send(item).is_err() {
-            return Err(ForwardRefusal::Propose(ProposeError::Overloaded {
-                limit: WAITING,
-            }));
-        }
+        self.inbox.push(tenant, item);
         match timeout_at(deadline, answer).await {
             Ok(Ok(outcomes)) => outcomes,
             // The group was dropped: whether it had left decides the caller's answer.
@@ -226,11 +244,12 @@ impl ProposalBatcher {
         Ok(())
     }
 
-    /// The bytes of a proposal, and its part of those that may wait.
+    /// The bytes of a proposal, and its part of the proposals and of the bytes that may wait.
     fn room_for(
         &self,
+        tenant: Tenant,
         commands: &[Command],
-    ) -> Result<(usize, OwnedSemaphorePermit), ProposeError> {
+    ) -> Result<(usize, [Part; 2]), ProposeError> {
         let too_large = |detail| Err(ProposeError::TooLarge { detail });
         let count = commands.len();
         if count > MAX_COMMANDS_PER_ENTRY {
@@ -246,11 +265,13 @@ impl ProposalBatcher {
                 "the commands have {bytes} bytes; {PROPOSAL_BYTES} are allowed at once"
             ));
         }
-        let limit_bytes = WAITING_BYTES;
-        let overloaded = || ProposeError::OverloadedBytes { limit_bytes };
-        let taken = u32::try_from(bytes).map_err(|_| overloaded())?;
-        let room = Arc::clone(&self.room).try_acquire_many_owned(taken);
-        Ok((bytes, room.map_err(|_| overloaded())?))
+        let place = self.places.take(tenant, 1);
+        let place = place.ok_or(ProposeError::Overloaded { limit: WAITING })?;
+        let room = self.room.take(tenant, bytes as u64);
+        let room = room.ok_or(ProposeError::OverloadedBytes {
+            limit_bytes: WAITING_BYTES,
+        })?;
+        Ok((bytes, [place, room]))
     }
 
     /// Returns when this node's state holds all that was acknowledged before the call: the leader's
@@ -277,6 +298,21 @@ impl ProposalBatcher {
     pub(crate) async fn read_point_here(&self) -> Result<ReadPoint, ForwardRefusal> {
         read::point_here(&self.node).await
     }
+}
+
+impl Drop for ProposalBatcher {
+    fn drop(&mut self) {
+        self.inbox.close();
+    }
+}
+
+/// Where a proposal comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// This node, or a caller of it.
+    Own(Tenant),
+    /// A peer, which took this node for the leader.
+    Peer,
 }
 
 /// Counts one proposal for as long as it lives.

@@ -5,11 +5,12 @@ use std::sync::{Arc, LazyLock};
 use seqd_guards::is_out;
 use seqd_state::codec::frame::{self, Framed as _};
 use seqd_state::{CodecError, Command, Level, check_command};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::entry::{self, Reply};
-use super::group::{Item, take_group};
+use super::group::Item;
+use super::inbox::Inbox;
 use super::route::{RETRY, Route, given_up, replaced, route, time_left};
 use crate::conversation;
 use crate::handle::ProposeError;
@@ -36,15 +37,10 @@ static HIGHEST_NEEDED: LazyLock<Level> = LazyLock::new(|| {
 });
 
 /// Takes proposals from the queue, in groups, until the batcher is dropped.
-pub(super) async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
+pub(super) async fn collect(node: Arc<Node>, inbox: Arc<Inbox>) {
     let slots = Arc::new(Semaphore::new(IN_FLIGHT));
-    let mut left_over = None;
-    loop {
-        let first = match left_over.take() {
-            Some(item) => Some(item),
-            None => inbox.recv().await,
-        };
-        let (Some(first), Ok(slot)) = (first, Arc::clone(&slots).acquire_owned().await) else {
+    while inbox.has_items().await {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             return;
         };
         let level = node.context.level();
@@ -52,8 +48,7 @@ pub(super) async fn collect(node: Arc<Node>, mut inbox: mpsc::Receiver<Item>) {
             level < *HIGHEST_NEEDED
                 && (item.commands.iter()).any(|command| check_command(command, level).is_err())
         };
-        let group;
-        (group, left_over) = take_group(first, &mut inbox, is_above);
+        let group = inbox.take_group(is_above);
         platform::spawn(send(Arc::clone(&node), group, slot));
     }
 }

@@ -19,6 +19,7 @@ use super::group::take_group;
 use super::send::forward;
 use super::*;
 use crate::Raft;
+use crate::round_robin::RoundRobin;
 use crate::tests::harness::{Cluster, create, deadline, free_addr, pair, stopped, wait};
 use crate::wire;
 use crate::wire::incoming::{Body, Handler, Replying};
@@ -57,18 +58,14 @@ fn item(commands: Vec<Command>) -> Item {
 
 #[tokio::test]
 async fn commands_above_the_level_share_a_group_with_no_others() {
-    let (queue, mut inbox) = mpsc::channel(WAITING);
+    let mut queue = RoundRobin::default();
     for name in ["a", "b", "above", "above", "c"] {
-        assert!(queue.try_send(item(vec![create(name)])).is_ok());
+        queue.push(Tenant::OPERATOR, item(vec![create(name)]));
     }
-    drop(queue);
     let is_above = |item: &Item| item.commands == [create("above")];
     let mut groups = Vec::new();
-    let mut left_over = None;
-    while let Some(first) = left_over.take().or_else(|| inbox.try_recv().ok()) {
-        let group;
-        (group, left_over) = take_group(first, &mut inbox, is_above);
-        groups.push(group.len());
+    while queue.peek().is_some() {
+        groups.push(take_group(&mut queue, is_above).len());
     }
     assert_eq!(groups, [2, 1, 1, 1]);
 }
@@ -89,18 +86,14 @@ fn of_bytes(bytes: usize) -> Command {
 
 #[tokio::test]
 async fn a_group_is_bounded_by_bytes_and_a_larger_proposal_goes_alone() {
-    let (queue, mut inbox) = mpsc::channel(WAITING);
+    let mut queue = RoundRobin::default();
     let sizes = [400 << 10, 400 << 10, 400 << 10, 3 << 20, 1, 1];
     for bytes in sizes {
-        assert!(queue.try_send(item(vec![of_bytes(bytes)])).is_ok());
+        queue.push(Tenant::OPERATOR, item(vec![of_bytes(bytes)]));
     }
-    drop(queue);
     let mut groups = Vec::new();
-    let mut left_over = None;
-    while let Some(first) = left_over.take().or_else(|| inbox.try_recv().ok()) {
-        let group;
-        (group, left_over) = take_group(first, &mut inbox, |_| false);
-        groups.push(group.len());
+    while queue.peek().is_some() {
+        groups.push(take_group(&mut queue, |_| false).len());
     }
     assert_eq!(groups, [2, 1, 1, 2]);
 }
@@ -178,7 +171,8 @@ async fn no_entry_of_many_proposals_has_more_bytes_than_a_group_may() {
 
 /// Proposes commands also if no state takes them.
 async fn unchecked(raft: &Raft, commands: Vec<Command>) -> Result<Vec<Outcome>, ProposeError> {
-    let answer = raft.batcher().queue(commands, deadline(), false).await;
+    let source = Source::Own(Tenant::OPERATOR);
+    let answer = raft.batcher().queue(source, commands, deadline()).await;
     answer.map_err(|refused| match refused {
         ForwardRefusal::Propose(error) => error,
         ForwardRefusal::NotLeader => panic!("a node forwards what is its own"),
@@ -271,7 +265,7 @@ async fn what_waits_is_bounded_by_bytes() {
     assert_eq!(answers.len(), 12 - 7, "{answers:?}");
     drop(asked);
     wait("the room comes back", || async {
-        raft.batcher().room.available_permits() == WAITING_BYTES
+        raft.batcher().room.used() == 0
     })
     .await;
     cluster.stop_all().await;

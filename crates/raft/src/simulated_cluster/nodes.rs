@@ -144,6 +144,7 @@ impl Cluster {
             window_ms: WINDOW.as_millis() as u64,
             max_peer_skew_ms: 500,
             version: "simulated".to_owned(),
+            tenant_share: seqd_state::Share::WHOLE,
             levels: LevelRange::OWN,
             clock: Arc::clone(&self.spots[node].clock) as Arc<dyn WallClock>,
         }

@@ -235,6 +235,7 @@ pub(crate) async fn options(
         window_ms: 30_000,
         max_peer_skew_ms: 500,
         version: "test".to_owned(),
+        tenant_share: seqd_state::Share::WHOLE,
         levels: LevelRange::OWN,
         clock: Arc::new(TestClock),
     };

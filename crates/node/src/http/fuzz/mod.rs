@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -22,7 +23,7 @@ use seqd_api::{
     AddMember, AdvanceRequest, GetSequenceQuery, GrantRequest, IdQuery, LeaderMove, ListQuery,
     NextRequest, NoFields, Problem, ReadyQuery, ReturnRequest, SequenceSpec, paths,
 };
-use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Listen};
+use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Listen, Unreadable};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -180,12 +181,16 @@ async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
         let _ = is_over.await;
         Duration::from_secs(1)
     };
+    let unreadable: Unreadable = Arc::new(|_| http::Response::new(Bytes::from_static(b"why")));
     let client = async {
         let answers = client(near, bytes, piece).await;
         let _ = over.send(());
         answers
     };
-    let (_, answers) = tokio::join!(net::serve(acceptor, LIMITS, answer, stop), client);
+    let (_, answers) = tokio::join!(
+        net::serve(acceptor, LIMITS, answer, unreadable, stop),
+        client
+    );
     answers
 }
 

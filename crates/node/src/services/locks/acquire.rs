@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::claim::ClaimGuard;
 use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of, seal};
 use crate::access::Right;
+use crate::http::Serving;
 use crate::replica::{ReadTime, no_state, peek};
 use crate::services::error::RequestError;
 use crate::services::room::Resource;
@@ -222,6 +223,7 @@ impl LockService {
         mine: &Mine,
         (until, deadline): (Instant, Instant),
     ) -> Result<Seen, LockError> {
+        let _pause = Serving::pause();
         let mut stopping = self.stopping.subscribe();
         let has_turn = async {
             while timeout_at(until, turn.came()).await.is_ok() {

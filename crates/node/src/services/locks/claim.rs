@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use crate::http::Serving;
 use crate::replica::{Replica, propose_at_level, propose_one};
 
 /// How long a withdrawal is tried for: longer than an election. After that the claim ends by its own
@@ -43,10 +44,10 @@ impl ClaimGuard {
     ) -> Self {
         let (name, nonce, attempt) = (asked.name.clone(), asked.nonce, asked.attempt);
         let proposer = Arc::clone(replica);
-        let proposing = tokio::spawn(async move {
+        let proposing = tokio::spawn(Serving::current().scope(async move {
             let command = Command::Locks(LockCommand::Acquire(asked));
             propose_at_level(&*proposer, command, deadline).await
-        });
+        }));
         Self {
             replica: Arc::clone(replica),
             withdrawals: Arc::clone(withdrawals),

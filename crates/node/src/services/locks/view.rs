@@ -7,13 +7,14 @@ use seqd_state::{LockName, LockView};
 use tokio::time::{Instant, timeout_at};
 
 use super::{LockError, LockService, lock_name};
+use crate::http::Serving;
 use crate::replica::{ReadTime, peek};
 use crate::services::error::RequestError;
 use crate::services::page::{self, PageRequest};
 
 /// Readers that wait for another holder at this node: each has a connection, of which there are four
 /// times as many.
-pub(super) const MOST_WATCHERS: usize = 1024;
+pub(super) const MOST_WATCHERS: u64 = 1024;
 
 /// The longest wait of one of them; proxies end connections that are silent for a minute.
 const MOST_WATCH_MS: u64 = 60_000;
@@ -54,8 +55,12 @@ impl LockService {
         token: u64,
         until: Instant,
     ) -> Result<(), LockError> {
-        let _place = (self.watchers.try_acquire())
-            .map_err(|_| LockError::Full(format!("{MOST_WATCHERS} watch locks at this node")))?;
+        let place = self.watchers.take(Serving::current_tenant(), 1);
+        let _place = place.ok_or_else(|| {
+            let most = "as many requests of this client, or of all clients, as may be";
+            LockError::Full(format!("{most} watch locks at this node"))
+        })?;
+        let _pause = Serving::pause();
         let mut stopping = self.stopping.subscribe();
         loop {
             let first = peek(&*self.replica, |state| {

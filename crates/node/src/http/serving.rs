@@ -1,0 +1,52 @@
+//! The request that a task serves: whom its resources are charged to, and its connection.
+//!
+//! Deep below the handlers a proposal is charged to its tenant, and a wait lets its connection end for
+//! others. A task that is spawned for a request takes this with it.
+
+use seqd_raft::net::{ClientConnection, Pause};
+use seqd_state::Tenant;
+
+tokio::task_local! {
+    static SERVING: Serving;
+}
+
+/// Of one request. What serves none is the node itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Serving {
+    tenant: Tenant,
+    connection: Option<ClientConnection>,
+}
+
+impl Serving {
+    pub(crate) fn new(tenant: Tenant, connection: Option<ClientConnection>) -> Self {
+        Self { tenant, connection }
+    }
+
+    /// What the current task serves.
+    pub(crate) fn current() -> Self {
+        SERVING.try_with(Clone::clone).unwrap_or_default()
+    }
+
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.tenant
+    }
+
+    /// The tenant of the current task.
+    pub(crate) fn current_tenant() -> Tenant {
+        let tenant = SERVING.try_with(|serving| serving.tenant);
+        tenant.unwrap_or(Tenant::OPERATOR)
+    }
+
+    /// Marks the current task as one that waits for others, until the mark is dropped.
+    pub(crate) fn pause() -> Option<Pause> {
+        let paused = SERVING.try_with(|serving| {
+            let connection = serving.connection.as_ref();
+            connection.map(ClientConnection::pause)
+        });
+        paused.ok().flatten()
+    }
+
+    pub(crate) async fn scope<F: Future>(self, serve: F) -> F::Output {
+        SERVING.scope(self, serve).await
+    }
+}

@@ -1,0 +1,74 @@
+//! What is answered before a request is looked at: heads that cannot be read, requests without a host,
+//! and requests without a token.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{self, HeaderMap, StatusCode};
+use bytes::Bytes;
+use seqd_api::{ErrorCode, Problem};
+use seqd_raft::net::ClientConnection;
+use tokio::time::Instant;
+
+use super::bearer;
+use super::hosts;
+use super::response::{Response, body_of};
+use super::router::{Context, Exit};
+use crate::access::Caller;
+
+/// Refuses a request without a token, before anything else of it is looked at: the answer is the
+/// same whatever was asked for.
+pub(crate) struct Stranger(Exit);
+
+impl Stranger {
+    pub(crate) fn new(context: &Arc<Context>) -> Arc<Stranger> {
+        Arc::new(Stranger(Exit::new(context, "unknown", "other")))
+    }
+
+    /// The refusal; `None` for a request that may go on, which carries its caller from here on.
+    pub(crate) fn refuse(&self, request: &mut http::Request<Body>) -> Option<http::Response<Body>> {
+        let started = Instant::now();
+        let context = &self.0.context;
+        let admitted = hosts::check_form(request).map_err(|problem| Response::problem(&problem));
+        let admitted = admitted.and_then(|()| {
+            let (path, headers) = (request.uri().path(), request.headers());
+            bearer::admit(&context.access, path, headers)
+                .map_err(|why| bearer::response(&bearer::refusal(why)))
+        });
+        let refused = match admitted {
+            Ok(Caller::Anyone) => return None,
+            Ok(caller) => {
+                let extensions = request.extensions_mut();
+                if let Some(connection) = extensions.get::<ClientConnection>() {
+                    connection.charge(caller.tenant(None));
+                }
+                extensions.insert(caller);
+                return None;
+            }
+            Err(refused) => refused.without_reading(request.headers()),
+        };
+        let id = context.request_ids.of(request.headers());
+        Some(self.0.finish(refused, id, started))
+    }
+
+    /// The answer to a head that cannot be read.
+    pub(crate) fn unreadable(&self, status: StatusCode) -> http::Response<Bytes> {
+        let problem = if status == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE {
+            let detail = "the head of the request has more than 16 KiB, or more than 64 headers";
+            Problem::new(ErrorCode::HeadTooLarge, detail).with_hint("send fewer or shorter headers")
+        } else {
+            let detail =
+                "the head of the request is not HTTP/1.1: a line, or a header, cannot be read";
+            Problem::new(ErrorCode::InvalidArgument, detail)
+        };
+        let id = self.0.context.request_ids.of(&HeaderMap::new());
+        let response = self
+            .0
+            .finish(Response::problem(&problem), id, Instant::now());
+        let (mut parts, _) = response.into_parts();
+        // hyper writes this one.
+        parts.headers.remove(CONNECTION);
+        http::Response::from_parts(parts, body_of(&problem).into())
+    }
+}

@@ -1,0 +1,59 @@
+//! Proposals that wait for a group, in which tenants take turns.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use seqd_state::Tenant;
+use tokio::sync::Notify;
+
+use super::group::{Item, take_group};
+use crate::round_robin::RoundRobin;
+
+#[derive(Default)]
+pub(super) struct Inbox {
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    queue: RoundRobin<Item>,
+    is_closed: bool,
+}
+
+impl Inbox {
+    pub(super) fn push(&self, tenant: Tenant, item: Item) {
+        self.waiting().queue.push(tenant, item);
+        self.changed.notify_one();
+    }
+
+    /// Nothing more is pushed.
+    pub(super) fn close(&self) {
+        self.waiting().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Returns whether something waits, once it does; `false` once the inbox is closed and empty. One
+    /// task waits at a time.
+    pub(super) async fn has_items(&self) -> bool {
+        loop {
+            {
+                let waiting = self.waiting();
+                if waiting.queue.peek().is_some() {
+                    return true;
+                }
+                if waiting.is_closed {
+                    return false;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    pub(super) fn take_group(&self, is_above: impl Fn(&Item) -> bool) -> Vec<Item> {
+        take_group(&mut self.waiting().queue, is_above)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,95 @@
+//! A queue in which tenants take turns.
+//!
+//! Invariant: an item waits for no more than one item of each other tenant for every item of its own
+//! tenant that is before it.
+
+use std::collections::{HashMap, VecDeque};
+
+use seqd_guards::is_out;
+use seqd_state::Tenant;
+
+/// Items by tenant: each tenant's in the order in which they came, and of the tenants one after
+/// another. What bounds it is with its owner.
+#[derive(Debug)]
+pub struct RoundRobin<T> {
+    /// The tenants that have items, the next one first.
+    turns: VecDeque<Tenant>,
+    items: HashMap<Tenant, VecDeque<T>>,
+}
+
+impl<T> Default for RoundRobin<T> {
+    fn default() -> Self {
+        Self {
+            turns: VecDeque::new(),
+            items: HashMap::new(),
+        }
+    }
+}
+
+impl<T> RoundRobin<T> {
+    pub fn push(&mut self, tenant: Tenant, item: T) {
+        let tenant = if is_out!(TurnsTaken) {
+            Tenant::OPERATOR
+        } else {
+            tenant
+        };
+        let own = self.items.entry(tenant).or_default();
+        if own.is_empty() {
+            self.turns.push_back(tenant);
+        }
+        own.push_back(item);
+    }
+
+    /// The item that [`RoundRobin::pop`] returns next.
+    #[must_use]
+    pub fn peek(&self) -> Option<&T> {
+        self.items.get(self.turns.front()?)?.front()
+    }
+
+    pub fn pop(&mut self) -> Option<T> {
+        let tenant = self.turns.pop_front()?;
+        let own = self.items.get_mut(&tenant)?;
+        let item = own.pop_front();
+        if own.is_empty() {
+            self.items.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant);
+        }
+        item
+    }
+
+    /// Tenants that have items.
+    #[must_use]
+    pub fn tenants(&self) -> usize {
+        self.turns.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_state::AccessId;
+
+    use super::*;
+
+    #[test]
+    fn tenants_take_turns_and_each_one_s_items_keep_their_order() {
+        let [many, few] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
+        let mut queue = RoundRobin::default();
+        for number in 0..100 {
+            queue.push(many, number);
+        }
+        queue.push(few, 1000);
+        queue.push(few, 1001);
+        assert_eq!(queue.tenants(), 2);
+        assert_eq!(queue.peek(), Some(&0));
+        let first: Vec<i32> = std::iter::from_fn(|| queue.pop()).take(5).collect();
+        assert_eq!(
+            first,
+            [0, 1000, 1, 1001, 2],
+            "one tenant waits for all of another"
+        );
+        let rest: Vec<i32> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(rest, (3..100).collect::<Vec<i32>>());
+        assert_eq!((queue.tenants(), queue.peek()), (0, None));
+    }
+}
