@@ -12,9 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
 use crate::issue::{Authority, Subject};
 use crate::testing::{Certificates, DAY, days, node, now};
-use crate::{
-    Accept, Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of,
-};
+use crate::{Files, Look, PeerTls, Rotating, Validity, accept, client_port, dial, words_of};
 
 fn valid() -> Validity {
     days(100)
