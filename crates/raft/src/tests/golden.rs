@@ -41,8 +41,8 @@ const APPLIED: u64 = 60;
 const PURGED: u64 = 25;
 
 /// The digests of the state of format 1 at the checkpoint and at the end of the log.
-const DIGEST_APPLIED: &str = "e4b59675ae95a77b4c279c8de92866be";
-const DIGEST_LAST: &str = "a808ce32f418cfeb0dbed8dd087858e2";
+const DIGEST_APPLIED: &str = "8466ae358eef7f51eacc663a4d083746";
+const DIGEST_LAST: &str = "f42fd21cf1fea1e7400bbfe369b8e42e";
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
