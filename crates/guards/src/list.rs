@@ -62,11 +62,15 @@ guards! {
     DrainedAtStop,
     /// A snapshot is taken by the bytes of the log, too.
     SnapshotByBytes,
+    /// While the log has outgrown the snapshots, no command of a client is proposed.
+    LogKeptShort,
+    /// A snapshot is not what fills the disk.
+    SnapshotLeavesRoom,
     /// A checkpoint store that has grown out of proportion is rebuilt.
     StoreRebuilt,
     /// While only the reserve of a disk is left, no command of a client is proposed.
     DiskReserveKept,
-    /// While half of the reserve is left, a follower takes no entries.
+    /// Below the floor of free bytes a follower takes no entries.
     DiskFloorKept,
     /// The log behind a snapshot that is being sent is kept for its receiver.
     ReceiverKept,

@@ -49,8 +49,9 @@ pub(crate) struct Replica {
     pub(crate) adding_or_raising: tokio::sync::Mutex<()>,
     /// Held by this leader while it changes the membership: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
-    /// Of the kept snapshots, as last looked up.
+    /// Of all kept snapshots and of the largest of them, as last looked up.
     pub(crate) snapshot_bytes: AtomicU64,
+    pub(crate) largest_snapshot_bytes: AtomicU64,
     /// The highest index that a leader has named as committed.
     pub(crate) committed: AtomicU64,
     pub(crate) contact: LeaderContact,
@@ -122,6 +123,7 @@ impl Replica {
             adding_or_raising: tokio::sync::Mutex::default(),
             changing: tokio::sync::Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
+            largest_snapshot_bytes: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             transfers,
             unfinished: Unfinished::default(),

@@ -3,8 +3,10 @@
 //! Invariants:
 //! - below the reserve no command of a client is proposed; what the node itself needs (votes, the
 //!   cluster's time, fences, membership) is written within the reserve;
-//! - below the floor, half of the reserve, a follower takes no entries: it stays a follower, falls behind
-//!   and catches up once there is room. Past it an error inside openraft's storage would end the process.
+//! - below the floor a follower takes no entries: it stays a follower, falls behind and catches up once
+//!   there is room. A snapshot leaves these bytes free, too, and a start waits for them. Past it an error inside openraft's storage would end the process;
+//! - while the log of a leader grows faster than its snapshots are written, no command of a client is
+//!   proposed either: the log stays in proportion to the state.
 //!
 //! The reserve is not a promise that no write fails: other programs may fill the disk. A write that
 //! fails still ends the node.
@@ -17,6 +19,7 @@ use std::time::Duration;
 use seqd_disk::{Disk, Space};
 use seqd_guards::is_out;
 use seqd_state::{Command, State, WorkerCommand};
+use seqd_store::snapshot_file;
 
 use crate::blocking;
 
@@ -26,12 +29,6 @@ const RESERVE_BYTES: u64 = 128 << 20;
 
 /// The reserve is at most this part of the disk, or small disks would serve nothing.
 const PART_OF_DISK: u64 = 4;
-
-/// A start writes its count, the end of the log again, and a prepared segment.
-const START_BYTES: u64 = 32 << 20;
-
-/// The same for small disks, as a part of the disk.
-const START_PART: u64 = 16;
 
 /// Once below the reserve, a node serves writes again when this part of the reserve more is free: a
 /// node at the edge does not change its mind with every look.
@@ -51,12 +48,16 @@ pub(crate) fn reserve(total: u64, snapshot_bytes: u64) -> u64 {
 /// What a node last saw of its disk's space. Unknown counts as enough.
 #[derive(Debug, Default)]
 pub(crate) struct DiskSpace {
+    /// The size of the file system; 0 before the first look.
+    total: AtomicU64,
     free: AtomicU64,
     reserve: AtomicU64,
     is_low: AtomicBool,
     is_at_floor: AtomicBool,
     /// Whether too few voters have room to commit what clients write.
     lacks_voters: AtomicBool,
+    /// Whether the log has outgrown the snapshots.
+    is_log_long: AtomicBool,
 }
 
 impl DiskSpace {
@@ -66,16 +67,21 @@ impl DiskSpace {
         let was_low = self.is_low();
         let margin = if was_low { reserve / MARGIN_PART } else { 0 };
         let is_low = space.free < reserve + margin;
+        self.total.store(space.total, Ordering::Relaxed);
         self.free.store(space.free, Ordering::Relaxed);
         self.reserve.store(reserve, Ordering::Relaxed);
         self.is_low.store(is_low, Ordering::Relaxed);
-        let is_at_floor = space.free < reserve / 2;
+        let is_at_floor = space.free < snapshot_file::left_free(space.total);
         self.is_at_floor.store(is_at_floor, Ordering::Relaxed);
         was_low != is_low
     }
 
     pub(crate) fn set_lacks_voters(&self, lacks: bool) {
         self.lacks_voters.store(lacks, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_log_long(&self, is_long: bool) {
+        self.is_log_long.store(is_long, Ordering::Relaxed);
     }
 
     /// Whether only the reserve is left.
@@ -88,28 +94,39 @@ impl DiskSpace {
         self.is_at_floor.load(Ordering::Relaxed) && !is_out!(DiskFloorKept)
     }
 
+    /// The size of the disk; unknown counts as large.
+    pub(crate) fn total(&self) -> u64 {
+        match self.total.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            total => total,
+        }
+    }
+
     /// Free bytes and the reserve, as of the last look; zeroes before the first.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let load = |of: &AtomicU64| of.load(Ordering::Relaxed);
         (load(&self.free), load(&self.reserve))
     }
 
-    /// Why commands of clients are refused.
-    pub(crate) fn refusal(&self, is_leader: bool) -> Option<String> {
-        if is_out!(DiskReserveKept) {
-            return None;
-        }
-        let (free, reserve) = self.bytes();
-        if self.is_low() {
+    /// The reason why commands of clients are refused, if they are.
+    pub(crate) fn refusal(&self, is_leader: impl FnOnce() -> bool) -> Option<String> {
+        if self.is_low() && !is_out!(DiskReserveKept) {
+            let (free, reserve) = self.bytes();
             return Some(format!(
                 "the disk of this node has {free} bytes free, and {reserve} are kept as a reserve: \
                  writes are refused until there is room"
             ));
         }
-        (is_leader && self.lacks_voters.load(Ordering::Relaxed)).then(|| {
+        let (lacks_voters, is_log_long) = (&self.lacks_voters, &self.is_log_long);
+        let why = if lacks_voters.load(Ordering::Relaxed) && !is_out!(DiskReserveKept) {
             "too few voters have room on their disks: writes are refused until there is room"
-                .to_owned()
-        })
+        } else if is_log_long.load(Ordering::Relaxed) && !is_out!(LogKeptShort) {
+            "the log of the leader has outgrown its snapshots: writes are refused until the next \
+             snapshot is written"
+        } else {
+            return None;
+        };
+        is_leader().then(|| why.to_owned())
     }
 }
 
@@ -140,7 +157,7 @@ pub(crate) async fn wait_to_start(disk: Arc<dyn Disk>, folder: PathBuf) {
         let Ok(space) = space else {
             return;
         };
-        let needed = START_BYTES.min(space.total / START_PART);
+        let needed = snapshot_file::left_free(space.total);
         if space.free >= needed {
             return;
         }
@@ -186,25 +203,28 @@ mod tests {
     #[test]
     fn writes_are_refused_below_the_reserve_until_there_is_a_margin() {
         let disk = DiskSpace::default();
-        assert_eq!(disk.refusal(true), None, "nothing is known yet");
+        assert_eq!(disk.refusal(|| true), None, "nothing is known yet");
         assert!(!disk.record(space(RESERVE_BYTES), 0));
-        assert_eq!(disk.refusal(false), None);
+        assert_eq!(disk.refusal(|| false), None);
         assert!(disk.record(space(RESERVE_BYTES - 1), 0));
-        let refusal = disk.refusal(false).expect("clients write into the reserve");
+        let refusal = disk.refusal(|| false);
+        let refusal = refusal.expect("clients write into the reserve");
         assert!(refusal.contains("134217727 bytes free"), "{refusal}");
         assert!(!disk.is_at_floor());
         assert!(!disk.record(space(RESERVE_BYTES + 1), 0));
         assert!(disk.is_low(), "no margin");
         assert!(disk.record(space(RESERVE_BYTES + RESERVE_BYTES / 8), 0));
-        assert_eq!(disk.refusal(false), None);
+        assert_eq!(disk.refusal(|| false), None);
     }
 
     #[test]
-    fn entries_are_refused_below_half_of_the_reserve() {
+    fn entries_are_refused_below_the_floor_which_a_snapshot_leaves() {
         let disk = DiskSpace::default();
-        disk.record(space(RESERVE_BYTES / 2), 0);
+        let floor = snapshot_file::left_free(100 * GIB);
+        assert!(floor < reserve(100 * GIB, 0));
+        disk.record(space(floor), GIB);
         assert!(!disk.is_at_floor());
-        disk.record(space(RESERVE_BYTES / 2 - 1), 0);
+        disk.record(space(floor - 1), GIB);
         assert!(disk.is_at_floor(), "entries come in below the floor");
     }
 
@@ -213,7 +233,19 @@ mod tests {
         let disk = DiskSpace::default();
         disk.record(space(GIB), 0);
         disk.set_lacks_voters(true);
-        assert!(disk.refusal(true).is_some());
-        assert_eq!(disk.refusal(false), None);
+        assert!(disk.refusal(|| true).is_some());
+        assert_eq!(disk.refusal(|| false), None);
+    }
+
+    #[test]
+    fn a_leader_refuses_writes_while_its_log_has_outgrown_its_snapshots() {
+        let disk = DiskSpace::default();
+        disk.record(space(GIB), 0);
+        disk.set_log_long(true);
+        let refusal = disk.refusal(|| true);
+        assert!(refusal.is_some(), "the log grows beyond its bound");
+        assert_eq!(disk.refusal(|| false), None, "a follower does not decide");
+        disk.set_log_long(false);
+        assert_eq!(disk.refusal(|| true), None);
     }
 }

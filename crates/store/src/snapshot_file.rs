@@ -41,13 +41,14 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::{MAX_ROW_BYTES, StateStore};
 
 pub use folder::{
-    Bad, Recovered, check_readable, find_bad, keep_two, list, recover, set_aside, void_older,
+    Bad, Recovered, check_readable, find_bad, keep_newest, keep_two, list, recover, set_aside,
+    void_older,
 };
 pub use installed::InstalledMark;
 pub use load::{load, rebuild};
 pub use reader::{SnapshotReader, summary};
 pub use receive::{Received, Receiver};
-pub use room::check_room;
+pub use room::{FRESH_STORE_PER_ROW, check_room, check_room_to_install, left_free};
 pub use writer::SnapshotWriter;
 
 /// The first bytes of each snapshot. Header and footer have kinds and versions of their own.

@@ -53,6 +53,7 @@ mod revoked_waits;
 mod segments;
 mod sequences;
 mod several_workers;
+mod small_disks;
 mod strict;
 mod takeover;
 mod tls;

@@ -233,7 +233,7 @@ impl ProposalBatcher {
             return Ok(());
         };
         let space = &self.node.context.disk.space;
-        let Some(detail) = space.refusal(replica.is_leader()) else {
+        let Some(detail) = space.refusal(|| replica.is_leader()) else {
             return Ok(());
         };
         let core = replica.applied.read();

@@ -84,8 +84,9 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// Pause between two attempts at a snapshot that the disk has no room for.
-const WITHOUT_ROOM: Duration = Duration::from_secs(1);
+/// Pause between two attempts at a snapshot that the disk has no room for. It doubles up to the second:
+/// each attempt writes what room there is.
+const WITHOUT_ROOM: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
 /// Builds a snapshot on the checkpointer's thread.
 pub(crate) struct Builder {
@@ -100,11 +101,13 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     /// Where the disk has no room for it, this waits until there is: nothing is lost without a snapshot,
     /// and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
+        let (mut pause, longest) = WITHOUT_ROOM;
         let built = loop {
             match self.checkpointer.build().await {
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                     tracing::warn!(%error, "no room for a snapshot: it is tried again");
-                    tokio::time::sleep(WITHOUT_ROOM).await;
+                    tokio::time::sleep(pause).await;
+                    pause = longest.min(pause * 2);
                 }
                 built => break built,
             }

@@ -57,7 +57,7 @@ impl Unfinished {
     pub(crate) fn begin(&self, folder: &Folder, index: u64, len: u64) -> io::Result<()> {
         let mut part = self.part();
         *part = None;
-        snapshot_file::check_room(&**folder.disk(), &folder.snapshots(), len)?;
+        snapshot_file::check_room_to_install(&**folder.disk(), &folder.snapshots(), len)?;
         let receiver = Receiver::create(folder.disk(), &folder.snapshots())?;
         *part = Some(Part {
             receiver,

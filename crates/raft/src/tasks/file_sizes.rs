@@ -1,5 +1,5 @@
-//! How many bytes the kept snapshots have, for the metrics: looked up beside them, for a folder of a disk
-//! that hangs is not listed in time.
+//! Measures the kept snapshots, for the metrics, the purge and the reserve. A task of its own, because a folder
+//! of a disk that hangs is not listed in time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,8 +19,14 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
         let folder = Arc::clone(&context.folder);
         let list = move || snapshot_file::list(&**folder.disk(), &folder.snapshots());
         if let Ok(files) = blocking::run(list).await {
-            let bytes = files.iter().map(|file| file.len).sum();
-            replica.snapshot_bytes.store(bytes, Ordering::Relaxed);
+            let bytes = || files.iter().map(|file| file.len);
+            let largest = bytes().max().unwrap_or_default();
+            replica
+                .snapshot_bytes
+                .store(bytes().sum(), Ordering::Relaxed);
+            replica
+                .largest_snapshot_bytes
+                .store(largest, Ordering::Relaxed);
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

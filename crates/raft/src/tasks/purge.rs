@@ -19,6 +19,7 @@ use tokio::time::sleep;
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
+use crate::space::DiskSpace;
 
 /// Time between two looks: some ten megabytes of what a fast disk takes.
 const EVERY: Duration = Duration::from_millis(250);
@@ -50,15 +51,26 @@ const LIMITS: Limits = Limits {
     most: 512 << 20,
 };
 
+/// On a small disk these parts of it are the most that is written between two snapshots, and that is kept
+/// before one.
+const AFTER_PART_OF_DISK: u64 = 16;
+const BEFORE_PART_OF_DISK: u64 = 64;
+
 /// On a disk that is nearly full nothing is kept for others beyond what is cheap.
-fn limits(is_disk_low: bool) -> Limits {
+fn limits(space: &DiskSpace) -> Limits {
     let limits = usual_limits();
-    let most = if is_disk_low {
+    let most = if space.is_low() {
         limits.cheap
     } else {
         limits.most
     };
-    Limits { most, ..limits }
+    let total = space.total();
+    Limits {
+        snapshot_after: limits.snapshot_after.min(total / AFTER_PART_OF_DISK),
+        before_snapshot: limits.before_snapshot.min(total / BEFORE_PART_OF_DISK),
+        most,
+        ..limits
+    }
 }
 
 fn usual_limits() -> Limits {
@@ -96,9 +108,9 @@ struct Follower {
 pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         sleep(EVERY).await;
-        let is_disk_low = context.disk.space.is_low();
-        snapshot_if_due(&replica, limits(is_disk_low)).await;
-        purge_once(&replica, context.settings.snapshot_every, is_disk_low).await;
+        let space = &context.disk.space;
+        space.set_log_long(snapshot_if_due(&replica, limits(space)).await);
+        purge_once(&replica, context.settings.snapshot_every, space).await;
         let unfinished = replica.unfinished.clone();
         let applied = replica.applied.index().get();
         let removed = blocking::run(move || {
@@ -110,23 +122,41 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
 }
 
 /// Has a snapshot taken where the log behind the latest one has too many bytes; openraft counts
-/// entries alone.
-async fn snapshot_if_due(replica: &Replica, limits: Limits) {
+/// entries alone. Returns whether the log has outgrown the snapshots.
+async fn snapshot_if_due(replica: &Replica, limits: Limits) -> bool {
     let (log, _) = look(replica, 0);
-    if is_snapshot_due(&log, limits, replica.wal.bytes_behind(log.snapshot))
+    let behind = replica.wal.bytes_behind(log.snapshot);
+    if is_snapshot_due(&log, limits, behind)
         && let Err(error) = replica.raft.trigger().snapshot().await
     {
         tracing::debug!(%error, "no snapshot was taken");
     }
+    let unapplied = replica.wal.bytes_behind(replica.applied.index().get());
+    is_log_long(&log, limits, behind.saturating_sub(unapplied))
 }
 
 fn is_snapshot_due(log: &Log, limits: Limits, bytes_behind_snapshot: u64) -> bool {
-    bytes_behind_snapshot > limits.snapshot_after.max(log.snapshot_bytes)
-        && !is_out!(SnapshotByBytes)
+    bytes_behind_snapshot > snapshot_after(log, limits) && !is_out!(SnapshotByBytes)
 }
 
-pub(crate) async fn purge_once(replica: &Replica, snapshot_every: u64, is_disk_low: bool) {
-    let limits = limits(is_disk_low);
+/// The bytes of log after which a snapshot is due.
+fn snapshot_after(log: &Log, limits: Limits) -> u64 {
+    limits.snapshot_after.max(log.snapshot_bytes)
+}
+
+/// Log since the latest snapshot beyond which writes are refused, in bytes after which a snapshot is due:
+/// while the log grows by the second and third of them, a usual disk has written the snapshot.
+const ROUNDS: u64 = 3;
+
+/// Returns whether the disk takes the log so much faster than snapshots that the log has outgrown them. Only
+/// applied entries count, because the next snapshot makes these obsolete without the help of any
+/// other node.
+fn is_log_long(log: &Log, limits: Limits, applied_bytes: u64) -> bool {
+    applied_bytes > snapshot_after(log, limits).saturating_mul(ROUNDS)
+}
+
+pub(crate) async fn purge_once(replica: &Replica, snapshot_every: u64, space: &DiskSpace) {
+    let limits = limits(space);
     let (log, followers) = look(replica, snapshot_every);
     let bytes_behind = |index| replica.wal.bytes_behind(index);
     let upto = purge_upto(&log, &followers, limits, &bytes_behind);
@@ -149,8 +179,7 @@ fn look(replica: &Replica, snapshot_every: u64) -> (Log, Vec<Follower>) {
     let metrics = metrics.borrow_watched();
     let log = Log {
         snapshot: metrics.snapshot.map_or(0, |id| id.index()),
-        // Two are kept.
-        snapshot_bytes: replica.snapshot_bytes.load(Ordering::Relaxed) / 2,
+        snapshot_bytes: replica.largest_snapshot_bytes.load(Ordering::Relaxed),
         snapshot_every,
         purged: metrics.purged.map_or(0, |id| id.index()),
     };
@@ -274,6 +303,21 @@ mod tests {
         assert!(due(0, (64 << 20) + 1), "the log grows without a snapshot");
         assert!(!due(500 << 20, 500 << 20), "a large state is written again");
         assert!(due(500 << 20, (500 << 20) + 1));
+    }
+
+    #[test]
+    fn a_log_is_too_long_after_three_times_the_bytes_after_which_a_snapshot_is_due() {
+        let is_long = |snapshot_bytes, applied| {
+            let log = Log {
+                snapshot_bytes,
+                ..LOG
+            };
+            is_log_long(&log, LIMITS, applied)
+        };
+        assert!(!is_long(0, 192 << 20));
+        assert!(is_long(0, (192 << 20) + 1));
+        assert!(!is_long(500 << 20, 1_500 << 20));
+        assert!(is_long(500 << 20, (1_500 << 20) + 1));
     }
 
     #[test]

@@ -15,8 +15,10 @@ use crate::replica::Replica;
 /// Time between two looks: a fast disk takes a small part of the reserve meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Time between two snapshots that are taken to make room.
+/// Time between two snapshots that are taken to make room, and per MiB of the larger kept one: a disk that
+/// stays full is not worn out with snapshots of a large state.
 const RELIEVE_EVERY: Duration = Duration::from_secs(2);
+const RELIEVE_EVERY_PER_MIB: Duration = Duration::from_millis(50);
 
 pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
     let mut relieved = Instant::now();
@@ -24,8 +26,7 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
         let folder = Arc::clone(&context.folder);
         let look = blocking::run(move || folder.disk().space(&folder.snapshots()));
         if let Ok(space) = look.await {
-            // Two are kept.
-            let snapshot_bytes = replica.snapshot_bytes.load(Ordering::Relaxed) / 2;
+            let snapshot_bytes = replica.largest_snapshot_bytes.load(Ordering::Relaxed);
             if context.disk.space.record(space, snapshot_bytes) {
                 log_change(&context);
             }
@@ -37,15 +38,19 @@ pub(crate) async fn watch(context: Arc<NodeContext>, replica: Arc<Replica>) {
         if context.disk.space.is_low() && replica.is_leader() {
             make_way(&context, &replica).await;
         }
-        if context.disk.space.is_low()
-            && !context.disk.space.is_at_floor()
-            && relieved.elapsed() >= RELIEVE_EVERY
-        {
+        if context.disk.space.is_low() && relieved.elapsed() >= relieve_every(&replica) {
             relieved = Instant::now();
             let _ = replica.raft.trigger().snapshot().await;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+fn relieve_every(replica: &Replica) -> Duration {
+    let mib = replica.largest_snapshot_bytes.load(Ordering::Relaxed) >> 20;
+    // A snapshot of 4 PiB is not met.
+    let mib = u32::try_from(mib).unwrap_or(u32::MAX);
+    RELIEVE_EVERY + RELIEVE_EVERY_PER_MIB.saturating_mul(mib)
 }
 
 /// Transfers leadership to a voter with room, if there is one: it serves the writes that this node

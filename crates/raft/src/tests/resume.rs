@@ -10,6 +10,7 @@ use super::slow_link::creations;
 use super::transfer::{Way, purged_behind_snapshots, replica};
 use crate::Raft;
 use crate::proposer::entry;
+use crate::space::DiskSpace;
 use crate::tasks::purge::purge_once;
 
 /// Few, so that a leader soon purges its log behind a snapshot.
@@ -79,7 +80,7 @@ async fn who_gets_a_snapshot_finds_the_log_behind_it() {
             snapshot() > before
         })
         .await;
-        purge_once(&replica, SNAPSHOT_EVERY, false).await;
+        purge_once(&replica, SNAPSHOT_EVERY, &DiskSpace::default()).await;
     }
     way.is_held.store(false, Ordering::SeqCst);
     caught_up(raft, &learner).await;
@@ -118,7 +119,7 @@ async fn a_leader_that_has_a_newer_snapshot_goes_on_with_the_one_that_was_cut() 
     raft.propose(creations(5, 1), deadline()).await.unwrap();
     replica.raft.trigger().snapshot().await.unwrap();
     wait("another snapshot is taken", || async { snapshot() > cut }).await;
-    purge_once(&replica, SNAPSHOT_EVERY, false).await;
+    purge_once(&replica, SNAPSHOT_EVERY, &DiskSpace::default()).await;
     way.is_cut.store(false, Ordering::SeqCst);
     caught_up(raft, &learner).await;
     // A quarter of it, of which one window may have been lost, and the log behind it.

@@ -153,7 +153,16 @@ fn summaries(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<io::Result<SnapshotF
 
 /// Drops all but the two newest snapshots.
 pub fn keep_two(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
-    let dropped = by_name(disk, dir)?.into_iter().skip(KEPT);
+    keep(disk, dir, KEPT)
+}
+
+/// Drops all but the newest snapshot: on a full disk the other one takes the room for the next.
+pub fn keep_newest(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    keep(disk, dir, 1)
+}
+
+fn keep(disk: &dyn Disk, dir: &Path, count: usize) -> io::Result<()> {
+    let dropped = by_name(disk, dir)?.into_iter().skip(count);
     remove_all(
         disk,
         dir,

@@ -1,26 +1,58 @@
-//! Whether there is room for one more snapshot. Checked before one is written or received: a full disk
-//! ends the node, a snapshot that is refused does not.
+//! Whether there is room for one more snapshot. Checked before one is received, and while one is written:
+//! a full disk ends the node, a snapshot that is refused does not.
 
 use std::io;
 use std::path::Path;
 
 use seqd_disk::{Disk, Space};
+use seqd_guards::is_out;
 
-/// Bytes that a snapshot leaves free: two segments of the log. Neither what an operator asks for
-/// nor what a leader sends must be what fills the disk.
-const LEFT_FREE: u64 = 32 << 20;
+/// Bytes that a snapshot leaves free: two segments of the log, a checkpoint that grows, and what a fast disk
+/// takes between two looks at its space. Neither a snapshot of the node itself, nor one that an operator
+/// requests or a leader sends, must be what fills the disk.
+const LEFT_FREE: u64 = 64 << 20;
+
+/// At most this part of the disk, or a small disk would have no room for any snapshot.
+const PART_OF_DISK: u64 = 8;
+
+/// The bytes that a snapshot leaves free on a disk of this size.
+#[must_use]
+pub fn left_free(total: u64) -> u64 {
+    LEFT_FREE.min(total / PART_OF_DISK)
+}
 
 /// Refuses a file of about `bytes` in a folder whose file system has no room to spare. One whose
 /// free space is not known is accepted.
 pub fn check_room(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
-    let Ok(Space { free, .. }) = disk.space(folder) else {
+    check(disk, folder, bytes, left_free)
+}
+
+/// A store that was just built takes at most this many times the bytes of its rows in a snapshot.
+pub const FRESH_STORE_PER_ROW: u64 = 2;
+
+/// Refuses a received snapshot of `bytes` that has no room to be installed: for its file, and for the store
+/// that is built from it before the former one goes. It may take half of what other snapshots leave,
+/// because it is the way out for a node that takes no entries for want of room.
+pub fn check_room_to_install(disk: &dyn Disk, folder: &Path, bytes: u64) -> io::Result<()> {
+    let needed = bytes.saturating_mul(1 + FRESH_STORE_PER_ROW);
+    check(disk, folder, needed, |total| left_free(total) / 2)
+}
+
+fn check(
+    disk: &dyn Disk,
+    folder: &Path,
+    bytes: u64,
+    left: impl FnOnce(u64) -> u64,
+) -> io::Result<()> {
+    let Ok(Space { free, total }) = disk.space(folder) else {
         return Ok(());
     };
-    if free >= bytes.saturating_add(LEFT_FREE) {
+    let left = left(total);
+    if free >= bytes.saturating_add(left) || is_out!(SnapshotLeavesRoom) {
         return Ok(());
     }
     let why = format!(
-        "{} has {free} bytes free, and a snapshot of about {bytes} has to leave {LEFT_FREE}",
+        "{} has {free} bytes free, and {bytes} more have to leave {left}",
         folder.display()
     );
     Err(io::Error::new(io::ErrorKind::StorageFull, why))

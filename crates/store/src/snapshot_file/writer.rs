@@ -8,7 +8,8 @@ use seqd_disk::{Disk, DiskFile, FileWriter};
 use seqd_state::codec;
 
 use super::{
-    BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, file_name,
+    BLOCK_BYTES, CRC_BYTES, Footer, FrameKind, MAGIC, SnapshotFile, SnapshotHeader, check_room,
+    file_name,
 };
 use crate::checkpoint::{Tally, check_row};
 
@@ -174,6 +175,7 @@ impl SnapshotWriter {
             self.out.flush()?;
             self.out.get_ref().file().sync_data()?;
             self.synced = self.len;
+            check_room(self.tmp.disk(), &self.dir, SYNC_EVERY_BYTES)?;
         }
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! What snapshots and checkpoints do to each other, under a load that is made by hand.
 
+use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 
 use futures_util::FutureExt;
 use openraft::entry::RaftEntry;
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
-use seqd_disk::{DiskFile, OsDisk, Tap, Tapped};
+use seqd_disk::{DiskFile, OsDisk, Space, Tap, Tapped};
 use seqd_state::State;
 use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, Command, Entry as StateEntry, Level, Outcome, SequenceMode, Stamp};
@@ -307,4 +308,39 @@ async fn a_build_that_is_heard_of_after_a_later_install_lowers_no_floor() {
     built.await.unwrap();
     assert_eq!(floor.load(Ordering::Acquire), later);
     checkpointer.stop().await.unwrap();
+}
+
+/// A disk that reports so many free bytes of a GiB.
+struct Free(AtomicU64);
+
+impl Tap for Free {
+    fn space(&self, _: &dyn Disk, _: &Path) -> io::Result<Space> {
+        let (total, free) = (1 << 30, self.0.load(Ordering::Relaxed));
+        Ok(Space { total, free })
+    }
+}
+
+#[test]
+fn a_snapshot_without_room_takes_the_place_of_the_older_kept_one() {
+    let tap = Arc::new(Free(AtomicU64::new(1 << 29)));
+    let bench = Bench::on(Arc::new(Tapped {
+        disk: Arc::new(OsDisk),
+        tap: Arc::clone(&tap),
+    }));
+    let store = checkpoint::create_empty(&bench.place()).unwrap();
+    let mut worker = bench.worker(store, Vec::new());
+    let mut build = |free| {
+        tap.0.store(free, Ordering::Relaxed);
+        bench.load.grow(1);
+        let built = worker.build().map(|(file, _)| file.index);
+        let kept = snapshot_file::list(&OsDisk, &worker.snapshots).unwrap();
+        (built.map_err(|error| error.kind()), kept.len())
+    };
+    let roomy = 1 << 29;
+    assert_eq!(build(roomy), (Ok(1), 1));
+    assert_eq!(build(roomy), (Ok(2), 2));
+    let full = Err(io::ErrorKind::StorageFull);
+    assert_eq!(build(1 << 20), (full, 1), "the older one takes the room");
+    assert_eq!(build(1 << 20), (full, 1), "the newest stays");
+    assert_eq!(build(roomy), (Ok(5), 2));
 }

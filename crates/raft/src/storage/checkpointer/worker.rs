@@ -33,15 +33,18 @@ const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// How long a checkpoint waits for the own log to sync what was applied.
 const SYNC_WAIT: Duration = Duration::from_millis(500);
 
-/// A store may take this many times the bytes of its rows in a snapshot, and so much beside: twice that is
-/// what rows take that were never changed, and rebuilding a small store would save little.
-const STORE_PER_ROW: u64 = 4;
+/// A store may take twice what it takes when it was just built, and so many bytes in addition: rebuilding a small store would save little.
+const STORE_PER_ROW: u64 = 2 * snapshot_file::FRESH_STORE_PER_ROW;
 const STORE_BESIDE: u64 = 64 << 20;
 
-/// Returns whether a store has grown out of proportion to its rows, which have so many bytes in a
-/// snapshot.
-fn is_oversized(store_bytes: u64, snapshot_bytes: u64) -> bool {
+/// The addition is at most this part of the disk, because a small disk needs the space.
+const STORE_PART_OF_DISK: u64 = 32;
+
+/// Returns whether a store on a disk of `disk_bytes` has grown out of proportion to its rows, which have
+/// `snapshot_bytes` in a snapshot.
+fn is_oversized(store_bytes: u64, snapshot_bytes: u64, disk_bytes: u64) -> bool {
     let beside = if cfg!(test) { 64 << 10 } else { STORE_BESIDE };
+    let beside = beside.min(disk_bytes / STORE_PART_OF_DISK);
     store_bytes > snapshot_bytes.saturating_mul(STORE_PER_ROW) + beside
 }
 
@@ -190,11 +193,29 @@ impl CheckpointWorker {
     }
 
     /// Builds a snapshot of the store; also returns the index of the older kept one. A store that has
-    /// grown out of proportion is rebuilt from it.
+    /// grown out of proportion is rebuilt from it. Without room for it the older kept one goes, which
+    /// is there for the day that the newest turns bad; the caller tries again.
     pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
+        let built = self.build_within_room();
+        if let Err(error) = &built
+            && error.kind() == io::ErrorKind::StorageFull
+        {
+            snapshot_file::keep_newest(&*self.place.disk, &self.snapshots)?;
+        }
+        built
+    }
+
+    fn build_within_room(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
+        snapshot_file::check_room(&*self.place.disk, &self.snapshots, 0)?;
         let (taken, mut staging) = self.stream();
-        let taken = taken.and_then(SnapshotWriter::finish);
+        let disk = Arc::clone(&self.place.disk);
+        // The oldest goes first: a rebuilt store needs the space.
+        let taken = taken.and_then(|writer| {
+            let file = writer.finish()?;
+            snapshot_file::keep_two(&*disk, &self.snapshots)?;
+            Ok(file)
+        });
         let rebuilt = match &taken {
             Ok(file) => self.rebuild_oversized(file, &mut staging),
             Err(_) => Ok(()),
@@ -202,9 +223,7 @@ impl CheckpointWorker {
         self.lost.note(rebuilt)?;
         self.end_stream(staging)?;
         let file = taken?;
-        let disk = &*self.place.disk;
-        snapshot_file::keep_two(disk, &self.snapshots)?;
-        let floor = older_kept(disk, &self.snapshots)?;
+        let floor = older_kept(&*disk, &self.snapshots)?;
         tracing::info!(
             index = file.index,
             rows = file.rows,
@@ -268,12 +287,13 @@ impl CheckpointWorker {
     /// Rebuilds the store as its next generation from a snapshot of what it holds, if its files have
     /// grown out of proportion: sled returns no space by itself.
     fn rebuild_oversized(&mut self, file: &SnapshotFile, staging: &mut Staging) -> io::Result<()> {
-        let bytes = self.store.disk_bytes();
-        if !is_oversized(bytes, file.len) || is_out!(StoreRebuilt) {
+        let (bytes, disk) = (self.store.disk_bytes(), &*self.place.disk);
+        let known = disk.space(&self.snapshots);
+        let disk_bytes = known.map_or(u64::MAX, |space| space.total);
+        if !is_oversized(bytes, file.len, disk_bytes) || is_out!(StoreRebuilt) {
             return Ok(());
         }
-        let disk = &*self.place.disk;
-        let needed = file.len.saturating_mul(STORE_PER_ROW);
+        let needed = file.len.saturating_mul(snapshot_file::FRESH_STORE_PER_ROW);
         if let Err(error) = snapshot_file::check_room(disk, &self.snapshots, needed) {
             tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
             return Ok(());
@@ -281,7 +301,8 @@ impl CheckpointWorker {
         let (applied, pace) = (&self.applied, &mut self.pace);
         let rebuilt = snapshot_file::rebuild(file, &self.place, &mut || {
             if pace() {
-                staging.stage(applied)
+                staging.stage(applied)?;
+                snapshot_file::check_room(disk, &self.snapshots, 0)
             } else {
                 Ok(())
             }

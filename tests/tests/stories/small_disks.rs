@@ -1,0 +1,117 @@
+//! Clients that write many times what small disks hold: the disks stay bounded, and what has expired makes
+//! room by itself.
+//!
+//! A disk of its own needs the right to mount; without it a story prints that on stderr and ends.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use seqd_tests::asker::Asker;
+use seqd_tests::cluster::{Cluster, READY};
+use seqd_tests::loop_disk::FileSystem;
+use seqd_tests::node_peaks;
+use seqd_tests::wait;
+use serde_json::json;
+use tokio::task::LocalSet;
+
+use crate::power_cuts::cannot_cut;
+
+const DISK: u64 = 192 << 20;
+
+/// Bytes of results that are written: the log and the checkpoint hold them once each.
+const WRITTEN: u64 = DISK;
+
+/// Just below the largest result.
+const RESULT: usize = 16_000;
+
+const CLIENTS: usize = 24;
+
+/// Longer than a node's own time limit.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause after a refusal.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Two minutes are many times what the load takes; a disk that stays full would need for ever.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Begins and completes keys that live for a second until the results have so many bytes. Returns the
+/// codes of answers that no client should receive.
+async fn write_results(addresses: &[String], name: &str, written: &Cell<u64>) -> Vec<String> {
+    let mut asker = Asker::new(addresses);
+    let mut unexpected = Vec::new();
+    let end = Instant::now() + LONGEST;
+    for number in 0.. {
+        if written.get() >= WRITTEN || Instant::now() > end {
+            break;
+        }
+        let path = |what: &str| format!("/v1/idempotency/{name}.{number}/{what}");
+        let (begin, complete) = (path("begin"), path("complete"));
+        let body = json!({"ttl_ms": 1_000}).to_string();
+        let node = number % addresses.len();
+        let begun = asker.ask(node, ("POST", &begin, ""), &body, PATIENCE).await;
+        let Ok(begun) = begun else {
+            unexpected.push("no answer".to_owned());
+            continue;
+        };
+        let mut code = begun.code();
+        if begun.is_ok() {
+            let body = json!({"claim": begun.json()["claim"], "result": "r".repeat(RESULT)});
+            let body = body.to_string();
+            let asked = ("POST", complete.as_str(), "");
+            match asker.ask(node, asked, &body, PATIENCE).await {
+                Ok(done) if done.is_ok() => {
+                    written.set(written.get() + RESULT as u64);
+                    continue;
+                }
+                Ok(done) => code = done.code(),
+                Err(_) => code = "no answer".to_owned(),
+            }
+        }
+        // A key of a second may have expired before its result arrived.
+        if !matches!(&*code, "overloaded" | "lease-lost" | "not-found") {
+            unexpected.push(code);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unexpected
+}
+
+fn fill(cluster: &Cluster) -> (u64, Vec<String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let (addresses, written) = (cluster.addresses(), Cell::new(0));
+    let (addresses, written) = (&addresses, &written);
+    let clients = (0..CLIENTS).map(|client| async move {
+        let name = format!("full.{client}");
+        write_results(addresses, &name, written).await
+    });
+    let unexpected = LocalSet::new().block_on(&runtime, futures_util::future::join_all(clients));
+    (written.get(), unexpected.concat())
+}
+
+#[test]
+fn results_of_keys_that_expire_do_not_fill_small_disks() {
+    if cannot_cut(FileSystem::Ext4, "small disks") {
+        return;
+    }
+    let mut cluster = Cluster::planned(3).on_disks(FileSystem::Ext4, DISK).ready();
+    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let ((written, unexpected), peaks) = node_peaks::during(&cluster, || fill(&cluster));
+    for peak in &peaks {
+        eprintln!("{peak}");
+    }
+    for node in 0..cluster.size() {
+        let tail = cluster.node(node).tail();
+        assert!(cluster.node_mut(node).is_running(), "{tail}");
+        wait::until("a strict value at each node", READY, || {
+            let value = cluster.post(node, "/v1/sequences/order/next");
+            (value.status == 200).then_some(())
+        });
+    }
+    assert!(written >= WRITTEN, "{written} bytes were written");
+    assert_eq!(unexpected, Vec::<String>::new());
+    cluster.wait_same_state(&[0, 1, 2]);
+}
