@@ -176,35 +176,11 @@ impl LoopDisk {
         Ok(())
     }
 
-    /// Fills it until no byte is left for anybody else; the room comes back when what is answered
-    /// is dropped.
-    pub fn fill(&self) -> Ballast {
-        let ballast = Ballast(self.mount.join("ballast"));
-        let mut file = File::create(&ballast.0).expect("a file");
-        // Large pieces first, then what is left between them.
-        for piece in [1 << 20, 4096, 1] {
-            let zeroes = vec![1_u8; piece];
-            while std::io::Write::write_all(&mut file, &zeroes).is_ok() {}
-        }
-        let _ = file.sync_all();
-        let one_more = std::fs::write(self.mount.join("one-more"), [1_u8; 8192]);
-        let _ = std::fs::remove_file(self.mount.join("one-more"));
-        assert!(one_more.is_err(), "the disk is not full");
-        ballast
-    }
-
-    /// Fills it but for so many bytes.
+    /// Fills it but for so many bytes: at no time is less free, or a node that it is to refuse would end.
     pub fn fill_but(&self, left: u64) -> Ballast {
-        let ballast = self.fill();
-        let file = File::options()
-            .write(true)
-            .open(&ballast.0)
-            .expect("the ballast");
-        let bytes = file.metadata().expect("its size").len();
-        file.set_len(bytes.saturating_sub(left))
-            .expect("a shorter ballast");
-        file.sync_all().expect("a shorter ballast");
-        ballast
+        let known = rustix::fs::statvfs(&self.mount).expect("its free space");
+        let free = known.f_bavail * known.f_frsize;
+        self.take(free.saturating_sub(left))
     }
 
     /// Takes this many bytes of it; they come back when the ballast is dropped.

@@ -9,7 +9,7 @@ use seqd_tests::seed::Random;
 use seqd_tests::skips;
 
 /// Whether a story ends here, with the reason on stderr.
-pub(crate) fn cannot_cut(kind: FileSystem, story: &str) -> bool {
+fn cannot_cut(kind: FileSystem, story: &str) -> bool {
     skips::ends(story, unavailable(kind))
 }
 

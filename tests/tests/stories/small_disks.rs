@@ -8,13 +8,10 @@ use std::time::{Duration, Instant};
 
 use seqd_tests::asker::Asker;
 use seqd_tests::cluster::{Cluster, READY};
-use seqd_tests::loop_disk::FileSystem;
-use seqd_tests::node_peaks;
-use seqd_tests::wait;
+use seqd_tests::loop_disk::{FileSystem, cannot_mount};
+use seqd_tests::{node_peaks, skips, wait};
 use serde_json::json;
 use tokio::task::LocalSet;
-
-use crate::power_cuts::cannot_cut;
 
 const DISK: u64 = 192 << 20;
 
@@ -47,7 +44,7 @@ async fn write_results(addresses: &[String], name: &str, written: &Cell<u64>) ->
         }
         let path = |what: &str| format!("/v1/idempotency/{name}.{number}/{what}");
         let (begin, complete) = (path("begin"), path("complete"));
-        let body = json!({"ttl_ms": 1_000}).to_string();
+        let body = json!({"ttl_ms": 1_000, "claim_ttl_ms": 500}).to_string();
         let node = number % addresses.len();
         let begun = asker.ask(node, ("POST", &begin, ""), &body, PATIENCE).await;
         let Ok(begun) = begun else {
@@ -94,7 +91,7 @@ fn fill(cluster: &Cluster) -> (u64, Vec<String>) {
 
 #[test]
 fn results_of_keys_that_expire_do_not_fill_small_disks() {
-    if cannot_cut(FileSystem::Ext4, "small disks") {
+    if skips::ends("small disks", cannot_mount(FileSystem::Ext4)) {
         return;
     }
     let mut cluster = Cluster::planned(3).on_disks(FileSystem::Ext4, DISK).ready();
