@@ -73,9 +73,9 @@ impl Strace {
         Self::attach(node, &["-e", "trace=fdatasync"], folder)
     }
 
-    /// Has the next `fdatasync` of a file fail with `EIO`, once.
-    pub fn fail_fdatasync(node: &Node, file: &Path, folder: &Path) -> Self {
-        let inject = "inject=fdatasync:error=EIO:when=1";
+    /// Has the next `fdatasync` of a file fail with this error (`EIO`), once.
+    pub fn fail_fdatasync(node: &Node, file: &Path, error: &str, folder: &Path) -> Self {
+        let inject = &format!("inject=fdatasync:error={error}:when=1");
         let path = file.display().to_string();
         Self::attach(
             node,

@@ -67,7 +67,7 @@ fn one_sync_that_fails_ends_the_leader_and_the_others_go_on() {
     load.wait_for(50, READY);
     let leader = cluster.leader();
     let segment = live_segment(cluster.node(leader));
-    let strace = Strace::fail_fdatasync(cluster.node(leader), &segment, cluster.folder());
+    let strace = Strace::fail_fdatasync(cluster.node(leader), &segment, "EIO", cluster.folder());
     let begin = Instant::now();
     row("failing fsync").ends(cluster.node_mut(leader));
     let took = begin.elapsed();
@@ -85,9 +85,9 @@ fn one_sync_that_fails_ends_the_leader_and_the_others_go_on() {
     assert_nothing_lost(&cluster, load, leader);
 }
 
-#[test]
-fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
-    if cannot_trace("a failing sync of the checkpoint") {
+/// Has one sync of the checkpoint fail, which ends the node as an entry of the reference says.
+fn fail_checkpoint(error: &str, damage: &str) {
+    if cannot_trace(damage) {
         return;
     }
     let mut cluster = started_with_order(Cluster::planned(1));
@@ -96,10 +96,11 @@ fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
         .into_iter()
         .find(|path| path.is_dir() && path.to_string_lossy().contains("/state-"))
         .expect("a checkpoint");
-    let strace = Strace::fail_fdatasync(cluster.node(0), &sled.join("db"), cluster.folder());
+    let db = sled.join("db");
+    let strace = Strace::fail_fdatasync(cluster.node(0), &db, error, cluster.folder());
     // The process may end before the answer has left it.
     let sent = http::post(&cluster.url(0, "/v1/sequences/order/next")).send();
-    row("failing fsync of the checkpoint").ends(cluster.node_mut(0));
+    row(damage).ends(cluster.node_mut(0));
     assert!(strace.has_bitten(), "the failure did not bite");
     drop(strace);
     cluster.node_mut(0).start();
@@ -110,6 +111,16 @@ fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
         next == 3 || (next == 2 && !is_acknowledged),
         "{next} is next"
     );
+}
+
+#[test]
+fn a_checkpoint_whose_sync_fails_ends_the_node_too() {
+    fail_checkpoint("EIO", "failing fsync of the checkpoint");
+}
+
+#[test]
+fn a_write_that_does_not_fit_ends_the_node_and_loses_nothing() {
+    fail_checkpoint("ENOSPC", "write that does not fit");
 }
 
 /// Takes the descriptors from a running process that it does not use.
@@ -174,6 +185,7 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
             let refused = cluster.post(node, "/v1/sequences/other/next");
             (refused.code() == "overloaded").then_some(())
         });
+        row("full disk").assert_repaired(&cluster.node(node).stderr());
         let told = cluster.get(node, "/readyz?verbose");
         assert!(
             told.body.contains("the disk is nearly full"),

@@ -60,9 +60,30 @@ fn check(
 
 #[cfg(test)]
 mod tests {
-    use seqd_disk::OsDisk;
+    use std::fs;
+    use std::sync::Arc;
+
+    use seqd_disk::{OsDisk, Tap, Tapped};
 
     use super::*;
+    use crate::snapshot_file::{SnapshotHeader, SnapshotWriter};
+
+    /// A disk that reports so many free bytes of a GiB.
+    struct Free(u64);
+
+    impl Tap for Free {
+        fn space(&self, _: &dyn Disk, _: &Path) -> io::Result<Space> {
+            let (total, free) = (1 << 30, self.0);
+            Ok(Space { total, free })
+        }
+    }
+
+    fn disk(free: u64) -> Arc<dyn Disk> {
+        Arc::new(Tapped {
+            disk: Arc::new(OsDisk),
+            tap: Arc::new(Free(free)),
+        })
+    }
 
     #[test]
     fn a_snapshot_does_not_fill_the_disk() {
@@ -72,5 +93,39 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         assert!(refused.to_string().contains("bytes free"), "{refused}");
         check_room(&OsDisk, Path::new("/no/such/folder"), u64::MAX).unwrap();
+    }
+
+    #[test]
+    fn a_snapshot_that_would_fill_the_disk_ends_and_leaves_nothing() {
+        let write = |free| {
+            let dir = tempfile::tempdir().unwrap();
+            let header = SnapshotHeader {
+                cluster_id: "cluster".to_owned(),
+                index: 7,
+                term: 3,
+                log_id: Vec::new(),
+                membership: Vec::new(),
+            };
+            let mut writer = SnapshotWriter::create(&disk(free), dir.path(), header).unwrap();
+            let value = vec![7; (1 << 20) - 1];
+            let written = (0..8_u8).try_for_each(|row| writer.row(&[row], &value));
+            let finished = written.and_then(|()| writer.finish());
+            (finished, fs::read_dir(dir.path()).unwrap().count())
+        };
+        let (finished, files) = write(80 << 20);
+        assert_eq!((finished.unwrap().rows, files), (8, 1));
+        let (refused, files) = write(64 << 20);
+        let refused = refused.expect_err("the snapshot fills the disk");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(files, 0);
+    }
+
+    #[test]
+    fn a_received_snapshot_has_room_for_the_store_that_is_built_from_it() {
+        let check = |free, bytes| check_room_to_install(&*disk(free), Path::new("."), bytes);
+        let mib = |count: u64| count << 20;
+        check(mib(62), mib(10)).unwrap();
+        let refused = check(mib(62) - 1, mib(10)).expect_err("an install fills the disk");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use proptest::prelude::*;
-use seqd_disk::{OsDisk, Space, Tap, Tapped};
+use seqd_disk::OsDisk;
 use tempfile::TempDir;
 
 use super::folder::Recovered;
@@ -467,36 +467,4 @@ fn a_checkpoint_taken_as_a_snapshot_builds_the_same_checkpoint() {
     let error = taken(&*store, dir.path()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     assert_eq!(names(dir.path()), [""; 0]);
-}
-
-/// A disk that reports so many free bytes of a GiB.
-struct Free(u64);
-
-impl Tap for Free {
-    fn space(&self, _: &dyn Disk, _: &Path) -> io::Result<Space> {
-        let (total, free) = (1 << 30, self.0);
-        Ok(Space { total, free })
-    }
-}
-
-#[test]
-fn a_snapshot_that_would_fill_the_disk_ends_and_leaves_nothing() {
-    let write = |free| {
-        let dir = temp();
-        let disk: Arc<dyn Disk> = Arc::new(Tapped {
-            disk: os(),
-            tap: Arc::new(Free(free)),
-        });
-        let mut writer = SnapshotWriter::create(&disk, dir.path(), header(7)).unwrap();
-        let value = vec![7; (1 << 20) - 1];
-        let written = (0..8_u8).try_for_each(|row| writer.row(&[row], &value));
-        let finished = written.and_then(|()| writer.finish());
-        (finished, fs::read_dir(dir.path()).unwrap().count())
-    };
-    let (finished, files) = write(80 << 20);
-    assert_eq!((finished.unwrap().rows, files), (8, 1));
-    let (refused, files) = write(64 << 20);
-    let refused = refused.expect_err("the snapshot fills the disk");
-    assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
-    assert_eq!(files, 0);
 }
