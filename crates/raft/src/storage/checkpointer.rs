@@ -137,6 +137,18 @@ impl Checkpointer {
         wait.await.unwrap_or_else(|_| Err(ended()))
     }
 
+    /// Refuses where the disk has no room for a snapshot: it may have twice the bytes of the newest one.
+    pub(crate) async fn check_room(&self) -> io::Result<()> {
+        let (disk, snapshots) = (Arc::clone(&self.disk), self.snapshots.clone());
+        let checked = blocking::run(move || {
+            let kept = snapshot_file::list(&*disk, &snapshots)?;
+            let bytes = kept.first().map_or(0, |file| file.len);
+            Ok(snapshot_file::check_room(&*disk, &snapshots, 2 * bytes))
+        });
+        // A folder that cannot be listed is reported by what is built in it.
+        checked.await.unwrap_or(Ok(()))
+    }
+
     /// Builds a snapshot; also returns the index of the older kept one.
     pub(crate) async fn build(&self) -> io::Result<(Snapshot, u64)> {
         let (file, floor) = self.ask(Job::Build).await?;

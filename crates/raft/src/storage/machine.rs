@@ -100,15 +100,11 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     /// Where the disk has no room for it, this waits until there is: nothing is lost without a snapshot,
     /// and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let built = loop {
-            match self.checkpointer.build().await {
-                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                    tracing::warn!(%error, "no room for a snapshot: it is tried again");
-                    tokio::time::sleep(WITHOUT_ROOM).await;
-                }
-                built => break built,
-            }
-        };
+        while let Err(error) = self.checkpointer.check_room().await {
+            tracing::warn!(%error, "no room for a snapshot: it is tried again");
+            tokio::time::sleep(WITHOUT_ROOM).await;
+        }
+        let built = self.checkpointer.build().await;
         let (snapshot, floor) = self.failure.keep("a snapshot could not be built", built)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         Ok(snapshot)
