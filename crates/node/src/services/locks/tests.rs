@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqd_api::{
-    AcquireRequest, CreateAccess, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
+    AcquireRequest, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
     RenewLockRequest, VerifyLockRequest,
 };
 use seqd_state::{LockTurn, Nonce};
@@ -13,13 +13,15 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LockError, LockService};
-use crate::access::{Access, Right, TokenFile};
+use crate::access::Right;
 use crate::codes;
 use crate::config::keys::LimitsSection;
 use crate::http::refusal;
 use crate::replica::peek;
-use crate::services::{AccessService, SecretError};
+use crate::services::SecretError;
 use crate::test_replica::{NOON, TestClock, TestReplica};
+
+mod holders;
 
 const NAME: &str = "jobs/nightly 1";
 
@@ -405,134 +407,4 @@ async fn without_a_quorum_nobody_is_told_that_it_holds_a_lock() {
     assert_eq!(code(story.acquire("a", 0).await), ErrorCode::NoQuorum);
     story.replica.set_quorum(true);
     story.acquire("b", 0).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hold_is_renewed_released_and_entered_again_by_its_lease_alone() {
-    let story = Story::begin();
-    let held = story.acquire("a", 0).await.unwrap();
-    let lease = held.lease.clone().unwrap();
-    let number: u128 = lease.parse().unwrap();
-    let guesses = [
-        held.token.to_string(),
-        (number + 1).to_string(),
-        (number ^ 1 << 64).to_string(),
-        String::new(),
-        "x".to_owned(),
-    ];
-    for guess in guesses {
-        let wrong = HeldLock {
-            lease: Some(guess.clone()),
-            ..held.clone()
-        };
-        let released = story.release(&wrong).await;
-        assert_eq!(
-            code(released),
-            ErrorCode::LeaseLost,
-            "a hold was taken over: {guess}"
-        );
-        let renew = RenewLockRequest {
-            lease: Some(guess.clone()),
-            ttl_ms: None,
-        };
-        let renewed = story.locks.renew(NAME, renew, soon()).await;
-        assert_eq!(
-            code(renewed),
-            ErrorCode::LeaseLost,
-            "a hold was taken over: {guess}"
-        );
-        let enter = AcquireRequest {
-            lease: Some(guess.clone()),
-            ..asked("a", 0)
-        };
-        let right = Right::default();
-        let entered = story.locks.acquire(NAME, enter, &right, soon()).await;
-        assert_eq!(
-            code(entered),
-            ErrorCode::LeaseLost,
-            "a hold was taken over: {guess}"
-        );
-    }
-    let elsewhere = ReleaseLockRequest { lease: Some(lease) };
-    let released = story.locks.release("other", elsewhere, soon()).await;
-    assert_eq!(
-        code(released),
-        ErrorCode::LeaseLost,
-        "the lease of another lock"
-    );
-    assert_eq!(code(story.acquire("a", 0).await), ErrorCode::LockHeld);
-    story.release(&held).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hold_lasts_for_as_long_as_each_response_promises() {
-    let story = Story::begin();
-    let first = story.acquire("a", 0).await.unwrap();
-    assert_eq!(first.expires_in_ms, 10_000);
-    let waits = story.wait("b").await;
-    // The time of the applied entries stays where it is while nothing is proposed.
-    sleep(Duration::from_millis(900)).await;
-    let asked = Instant::now();
-    let seen = story.verify(&first).await.unwrap();
-    let end = asked + Duration::from_millis(seen.expires_in_ms);
-    let lock = story.locks.get(NAME, &LockQuery::default(), soon()).await;
-    let left_ms = lock.unwrap().holders[0].expires_in_ms;
-    let held_until = {
-        story.release(&first).await.unwrap();
-        let held = waits.await.unwrap().unwrap();
-        Instant::now() + Duration::from_millis(held.expires_in_ms)
-    };
-    let began = asked - Duration::from_millis(900);
-    assert!(
-        end <= began + Duration::from_millis(10_003),
-        "more was promised than is left: {seen:?}"
-    );
-    assert!(left_ms <= seen.expires_in_ms);
-    assert!(held_until <= Instant::now() + Duration::from_millis(10_000));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_whose_token_was_revoked_is_not_granted_the_lock() {
-    let story = Story::begin();
-    let operator = Some(TokenFile::of_token(
-        "operator-0123456789abcdef0123456789abcdef",
-    ));
-    let clock = story.replica.clock.clone();
-    let access = Access::new(
-        operator,
-        story.replica.clone(),
-        clock.clone(),
-        Duration::MAX,
-    );
-    let tokens = AccessService {
-        replica: story.replica.clone(),
-        clock,
-    };
-    let mut scope = CreateAccess::default();
-    scope.scopes = Some(vec!["allocate".parse().unwrap()]);
-    let created = tokens.create(scope, soon()).await.unwrap();
-    let caller = access.admit(Some(created.token.as_bytes())).unwrap();
-    let right = Right::new(&access, caller);
-
-    let first = story.acquire("a", 0).await.unwrap();
-    let locks = Arc::clone(&story.locks);
-    let waits = tokio::spawn(async move {
-        locks
-            .acquire(NAME, asked("b", 60_000), &right, soon())
-            .await
-    });
-    story.until(1).await;
-    tokens.revoke(&created.listed.id, soon()).await.unwrap();
-    story.release(&first).await.unwrap();
-    let granted = waits.await.unwrap();
-    assert!(
-        granted.is_err(),
-        "a revoked token was granted a lock: {granted:?}"
-    );
-    assert_eq!(code(granted), ErrorCode::Unauthorized);
-    assert_eq!(
-        story.acquire("c", 0).await.unwrap().owner,
-        "c",
-        "the claim was withdrawn"
-    );
 }

@@ -1,0 +1,48 @@
+//! Waits of a client whose token is revoked.
+
+use std::thread;
+
+use seqd_tests::wait;
+use serde_json::json;
+
+use crate::tokens::{Caller, PATIENCE, guarded};
+
+#[test]
+fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
+    let (cluster, _file) = guarded(1);
+    let operator = Caller::operator(&cluster);
+    let (waiter, id) = Caller::with(&cluster, &json!({"scopes": ["allocate", "read"]}));
+    let path = "/v1/locks/jobs/acquire";
+    let held = operator
+        .post(path, &json!({"owner": "a", "ttl_ms": 60_000}))
+        .ok()
+        .json();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let wait = json!({"owner": "b", "wait_ms": 60_000});
+            waiter.post(path, &wait)
+        });
+        let watch = format!(
+            "/v1/locks/jobs?other_than={}&wait_ms=60000",
+            held["token"].as_str().expect("a text")
+        );
+        let waiter = &waiter;
+        let watches = scope.spawn(move || waiter.get(&watch));
+        wait::until("the wait", PATIENCE, || {
+            let lock = operator.get("/v1/locks/jobs").ok().json();
+            (lock["waiting"] == 1).then_some(())
+        });
+        operator.delete(&format!("/v1/access/{id}")).ok();
+        for ended in [waits, watches] {
+            ended.join().expect("a reply").refused(401, "unauthorized");
+        }
+    });
+    let release = json!({"lease": held["lease"]});
+    operator.post("/v1/locks/jobs/release", &release).ok();
+    let next = operator.post(path, &json!({"owner": "c"}));
+    assert_eq!(
+        next.ok().json()["owner"],
+        "c",
+        "a revoked waiter holds the lock"
+    );
+}
