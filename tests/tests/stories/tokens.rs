@@ -55,7 +55,13 @@ impl<'a> Caller<'a> {
         (Self { cluster, token }, text("id"))
     }
 
-    fn send(&self, method: &str, node: usize, path: &str, body: Option<&Value>) -> Reply {
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        node: usize,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Reply {
         let request = http::request(method, &self.cluster.url(node, path));
         let request = request.header("authorization", &format!("Bearer {}", self.token));
         match body {
@@ -227,30 +233,6 @@ fn sequences_are_changed_by_their_owner_alone_and_the_cluster_by_nobody_with_a_p
     }
     let all = names(Caller::operator(&cluster).get("/v1/sequences"));
     assert!(!all.contains(&"order.africa".to_owned()) && !all.contains(&"no-such".to_owned()));
-}
-
-#[test]
-fn a_token_that_was_revoked_is_refused_by_every_node() {
-    let (cluster, _file) = guarded(3);
-    let operator = Caller::operator(&cluster);
-    for via in 0..3 {
-        let (caller, id) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));
-        let is_let_in = |node: usize| caller.send("GET", node, "/v1/id", None).status == 200;
-        for node in 0..3 {
-            wait::until("the new token", PATIENCE, || is_let_in(node).then_some(()));
-        }
-        let path = format!("/v1/access/{id}");
-        operator.send("DELETE", via, &path, None).ok();
-        for node in 0..3 {
-            wait::until("its end", PATIENCE, || (!is_let_in(node)).then_some(()));
-            caller
-                .send("GET", node, "/v1/id", None)
-                .refused(401, "unauthorized");
-        }
-        operator
-            .send("DELETE", via, &path, None)
-            .refused(404, "not-found");
-    }
 }
 
 #[test]
