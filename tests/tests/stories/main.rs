@@ -49,7 +49,7 @@ mod payments;
 mod peers_port;
 mod power_cuts;
 mod quorum;
-mod revoked_waits;
+mod revoked_tokens;
 mod segments;
 mod sequences;
 mod several_workers;
