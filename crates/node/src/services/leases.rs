@@ -36,6 +36,8 @@ pub(crate) enum LeaseError {
         lease: u128,
         owner: String,
     },
+    #[error("no member is named {name}; members: {known}")]
+    NoMember { name: String, known: String },
     #[error("the lease of worker {worker} in {layout} is over")]
     Over { layout: String, worker: u32 },
     #[error(transparent)]
