@@ -24,8 +24,6 @@ use seqd_state::Tenant;
 
 mod holders;
 
-mod holders;
-
 const NAME: &str = "jobs/nightly 1";
 
 struct Story {
