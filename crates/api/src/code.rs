@@ -176,9 +176,10 @@ error_codes! {
         "every worker of the layout is leased, or its last window has not ended",
         "wait as long as `Retry-After` asks for; stop nodes that are not needed";
     ClockBehind = "clock-behind", 503, UNAVAILABLE, true, "The clock is behind the last ID",
-        "the node's clock is behind its last ID; or the leader of a restored cluster has a clock \
-         before the backup's last entry",
-        "ask another node, and check this one's clock: chronyc tracking";
+        "the node's clock is behind its last ID, so it gives no IDs, one-time tokens and worker leases; or \
+         the leader of a restored cluster has a clock before the backup's last entry",
+        "ask another node, and check this one's clock: chronyc tracking; where the clock is right and was \
+         ahead before: seqd worker reset NODE";
     ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes",
         "a majority of the cluster's clocks agrees without the node's, or no majority agrees; or the clock ran ahead of its own monotonic clock or of the leader's time",
         "ask another node, and check this one's clock: chronyc tracking";

@@ -68,6 +68,8 @@ pub const MEMBERS: &str = "/v1/cluster/members";
 pub const MEMBER: &str = "/v1/cluster/members/{name}";
 /// From learner to voter: POST.
 pub const MEMBER_PROMOTE: &str = "/v1/cluster/members/{name}/promote";
+/// A node gives up what it minted ahead of the clock: POST.
+pub const MEMBER_RESET_WORKERS: &str = "/v1/cluster/members/{name}/reset-workers";
 /// The leader: POST moves it.
 pub const LEADER: &str = "/v1/cluster/leader";
 /// The state as a file: GET.

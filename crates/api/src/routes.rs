@@ -158,6 +158,7 @@ pub const ROUTES: &[Route] = &[
     route(paths::MEMBERS, GET_POST, SEEN, RULED),
     changing(paths::MEMBER, DELETE, RULED),
     changing(paths::MEMBER_PROMOTE, POST, RULED),
+    changing(paths::MEMBER_RESET_WORKERS, POST, RULED),
     changing(paths::LEADER, POST, RULED),
     telling(paths::SNAPSHOT, RULED),
     route(paths::ACCESS, GET_POST, RULED, RULED),

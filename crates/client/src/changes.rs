@@ -48,6 +48,11 @@ pub(crate) fn promote_member(name: &str) -> Result<Call, Error> {
     Call::change(Method::POST, path).body(&NoFields {})
 }
 
+pub(crate) fn reset_workers(name: &str) -> Result<Call, Error> {
+    let path = paths::fill(paths::MEMBER_RESET_WORKERS, name);
+    Call::change(Method::POST, path).body(&NoFields {})
+}
+
 pub(crate) fn remove_member(name: &str) -> Call {
     Call::change(Method::DELETE, paths::fill(paths::MEMBER, name))
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::connect::connector;
 use crate::endpoint::{Endpoint, no_endpoint};
 use crate::error::{Attempt, Error};
-use crate::round::{Budget, Endpoints, Round, Tried};
+use crate::round::{Budget, Endpoints, Round, Tried, silence};
 
 /// How much longer than the server's deadline the client waits: the server's answer about a missed
 /// deadline is worth more than a guess.
@@ -166,15 +166,6 @@ impl Client {
         })
     }
 
-    /// The same client for one endpoint alone.
-    #[must_use]
-    pub fn only(&self, endpoint: Endpoint) -> Self {
-        Self {
-            endpoints: Arc::new(Endpoints::new(vec![endpoint])),
-            ..self.clone()
-        }
-    }
-
     /// The same client with less time for a request, or as much as it has.
     #[must_use]
     pub(crate) fn within(&self, limit: Duration) -> Self {
@@ -229,7 +220,8 @@ impl Client {
     ///
     /// What may not be repeated has all the time that is left: nobody else is asked after it. So it
     /// goes only to a node that has shown that it lives, and each of these shows has a share of the
-    /// time, as the request itself has.
+    /// time, as the request itself has. So does a request that the node answers after a wait, while
+    /// others are left.
     async fn try_endpoint<T>(
         &self,
         at: usize,
@@ -238,15 +230,18 @@ impl Client {
         call: &Call,
         read: &impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<(StatusCode, T), Tried> {
-        let limit = if call.changes {
-            if !self.endpoints.answered_lately(at) {
-                self.sign_of_life(at, share(budget.rest(), left + 1))
-                    .await?;
-                budget.look();
-            }
-            budget.rest()
-        } else {
-            share(budget.rest(), left)
+        let may_wait = !call.wait.is_zero();
+        let needs_sign = call.changes || (may_wait && left > 1);
+        if needs_sign && !self.endpoints.answered_lately(at) {
+            let limit = silence(share(budget.rest(), left + 1), left);
+            self.sign_of_life(at, limit).await?;
+            budget.look();
+        }
+        let limit = match share(budget.rest(), left) {
+            _ if call.changes => budget.rest(),
+            // The user's own deadline, and a wait that was asked for, are shared as they are.
+            share if may_wait || self.timeout.is_some() => share,
+            share => silence(share, left),
         };
         let endpoint = self.endpoints.at(at);
         let attempt = |error: &reqwest::Error| Attempt::new(endpoint, innermost(error));

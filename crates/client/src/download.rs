@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::client::{Call, Client, innermost, refused, share};
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
-use crate::round::{Round, Tried};
+use crate::round::{Round, Tried, silence};
 
 /// How long a node may take until its answer begins: it writes the snapshot first, and a state of
 /// millions of records on a slow disk takes its time.
@@ -55,7 +55,7 @@ impl Client {
     }
 
     async fn download_from(&self, at: usize, all: usize, call: &Call) -> Result<Download, Tried> {
-        let limit = share(self.whole(), all);
+        let limit = silence(share(self.whole(), all), all);
         self.sign_of_life(at, limit).await?;
         let endpoint = self.endpoints().at(at);
         let request = self.request(endpoint, call, NO_LIMIT);

@@ -90,6 +90,11 @@ impl DryRun<'_> {
         self.plan(changes::remove_member(name)).await
     }
 
+    /// Of [`Client::reset_workers`].
+    pub async fn reset_workers(&self, name: &str) -> Result<Plan, Error> {
+        self.plan(changes::reset_workers(name)?).await
+    }
+
     /// Of [`Client::move_leader`].
     pub async fn move_leader(&self, request: &LeaderMove) -> Result<Plan, Error> {
         self.plan(changes::move_leader(request)?).await

@@ -10,7 +10,7 @@ use seqd_api::{
     LayoutQuery, LeaderMove, LeaderMoved, Lease, LeaseRequest, ListQuery, Live, Member,
     MemberChange, Next, NextRequest, Page, Ready, ReleaseRequest, Released, RenewRequest,
     ReturnRequest, Returned, Sequence, SequenceSpec, TokenConsumed, TokensIssued, Uuid, UuidQuery,
-    Uuids, Version, Worker, WorkersQuery, paths,
+    Uuids, Version, Worker, WorkersQuery, WorkersReset, paths,
 };
 use serde::Serialize;
 
@@ -280,6 +280,11 @@ impl Client {
     /// Removes a member for good.
     pub async fn remove_member(&self, name: &str) -> Result<MemberChange, Error> {
         self.answer(changes::remove_member(name)).await
+    }
+
+    /// Has a node give up what it minted ahead of the clock.
+    pub async fn reset_workers(&self, name: &str) -> Result<WorkersReset, Error> {
+        self.answer(changes::reset_workers(name)?).await
     }
 
     /// Moves the leadership.

@@ -113,6 +113,8 @@ guards! {
     StartCompared,
     /// A lease is taken and extended by the registered start alone.
     LeaseByLatestStart,
+    /// A reset gives up only what lies further ahead of the clock than a window reaches.
+    ResetAhead,
 
     /// A layout never changes.
     LayoutKept,
@@ -173,6 +175,8 @@ guards! {
     LearnerAnswers,
     /// A change of members is proposed only if majorities answer now.
     MajorityAnswers,
+    /// A member's new peer address is taken only if the member answers there.
+    AddressAnswers,
     /// A change of members is made on top of the membership that was seen.
     MembershipAsSeen,
     /// An empty node is refused as a member only once a leader confirms that it is one.

@@ -148,6 +148,11 @@ impl ClockGuard {
         }
     }
 
+    /// Forgets the mark that was found if it reaches past `limit`; returns whether it did.
+    pub fn forget_mark_past(&mut self, limit: WallMs) -> bool {
+        self.mark.take_if(|mark| mark.ahead > limit).is_some()
+    }
+
     /// Judges a reading: the wall clock, monotonic time since any fixed moment of this process,
     /// when the last tick began that this process has used, if it has used one, and what the peers'
     /// clocks say of it.

@@ -38,6 +38,7 @@ pub(crate) fn of_snapshot(error: &SnapshotError) -> ErrorCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Add,
+    Update,
     Promote,
     Remove,
     MoveLeader,
@@ -67,7 +68,9 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> ErrorCode {
         Refusal::Access(refusal) => of_access(refusal),
         Refusal::Layouts(refusal) => match refusal {
             LayoutRefusal::Exists { .. } => ErrorCode::AlreadyExists,
-            LayoutRefusal::EpochAhead { .. } => ErrorCode::InvalidArgument,
+            LayoutRefusal::EpochAhead { .. } | LayoutRefusal::Full { .. } => {
+                ErrorCode::InvalidArgument
+            }
             LayoutRefusal::TooMany => ErrorCode::PreconditionFailed,
         },
         Refusal::Keys(refusal) => of_keys(refusal),
@@ -190,6 +193,12 @@ pub(crate) fn words(refusal: &Refusal) -> String {
         Refusal::Layouts(LayoutRefusal::EpochAhead { epoch_ms, .. }) => format!(
             "the epoch, {}, lies ahead of the cluster's clock: give one that is past",
             rfc3339(WallMs(*epoch_ms))
+        ),
+        Refusal::Layouts(LayoutRefusal::Full { full, wall_ms }) => format!(
+            "the time field is full at {}, and a new layout must last a day past the cluster's clock, {}: \
+             give more time_bits, longer ticks or a later epoch",
+            rfc3339(*full),
+            rfc3339(*wall_ms)
         ),
         Refusal::Workers(WorkerRefusal::WindowsBeginLater { until, .. }) => {
             format!("{refusal}, at {}", rfc3339(*until))

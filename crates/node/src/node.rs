@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::handlers::Router;
 use crate::http::{Closing, Context, Hosts, RequestIds, Server};
 use crate::metrics::Metrics;
-use crate::minting::last_tick::{self, LastTickWriter};
+use crate::minting::last_tick::{self, LastTick, LastTickWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
 use crate::ports::Ports;
 use crate::replica::layout;
@@ -54,7 +54,7 @@ pub struct Node {
     services: Arc<Services>,
     closing: Closing,
     addr: SocketAddr,
-    before: Option<StoredMark>,
+    before: LastTick,
     ended: watch::Receiver<Phase>,
     running: Mutex<Running>,
 }
@@ -97,7 +97,7 @@ impl Node {
             let clock = Arc::new(ClockWatch::new(
                 clock,
                 policy(&config),
-                before,
+                before.mark,
                 raft.clocks(),
             ));
             let keeper = keeper(&config, &raft, &clock)?;
@@ -213,7 +213,9 @@ impl Node {
     /// How far this process and those before it have minted.
     fn last_mark(&self) -> StoredMark {
         let last = self.clock.last_used();
-        match self.before {
+        // A reset has what was found forgotten.
+        let is_forgotten = self.minters.obeyed_reset() != self.before.obeyed_reset;
+        match self.before.mark.filter(|_| !is_forgotten) {
             Some(before) if before.last_minted >= last => before,
             _ => StoredMark::stopped(last),
         }
@@ -244,6 +246,7 @@ fn options(
     let settings = Settings {
         name: config.node.name.clone(),
         peer_advertise: config.peer.advertise.clone(),
+        peer_is_configured: config.is_peer_address_configured(),
         http_advertise: config.http.advertise.clone(),
         peers: peers
             .map(|(name, addr)| Peer {

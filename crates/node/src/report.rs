@@ -41,6 +41,8 @@ pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<He
         }
         raft.set_report(Report {
             workers: minters.held(),
+            more_workers: minters.more_held(),
+            ids_per_second: minters.ids_per_second(),
             ready: health.readiness().is_ready(),
             draining: health.is_stopping(),
         });

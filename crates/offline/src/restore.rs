@@ -27,6 +27,9 @@ pub struct RestoreOptions {
     pub data_dir: PathBuf,
     /// The only member of the new cluster.
     pub member: Member,
+    /// Whether its client address was given. Otherwise the scheme is that of the snapshot's members, and
+    /// so is the port of a member of this name on the same host.
+    pub is_http_given: bool,
     pub takeover: TakeoverOptions,
 }
 
@@ -42,12 +45,17 @@ impl Restore {
         let RestoreOptions {
             file,
             data_dir,
-            member,
+            mut member,
+            is_http_given,
             takeover,
         } = options;
         check_empty(&data_dir)?;
         let replayed = Replayed::of_snapshot(&OsDisk, &file).map_err(from_io(&file))?;
-        let (successor, takeover) = take_over(Source::new(&file, replayed)?, member, &takeover)?;
+        let source = Source::new(&file, replayed)?;
+        if !is_http_given {
+            member.http = kept_http(&member, source.membership.membership.nodes.values());
+        }
+        let (successor, takeover) = take_over(source, member, &takeover)?;
         Ok(Self {
             takeover,
             successor,
@@ -79,6 +87,34 @@ impl Restore {
         folder.unmark_refused().map_err(from_io(root))?;
         drop(lock);
         Ok(())
+    }
+}
+
+/// The client address of `member` as the snapshot's members have theirs: clients that are sent to a port
+/// with TLS by `http` would show what they have in clear text.
+fn kept_http<'a>(member: &Member, before: impl Iterator<Item = &'a Member> + Clone) -> String {
+    let authority = |url: &'a str| url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = |url: &'a str| {
+        authority(url)
+            .rsplit_once(':')
+            .map(|(host, _)| host.to_owned())
+    };
+    let own_host = member
+        .http
+        .split_once("://")
+        .and_then(|(_, rest)| rest.rsplit_once(':'));
+    let own_host = own_host.map(|(host, _)| host.to_owned());
+    let same = before
+        .clone()
+        .find(|other| other.name == member.name && host(&other.http) == own_host);
+    if let Some(same) = same {
+        return same.http.clone();
+    }
+    let mut schemes = before.filter_map(|other| Some(other.http.split_once("://")?.0));
+    let secure = schemes.find(|scheme| *scheme == "https");
+    match (secure, member.http.split_once("://")) {
+        (Some(scheme), Some((_, rest))) => format!("{scheme}://{rest}"),
+        _ => member.http.clone(),
     }
 }
 
@@ -125,4 +161,39 @@ fn clear(root: &Path) -> io::Result<()> {
         }
     }
     OsDisk.sync_dir(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, http: &str) -> Member {
+        Member {
+            name: name.to_owned(),
+            peer: "unused.example:7401".to_owned(),
+            http: http.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_restored_member_keeps_the_scheme_of_the_snapshots_members() {
+        let secure = [
+            member("n1", "https://n1.example:7443"),
+            member("n2", "https://n2.example:7443"),
+        ];
+        let kept = |name: &str, http: &str, before: &[Member]| {
+            kept_http(&member(name, http), before.iter())
+        };
+        let of_n1 = kept("n1", "http://n1.example:7400", &secure);
+        assert_eq!(of_n1, "https://n1.example:7443");
+        let elsewhere = kept("n1", "http://new.example:7400", &secure);
+        assert_eq!(elsewhere, "https://new.example:7400");
+        let other = kept("n9", "http://n2.example:7400", &secure);
+        assert_eq!(other, "https://n2.example:7400");
+        let plain = [member("n1", "http://n1.example:7410")];
+        let of_plain = kept("n1", "http://n1.example:7400", &plain);
+        assert_eq!(of_plain, "http://n1.example:7410");
+        let plain_elsewhere = kept("n1", "http://new.example:7400", &plain);
+        assert_eq!(plain_elsewhere, "http://new.example:7400");
+    }
 }

@@ -45,6 +45,7 @@ pub(crate) trait ClusterView: Send + Sync {
     /// Whether a node was a member and is not one any more.
     fn is_removed(&self, node: u64) -> bool;
     fn members(&self) -> BTreeMap<u64, Member>;
+    fn member(&self, node: u64) -> Option<Member>;
     /// The leader's name, while it and a quorum are known to be in touch.
     fn live_leader_name(&self) -> Option<String>;
     /// Whether a node votes; `None` before the first membership is applied.
@@ -374,13 +375,15 @@ impl NodeContext {
         self.has_history().unwrap_or(true)
     }
 
-    /// What this node sends of itself; `applied` is the index that it has applied.
-    pub(crate) fn own_ping(&self, applied: u64) -> Ping {
+    /// What this node sends of itself; `applied` is the index that it has applied, and `behind` the
+    /// number of committed entries that it has not.
+    pub(crate) fn own_ping(&self, applied: u64, behind: u64) -> Ping {
         let report = self.report.lock();
         Ping {
             name: self.settings.name.clone(),
             version: self.settings.version.clone(),
             applied,
+            behind,
             report: report.unwrap_or_else(PoisonError::into_inner).clone(),
             wall_ms: self.settings.clock.wall().0,
             acknowledged: self.peers.rows().0,

@@ -37,6 +37,9 @@ pub struct Settings {
     pub name: String,
     /// This node's own peer address, `HOST:PORT`, as the others reach it.
     pub peer_advertise: String,
+    /// Whether the peer address was configured; otherwise it is derived from the listening address
+    /// and the host's name.
+    pub peer_is_configured: bool,
     /// This node's client address, `http://HOST:PORT`, as shown to people.
     pub http_advertise: String,
     /// The configured peers, this node among them if it is a founder.
@@ -149,6 +152,12 @@ pub enum ChangeOfMembers {
     MoveLeader {
         to: Option<String>,
     },
+    /// Gives a member new addresses; those that are `None` stay as they are.
+    Update {
+        name: String,
+        peer: Option<String>,
+        http: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -185,8 +194,12 @@ pub enum Role {
 /// What a node sends its peers about itself once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The workers that it holds, by layout.
+    /// The first worker that it holds, by layout.
     pub workers: BTreeMap<String, u32>,
+    /// The workers that it holds beyond the first, by layout, where there are any.
+    pub more_workers: BTreeMap<String, Vec<u32>>,
+    /// IDs that it minted within the last second.
+    pub ids_per_second: u64,
     /// Whether it serves everything.
     pub ready: bool,
     /// Whether it is being drained.
@@ -263,6 +276,8 @@ pub struct MemberStatus {
     pub reachable: bool,
     /// The index that it has applied, as last received.
     pub applied: Option<u64>,
+    /// How many committed entries it had yet to apply then, as far as it knew.
+    pub behind: Option<u64>,
     /// What it last reported of itself.
     pub report: Option<Report>,
     /// Its binary's version, as last received.

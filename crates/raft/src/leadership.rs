@@ -12,11 +12,12 @@ use seqd_state::idgen::WallMs;
 use seqd_state::{ClusterMs, Level};
 use tokio::time::Instant;
 
-use crate::context::ClusterView;
+use crate::context::{ClusterView, NodeContext};
 use crate::handle::Role;
 use crate::replica::Replica;
 use crate::storage::machine::Machine;
 use crate::types::{Member, TypeConfig, Vote};
+use crate::wire::messages::Ping;
 
 /// Pause of those who wait for a change of an openraft that has ended: the node is about to stop.
 const AFTER_THE_END: Duration = Duration::from_millis(20);
@@ -237,6 +238,12 @@ impl Replica {
         self.applied.read().applied.map_or(0, |id| id.index())
     }
 
+    /// What this node sends of itself.
+    pub(crate) fn own_ping(&self, context: &NodeContext) -> Ping {
+        let applied = self.applied_index();
+        context.own_ping(applied, self.committed_index().saturating_sub(applied))
+    }
+
     pub(crate) fn member(&self, node: u64) -> Option<Member> {
         self.applied.read().membership.get_node(&node).cloned()
     }
@@ -307,6 +314,10 @@ impl ClusterView for Replica {
             .nodes()
             .map(|(id, member)| (*id, member.clone()))
             .collect()
+    }
+
+    fn member(&self, node: u64) -> Option<Member> {
+        Self::member(self, node)
     }
 
     fn live_leader_name(&self) -> Option<String> {

@@ -190,6 +190,23 @@ impl Raft {
             .and_then(member)
     }
 
+    /// Gives a member new addresses; those that are `None` stay as they are. At its next start the
+    /// member takes those of its own configuration.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn member_update(
+        &self,
+        name: String,
+        peer: Option<String>,
+        http: Option<String>,
+        deadline: Instant,
+    ) -> Result<MemberStatus, MemberError> {
+        self.change(MemberChange::Update { name, peer, http }, deadline)
+            .await
+            .and_then(member)
+    }
+
     /// Makes a learner that has caught up a voter.
     ///
     /// # Errors
@@ -277,7 +294,7 @@ impl Raft {
 
 fn member(changed: Changed) -> Result<MemberStatus, MemberError> {
     match changed {
-        Changed::Member(member) => Ok(member),
+        Changed::Member(member) => Ok(*member),
         Changed::Leader(_) | Changed::Fits(_) => Err(unexpected_reply().into()),
     }
 }

@@ -27,8 +27,10 @@ use crate::blocking;
 /// ahead, a checkpoint that grows its file, and what a fast disk takes between two looks.
 const RESERVE_BYTES: u64 = 128 << 20;
 
-/// The reserve is at most this part of the disk, or small disks would serve nothing.
+/// These bytes are at most this part of the disk, and with the snapshot at most that one, or small disks
+/// would serve nothing.
 const PART_OF_DISK: u64 = 4;
+const PART_WITH_SNAPSHOT: u64 = 2;
 
 /// Once below the reserve, a node serves writes again when this part of the reserve more is free: a
 /// node at the edge does not change its mind with every look.
@@ -41,8 +43,8 @@ const LOOKS_PER_LINE: u32 = 20;
 /// The reserve of a disk for a state whose snapshot has so many bytes.
 #[must_use]
 pub(crate) fn reserve(total: u64, snapshot_bytes: u64) -> u64 {
-    let wanted = RESERVE_BYTES.saturating_add(snapshot_bytes);
-    wanted.min(total / PART_OF_DISK)
+    let bytes = RESERVE_BYTES.min(total / PART_OF_DISK);
+    (bytes.saturating_add(snapshot_bytes)).min(total / PART_WITH_SNAPSHOT)
 }
 
 /// What a node last saw of its disk's space. Unknown counts as enough.
@@ -194,10 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reserve_has_room_for_a_snapshot_and_is_a_quarter_of_a_small_disk_at_most() {
+    fn a_reserve_has_room_for_a_snapshot_and_is_half_of_a_small_disk_at_most() {
         assert_eq!(reserve(100 * GIB, 0), RESERVE_BYTES);
         assert_eq!(reserve(100 * GIB, GIB), RESERVE_BYTES + GIB);
         assert_eq!(reserve(96 << 20, 0), 24 << 20);
+        assert_eq!(reserve(96 << 20, 8 << 20), 32 << 20);
+        assert_eq!(reserve(GIB, GIB), GIB / 2);
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
     let (register, registered) = watch::channel(false);
     let leader_changes = Arc::new(AtomicU64::new(0));
     let background = Background {
+        node: Arc::clone(&node),
         batcher: Arc::clone(&batcher),
         register,
         leader_changes: Arc::clone(&leader_changes),

@@ -84,7 +84,7 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
             let clock_offset_ms = clock.map(|measured| context.ahead_ms(measured));
             let reachable = own || known.is_reachable();
             let ping = if own {
-                Some(context.own_ping(replica.applied_index()))
+                Some(replica.own_ping(context))
             } else {
                 known.ping
             };
@@ -96,6 +96,7 @@ pub(crate) fn members(context: &NodeContext, replica: &Replica) -> Vec<MemberSta
                 peer: member.peer,
                 reachable,
                 applied: ping.as_ref().map(|ping| ping.applied),
+                behind: ping.as_ref().map(|ping| ping.behind),
                 report: ping.as_ref().map(|ping| ping.report.clone()),
                 levels: ping.as_ref().map(|ping| ping.levels),
                 version: ping.map(|ping| ping.version),

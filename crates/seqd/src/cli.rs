@@ -120,6 +120,7 @@ impl Command {
             ) | Self::Lock(lock::LockCommand::Break { .. })
                 | Self::Leader(leader::LeaderCommand::Move { .. })
                 | Self::Layout(layout::LayoutCommand::Create(_))
+                | Self::Worker(worker::WorkerCommand::Reset { .. })
                 | Self::Snapshot(snapshot::SnapshotCommand::Restore(_))
                 | Self::Data(data::DataCommand::RecoverQuorum(_))
         )
@@ -214,6 +215,7 @@ mod tests {
             "seqd layout create slow --tick-ms 10 --order tick-sequence-worker --dry-run",
             "seqd layout explain default --rate 2000 --mod 16,64",
             "seqd layout encode default --time 2026-11-21T00:00:00Z --worker 3 --sequence 1",
+            "seqd worker reset n2 --yes --dry-run",
             "seqd member list",
             "seqd member add n4 n4.example:7401 --http http://n4.example:7400 --wait",
             "seqd member promote n4 --wait",

@@ -136,8 +136,9 @@ impl State {
     fn check_stamped(&self, command: &Command) -> Result<(), Refusal> {
         let draws = matches!(
             command,
-            Command::Cluster(ClusterCommand::AllocateNodeId(_))
-                | Command::Workers(WorkerCommand::TakeLease(_))
+            Command::Cluster(
+                ClusterCommand::AllocateNodeId(_) | ClusterCommand::ResetWorkers { .. }
+            ) | Command::Workers(WorkerCommand::TakeLease(_))
                 | Command::Sequences(SequenceCommand::GrantSegment { .. })
                 | Command::Keys(KeyCommand::Begin(_))
                 | Command::Locks(LockCommand::Acquire(_))

@@ -148,6 +148,7 @@ impl State {
         self.deadlines.clear::<LockRecord>();
         self.lock_tally = LockTally::default();
         self.tables.nodes.remove_all();
+        self.tables.resets.clear();
         let node = NodeId(draw(&mut self.tables.counter));
         let record = NodeRecord::new(founder.clone(), None);
         self.tables.nodes.put(node, record);

@@ -128,6 +128,12 @@ impl State {
         self.tables.nodes.get(&id)
     }
 
+    /// The number of the latest reset of a member's workers, if there was one.
+    #[must_use]
+    pub fn reset_of(&self, id: NodeId) -> Option<u64> {
+        self.tables.resets.get(&id).map(|record| record.number)
+    }
+
     #[must_use]
     pub fn is_removed(&self, id: NodeId) -> bool {
         self.node(id).is_some_and(|record| record.removed)

@@ -6,6 +6,7 @@ use seqd_idgen::WallMs;
 use crate::access::AccessRecord;
 use crate::cluster::level::LevelRecord;
 use crate::cluster::nodes::NodeRecord;
+use crate::cluster::resets::ResetRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::secret::Secret;
 use crate::cluster::settings::{Clock, Counter, Settings};
@@ -134,6 +135,7 @@ tables! {
     locks: LockRecord as expiring,
     nodes: NodeRecord,
     keys: KeyRecord as expiring,
+    resets: ResetRecord,
     sequences: SequenceRecord,
     one_time: OneTimeRecord as expiring,
     workers: WorkerRecord as expiring,

@@ -70,7 +70,9 @@ fn entries_of_version_1_are_read_and_written_as_they_were() {
             }
             // A later level brought them.
             Command::Cluster(
-                ClusterCommand::RaiseLevel { .. } | ClusterCommand::KeepSecret { .. },
+                ClusterCommand::RaiseLevel { .. }
+                | ClusterCommand::KeepSecret { .. }
+                | ClusterCommand::ResetWorkers { .. },
             )
             | Command::Sequences(SequenceCommand::Update { .. })
             | Command::Access(_)

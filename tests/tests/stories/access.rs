@@ -125,7 +125,7 @@ fn what_takes_has_no_line_in_the_log_and_no_one_time_token_is_in_it() {
     let held = ask("/v1/locks/report/acquire", json!({"owner": "a"}));
     let hold = json!({"lease": held["lease"]});
     ask("/v1/locks/report/renew", hold.clone());
-    ask("/v1/locks/report/verify", hold.clone());
+    ask("/v1/locks/report/verify", json!({"token": held["token"]}));
     ask("/v1/locks/report/release", hold.clone());
     let again = http::post(&cluster.url(0, "/v1/locks/report/release")).json(&hold);
     again.reply().refused(409, "lease-lost");

@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod addresses;
 mod backup;
 mod bad_inputs;
 mod catch_up;
@@ -17,6 +18,7 @@ mod checkpoint;
 mod cli;
 mod client_holds;
 mod clock;
+mod clock_ahead;
 mod clock_steps;
 mod cluster;
 mod common_stop;
@@ -49,7 +51,7 @@ mod payments;
 mod peers_port;
 mod power_cuts;
 mod quorum;
-mod revoked_waits;
+mod revoked_tokens;
 mod segments;
 mod sequences;
 mod several_workers;

@@ -178,8 +178,7 @@ pub struct Member {
     /// The whole worker field that it holds, by layout.
     #[serde(default)]
     pub workers: BTreeMap<String, u32>,
-    /// The whole worker field of each further worker that it holds while the load needs it, by layout;
-    /// of the answering node alone.
+    /// The whole worker field of each further worker that it holds while the load needs it, by layout.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub more_workers: BTreeMap<String, Vec<u32>>,
     /// Its version, where known.
@@ -188,7 +187,8 @@ pub struct Member {
     /// The lowest and the highest level that its program can be part of, where known.
     #[serde(default)]
     pub levels: Option<(u32, u32)>,
-    /// IDs that it minted a second, lately; of the answering node alone.
+    /// IDs that it minted within a second, as it last reported; null where the answering node has no
+    /// contact with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_per_second: Option<f64>,
 }
@@ -244,6 +244,31 @@ pub struct MemberChange {
     pub role: Option<Role>,
     /// The quorum after the change.
     pub quorum: Quorum,
+}
+
+/// A reset of a node's workers, which the node obeys once it has applied it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkersReset {
+    /// The member.
+    pub name: String,
+    /// What the reset does, for people.
+    pub effect: String,
+    /// The layouts in which the member had windows ahead of the clock; empty if it had none, and
+    /// nothing was reset.
+    pub layouts: Vec<ResetLayout>,
+}
+
+/// What a node gives up in a layout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResetLayout {
+    /// The layout.
+    pub layout: String,
+    /// The whole worker fields whose windows lie ahead of the clock. Nobody can lease them until then.
+    pub workers: Vec<u32>,
+    /// When the last of these windows ends, RFC 3339.
+    pub until: String,
+    /// How many other workers are free.
+    pub free: u32,
 }
 
 requests! {

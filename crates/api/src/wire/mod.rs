@@ -39,7 +39,7 @@ mod workers;
 pub use access::{AccessCreated, AccessRevoked, AccessToken, CreateAccess};
 pub use cluster::{
     AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, Member, MemberChange,
-    MemberState, NoFields, Quorum, Role,
+    MemberState, NoFields, Quorum, ResetLayout, Role, WorkersReset,
 };
 pub use health::{Check, CodePage, ConfigEntries, ConfigEntry, Live, Ready, ReadyQuery, Version};
 pub use ids::{

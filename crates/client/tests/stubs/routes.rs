@@ -101,6 +101,7 @@ async fn call_all(client: &Client) {
     drop(client.members(&list).await);
     drop(client.add_member(&member).await);
     drop(client.promote_member("P").await);
+    drop(client.reset_workers("P").await);
     drop(client.remove_member("P").await);
     drop(client.move_leader(&LeaderMove::default()).await);
     drop(client.snapshot(&SnapshotQuery::default()).await);

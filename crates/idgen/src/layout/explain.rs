@@ -12,6 +12,11 @@ use crate::time::{Tick, WallMs};
 /// IDs that are counted for each remainder: the count of one is then off by a tenth by chance alone.
 const IDS_PER_REMAINDER: u64 = 100;
 
+/// The most IDs that are counted: a node counts them within a request, and these take a quarter of a
+/// millisecond. Twelve for each remainder of the largest divisor: in a layout that spreads its IDs
+/// evenly, one remainder in 160 000 does not come up by chance.
+const MAX_COUNTED: u64 = 12 * Layout::MAX_MODULUS as u64;
+
 /// How the IDs of one worker spread over `id mod modulus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainders {
@@ -30,7 +35,7 @@ impl Layout {
     /// second on average: by the generator itself, with readings in place of a clock. The same
     /// arguments give the same counts.
     ///
-    /// It takes a hundred IDs for each remainder, at most 102 400; `modulus` is 1 to
+    /// It takes a hundred IDs for each remainder, at most 12 288; `modulus` is 1 to
     /// [`Layout::MAX_MODULUS`]. `None` if it is not, if the rate is 0, or if the time field ends
     /// before so many IDs are made.
     pub fn remainders(&self, rate: u64, modulus: u32) -> Option<Remainders> {
@@ -44,7 +49,7 @@ impl Layout {
             max_backward_wait_ms: u64::MAX,
             ..ClockPolicy::default()
         });
-        let ids = IDS_PER_REMAINDER * u64::from(modulus);
+        let ids = (IDS_PER_REMAINDER * u64::from(modulus)).min(MAX_COUNTED);
         let mut counts = vec![0_u64; modulus as usize];
         let mut random = Random(rate);
         let mut now_us = self.spec().epoch_ms.checked_mul(1000)?;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use seqd_api::address::{TLS_SCHEME, authority, base_url, tls_url};
 use seqd_api::nearest;
 
-use super::keys::{self, Config, KEYS, Key, Kind};
+use super::keys::{self, Config, Entry, KEYS, Key, Kind};
 use super::rules;
 use super::values::{ConfigError, Origin, Values};
 use super::write::first_label;
@@ -218,6 +218,17 @@ impl Layers {
             return Err(self.0.refusal("tls.client_ca", allowed));
         }
         Ok(())
+    }
+}
+
+impl Config {
+    /// Whether `peer.advertise` was given, by itself or as the own entry of `peer.peers`.
+    pub(crate) fn is_peer_address_configured(&self) -> bool {
+        let is_own = |entry: &&Entry| entry.key.name == "peer.advertise";
+        let given = self.entries.iter().find(is_own);
+        let listed = self.peer.peers.iter();
+        given.is_some_and(|entry| entry.origin > Origin::Derived)
+            || listed.clone().any(|(name, _)| *name == self.node.name)
     }
 }
 

@@ -38,6 +38,18 @@ pub(super) async fn promote(node: Arc<Services>, request: Request) -> Result<Res
     Response::json(&promoted.await?)
 }
 
+pub(super) async fn reset_workers(
+    node: Arc<Services>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let NoFields {} = request.decode()?;
+    let (name, deadline) = (request.name(), request.deadline);
+    if request.is_dry_run {
+        return Response::json(&node.workers.plan_reset(name, deadline).await?);
+    }
+    Response::json(&node.workers.reset(name, deadline).await?)
+}
+
 pub(super) async fn remove(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
     if request.is_dry_run {

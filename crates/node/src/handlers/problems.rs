@@ -344,6 +344,7 @@ fn lease(error: &LeaseError) -> Problem {
     match error {
         LeaseError::Request(error) => request(error),
         LeaseError::Clock(error) => mint(error),
+        LeaseError::NoMember { .. } => Problem::new(ErrorCode::NotFound, detail),
         LeaseError::NotGranted { .. } | LeaseError::Over { .. } => {
             Problem::new(ErrorCode::LeaseLost, detail)
                 .with_hint("stop minting with it and take another: POST /v1/workers")

@@ -169,6 +169,7 @@ fn of_the_cluster() -> Vec<Path<Services>> {
             .on_or_dry(Post, cluster::add),
         at(paths::MEMBER, JSON).on_or_dry(Delete, cluster::remove),
         at(paths::MEMBER_PROMOTE, JSON).on_or_dry(Post, cluster::promote),
+        at(paths::MEMBER_RESET_WORKERS, JSON).on_or_dry(Post, cluster::reset_workers),
         at(paths::LEADER, JSON).on_or_dry(Post, cluster::move_leader),
         at(paths::ACCESS, JSON)
             .on(Get, access::list)

@@ -32,6 +32,16 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 struct LastTickRecord {
     last_minted_ms: u64,
     ahead_ms: u64,
+    /// The number of the latest reset that the node has obeyed; 0 if none.
+    obeyed_reset: u64,
+}
+
+/// What the processes before this one left of their minting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LastTick {
+    /// `None` if there is none, or it is damaged.
+    pub(crate) mark: Option<StoredMark>,
+    pub(crate) obeyed_reset: u64,
 }
 
 impl Versioned for LastTickRecord {
@@ -45,26 +55,29 @@ impl Versioned for LastTickRecord {
 ///
 /// # Errors
 /// A newer program wrote it.
-pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<Option<StoredMark>, Stop> {
+pub(crate) fn read(disk: &dyn Disk, data_dir: &Path) -> Result<LastTick, Stop> {
     look(disk, data_dir).or_else(|error| {
         let path = data_dir.join(FILE);
         if is_newer(&error) {
             return Err(Stop::unusable(&path, &error));
         }
         tracing::warn!("{}: {error}; going on without it", path.display());
-        Ok(None)
+        Ok(LastTick::default())
     })
 }
 
 /// The mark in a folder, or why it cannot be used.
-fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<StoredMark>> {
-    let Some(mark) = read_checked::<LastTickRecord>(disk, &data_dir.join(FILE))? else {
-        return Ok(None);
+fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<LastTick> {
+    let Some(record) = read_checked::<LastTickRecord>(disk, &data_dir.join(FILE))? else {
+        return Ok(LastTick::default());
     };
-    let mark = StoredMark::found(WallMs(mark.last_minted_ms), WallMs(mark.ahead_ms));
+    let mark = StoredMark::found(WallMs(record.last_minted_ms), WallMs(record.ahead_ms));
     let backwards = "its first time is not below its second";
-    mark.map(Some)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, backwards))
+    let mark = mark.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, backwards))?;
+    Ok(LastTick {
+        mark: Some(mark),
+        obeyed_reset: record.obeyed_reset,
+    })
 }
 
 /// How far the node of a stopped node's folder had minted, in Unix milliseconds; 0 if not at all.
@@ -75,16 +88,17 @@ fn look(disk: &dyn Disk, data_dir: &Path) -> io::Result<Option<StoredMark>> {
 /// lost, uniqueness is not.
 pub fn last_minted_ms(data_dir: &Path) -> io::Result<Option<u64>> {
     let found = look(&ReadOnly(OsDisk), data_dir)?;
-    Ok(found.map(|mark| mark.last_minted.0))
+    Ok(found.mark.map(|mark| mark.last_minted.0))
 }
 
 /// Replaces the mark: a power cut leaves the old or the new one, whole. The folder is not synced:
 /// a mark that is a quarter of a second older costs nothing, four more writes of the file system's
 /// journal a second would.
-fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark) -> io::Result<()> {
+fn write(disk: &dyn Disk, data_dir: &Path, mark: StoredMark, obeyed_reset: u64) -> io::Result<()> {
     let record = LastTickRecord {
         last_minted_ms: mark.last_minted.0,
         ahead_ms: mark.ahead.0,
+        obeyed_reset,
     };
     let bytes = codec::seal(&record).map_err(io::Error::other)?;
     let path = data_dir.join(FILE);
@@ -105,14 +119,15 @@ pub(crate) struct LastTickWriter {
 }
 
 impl LastTickWriter {
-    /// Begins to write; never below `before`, the mark found at the start.
+    /// Begins to write, and to obey resets: both look at what was minted. Writes no mark below `before`,
+    /// the one found at the start, until a reset has that forgotten.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
         data_dir: PathBuf,
         minters: Arc<Minters>,
-        before: Option<StoredMark>,
+        before: LastTick,
     ) -> io::Result<LastTickWriter> {
-        let before = before.map(|mark| mark.last_minted).unwrap_or_default();
+        minters.take_over(before);
         let (stop, stopped) = channel::<StoredMark>();
         let thread = std::thread::Builder::new()
             .name("last-tick".to_owned())
@@ -122,10 +137,13 @@ impl LastTickWriter {
                     let (mark, is_last) =
                         match stopped.recv_timeout(Duration::from_millis(MARK_EVERY_MS)) {
                             Ok(mark) => (mark, true),
-                            Err(RecvTimeoutError::Timeout) => (minters.mark(before), false),
+                            Err(RecvTimeoutError::Timeout) => {
+                                minters.obey_reset();
+                                (minters.mark(), false)
+                            }
                             Err(RecvTimeoutError::Disconnected) => return,
                         };
-                    match write(&*disk, &data_dir, mark) {
+                    match write(&*disk, &data_dir, mark, minters.obeyed_reset()) {
                         Ok(()) => failed = false,
                         // Once, not four times a second.
                         Err(error) if !failed => {
@@ -163,13 +181,17 @@ mod tests {
     #[test]
     fn a_mark_comes_back_as_written() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(&OsDisk, folder.path()), Ok(None));
+        assert_eq!(read(&OsDisk, folder.path()), Ok(LastTick::default()));
         let mark = StoredMark {
             last_minted: WallMs(1_795_228_001_118),
             ahead: WallMs(u64::MAX),
         };
-        write(&OsDisk, folder.path(), mark).unwrap();
-        assert_eq!(read(&OsDisk, folder.path()), Ok(Some(mark)));
+        write(&OsDisk, folder.path(), mark, 9).unwrap();
+        let kept = LastTick {
+            mark: Some(mark),
+            obeyed_reset: 9,
+        };
+        assert_eq!(read(&OsDisk, folder.path()), Ok(kept));
         assert!(!folder.path().join("last-tick.tmp").exists());
     }
 
@@ -180,8 +202,10 @@ mod tests {
         let record = LastTickRecord {
             last_minted_ms: 1,
             ahead_ms: 258,
+            obeyed_reset: 0,
         };
-        let bytes = [128, 2, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+        let mut bytes = vec![128, 2, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+        bytes.extend([0; 8]);
         let crc = crc32c::crc32c(&bytes).to_le_bytes();
         let sealed = codec::seal(&record).unwrap();
         assert_eq!(sealed, [&bytes[..], &crc].concat());
@@ -196,7 +220,7 @@ mod tests {
         let bytes = [128, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
         std::fs::write(folder.path().join(FILE), bytes).unwrap();
         assert!(look(&OsDisk, folder.path()).is_err());
-        assert_eq!(read(&OsDisk, folder.path()), Ok(None));
+        assert_eq!(read(&OsDisk, folder.path()), Ok(LastTick::default()));
     }
 
     #[test]
@@ -218,11 +242,15 @@ mod tests {
             last_minted: WallMs(NOON),
             ahead: WallMs(NOON),
         };
-        write(&OsDisk, folder.path(), backwards).unwrap();
+        write(&OsDisk, folder.path(), backwards, 0).unwrap();
         assert!(look(&OsDisk, folder.path()).is_err());
         for damaged in [&[][..], &[128], &[128, 1, 7], &[128, 2, 7]] {
             std::fs::write(folder.path().join(FILE), damaged).unwrap();
-            assert_eq!(read(&OsDisk, folder.path()), Ok(None), "{damaged:?}");
+            assert_eq!(
+                read(&OsDisk, folder.path()),
+                Ok(LastTick::default()),
+                "{damaged:?}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seqd_idgen::{Layout, StoredMark, WallMs};
+use seqd_idgen::{Layout, StoredMark};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -16,13 +16,15 @@ use crate::replica;
 pub(super) const DEFAULT: &str = "default";
 
 pub(crate) struct Minters {
-    keeper: Keeper,
+    pub(super) keeper: Keeper,
     default: Arc<Minter>,
     others: Mutex<BTreeMap<String, Arc<Minter>>>,
     /// `None` once stopped: no keeper begins after that.
     keepers: Mutex<Option<JoinSet<()>>>,
     /// IDs minted within the last second.
     ids_per_second: AtomicU64,
+    /// The number of the latest reset that this node has obeyed.
+    pub(super) obeyed_reset: AtomicU64,
 }
 
 impl Minters {
@@ -34,6 +36,7 @@ impl Minters {
             others: Mutex::default(),
             keepers: Mutex::new(Some(JoinSet::new())),
             ids_per_second: AtomicU64::new(0),
+            obeyed_reset: AtomicU64::new(0),
         };
         minters.keep(&minters.default);
         minters
@@ -126,12 +129,12 @@ impl Minters {
     }
 
     /// The mark to write while running.
-    pub(crate) fn mark(&self, before: WallMs) -> StoredMark {
+    pub(crate) fn mark(&self) -> StoredMark {
         let all = self.all();
         let last = all.iter().filter_map(|minter| minter.last_used()).max();
         let windows = all.iter().flat_map(|minter| minter.windows());
         let ends = windows.map(|window| window.ends).max();
-        self.keeper.clock.used(last.unwrap_or_default().max(before));
+        self.keeper.clock.used(last.unwrap_or_default());
         // Of all generators that this process ever had, also of those whose lease is gone.
         let last = self.keeper.clock.last_used();
         // A reading that is not minted with is not reached.

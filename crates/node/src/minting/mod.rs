@@ -12,6 +12,7 @@ pub(crate) mod last_tick;
 mod line;
 mod minter;
 mod minters;
+mod resets;
 mod seat;
 #[cfg(test)]
 mod tests;

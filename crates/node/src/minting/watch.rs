@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seqd_guards::is_out;
-use seqd_idgen::{ClockGuard, ClockPolicy, ClockVerdict, Line, StoredMark, WallClock, WallMs};
+use seqd_idgen::{
+    ClockGuard, ClockPolicy, ClockVerdict, Line, Standing, StoredMark, WallClock, WallMs,
+};
 use seqd_raft::Clocks;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -88,6 +90,14 @@ impl ClockWatch {
         self.peers.borrow().right_time(self.wall())
     }
 
+    /// What this node's clock shows where a majority agrees with it, or there is no other to ask.
+    pub(crate) fn agreed_time(&self) -> Option<WallMs> {
+        let now = self.wall();
+        let peers = self.peers.borrow();
+        let is_right = peers.is_alone || peers.standing(now) == Standing::Right;
+        is_right.then_some(now)
+    }
+
     /// Whether a generator may be asked with this reading; it judges rollbacks by itself.
     pub(crate) fn judge_for_minting(&self, now: WallMs) -> ClockVerdict {
         let line = Line::of(now, self.since.elapsed(), 0).ms;
@@ -152,6 +162,23 @@ impl ClockWatch {
     /// The largest time given to [`ClockWatch::used`]; 0 before any.
     pub(crate) fn last_used(&self) -> WallMs {
         WallMs(self.last_used.load(Ordering::Relaxed))
+    }
+
+    /// Forgets what is known to have been minted past `limit`: the mark that was found and the last
+    /// tick. Returns whether there was any.
+    pub(crate) fn forget_past(&self, limit: WallMs) -> bool {
+        let mark_forgotten = self.guard().forget_mark_past(limit);
+        if mark_forgotten {
+            self.mark_ahead.store(0, Ordering::Relaxed);
+        }
+        let last_used = self.last_used();
+        // A generator that used a later tick meanwhile is found by the next look.
+        let used_forgotten = last_used > limit
+            && self
+                .last_used
+                .compare_exchange(last_used.0, 0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        mark_forgotten || used_forgotten
     }
 
     /// Rollbacks beyond the tolerance since the start.

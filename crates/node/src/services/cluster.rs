@@ -1,6 +1,5 @@
 //! The cluster as this node sees it, and changes of its membership.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seqd_api::address::{HOST_PORT_RULE, base_url, is_host_port, is_node_url};
@@ -128,6 +127,7 @@ impl ClusterService {
     ) -> Result<Plan, ClusterError> {
         let (kind, name) = match &change {
             ChangeOfMembers::Add { name, .. } => (Change::Add, Some(name)),
+            ChangeOfMembers::Update { name, .. } => (Change::Update, Some(name)),
             ChangeOfMembers::Promote { name } => (Change::Promote, Some(name)),
             ChangeOfMembers::Remove { name } => (Change::Remove, Some(name)),
             ChangeOfMembers::MoveLeader { to } => (Change::MoveLeader, to.as_ref()),
@@ -139,6 +139,10 @@ impl ClusterService {
         let effect = match change {
             ChangeOfMembers::Add { name, peer, .. } => {
                 format!("adds {name} at {peer} as a learner; the quorum stays as it is")
+            }
+            ChangeOfMembers::Update { name, peer, http } => {
+                let new: Vec<String> = peer.into_iter().chain(http).collect();
+                format!("{name} is reached at {}", new.join(" and "))
             }
             ChangeOfMembers::Promote { name } => {
                 let after = quorum_with(&cluster, &name, true);
@@ -200,7 +204,13 @@ impl ClusterService {
         };
         let others = status.members.iter().filter_map(|other| other.applied);
         let newest = others.max().unwrap_or_default().max(status.committed);
-        let lag_entries = applied.map(|applied| newest.saturating_sub(applied));
+        // What a member that serves everything reports of itself is of one moment. The others' newest
+        // entry is up to a second younger.
+        let reported = member.behind.filter(|_| {
+            is_self || member.reachable && member.report.as_ref().is_some_and(|its| its.ready)
+        });
+        let lag_entries =
+            reported.or_else(|| applied.map(|applied| newest.saturating_sub(applied)));
         let report = member.report.as_ref();
         let ahead_ms = wrong_by(status, member);
         Member {
@@ -232,7 +242,9 @@ impl ClusterService {
             more_workers: if is_self {
                 self.minters.more_held()
             } else {
-                BTreeMap::new()
+                report
+                    .map(|report| report.more_workers.clone())
+                    .unwrap_or_default()
             },
             version: if is_self {
                 Some(env!("CARGO_PKG_VERSION").to_owned())
@@ -240,7 +252,14 @@ impl ClusterService {
                 member.version.clone()
             },
             levels: member.levels.map(|levels| (levels.oldest, levels.newest)),
-            ids_per_second: is_self.then(|| self.minters.ids_per_second() as f64),
+            ids_per_second: if is_self {
+                Some(self.minters.ids_per_second() as f64)
+            } else {
+                // The last report of a member that does not answer is of no moment that is known.
+                report
+                    .filter(|_| member.reachable)
+                    .map(|report| report.ids_per_second as f64)
+            },
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) enum LeaseError {
         share: u8,
         retry_after_ms: u64,
     },
+    #[error("no member is named {name}; members: {known}")]
+    NoMember { name: String, known: String },
     #[error("the lease of worker {worker} in {layout} is over")]
     Over { layout: String, worker: u32 },
     #[error(transparent)]

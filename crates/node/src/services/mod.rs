@@ -25,6 +25,7 @@ mod page;
 mod plans;
 #[cfg(target_os = "linux")]
 mod process;
+mod resets;
 mod room;
 mod scrape;
 mod seals;

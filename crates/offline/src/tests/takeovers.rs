@@ -324,6 +324,7 @@ fn a_restore_that_is_interrupted_is_replaced_by_the_next() {
             peer: "n9:7401".to_owned(),
             http: "http://n9:7400".to_owned(),
         },
+        is_http_given: true,
         takeover: options(Some(0)),
     };
     let restore = || Restore::plan(of(&data_dir));

@@ -53,7 +53,7 @@ pub(super) fn show(
 ) -> Result<Changed, ChangeRefusal> {
     let members = status::members(context, replica);
     let found: Option<MemberStatus> = members.into_iter().find(|member| member.name == name);
-    found.map(Changed::Member).ok_or_else(|| {
+    found.map(Box::new).map(Changed::Member).ok_or_else(|| {
         refused(ProposeError::unknown("the membership changed again meanwhile").into())
     })
 }

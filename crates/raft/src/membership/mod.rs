@@ -1,6 +1,7 @@
-//! Changes of membership: add as a learner, promote, remove, transfer leadership.
+//! Changes of membership: add as a learner, promote, remove, new addresses, transfer leadership.
 //!
 //! - a new member: [`add`]
+//! - new addresses of a member: [`update`]
 //! - leadership: [`leader`]
 //! - what every change is made of: [`change`]
 //! - what a change rests on, and whether the majorities answer that it needs: [`majority`]
@@ -12,6 +13,7 @@ mod add;
 pub(crate) mod change;
 pub(crate) mod leader;
 pub(crate) mod majority;
+mod update;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,6 +126,14 @@ async fn here(
                     return add::check(context, replica, &new).await.map(|_| FITS);
                 }
                 add::add(context, &batcher, replica, leading, new, deadline).await
+            }
+            ChangeOfMembers::Update { name, peer, http } => {
+                let new = update::Addresses {
+                    name,
+                    peer: peer.as_deref(),
+                    http: http.as_deref(),
+                };
+                update::update(context, replica, leading, &new, is_trial).await
             }
             ChangeOfMembers::Promote { name } => {
                 promote(context, replica, leading, name, is_trial).await

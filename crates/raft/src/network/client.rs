@@ -1,7 +1,7 @@
 //! The client of one peer: entries, heartbeats and votes as messages, answers as openraft's results.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openraft::entry::RaftEntry;
@@ -30,7 +30,8 @@ const STALLED: Duration = Duration::from_secs(1);
 pub(crate) struct PeerClient {
     pub(super) context: Arc<NodeContext>,
     pub(super) target: u64,
-    pub(super) addr: String,
+    /// Where the target is reached; looked up again after a call that failed.
+    pub(super) addr: Mutex<Arc<str>>,
     /// The link of its entries and snapshots; all else is control.
     pub(super) link: Link,
     pub(super) batch: Batch,
@@ -41,6 +42,23 @@ pub(crate) struct PeerClient {
 }
 
 impl PeerClient {
+    pub(super) fn addr(&self) -> Arc<str> {
+        Arc::clone(&self.addr.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the address of the membership in force: it may have changed since openraft made this
+    /// client.
+    pub(super) fn look_up_addr(&self) {
+        let member = self
+            .context
+            .view()
+            .and_then(|view| view.member(self.target));
+        let mut addr = self.addr.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(member) = member.filter(|member| *member.peer != **addr) {
+            *addr = member.peer.into();
+        }
+    }
+
     pub(super) async fn call<M, R>(
         &self,
         (link, route): (Link, Route),
@@ -62,7 +80,8 @@ impl PeerClient {
             ),
             _ => (option.hard_ttl(), Limit::Total(option.hard_ttl())),
         };
-        let to = (self.target, self.addr.as_str());
+        let addr = self.addr();
+        let to = (self.target, &*addr);
         let answer =
             conversation::call_sealed(&self.context, link, to, route, message, limit).await;
         answer.map_err(|error| self.describe(&error, action, timeout))
@@ -90,6 +109,7 @@ impl PeerClient {
         action: RPCTypes,
         limit: Duration,
     ) -> RPCError<TypeConfig> {
+        self.look_up_addr();
         match error {
             CallError::NoAnswer => RPCError::Timeout(Timeout {
                 action,

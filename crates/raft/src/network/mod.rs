@@ -16,7 +16,7 @@ mod snapshot_stream;
 mod snapshots;
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -65,7 +65,7 @@ impl Network {
         PeerClient {
             context,
             target,
-            addr: node.peer.clone(),
+            addr: Mutex::new(node.peer.as_str().into()),
             link,
             batch: Batch::new(),
             synced: Arc::clone(&self.synced),

@@ -26,7 +26,9 @@ const STALLED: Duration = Duration::from_secs(30);
 impl PeerClient {
     /// What the target kept of a transfer that was cut: how many bytes, and their CRC-32C.
     async fn ask_kept(&self) -> Result<(u64, u32), CallError> {
-        let to = (self.target, self.addr.as_str());
+        self.look_up_addr();
+        let addr = self.addr();
+        let to = (self.target, &*addr);
         let route = Route::SnapshotKept;
         let asked = conversation::call(
             &self.context,
@@ -101,7 +103,7 @@ impl PeerClient {
             answer,
         };
         let answer = transport
-            .post(self.link, &self.addr, route, body, limit)
+            .post(self.link, &self.addr(), route, body, limit)
             .await;
         match (&answer, unread.get()) {
             (Err(_), Some(why)) => verify(why),
@@ -112,7 +114,8 @@ impl PeerClient {
             }
             _ => {}
         }
-        let to = (self.target, self.addr.as_str());
+        let addr = self.addr();
+        let to = (self.target, &*addr);
         let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
         self.transfers.arrived(self.target);
         let their_vote = reply.message.vote.restore();

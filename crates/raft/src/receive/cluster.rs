@@ -55,12 +55,12 @@ pub(super) async fn change_members(service: &Service, body: Opened) -> Result<By
 pub(super) async fn ping(service: &Service, body: Opened) -> Result<Bytes, Rejection> {
     sealed(service, body, |envelope, message: Ping| async move {
         let context = &service.node.context;
-        let applied = service
-            .node
-            .replica()
-            .map_or(0, |replica| replica.applied_index());
         pings::take_ping(context, envelope.from, message);
-        Ok(context.own_ping(applied))
+        let replica = service.node.replica();
+        Ok(replica.map_or_else(
+            || context.own_ping(0, 0),
+            |replica| replica.own_ping(context),
+        ))
     })
     .await
 }

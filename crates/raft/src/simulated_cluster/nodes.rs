@@ -136,6 +136,7 @@ impl Cluster {
         Settings {
             name: format!("n{}", node + 1),
             peer_advertise: address(node),
+            peer_is_configured: true,
             http_advertise: format!("http://n{}.invalid:7400", node + 1),
             peers: (0..self.founders).map(peer).collect(),
             heartbeat: Duration::from_millis(100),

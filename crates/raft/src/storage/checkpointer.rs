@@ -137,10 +137,13 @@ impl Checkpointer {
         wait.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Builds a snapshot; also returns the index of the older kept one.
-    pub(crate) async fn build(&self) -> io::Result<(Snapshot, u64)> {
-        let (file, floor) = self.ask(Job::Build).await?;
-        Ok((openraft_snapshot(file)?, floor))
+    /// Builds a snapshot; also returns the index of the older kept one. `None`: the disk has no room
+    /// for it, and nothing is lost.
+    pub(crate) async fn build(&self) -> io::Result<Option<(Snapshot, u64)>> {
+        let built = self.ask(Job::Build).await?;
+        built
+            .map(|(file, floor)| Ok((openraft_snapshot(file)?, floor)))
+            .transpose()
     }
 
     /// Takes a snapshot for a client: none of the kept ones is touched.

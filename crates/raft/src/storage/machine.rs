@@ -103,14 +103,11 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let (mut pause, longest) = WITHOUT_ROOM;
         let built = loop {
-            match self.checkpointer.build().await {
-                Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-                    tracing::warn!(%error, "no room for a snapshot: it is tried again");
-                    tokio::time::sleep(pause).await;
-                    pause = longest.min(pause * 2);
-                }
-                built => break built,
+            if let Some(built) = self.checkpointer.build().await.transpose() {
+                break built;
             }
+            tokio::time::sleep(pause).await;
+            pause = longest.min(pause * 2);
         };
         let (snapshot, floor) = self.failure.keep("a snapshot could not be built", built)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);

@@ -1,6 +1,7 @@
 //! What a running node does by itself.
 //!
 //! - to its peers: [`ping`], [`greet_strangers`], as the leader [`heartbeats`]
+//! - in the membership: [`own_addresses`]
 //! - in the replicated state: [`register_start`], and as the leader [`lead`], [`stamp_restoration`],
 //!   [`raise_level`]
 //! - against a leader, a disk or a clock that fails: [`fast_failover`], [`elections`],
@@ -16,6 +17,7 @@ pub(crate) mod greet_strangers;
 pub(crate) mod heartbeats;
 pub(crate) mod lead;
 pub(crate) mod leader_changes;
+pub(crate) mod own_addresses;
 pub(crate) mod peers_file;
 pub(crate) mod ping;
 pub(crate) mod purge;
@@ -32,12 +34,14 @@ use tokio::task::JoinSet;
 
 use crate::clocks;
 use crate::context::NodeContext;
+use crate::node::Node;
 use crate::platform;
 use crate::proposer::ProposalBatcher;
 use crate::replica::Replica;
 
 /// What the background tasks of a running node share with its callers.
 pub(crate) struct Background {
+    pub(crate) node: Arc<Node>,
     pub(crate) batcher: Arc<ProposalBatcher>,
     pub(crate) register: watch::Sender<bool>,
     pub(crate) leader_changes: Arc<AtomicU64>,
@@ -50,6 +54,7 @@ pub(crate) fn spawn_all(
     background: Background,
 ) -> JoinSet<()> {
     let Background {
+        node,
         batcher,
         register,
         leader_changes,
@@ -64,6 +69,9 @@ pub(crate) fn spawn_all(
     tasks.spawn(platform::owned(lead::lead(context, replica)));
     let (context, replica) = own();
     tasks.spawn(platform::owned(heartbeats::send(context, replica)));
+    let (context, replica) = own();
+    let updating = own_addresses::update(context, node, replica, Arc::clone(&batcher));
+    tasks.spawn(platform::owned(updating));
     let (context, replica) = own();
     tasks.spawn(platform::owned(register_start::run(
         context, replica, batcher, register,

@@ -147,7 +147,7 @@ fn changes(
 }
 
 async fn ping(context: Arc<NodeContext>, replica: Arc<Replica>, node: u64, addr: String) {
-    let message = context.own_ping(replica.applied_index());
+    let message = replica.own_ping(&context);
     let to = (node, addr.as_str());
     let asked = Instant::now();
     let (link, route) = (Link::Control, Route::Ping);

@@ -226,6 +226,7 @@ pub(crate) async fn options(
     let settings = Settings {
         name: name.to_owned(),
         peer_advertise: addr.to_owned(),
+        peer_is_configured: true,
         http_advertise: format!("http://{name}.invalid:7400"),
         peers: peers.to_vec(),
         heartbeat: Duration::from_millis(100),

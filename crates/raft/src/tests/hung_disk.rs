@@ -168,7 +168,7 @@ async fn leadership_is_not_transferred_to_a_voter_whose_disk_hangs() {
     let ping = Ping {
         disk_hangs: true,
         disk_low: false,
-        ..context.own_ping(0)
+        ..context.own_ping(0, 0)
     };
     context.record_answer(target, Some(ping));
     let other = leader::best_transfer_target(context, replica).unwrap();

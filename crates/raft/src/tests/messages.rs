@@ -99,6 +99,8 @@ fn member(name: &str) -> Member {
 fn report() -> Report {
     Report {
         workers: [(text("default"), 9)].into(),
+        more_workers: [(text("default"), vec![10, 12])].into(),
+        ids_per_second: 7,
         ready: true,
         draining: false,
     }
@@ -239,6 +241,11 @@ fn members(lines: &mut Lines) {
         MemberChange::Promote { name: name() },
         MemberChange::Remove { name: name() },
         MemberChange::MoveLeader { to: Some(name()) },
+        MemberChange::Update {
+            name: name(),
+            peer: Some(text("d:7002")),
+            http: None,
+        },
     ] {
         let timeout_ms = 3000;
         lines.add(&ChangeRequest { change, timeout_ms });
@@ -248,7 +255,7 @@ fn members(lines: &mut Lines) {
         (Role::Follower, false),
         (Role::Learner, true),
     ] {
-        lines.add(&ChangeReply(Ok(Changed::Member(MemberStatus {
+        lines.add(&ChangeReply(Ok(Changed::Member(Box::new(MemberStatus {
             name: name(),
             id: NodeId(4),
             role,
@@ -256,11 +263,12 @@ fn members(lines: &mut Lines) {
             peer: text("d:7001"),
             reachable: known,
             applied: known.then_some(17),
+            behind: Some(2),
             report: known.then(report),
             version: known.then(|| text("0.1.0")),
             clock_offset_ms: known.then_some(-2),
             levels: known.then_some(LEVELS),
-        }))));
+        })))));
     }
     lines.add(&ChangeReply(Ok(Changed::Leader(name()))));
     lines.add(&ChangeReply(Err(ChangeRefusal::NotLeader)));
@@ -284,6 +292,7 @@ fn members(lines: &mut Lines) {
         name: text("a"),
         version: text("0.1.0"),
         applied: 17,
+        behind: 3,
         report: report(),
         wall_ms: 1_795_000_000_000,
         acknowledged: vec![row()],

@@ -1,5 +1,6 @@
 //! What only holds when the parts work together.
 
+mod addresses;
 mod bad_sector;
 mod behind;
 mod cluster;

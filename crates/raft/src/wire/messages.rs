@@ -228,6 +228,12 @@ pub(crate) enum MemberChange {
     /// Checks the change, and makes none. Of a type of its own: one within another to any depth
     /// could not be read within a stack.
     TryOut(ChangeOfMembers),
+    /// Gives a member new addresses; those that are `None` stay as they are.
+    Update {
+        name: String,
+        peer: Option<String>,
+        http: Option<String>,
+    },
 }
 
 impl MemberChange {
@@ -238,6 +244,7 @@ impl MemberChange {
             Self::Promote { name } => ChangeOfMembers::Promote { name },
             Self::Remove { name } => ChangeOfMembers::Remove { name },
             Self::MoveLeader { to } => ChangeOfMembers::MoveLeader { to },
+            Self::Update { name, peer, http } => ChangeOfMembers::Update { name, peer, http },
             Self::TryOut(change) => return (change, true),
         };
         (change, false)
@@ -253,7 +260,7 @@ pub(crate) struct ChangeRequest {
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Changed {
     /// As it is after the change; of one that was removed, as it was before.
-    Member(MemberStatus),
+    Member(Box<MemberStatus>),
     Leader(String),
     /// Nothing: it could be made. Of leadership, to whom.
     Fits(Option<String>),
@@ -291,6 +298,8 @@ pub(crate) struct Ping {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) applied: u64,
+    /// How many committed entries, as far as the sender knows, it has yet to apply.
+    pub(crate) behind: u64,
     pub(crate) report: Report,
     /// The sender's wall clock as it wrote this, Unix milliseconds.
     pub(crate) wall_ms: u64,

@@ -1,8 +1,8 @@
 //! `seqd status`: the cluster at a glance.
 //!
-//! One node is asked for the whole, then every member for its own row, since only a node itself
-//! knows its rate and its last applied entry. A member that does not answer keeps the row that the
-//! first node gave.
+//! One of the given endpoints is asked for the whole. Members report their rates, workers and applied
+//! entries to each other once a second, so no member is asked itself: an address in a response is of
+//! no use to a client that holds a token.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -10,15 +10,12 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use seqd_client::api::{ClockAgreement, Cluster, LayoutLife, Member, MemberState, Role, exit};
-use seqd_client::{Client, Endpoint, Error};
+use seqd_client::{Client, Error};
 
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Reader, Report, clear_screen, reader_of_stdout, write_stdout};
 use crate::session::Session;
-
-/// How long a member is waited for: a status that hangs on a dead host is of no use.
-const MEMBER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two rounds of `--watch`: slow enough to read, fast enough to see an election.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -59,8 +56,7 @@ pub(crate) async fn run(args: StatusArgs, session: &Session) -> Result<u8, Failu
 }
 
 async fn look(session: &Session) -> Result<(Report, u8), Failure> {
-    let mut cluster = session.client.cluster().await?;
-    own_rows(&mut cluster, &session.client).await;
+    let cluster = session.client.cluster().await?;
     let mut report = report(&cluster, Timestamp::now())?;
     if cluster.members.is_empty() {
         report = report.with_people(not_yet(&cluster.node, &session.client).await);
@@ -88,60 +84,6 @@ async fn not_yet(node: &str, client: &Client) -> String {
 fn healthy(cluster: &Cluster) -> bool {
     let quorum = cluster.quorum;
     cluster.leader.is_some() && quorum.reachable > quorum.voters / 2
-}
-
-/// Asks every other member for its own row.
-async fn own_rows(cluster: &mut Cluster, client: &Client) {
-    let mut asked = tokio::task::JoinSet::new();
-    for member in cluster
-        .members
-        .iter()
-        .filter(|member| member.name != cluster.node)
-    {
-        let Some(endpoint) = member
-            .http
-            .as_deref()
-            .and_then(|url| Endpoint::parse(url).ok())
-        else {
-            continue;
-        };
-        let client = client.only(endpoint);
-        asked.spawn(async move { tokio::time::timeout(MEMBER_PATIENCE, client.cluster()).await });
-    }
-    while let Some(answer) = asked.join_next().await {
-        let Ok(Ok(Ok(answer))) = answer else { continue };
-        if answer.cluster_id != cluster.cluster_id {
-            continue;
-        }
-        let own = answer
-            .members
-            .into_iter()
-            .find(|member| member.name == answer.node);
-        let row = cluster
-            .members
-            .iter_mut()
-            .find(|member| member.name == answer.node);
-        if let (Some(own), Some(row)) = (own, row) {
-            row.state = own.state;
-            row.applied = own.applied.or(Some(answer.applied));
-            row.ids_per_second = own.ids_per_second;
-            row.workers = own.workers;
-            row.more_workers = own.more_workers;
-            row.version = own.version.or(row.version.take());
-        }
-    }
-    // Rows of several nodes are of several moments: the lag is against the newest of them.
-    let newest = cluster
-        .members
-        .iter()
-        .filter_map(|member| member.applied)
-        .max();
-    for member in &mut cluster.members {
-        let lag = newest
-            .zip(member.applied)
-            .map(|(newest, own)| newest.saturating_sub(own));
-        member.lag_entries = lag.or(member.lag_entries);
-    }
 }
 
 fn report(cluster: &Cluster, now: Timestamp) -> Result<Report, Failure> {

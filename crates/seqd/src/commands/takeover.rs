@@ -34,7 +34,7 @@ pub(crate) struct RestoreArgs {
     /// Where other nodes will reach it, HOST:7401
     #[arg(long, value_name = "HOST:PORT")]
     peer: String,
-    /// Where clients will reach it [default: port 7400 of that host]
+    /// Where clients will reach it [default: that host, with the scheme of the snapshot's members]
     #[arg(long, value_name = "URL")]
     http: Option<String>,
     #[command(flatten)]
@@ -112,11 +112,13 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         takeover,
     } = args;
     let host = check(Some(&name), Some(&peer), http.as_deref())?;
+    let is_http_given = http.is_some();
     let http = http.unwrap_or_else(|| base_url(format_args!("{host}:{HTTP_PORT}")));
     let restore = Restore::plan(RestoreOptions {
         file: file.clone(),
         data_dir: data_dir.clone(),
         member: Member { name, peer, http },
+        is_http_given,
         takeover: takeover.options(),
     })
     .map_err(Failure::from)?;

@@ -44,6 +44,12 @@ pub(crate) enum WorkerCommand {
         #[arg(long)]
         last_tick: Option<u64>,
     },
+    /// Let a node mint in the present again after its clock was ahead: it gives up the workers and the
+    /// mark that lie in the future
+    Reset {
+        /// The node's name
+        node: String,
+    },
 }
 
 /// A lease, as it was answered.
@@ -103,6 +109,7 @@ pub(crate) async fn run(command: WorkerCommand, session: &Session) -> Result<u8,
             Report::facts(&released, facts)?.print(session.format)?;
             Ok(exit::OK)
         }
+        WorkerCommand::Reset { node } => reset(&node, session).await,
     }
 }
 
@@ -118,6 +125,35 @@ fn report(lease: &Lease, session: &Session) -> Result<u8, Failure> {
         ("renew_after_ms", lease.renew_after_ms.to_string()),
     ];
     Report::facts(lease, facts)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
+    let plan = session.client.dry_run().reset_workers(node).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let reset = session.client.reset_workers(node).await?;
+    let mut report = Report::new(&reset)?
+        .with_columns(&["name", "layout", "workers", "until", "free"])
+        .with_people(match reset.layouts.is_empty() {
+            true => format!("{node}: nothing was reset\n"),
+            false => format!("{node} resets its workers once it runs and has applied this\n"),
+        });
+    for of in &reset.layouts {
+        let workers: Vec<String> = of.workers.iter().map(u32::to_string).collect();
+        report.row(vec![
+            reset.name.clone(),
+            of.layout.clone(),
+            workers.join(","),
+            of.until.clone(),
+            of.free.to_string(),
+        ]);
+    }
+    report.print(session.format)?;
     Ok(exit::OK)
 }
 

@@ -38,7 +38,14 @@ impl Tables {
                 let start = RegisteredStart { boot, nonce };
                 self.nodes.register_start_v2(*node, start, *started)
             }
-            ClusterCommand::MarkRemoved { node } => self.nodes.mark_removed(*node),
+            ClusterCommand::MarkRemoved { node } => {
+                self.resets.remove(node);
+                self.nodes.mark_removed(*node)
+            }
+            ClusterCommand::ResetWorkers { node } => {
+                self.nodes.present(*node)?;
+                Ok(self.resets.order(&mut self.counter, *node))
+            }
             ClusterCommand::StampRestoration { wall_ms } => {
                 let skew_ms = self.settings.get(&()).map_or(0, |s| s.max_peer_skew_ms);
                 self.restoration.stamp(&mut self.counter, skew_ms, *wall_ms)

@@ -53,6 +53,10 @@ pub enum ClusterCommand {
     KeepSecret {
         key: SecretKey,
     },
+    /// Orders a member to give up what it minted ahead of the clock.
+    ResetWorkers {
+        node: NodeId,
+    },
     /// [`ClusterCommand::RegisterStart`] in version 2.
     #[cfg(any(test, feature = "test-next-level"))]
     RegisterStartV2 {
@@ -75,6 +79,7 @@ impl FrameTable for ClusterCommand {
         row(0x0105),                      // StampRestoration
         row(0x0106),                      // RaiseLevel
         row(0x0107).since(Level::TOKENS), // KeepSecret
+        row(0x0108).since(Level::LOCKS),  // ResetWorkers
         #[cfg(any(test, feature = "test-next-level"))]
         row(0x0103).version(2).since(Level::NEXT), // RegisterStartV2
     ];
@@ -124,6 +129,11 @@ pub enum ClusterOutcome {
     },
     /// By this command or one before it.
     SecretKept,
+    WorkersReset {
+        node: NodeId,
+        /// Of this reset; larger than that of any before.
+        number: u64,
+    },
 }
 
 impl FrameTable for ClusterOutcome {
@@ -135,6 +145,7 @@ impl FrameTable for ClusterOutcome {
         row(0x0145),                      // RestorationStamped
         row(0x0146),                      // LevelRaised
         row(0x0147).since(Level::TOKENS), // SecretKept
+        row(0x0148).since(Level::LOCKS),  // WorkersReset
     ];
 }
 

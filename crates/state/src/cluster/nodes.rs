@@ -163,7 +163,7 @@ impl Table<NodeRecord> {
         Err(ClusterRefusal::StaleStart { node, registered })
     }
 
-    fn present(&self, node: NodeId) -> Result<&NodeRecord, ClusterRefusal> {
+    pub(crate) fn present(&self, node: NodeId) -> Result<&NodeRecord, ClusterRefusal> {
         let record = self
             .get(&node)
             .ok_or(ClusterRefusal::UnknownNode { node })?;

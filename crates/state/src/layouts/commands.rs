@@ -13,6 +13,10 @@ use crate::table::Table;
 /// six times a minute.
 pub const MAX_LAYOUTS: usize = 256;
 
+/// How long a new layout's time field must last. One that ends within a day is a mistake in
+/// `time_bits`, `tick_ms` or the epoch: nothing made with it could be put to use.
+const MIN_LIFE_MS: u64 = 24 * 3_600_000;
+
 /// A change of the layouts. There is one: a layout never changes and is never removed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LayoutCommand {
@@ -48,6 +52,19 @@ pub enum LayoutRefusal {
     },
     #[error("there are {MAX_LAYOUTS} layouts, the most that a cluster keeps")]
     TooMany,
+    #[error(
+        "the time field is full at {} ms, and a new layout must last a day past the cluster's clock \
+         ({} ms): give it more time_bits, longer ticks or a later epoch",
+        .full.0,
+        .wall_ms.0
+    )]
+    Full {
+        /// When the time field is full.
+        #[serde(with = "crate::foreign::wall_ms")]
+        full: WallMs,
+        #[serde(with = "crate::foreign::wall_ms")]
+        wall_ms: WallMs,
+    },
 }
 
 impl FrameTable for LayoutCommand {
@@ -67,6 +84,7 @@ impl FrameTable for LayoutRefusal {
         row(0x0681).since(Level::LAYOUTS), // Exists
         row(0x0682).since(Level::LAYOUTS), // EpochAhead
         row(0x0683).since(Level::LAYOUTS), // TooMany
+        row(0x0684).since(Level::LAYOUTS), // Full
     ];
 }
 
@@ -91,6 +109,10 @@ impl Table<LayoutRecord> {
                 epoch_ms: spec.epoch_ms,
                 wall_ms,
             });
+        }
+        let full = layout.exhausted_at();
+        if full.0 < wall_ms.0.saturating_add(MIN_LIFE_MS) {
+            return Err(LayoutRefusal::Full { full, wall_ms });
         }
         if self.len() >= MAX_LAYOUTS {
             return Err(LayoutRefusal::TooMany);
@@ -137,6 +159,26 @@ mod tests {
         assert_eq!(kept.spec().time_bits, 40, "a layout was changed");
         let name = "l001".to_owned();
         assert_eq!(changed, Err(LayoutRefusal::Exists { name }));
+    }
+
+    #[test]
+    fn a_layout_whose_time_field_ends_within_a_day_is_refused() {
+        let mut layouts = Table::<LayoutRecord>::default();
+        // 2^27 ms are 37 hours from the epoch.
+        let end = WallMs(5 + (1 << 27));
+        let wall_ms = WallMs(end.0 - MIN_LIFE_MS);
+        let later = WallMs(wall_ms.0 + 1);
+        let refused = layouts.apply(later, &create(1, 5, 27));
+        let full = |full, wall_ms| Err(LayoutRefusal::Full { full, wall_ms });
+        assert_eq!(refused, full(end, later), "a layout that is nearly full");
+        // Full since long: one bit of milliseconds.
+        let one_bit = layouts.apply(later, &create(1, 5, 1));
+        assert_eq!(one_bit, full(WallMs(7), later), "a layout that is full");
+        let created = layouts.apply(wall_ms, &create(1, 5, 27)).unwrap();
+        assert_eq!(created, LayoutOutcome::Created { created: true });
+        // A repeated request is answered by what is there.
+        let again = layouts.apply(later, &create(1, 5, 27)).unwrap();
+        assert_eq!(again, LayoutOutcome::Created { created: false });
     }
 
     #[test]

@@ -280,8 +280,9 @@ impl LockRecord {
 
     /// The place of the holder with this token.
     pub(crate) fn place_of(&self, token: FencingToken) -> Option<usize> {
-        let is_it = |holder: &LockHolder| holder.token == token || is_out!(HoldTokenCompared);
-        self.holders.iter().position(is_it)
+        let is_it = |holder: &LockHolder| holder.token == token;
+        let any = (is_out!(HoldTokenCompared) && !self.holders.is_empty()).then_some(0);
+        self.holders.iter().position(is_it).or(any)
     }
 
     /// The holder that ends first.

@@ -56,6 +56,7 @@ pub(crate) fn commands() -> Vec<Command> {
         Command::Cluster(ClusterCommand::KeepSecret {
             key: SecretKey([7; 32]),
         }),
+        Command::Cluster(ClusterCommand::ResetWorkers { node: NodeId(2) }),
         update(
             order(),
             DefinitionChange {
@@ -245,6 +246,10 @@ pub(crate) fn refusals() -> Vec<Refusal> {
             wall_ms: WallMs(1),
         }),
         Refusal::Layouts(LayoutRefusal::TooMany),
+        Refusal::Layouts(LayoutRefusal::Full {
+            full: WallMs(7),
+            wall_ms: WallMs(9),
+        }),
     ];
     all.extend(keys::refusals());
     all.extend(locks::refusals());
@@ -321,6 +326,10 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             level: Level::FRAMES,
         }),
         Outcome::Cluster(ClusterOutcome::SecretKept),
+        Outcome::Cluster(ClusterOutcome::WorkersReset {
+            node: NodeId(2),
+            number: 17,
+        }),
         Outcome::Access(AccessOutcome::Created { id: AccessId(7) }),
         Outcome::Access(AccessOutcome::Revoked { id: AccessId(7) }),
         Outcome::Layouts(LayoutOutcome::Created { created: true }),

@@ -298,6 +298,9 @@ fn describe(outcome: &Outcome) -> String {
         }
         Outcome::Cluster(ClusterOutcome::MarkedRemoved { node }) => format!("node {node} removed"),
         Outcome::Cluster(ClusterOutcome::SecretKept) => "a secret is kept".to_owned(),
+        Outcome::Cluster(ClusterOutcome::WorkersReset { node, number }) => {
+            format!("the workers of node {node} are reset, number {number}")
+        }
         Outcome::Locks(outcome) => lock_story::describe(outcome),
         Outcome::Layouts(LayoutOutcome::Created { created: true }) => "created".to_owned(),
         Outcome::Layouts(LayoutOutcome::Created { created: false }) => "there already".to_owned(),

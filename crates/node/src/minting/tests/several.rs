@@ -224,7 +224,7 @@ async fn the_mark_on_disk_lies_at_or_above_every_workers_last_tick() {
     let last = batches.iter().filter_map(|batch| batch.last()).max();
     let layout = Layout::preset("default").unwrap();
     let parts = layout.unpack(SnowflakeId::from_u64(*last.unwrap()));
-    let mark = story.minters.mark(WallMs(0));
+    let mark = story.minters.mark();
     assert!(
         mark.last_minted >= layout.wall_at(parts.unwrap().tick),
         "{mark:?}"

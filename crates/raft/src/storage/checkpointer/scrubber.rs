@@ -100,7 +100,7 @@ mod tests {
     }
 
     async fn built(checkpointer: &Checkpointer) -> SnapshotFile {
-        let (snapshot, _) = checkpointer.build().await.unwrap();
+        let (snapshot, _) = checkpointer.build().await.unwrap().unwrap();
         match snapshot.snapshot {
             SnapshotHandle::Kept(file) => file,
             SnapshotHandle::Received(_) => unreachable!("it was built"),

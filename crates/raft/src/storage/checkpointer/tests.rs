@@ -332,15 +332,15 @@ fn a_snapshot_without_room_takes_the_place_of_the_older_kept_one() {
     let mut build = |free| {
         tap.0.store(free, Ordering::Relaxed);
         bench.load.grow(1);
-        let built = worker.build().map(|(file, _)| file.index);
+        let built = worker.build_if_room().unwrap();
+        let built = built.map(|(file, _)| file.index);
         let kept = snapshot_file::list(&OsDisk, &worker.snapshots).unwrap();
-        (built.map_err(|error| error.kind()), kept.len())
+        (built, kept.len())
     };
     let roomy = 1 << 29;
-    assert_eq!(build(roomy), (Ok(1), 1));
-    assert_eq!(build(roomy), (Ok(2), 2));
-    let full = Err(io::ErrorKind::StorageFull);
-    assert_eq!(build(1 << 20), (full, 1), "the older one takes the room");
-    assert_eq!(build(1 << 20), (full, 1), "the newest stays");
-    assert_eq!(build(roomy), (Ok(5), 2));
+    assert_eq!(build(roomy), (Some(1), 1));
+    assert_eq!(build(roomy), (Some(2), 2));
+    assert_eq!(build(1 << 20), (None, 1), "the older one takes the room");
+    assert_eq!(build(1 << 20), (None, 1), "the newest stays");
+    assert_eq!(build(roomy), (Some(5), 2));
 }

@@ -83,7 +83,7 @@ pub(crate) fn every_50_ms() -> Pace {
 }
 
 pub(super) enum Job {
-    Build(oneshot::Sender<io::Result<(SnapshotFile, u64)>>),
+    Build(oneshot::Sender<io::Result<Option<(SnapshotFile, u64)>>>),
     Export(oneshot::Sender<io::Result<Exported>>),
     Install(SnapshotHandle, oneshot::Sender<io::Result<u64>>),
     Replace(Bad, oneshot::Sender<io::Result<()>>),
@@ -151,7 +151,7 @@ impl CheckpointWorker {
     pub(super) fn perform(&mut self, job: Job) -> Option<oneshot::Sender<io::Result<()>>> {
         match job {
             Job::Build(answer) => {
-                let _ = answer.send(self.build());
+                let _ = answer.send(self.build_if_room());
             }
             Job::Export(answer) => {
                 let _ = answer.send(self.export());
@@ -192,20 +192,25 @@ impl CheckpointWorker {
         Ok(())
     }
 
-    /// Builds a snapshot of the store; also returns the index of the older kept one. A store that has
-    /// grown out of proportion is rebuilt from it. Without room for it the older kept one goes, which
-    /// is there for the day that the newest turns bad; the caller tries again.
-    pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
-        let built = self.build_within_room();
-        if let Err(error) = &built
-            && error.kind() == io::ErrorKind::StorageFull
-        {
-            snapshot_file::keep_newest(&*self.place.disk, &self.snapshots)?;
+    /// Builds a snapshot; `None` where the disk has no room for it. Then the older kept one goes, which is
+    /// there for the day that the newest turns bad, and the caller tries again.
+    pub(super) fn build_if_room(&mut self) -> io::Result<Option<(SnapshotFile, u64)>> {
+        match self.build() {
+            // What was lost to a full disk stays an error.
+            Err(error)
+                if error.kind() == io::ErrorKind::StorageFull && self.lost.check().is_ok() =>
+            {
+                tracing::warn!(%error, "no room for a snapshot: it is tried again");
+                snapshot_file::keep_newest(&*self.place.disk, &self.snapshots)?;
+                Ok(None)
+            }
+            built => built.map(Some),
         }
-        built
     }
 
-    fn build_within_room(&mut self) -> io::Result<(SnapshotFile, u64)> {
+    /// Builds a snapshot of the store; also returns the index of the older kept one. A store that has
+    /// grown out of proportion is rebuilt from it.
+    pub(crate) fn build(&mut self) -> io::Result<(SnapshotFile, u64)> {
         self.checkpoint()?;
         snapshot_file::check_room(&*self.place.disk, &self.snapshots, 0)?;
         let (taken, mut staging) = self.stream();

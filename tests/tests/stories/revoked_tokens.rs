@@ -1,4 +1,4 @@
-//! Waits of a client whose token is revoked.
+//! Tokens that are revoked: no node serves them, and their waits end.
 
 use std::thread;
 
@@ -46,4 +46,28 @@ fn a_wait_ends_when_the_token_of_its_client_is_revoked() {
         "c",
         "a revoked waiter holds the lock"
     );
+}
+
+#[test]
+fn a_token_that_was_revoked_is_refused_by_every_node() {
+    let (cluster, _file) = guarded(Cluster::planned(3));
+    let operator = Caller::operator(&cluster);
+    for via in 0..3 {
+        let (caller, id) = Caller::with(&cluster, &json!({"scopes": ["allocate"]}));
+        let is_let_in = |node: usize| caller.send("GET", node, "/v1/id", None).status == 200;
+        for node in 0..3 {
+            wait::until("the new token", PATIENCE, || is_let_in(node).then_some(()));
+        }
+        let path = format!("/v1/access/{id}");
+        operator.send("DELETE", via, &path, None).ok();
+        for node in 0..3 {
+            wait::until("its end", PATIENCE, || (!is_let_in(node)).then_some(()));
+            caller
+                .send("GET", node, "/v1/id", None)
+                .refused(401, "unauthorized");
+        }
+        operator
+            .send("DELETE", via, &path, None)
+            .refused(404, "not-found");
+    }
 }

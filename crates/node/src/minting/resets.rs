@@ -1,0 +1,102 @@
+//! Resets: an operator's order to give up what this node minted ahead of the clock.
+//!
+//! After all clocks were ahead for a while, each worker's fence and this node's mark lie in the
+//! future, and nothing is minted until the clocks get there. A reset closes the generators of such
+//! windows and forgets the mark. The keepers lease other workers. The fences stay: no tick below one
+//! is minted again, whatever was reset, and by whom.
+
+use std::sync::atomic::Ordering;
+
+use seqd_guards::is_out;
+use seqd_idgen::{Layout, WallMs};
+
+use super::Minters;
+use super::last_tick::LastTick;
+use crate::replica::peek;
+
+/// Added to the reach of a window: a fence is one tick past the end of its window.
+const LONGEST_TICK_MS: u64 = 1000;
+
+impl Minters {
+    pub(crate) fn obeyed_reset(&self) -> u64 {
+        self.obeyed_reset.load(Ordering::Relaxed)
+    }
+
+    /// Takes over what the processes before this one left.
+    pub(crate) fn take_over(&self, before: LastTick) {
+        self.obeyed_reset
+            .store(before.obeyed_reset, Ordering::Relaxed);
+        if let Some(mark) = before.mark {
+            self.used(mark.last_minted);
+        }
+    }
+
+    /// Records when the last tick began that any generator of this node has used.
+    fn used(&self, last: WallMs) {
+        self.keeper.clock.used(last);
+    }
+
+    /// Obeys the latest reset of this node, unless it has. A reset counts as obeyed once a look finds
+    /// nothing ahead any more: a generator may have been asked between a look and its end.
+    pub(crate) fn obey_reset(&self) {
+        let Some(number) = self.ordered() else {
+            return;
+        };
+        let clock = &self.keeper.clock;
+        // Nothing is ahead of a clock that is ahead itself, or that others, as measured before they were
+        // set right, call wrong.
+        let Some(now) = clock.agreed_time() else {
+            return;
+        };
+        let mut limit = self.reach(self.default().layout(), now);
+        let mut is_ahead = false;
+        for minter in self.all() {
+            let reach = self.reach(minter.layout(), now);
+            limit = limit.max(reach);
+            for seat in minter.all_seats() {
+                let window = seat.window();
+                if window.is_none_or(|window| window.ends <= reach) && !is_out!(ResetAhead) {
+                    continue;
+                }
+                if seat.close().is_some() {
+                    is_ahead = true;
+                    let layout = minter.layout().name();
+                    let worker = window.map(|window| window.worker.0);
+                    tracing::warn!(layout, worker, "the worker was given up by a reset");
+                    seat.wake.notify_one();
+                }
+            }
+        }
+        let limit = if is_out!(ResetAhead) {
+            WallMs(0)
+        } else {
+            limit
+        };
+        if clock.forget_past(limit) {
+            is_ahead = true;
+            tracing::warn!("the mark ahead of the clock was forgotten by a reset");
+        }
+        if !is_ahead {
+            self.obeyed_reset.store(number, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of the latest reset of this node, if it has not obeyed it.
+    fn ordered(&self) -> Option<u64> {
+        let replica = self.keeper.replica.as_ref();
+        let (node, _) = replica.started()?;
+        let number = peek(replica, |state| state.reset_of(node)).flatten()?;
+        (number > self.obeyed_reset()).then_some(number)
+    }
+
+    /// The time up to which a window of `layout` may reach at `now`. What lies within it comes to an
+    /// end by itself.
+    fn reach(&self, layout: &Layout, now: WallMs) -> WallMs {
+        let agreed = peek(self.keeper.replica.as_ref(), |state| {
+            let settings = state.settings();
+            settings.map(|settings| settings.fence_reach_ms(layout))
+        });
+        let reach_ms = agreed.flatten().unwrap_or(self.keeper.window_ms);
+        WallMs(now.0.saturating_add(reach_ms + LONGEST_TICK_MS))
+    }
+}

@@ -1,0 +1,140 @@
+//! Resets of a node's workers: what one would do, and ordering it.
+//!
+//! The order is replicated, so it reaches the node wherever it was given, also one that starts later.
+
+use std::collections::BTreeMap;
+
+use seqd_api::{Plan, ResetLayout, WorkersReset, validate_name};
+use seqd_idgen::{Tick, WallMs};
+use seqd_state::{ClusterCommand, ClusterOutcome, NodeId, Outcome, State};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use super::leases::LeaseError;
+use super::workers::WorkerService;
+use crate::minting::MintError;
+use crate::replica::{no_state, peek, propose_at_level};
+use crate::times::rfc3339;
+
+impl WorkerService {
+    /// What a reset of this member would do.
+    pub(crate) async fn plan_reset(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Plan, LeaseError> {
+        let (_, reset) = self.look(name, deadline).await?;
+        Ok(Plan::new(reset.effect, None))
+    }
+
+    /// Orders a reset, unless no window of the member lies ahead of the clock.
+    pub(crate) async fn reset(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<WorkersReset, LeaseError> {
+        let (node, reset) = self.look(name, deadline).await?;
+        if reset.layouts.is_empty() {
+            return Ok(reset);
+        }
+        let command = ClusterCommand::ResetWorkers { node };
+        let proposed = propose_at_level(&*self.replica, command.into(), deadline).await;
+        match proposed.map_err(LeaseError::Propose)? {
+            Outcome::Cluster(ClusterOutcome::WorkersReset { .. }) => Ok(reset),
+            Outcome::Refused(refusal) => Err(LeaseError::Refused(refusal)),
+            other => Err(LeaseError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+
+    async fn look(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<(NodeId, WorkersReset), LeaseError> {
+        validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))?;
+        let read = self.replica.read(deadline).await;
+        read.map_err(LeaseError::Unread)?;
+        // By a clock that is wrong nothing, or everything, is ahead.
+        let now = self.clock.agreed_time();
+        let now = now.ok_or_else(|| LeaseError::Clock(MintError::clock_unknown()))?;
+        let seen = peek(&*self.replica, |state| look_at(state, name, now));
+        seen.ok_or_else(|| LeaseError::Unread(no_state()))?
+    }
+}
+
+fn look_at(state: &State, name: &str, now: WallMs) -> Result<(NodeId, WorkersReset), LeaseError> {
+    let present = || state.nodes().filter(|(_, record)| !record.removed);
+    let Some((node, _)) = present().find(|(_, record)| record.name == name) else {
+        let known: Vec<&str> = present().map(|(_, record)| record.name.as_str()).collect();
+        return Err(LeaseError::NoMember {
+            name: name.to_owned(),
+            known: known.join(", "),
+        });
+    };
+    let mut layouts = BTreeMap::new();
+    for view in state.leases() {
+        let Some((layout, settings)) = state.layout(view.layout).zip(state.settings()) else {
+            continue;
+        };
+        let reach_ms = settings.fence_reach_ms(layout);
+        let reach = layout.fence_at(WallMs(now.0.saturating_add(reach_ms)));
+        if view.record.node == Some(node) && view.record.fence > reach {
+            let (workers, until) = layouts
+                .entry(view.layout)
+                .or_insert_with(|| (Vec::new(), Tick(0)));
+            workers.push(view.worker.0);
+            *until = view.record.fence.max(*until);
+        }
+    }
+    let layouts = layouts.into_iter();
+    let layouts = layouts.filter_map(|(name, (workers, until))| {
+        let layout = state.layout(name)?;
+        let taken = state.leases().filter(|view| {
+            let passed = layout
+                .tick_at(now)
+                .is_ok_and(|tick| view.record.fence <= tick);
+            view.layout == name && (view.live || !passed)
+        });
+        let taken = u32::try_from(taken.count()).unwrap_or(u32::MAX);
+        Some(ResetLayout {
+            layout: name.to_owned(),
+            workers,
+            until: rfc3339(layout.wall_at(until)),
+            free: layout.workers().saturating_sub(taken),
+        })
+    });
+    let mut reset = WorkersReset {
+        name: name.to_owned(),
+        effect: String::new(),
+        layouts: layouts.collect(),
+    };
+    reset.effect = effect(&reset);
+    Ok((node, reset))
+}
+
+fn effect(reset: &WorkersReset) -> String {
+    let name = &reset.name;
+    if reset.layouts.is_empty() {
+        return format!("nothing: no worker of {name} has a window ahead of the clock");
+    }
+    let each = reset.layouts.iter().map(|of| {
+        let workers: Vec<String> = of.workers.iter().map(u32::to_string).collect();
+        let (layout, until, workers) = (&of.layout, &of.until, workers.join(", "));
+        match of.free {
+            0 => format!(
+                "layout {layout}: workers {workers} stay unusable until {until}, and no other is free; \
+                 create a layout under another name (seqd layout create) and mint with that"
+            ),
+            free => format!(
+                "layout {layout}: workers {workers} stay unusable until {until}; the node leases one of \
+                 {free} others"
+            ),
+        }
+    });
+    let each: Vec<String> = each.collect();
+    format!(
+        "{name} gives up what it minted ahead of the clock, and mints in the present again. Its next IDs \
+         are smaller than those. {}",
+        each.join(". ")
+    )
+}

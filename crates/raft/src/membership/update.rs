@@ -1,0 +1,116 @@
+//! New addresses of a member.
+//!
+//! Invariant: a peer address is taken into the membership only if the member answers there. A wrong
+//! one would cut off a member that runs, and two of three such members would cost the quorum.
+
+use std::collections::BTreeMap;
+
+use openraft::ChangeMembers;
+use seqd_guards::is_out;
+
+use super::change::{Changing, change_membership, find, no_quorum, refused, show};
+use super::majority::Seen;
+use super::{FITS, leader};
+use crate::context::NodeContext;
+use crate::handle::MemberError;
+use crate::handshake::hello;
+use crate::leadership::Leading;
+use crate::replica::Replica;
+use crate::types::Member;
+use crate::wire::messages::{ChangeRefusal, Standing};
+
+/// A member's new addresses; those that are `None` stay as they are.
+pub(super) struct Addresses<'a> {
+    pub(super) name: &'a str,
+    pub(super) peer: Option<&'a str>,
+    pub(super) http: Option<&'a str>,
+}
+
+pub(super) async fn update(
+    context: &NodeContext,
+    replica: &Replica,
+    leading: Leading,
+    new: &Addresses<'_>,
+    is_trial: bool,
+) -> Changing {
+    let seen = Seen::of(replica);
+    let (node, before) = find(replica, new.name)?;
+    let or = |new: Option<&str>, before: &str| new.unwrap_or(before).to_owned();
+    let after = Member {
+        name: before.name.clone(),
+        peer: or(new.peer, &before.peer),
+        http: or(new.http, &before.http),
+    };
+    if seen.nodes().get(&node) == Some(&after) {
+        return if is_trial {
+            Ok(FITS)
+        } else {
+            show(context, replica, new.name)
+        };
+    }
+    seen.check_majority(context, replica, &seen.voters())
+        .map_err(no_quorum)?;
+    if after.peer != before.peer {
+        let mut others = seen.nodes().iter().filter(|(id, _)| **id != node);
+        if let Some((_, other)) = others.find(|(_, other)| other.peer == after.peer) {
+            let detail = format!("{} is at {} already", other.name, other.peer);
+            return Err(refused(MemberError::AlreadyExists { detail }));
+        }
+        if node == replica.node && seen.voters().len() > 1 {
+            // Another node looks whether it reaches this one: the caller's node asks again there.
+            let target = leader::target(context, replica, None)?;
+            if is_trial {
+                return Ok(FITS);
+            }
+            leader::move_leader(replica, target).await?;
+            return Err(ChangeRefusal::NotLeader);
+        }
+        if node != replica.node && !is_out!(AddressAnswers) {
+            check_answers(context, node, &after).await?;
+        }
+    }
+    if is_trial {
+        return Ok(FITS);
+    }
+    let change = ChangeMembers::SetNodes(BTreeMap::from([(node, after.clone())]));
+    change_membership(replica, leading, &seen, change, true).await?;
+    tracing::info!(
+        member = after.name,
+        peer = after.peer,
+        http = after.http,
+        "the member has new addresses"
+    );
+    show(context, replica, new.name)
+}
+
+/// Refuses a peer address at which another node answers, or none.
+async fn check_answers(
+    context: &NodeContext,
+    node: u64,
+    after: &Member,
+) -> Result<(), ChangeRefusal> {
+    let Member { name, peer, .. } = after;
+    let unfit = |detail: String| refused(MemberError::Unfit { detail });
+    let answer = hello::hello_to(context, peer).await.map_err(|error| {
+        unfit(format!(
+            "{peer} does not answer ({error}); {name} has to run there first"
+        ))
+    })?;
+    let is_it = match &answer.standing {
+        Standing::Member {
+            cluster_id,
+            node: id,
+            ..
+        } => {
+            *id == node && context.with_identity(|own| own.cluster_id == *cluster_id) == Some(true)
+        }
+        Standing::Empty | Standing::Prepared { .. } => false,
+    };
+    if is_it {
+        return Ok(());
+    }
+    Err(unfit(format!(
+        "the node at {peer} is {}, and not this cluster's {name}",
+        answer.name
+    )))
+}

@@ -1,0 +1,115 @@
+//! Has the membership follow this node's configuration: its own addresses, at each start.
+//!
+//! An address in the membership is what others use, and what people and programs are shown. One that
+//! is out of date sends them to another host, or to a port without TLS. A node changes its own
+//! addresses alone. The leader takes a new peer address only after it has reached this node there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::context::{ClusterView as _, NodeContext};
+use crate::conversation;
+use crate::handle::MemberError;
+use crate::membership;
+use crate::node::Node;
+use crate::proposer::ProposalBatcher;
+use crate::replica::Replica;
+use crate::types::Member;
+use crate::wire::messages::{ChangeRefusal, ChangeReply, ChangeRequest, MemberChange};
+use crate::wire::route::Route;
+use crate::wire::transport::Link;
+
+/// Pause before an update that failed is repeated: a start of the whole cluster takes about as long.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest pause: an address at which the leader does not reach this node may stay so.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long the leader may take: it opens a connection, and commits an entry.
+const LIMIT: Duration = Duration::from_secs(5);
+
+pub(crate) async fn update(
+    context: Arc<NodeContext>,
+    node: Arc<Node>,
+    replica: Arc<Replica>,
+    batcher: Arc<ProposalBatcher>,
+) {
+    let mut pause = AGAIN;
+    let mut logged = None;
+    while !context.is_stopped() {
+        match replica.member(replica.node) {
+            Some(member) => match differing(&context, &member) {
+                None if replica.is_caught_up() => return,
+                None => {}
+                Some(change) => match send(&context, &node, &replica, &batcher, change).await {
+                    Ok(()) => pause = AGAIN,
+                    Err(why) => {
+                        pause = (pause * 2).min(LONGEST);
+                        if logged.as_ref() != Some(&why) {
+                            tracing::warn!(why, "the membership keeps this node's addresses");
+                            logged = Some(why);
+                        }
+                    }
+                },
+            },
+            None => pause = AGAIN,
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The change that makes the member's record what is configured; `None` if it is.
+///
+/// A peer address that was derived from the host's name, for want of any other, is less than the one
+/// with which the node was added.
+fn differing(context: &NodeContext, member: &Member) -> Option<MemberChange> {
+    let settings = &context.settings;
+    let differs = |own: &str, known: &str| (own != known).then(|| own.to_owned());
+    let peer = differs(&settings.peer_advertise, &member.peer);
+    let peer = peer.filter(|_| settings.peer_is_configured);
+    let http = differs(&settings.http_advertise, &member.http);
+    if peer.is_none() && http.is_none() {
+        return None;
+    }
+    let name = settings.name.clone();
+    Some(MemberChange::Update { name, peer, http })
+}
+
+async fn send(
+    context: &NodeContext,
+    node: &Arc<Node>,
+    replica: &Replica,
+    batcher: &Arc<ProposalBatcher>,
+    change: MemberChange,
+) -> Result<(), String> {
+    if replica.leader().is_some() {
+        let deadline = Instant::now() + LIMIT;
+        let changed = membership::carry_out(node, batcher, change, deadline).await;
+        return changed
+            .map(drop)
+            .map_err(|error: MemberError| error.to_string());
+    }
+    // A leader that does not reach this node at its old address sends it nothing, so this node does
+    // not know which member leads.
+    let timeout_ms = u64::try_from(LIMIT.as_millis()).unwrap_or(u64::MAX);
+    let mut why = "no member is known to lead".to_owned();
+    for (id, member) in replica.members() {
+        if id == replica.node {
+            continue;
+        }
+        let message = ChangeRequest {
+            change: change.clone(),
+            timeout_ms,
+        };
+        let to = (id, member.peer.as_str());
+        let (link, route) = (Link::Control, Route::Members);
+        match conversation::call(context, link, to, route, message, LIMIT).await {
+            Ok(ChangeReply(Ok(_))) => return Ok(()),
+            Ok(ChangeReply(Err(ChangeRefusal::Member(error)))) => why = error.to_string(),
+            Ok(ChangeReply(Err(ChangeRefusal::NotLeader))) | Err(_) => {}
+        }
+    }
+    Err(why)
+}

@@ -1,0 +1,98 @@
+//! Resets of a node's workers: orders to a node to give up what it minted ahead of the clock.
+//!
+//! A reset changes no lease and no fence. The node that applies it closes the generators whose windows
+//! lie ahead of the clock and leases other workers, as any start of it would. What has a fence ahead
+//! of the clock stays unusable up to that fence, whoever asks: uniqueness rests on it.
+
+use serde::{Deserialize, Serialize};
+
+use super::commands::ClusterOutcome;
+use super::settings::{Counter, draw};
+use crate::codec::Versioned;
+use crate::newtypes::NodeId;
+use crate::table::{Record, Table};
+
+/// The latest reset of a node. A node that has obeyed it keeps its number on its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ResetRecord {
+    /// From the counter of tokens, so that it is larger than any before, also in a cluster that takes
+    /// the place of this one.
+    pub(crate) number: u64,
+}
+
+impl Versioned for ResetRecord {
+    const KIND: u8 = 26;
+    const VERSION: u8 = 1;
+}
+
+impl Record for ResetRecord {
+    type Key = NodeId;
+    const PREFIX: u8 = b'r';
+
+    fn write_key(key: &NodeId, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&key.0.to_be_bytes());
+    }
+
+    fn read_key(bytes: &[u8]) -> Option<NodeId> {
+        bytes.try_into().ok().map(u64::from_be_bytes).map(NodeId)
+    }
+}
+
+impl Table<ResetRecord> {
+    pub(crate) fn order(&mut self, counter: &mut Table<Counter>, node: NodeId) -> ClusterOutcome {
+        let number = draw(counter);
+        self.put(node, ResetRecord { number });
+        ClusterOutcome::WorkersReset { node, number }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::commands::{ClusterCommand, ClusterRefusal};
+    use crate::domains::{Outcome, Refusal};
+    use crate::state::State;
+    use crate::testing::{entry, founded, restore};
+
+    fn apply(state: &mut State, command: ClusterCommand) -> Outcome {
+        let mut outcomes = state.apply(&entry(1, vec![command.into()]), None);
+        outcomes.pop().unwrap()
+    }
+
+    #[test]
+    fn each_reset_of_a_member_has_a_larger_number() {
+        let mut state = founded();
+        let node = NodeId(1);
+        let mut before = None;
+        for _ in 0..3 {
+            let outcome = apply(&mut state, ClusterCommand::ResetWorkers { node });
+            let number = state.reset_of(node).unwrap();
+            let expected = ClusterOutcome::WorkersReset { node, number };
+            assert_eq!(outcome, Outcome::Cluster(expected));
+            assert!(before < Some(number));
+            before = Some(number);
+        }
+        let node = NodeId(77);
+        let unknown = apply(&mut state, ClusterCommand::ResetWorkers { node });
+        let refusal = Refusal::Cluster(ClusterRefusal::UnknownNode { node });
+        assert_eq!(unknown, Outcome::Refused(refusal));
+    }
+
+    #[test]
+    fn a_removed_member_and_a_restored_cluster_have_no_reset() {
+        for removes in [true, false] {
+            let mut state = founded();
+            let node = NodeId(1);
+            apply(&mut state, ClusterCommand::ResetWorkers { node });
+            if removes {
+                apply(&mut state, ClusterCommand::MarkRemoved { node });
+                let again = apply(&mut state, ClusterCommand::ResetWorkers { node });
+                let refusal = Refusal::Cluster(ClusterRefusal::NodeRemoved { node });
+                assert_eq!(again, Outcome::Refused(refusal));
+            } else {
+                restore(&mut state);
+            }
+            assert_eq!(state.reset_of(node), None);
+        }
+    }
+}
