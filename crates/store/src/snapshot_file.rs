@@ -48,7 +48,7 @@ pub use installed::InstalledMark;
 pub use load::{load, rebuild};
 pub use reader::{SnapshotReader, summary};
 pub use receive::{Received, Receiver};
-pub use room::{FRESH_STORE_PER_ROW, check_room, check_room_to_install, left_free};
+pub use room::{FRESH_STORE_PER_ROW, check_room, check_room_to_install, is_refusal, left_free};
 pub use writer::SnapshotWriter;
 
 /// The first bytes of each snapshot. Header and footer have kinds and versions of their own.

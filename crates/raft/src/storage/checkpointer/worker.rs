@@ -196,10 +196,8 @@ impl CheckpointWorker {
     /// there for the day that the newest turns bad, and the caller tries again.
     pub(super) fn build_if_room(&mut self) -> io::Result<Option<(SnapshotFile, u64)>> {
         match self.build() {
-            // What was lost to a full disk stays an error.
-            Err(error)
-                if error.kind() == io::ErrorKind::StorageFull && self.lost.check().is_ok() =>
-            {
+            // A write that did not fit stays an error, and so does what it lost.
+            Err(error) if snapshot_file::is_refusal(&error) && self.lost.check().is_ok() => {
                 tracing::warn!(%error, "no room for a snapshot: it is tried again");
                 snapshot_file::keep_newest(&*self.place.disk, &self.snapshots)?;
                 Ok(None)
