@@ -30,7 +30,9 @@ pub const SEQUENCE_ADVANCE: &str = "/v1/sequences/{name}/advance";
 pub const SEGMENTS: &str = "/v1/sequences/{name}/segments";
 /// The unused end of a range: DELETE.
 pub const SEGMENT: &str = "/v1/sequences/{name}/segments/{grant}";
-/// An idempotency key: GET.
+/// The idempotency keys: GET, DELETE.
+pub const KEYS: &str = "/v1/idempotency";
+/// An idempotency key: GET, DELETE.
 pub const KEY: &str = "/v1/idempotency/{key}";
 /// Asks to be told to go on: POST.
 pub const KEY_BEGIN: &str = "/v1/idempotency/{key}/begin";
@@ -38,8 +40,10 @@ pub const KEY_BEGIN: &str = "/v1/idempotency/{key}/begin";
 pub const KEY_COMPLETE: &str = "/v1/idempotency/{key}/complete";
 /// Ends a claim without a result: POST.
 pub const KEY_ABANDON: &str = "/v1/idempotency/{key}/abandon";
-/// One-time tokens: POST issues some.
+/// One-time tokens: POST issues some; GET, DELETE.
 pub const ONE_TIME: &str = "/v1/tokens";
+/// One one-time token, by its first 11 characters: DELETE.
+pub const ONE_TIME_TOKEN: &str = "/v1/tokens/{token}";
 /// The use of a one-time token: POST.
 pub const ONE_TIME_CONSUME: &str = "/v1/tokens/{token}/consume";
 /// All worker leases: GET, POST.

@@ -45,8 +45,10 @@ pub struct Route {
     pub allocates: bool,
     /// What a GET needs of the caller's token, where callers need one.
     pub to_get: Need,
-    /// What every other method needs.
+    /// What every other method needs, except DELETE.
     pub to_change: Need,
+    /// What DELETE needs.
+    pub to_delete: Need,
 }
 
 impl Route {
@@ -55,7 +57,8 @@ impl Route {
     pub const fn need(&self, method: Method) -> Need {
         match method {
             Method::Get => self.to_get,
-            Method::Post | Method::Put | Method::Patch | Method::Delete => self.to_change,
+            Method::Post | Method::Put | Method::Patch => self.to_change,
+            Method::Delete => self.to_delete,
         }
     }
 
@@ -70,6 +73,8 @@ const GET: &[Method] = &[Method::Get];
 const POST: &[Method] = &[Method::Post];
 const DELETE: &[Method] = &[Method::Delete];
 const PUT_DELETE: &[Method] = &[Method::Put, Method::Delete];
+const GET_DELETE: &[Method] = &[Method::Get, Method::Delete];
+const GET_POST_DELETE: &[Method] = &[Method::Get, Method::Post, Method::Delete];
 const GET_POST: &[Method] = &[Method::Get, Method::Post];
 
 /// A path that tells and, with other methods, changes.
@@ -85,6 +90,7 @@ const fn route(
         allocates: false,
         to_get,
         to_change,
+        to_delete: to_change,
     }
 }
 
@@ -139,11 +145,16 @@ pub const ROUTES: &[Route] = &[
     changing(paths::SEQUENCE_ADVANCE, POST, OWNED),
     changing(paths::SEGMENTS, POST, TAKEN),
     changing(paths::SEGMENT, DELETE, TAKEN),
-    telling(paths::KEY, NAMED),
+    route(paths::KEYS, GET_DELETE, RULED, RULED),
+    route(paths::KEY, GET_DELETE, NAMED, OWNED),
     changing(paths::KEY_BEGIN, POST, TAKEN),
     changing(paths::KEY_COMPLETE, POST, TAKEN),
     changing(paths::KEY_ABANDON, POST, TAKEN),
-    changing(paths::ONE_TIME, POST, GIVEN),
+    Route {
+        to_delete: RULED,
+        ..route(paths::ONE_TIME, GET_POST_DELETE, RULED, GIVEN)
+    },
+    changing(paths::ONE_TIME_TOKEN, DELETE, RULED),
     changing(paths::ONE_TIME_CONSUME, POST, GIVEN),
     route(paths::WORKERS, GET_POST, SEEN, ANYWHERE),
     changing(paths::WORKER_LEASE, PUT_DELETE, ANYWHERE),

@@ -4,8 +4,8 @@
 use reqwest::Method;
 use reqwest::header::{HeaderValue, IF_MATCH};
 use seqd_api::{
-    AddMember, AdvanceRequest, BreakLockRequest, CreateAccess, CreateLayout, LeaderMove, NoFields,
-    SequenceSpec, paths,
+    AddMember, AdvanceRequest, BreakLockRequest, CreateAccess, CreateLayout, KeysQuery, LeaderMove,
+    NoFields, SequenceSpec, TokensQuery, paths,
 };
 
 use crate::client::Call;
@@ -71,6 +71,22 @@ pub(crate) fn revoke_token(id: &str) -> Call {
 
 pub(crate) fn break_lock(name: &str, request: &BreakLockRequest) -> Result<Call, Error> {
     Call::change(Method::POST, paths::fill(paths::LOCK_BREAK, name)).body(request)
+}
+
+pub(crate) fn delete_key(key: &str) -> Call {
+    Call::change(Method::DELETE, paths::fill(paths::KEY, key))
+}
+
+pub(crate) fn delete_keys(query: &KeysQuery) -> Result<Call, Error> {
+    Call::change(Method::DELETE, paths::KEYS).query(query)
+}
+
+pub(crate) fn delete_one_time(id: &str) -> Call {
+    Call::change(Method::DELETE, paths::fill(paths::ONE_TIME_TOKEN, id))
+}
+
+pub(crate) fn delete_all_one_time(query: &TokensQuery) -> Result<Call, Error> {
+    Call::change(Method::DELETE, paths::ONE_TIME).query(query)
 }
 
 pub(crate) fn create_layout(request: &CreateLayout) -> Result<Call, Error> {

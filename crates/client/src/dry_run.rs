@@ -2,8 +2,8 @@
 //! real one.
 
 use seqd_api::{
-    AddMember, AdvanceRequest, BreakLockRequest, CreateAccess, CreateLayout, LeaderMove, Plan,
-    SequenceSpec,
+    AddMember, AdvanceRequest, BreakLockRequest, CreateAccess, CreateLayout, KeysQuery, LeaderMove,
+    Plan, SequenceSpec, TokensQuery,
 };
 use serde::Serialize;
 
@@ -68,6 +68,26 @@ impl DryRun<'_> {
     /// Of [`Client::break_lock`].
     pub async fn break_lock(&self, name: &str, request: &BreakLockRequest) -> Result<Plan, Error> {
         self.plan(changes::break_lock(name, request)?).await
+    }
+
+    /// Of [`Client::delete_key`].
+    pub async fn delete_key(&self, key: &str) -> Result<Plan, Error> {
+        self.plan(changes::delete_key(key)).await
+    }
+
+    /// Of [`Client::delete_keys`].
+    pub async fn delete_keys(&self, query: &KeysQuery) -> Result<Plan, Error> {
+        self.plan(changes::delete_keys(query)?).await
+    }
+
+    /// Of [`Client::delete_one_time`].
+    pub async fn delete_one_time(&self, id: &str) -> Result<Plan, Error> {
+        self.plan(changes::delete_one_time(id)).await
+    }
+
+    /// Of [`Client::delete_all_one_time`].
+    pub async fn delete_all_one_time(&self, query: &TokensQuery) -> Result<Plan, Error> {
+        self.plan(changes::delete_all_one_time(query)?).await
     }
 
     /// Of [`Client::create_layout`].

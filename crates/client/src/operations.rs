@@ -5,12 +5,13 @@ use reqwest::{Method, StatusCode};
 use seqd_api::{
     AbandonKey, AccessCreated, AccessRevoked, AccessToken, AddMember, AdvanceRequest, Advanced,
     BeginKey, Cluster, CodePage, ConfigEntries, ConsumeToken, CreateAccess, CreateLayout, Deleted,
-    EncodeRequest, Encoded, GetKeyQuery, Grant, GrantRequest, IDEMPOTENCY_KEY_HEADER, Id, IdParts,
-    IdPartsQuery, IdQuery, Ids, IssueTokens, JsonText, Key, KeyBegun, KeyEnded, Layout,
-    LayoutQuery, LeaderMove, LeaderMoved, Lease, LeaseRequest, ListQuery, Live, Member,
-    MemberChange, Next, NextRequest, Page, Ready, ReleaseRequest, Released, RenewRequest,
-    ReturnRequest, Returned, Sequence, SequenceSpec, TokenConsumed, TokensIssued, Uuid, UuidQuery,
-    Uuids, Version, Worker, WorkersQuery, WorkersReset, paths,
+    DeletedPage, EncodeRequest, Encoded, GetKeyQuery, Grant, GrantRequest, IDEMPOTENCY_KEY_HEADER,
+    Id, IdParts, IdPartsQuery, IdQuery, Ids, IssueTokens, JsonText, Key, KeyBegun, KeyDeleted,
+    KeyEnded, KeysQuery, Layout, LayoutQuery, LeaderMove, LeaderMoved, Lease, LeaseRequest,
+    ListQuery, ListedKey, ListedToken, Live, Member, MemberChange, Next, NextRequest, Page, Ready,
+    ReleaseRequest, Released, RenewRequest, ReturnRequest, Returned, Sequence, SequenceSpec,
+    TokenConsumed, TokenDeleted, TokensIssued, TokensQuery, Uuid, UuidQuery, Uuids, Version,
+    Worker, WorkersQuery, WorkersReset, paths,
 };
 use serde::Serialize;
 
@@ -205,6 +206,36 @@ impl Client {
     pub async fn key(&self, key: &str, query: &GetKeyQuery) -> Result<Key, Error> {
         self.answer(Call::get(paths::fill(paths::KEY, key)).query(query)?)
             .await
+    }
+
+    /// One page of the keys, for an operator.
+    pub async fn keys(&self, query: &KeysQuery) -> Result<Page<ListedKey>, Error> {
+        self.answer(Call::get(paths::KEYS).query(query)?).await
+    }
+
+    /// Deletes a key: it can be begun anew, also where it was done.
+    pub async fn delete_key(&self, key: &str) -> Result<KeyDeleted, Error> {
+        self.answer(changes::delete_key(key)).await
+    }
+
+    /// Deletes a page of the keys that a query names: by prefix, by tenant or both.
+    pub async fn delete_keys(&self, query: &KeysQuery) -> Result<DeletedPage, Error> {
+        self.answer(changes::delete_keys(query)?).await
+    }
+
+    /// One page of the one-time tokens, for an operator.
+    pub async fn one_time_tokens(&self, query: &TokensQuery) -> Result<Page<ListedToken>, Error> {
+        self.answer(Call::get(paths::ONE_TIME).query(query)?).await
+    }
+
+    /// Deletes a one-time token by its ID, the first 11 characters.
+    pub async fn delete_one_time(&self, id: &str) -> Result<TokenDeleted, Error> {
+        self.answer(changes::delete_one_time(id)).await
+    }
+
+    /// Deletes a page of the one-time tokens of a tenant.
+    pub async fn delete_all_one_time(&self, query: &TokensQuery) -> Result<DeletedPage, Error> {
+        self.answer(changes::delete_all_one_time(query)?).await
     }
 
     /// Issues one-time tokens. A lost answer leaves some that nobody has.

@@ -167,6 +167,7 @@ fn of_keys(refusal: &KeyRefusal) -> ErrorCode {
         | KeyRefusal::InvalidClaimTtl { .. }
         | KeyRefusal::InvalidText
         | KeyRefusal::InvalidResult { .. } => ErrorCode::InvalidArgument,
+        KeyRefusal::InvalidCount { .. } => ErrorCode::Internal,
     }
 }
 

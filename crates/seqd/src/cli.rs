@@ -118,6 +118,8 @@ impl Command {
             ) | Self::Access(
                 access::AccessCommand::Create(_) | access::AccessCommand::Revoke { .. }
             ) | Self::Lock(lock::LockCommand::Break { .. })
+                | Self::Key(key::KeyCommand::Delete { .. })
+                | Self::Token(token::TokenCommand::Delete { .. })
                 | Self::Leader(leader::LeaderCommand::Move { .. })
                 | Self::Layout(layout::LayoutCommand::Create(_))
                 | Self::Worker(worker::WorkerCommand::Reset { .. })
@@ -192,6 +194,12 @@ mod tests {
             "seqd key complete pay-42 --claim 9 --result {\"paid\":true}",
             "seqd key abandon pay-42 --claim 9",
             "seqd key get pay-42 --stale -o json",
+            "seqd key list --prefix pay- --tenant token:00000000000004d2 --requests --limit 10",
+            "seqd key delete pay-42 --yes",
+            "seqd key delete --prefix pay- --tenant address:10.0.0.1 --yes",
+            "seqd token list --tenant operator -o json",
+            "seqd token delete 00000000abc --yes",
+            "seqd token delete --tenant token:00000000000004d2 --dry-run",
             "seqd token issue --count 3 --ttl 10m",
             "seqd token consume 00000000000abc --nonce n1",
             "seqd lock acquire jobs/nightly --owner pod-7 --ttl 10s --wait 1m --nonce 4711",

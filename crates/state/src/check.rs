@@ -116,7 +116,8 @@ mod tests {
     use crate::access::TokenHash;
     use crate::domains::Outcome;
     use crate::keys::commands::{
-        BeginKey, KeyCommand, MAX_CLAIM_TTL_MS, MAX_TTL_MS, MIN_CLAIM_TTL_MS, MIN_TTL_MS,
+        BeginKey, KeyCommand, MAX_CLAIM_TTL_MS, MAX_REMOVED, MAX_TTL_MS, MIN_CLAIM_TTL_MS,
+        MIN_TTL_MS,
     };
     use crate::keys::record::{
         KeyClaim, KeyName, KeySpace, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES,
@@ -259,6 +260,16 @@ mod tests {
         .into()
     }
 
+    fn remove(count: usize) -> Command {
+        let names = vec![key_of(KeySpace::Users, "k"); count];
+        KeyCommand::Remove { names }.into()
+    }
+
+    fn remove_tokens(count: usize) -> Command {
+        let ids = vec![OneTimeId(1); count];
+        OneTimeCommand::Remove { ids }.into()
+    }
+
     fn issue(count: u64, ttl_ms: u64) -> Command {
         let token = |id| (OneTimeId(id), TokenHash([0; 32]));
         let tokens = (0..count).map(token).collect();
@@ -358,6 +369,10 @@ mod tests {
                 KeySpace::Requests { access: 0 },
                 vec![b'r'; MAX_ANSWER_BYTES + 1],
             ),
+            remove(0),
+            remove(MAX_REMOVED + 1),
+            remove_tokens(0),
+            remove_tokens(MAX_ISSUED + 1),
             issue(0, 1_000),
             issue(MAX_ISSUED as u64 + 1, 1_000),
             issue(1, MIN_TTL_MS - 1),
@@ -377,6 +392,8 @@ mod tests {
                 KeySpace::Requests { access: 0 },
                 vec![b'r'; MAX_ANSWER_BYTES],
             ),
+            remove(MAX_REMOVED),
+            remove_tokens(MAX_ISSUED),
             issue(MAX_ISSUED as u64, MAX_TTL_MS),
             consume("n".repeat(MAX_NONCE_BYTES)),
         ];

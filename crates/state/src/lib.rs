@@ -67,7 +67,7 @@ pub use entry::{
 };
 pub use keys::commands::{
     BeginKey, KeyCommand, KeyOutcome, KeyRefusal, MAX_CLAIM_TTL_MS, MAX_KEY_BYTES_IN_ALL, MAX_KEYS,
-    MAX_TTL_MS, MIN_CLAIM_TTL_MS, MIN_TTL_MS,
+    MAX_REMOVED, MAX_TTL_MS, MIN_CLAIM_TTL_MS, MIN_TTL_MS,
 };
 pub use keys::record::{
     KeyClaim, KeyName, KeyRecord, KeySpace, MAX_ANSWER_BYTES, MAX_FINGERPRINT_BYTES, MAX_KEY_BYTES,

@@ -266,6 +266,12 @@ impl State {
         self.tables.keys.live(name, self.cluster_ms())
     }
 
+    /// The keys from a name on in the order of names, users' before requests', such as are over and were
+    /// not dropped yet included.
+    pub fn keys_from(&self, from: Bound<KeyName>) -> impl Iterator<Item = (&KeyName, &KeyRecord)> {
+        self.tables.keys.range((from, Bound::Unbounded))
+    }
+
     /// How many keys there are, such as are over and were not dropped yet included.
     #[must_use]
     pub fn keys_count(&self) -> usize {
@@ -306,6 +312,15 @@ impl State {
     #[must_use]
     pub fn one_time(&self, id: OneTimeId) -> Option<&OneTimeRecord> {
         self.tables.one_time.live(id, self.cluster_ms())
+    }
+
+    /// The one-time tokens from an ID on, by ID, such as are over and were not dropped yet included.
+    pub fn one_time_from(
+        &self,
+        from: Bound<OneTimeId>,
+    ) -> impl Iterator<Item = (OneTimeId, &OneTimeRecord)> {
+        let tokens = self.tables.one_time.range((from, Bound::Unbounded));
+        tokens.map(|(id, record)| (*id, record))
     }
 
     /// How many one-time tokens there are, such as are used, and such as are over and were not

@@ -6,6 +6,7 @@
 //!   whatever the others hold.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,22 @@ impl Tenant {
         Self((id.0 & !Self::IS_ADDRESS).max(1))
     }
 
+    /// Reads `operator`, `token:` and the ID of an access token, or `address:` and an address or what
+    /// `Display` writes of one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None => (text == "operator").then_some(Self::OPERATOR),
+            Some(("token", id)) => AccessId::parse(id).map(Self::of_token),
+            Some(("address", text)) => match (text.parse(), AccessId::parse(text)) {
+                (Ok(address), _) => Some(Self::of_address(address)),
+                (_, Some(hash)) if hash.0 & Self::IS_ADDRESS != 0 => Some(Self(hash.0)),
+                _ => None,
+            },
+            Some(_) => None,
+        }
+    }
+
     /// An IPv4 address, or the /64 network of an IPv6 address, which one host can have whole.
     /// Two addresses with one hash share a share.
     #[must_use]
@@ -52,6 +69,18 @@ impl Tenant {
             IpAddr::V6(address) => (address.to_bits() >> 64).to_be_bytes()[8..].to_vec(),
         };
         Self(xxhash_rust::xxh3::xxh3_64(&network) | Self::IS_ADDRESS)
+    }
+}
+
+impl fmt::Display for Tenant {
+    /// An address is told apart and cannot be read back: it is kept as a hash.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match *self {
+            Self::OPERATOR => return f.write_str("operator"),
+            Self(bits) if bits & Self::IS_ADDRESS != 0 => "address",
+            Self(_) => "token",
+        };
+        write!(f, "{kind}:{}", AccessId(self.0))
     }
 }
 
@@ -175,6 +204,27 @@ mod tests {
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert!(Tenant::of_token(AccessId(u64::MAX)) < of("127.0.0.1"));
         assert_ne!(Tenant::of_token(AccessId(1)), Tenant::OPERATOR);
+    }
+
+    #[test]
+    fn a_tenant_is_read_as_it_is_written() {
+        let address = Tenant::of_address("10.0.0.1".parse().unwrap());
+        for tenant in [
+            Tenant::OPERATOR,
+            Tenant::of_token(AccessId(0x4711)),
+            address,
+        ] {
+            assert_eq!(Tenant::parse(&tenant.to_string()), Some(tenant));
+        }
+        assert_eq!(Tenant::parse("address:10.0.0.1"), Some(address));
+        let other = [
+            "",
+            "token",
+            "token:1",
+            "address:0000000000004711",
+            "10.0.0.1",
+        ];
+        assert_eq!(other.map(Tenant::parse), [None; 5]);
     }
 
     /// What a tenant gets that takes until it is refused.

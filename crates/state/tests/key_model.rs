@@ -8,7 +8,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ use seqd_state::{
     BeginKey, ClusterMs, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeyRefusal, KeySpace,
     OneTimeId, OneTimeOutcome, Outcome, Refusal, Stamp, State,
 };
-use support::commands::{abandon, apply_one, complete, consume, issue};
+use support::commands::{abandon, apply_one, complete, consume, issue, remove_keys, remove_tokens};
 use support::{founded, stamp};
 
 #[derive(Debug, Clone)]
@@ -41,6 +41,10 @@ enum Step {
         id: u64,
         secret: u64,
         nonce: String,
+    },
+    Remove {
+        keys: Vec<KeyName>,
+        ids: Vec<u64>,
     },
     Restart,
 }
@@ -87,6 +91,8 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u64, Step)>> {
                 let secret = secret.unwrap_or(id);
                 Step::Consume { id, secret, nonce }
             }),
+        1 => (vec(keys(), 0..3), vec(0u64..6, 0..3))
+            .prop_map(|(keys, ids)| Step::Remove { keys, ids }),
         1 => Just(Step::Restart),
     ];
     vec((0u64..90_000_000, 0u64..2_500, step), 1..150)
@@ -290,6 +296,28 @@ impl World {
         assert_eq!(outcome, consumed, "a token was consumed twice, or not");
     }
 
+    fn remove(&mut self, keys: &[KeyName], ids: &[u64]) {
+        self.apply_time();
+        let now = self.now;
+        if !keys.is_empty() {
+            let outcome = self.apply(remove_keys(keys));
+            let named: BTreeSet<_> = keys.iter().collect();
+            let there = named.into_iter().filter(|key| {
+                let life = self.live(key);
+                life.map(|life| life.until = now).is_some()
+            });
+            let count = there.count() as u64;
+            assert_eq!(outcome, Outcome::Keys(KeyOutcome::Removed { count }));
+        }
+        if !ids.is_empty() {
+            let outcome = self.apply(remove_tokens(ids.iter().copied()));
+            let tokens = self.tokens.iter_mut();
+            let there = tokens.filter(|(id, (until, _))| ids.contains(id) && now < *until);
+            let count = there.map(|(_, (until, _))| *until = now).count() as u64;
+            assert_eq!(outcome, Outcome::OneTime(OneTimeOutcome::Removed { count }));
+        }
+    }
+
     fn apply_time(&mut self) {
         let entry = seqd_state::Entry {
             stamp: stamp(self.wall, self.now),
@@ -366,6 +394,7 @@ proptest! {
                 }
                 Step::Issue { id, ttl_ms } => world.issue(id, ttl_ms),
                 Step::Consume { id, secret, nonce } => world.consume(id, secret, &nonce),
+                Step::Remove { keys, ids } => world.remove(&keys, &ids),
                 Step::Restart => {
                     let rows: Vec<_> = world.state.rows().collect();
                     world.state = State::from_rows(rows).unwrap();

@@ -243,7 +243,8 @@ pub fn answered(asked: &[Asked], holds: &[Hold]) -> Result<UnansweredGrants, Vio
             continue;
         }
         let lasted_ms = hold.end_ms - hold.from_ms;
-        if lasted_ms > hold.ttl_ms || hold.renewals > 0 {
+        // The time of an entry is rounded down to milliseconds, so an end is a millisecond later.
+        if lasted_ms > hold.ttl_ms + 1 || hold.renewals > 0 {
             let detail = format!("{hold:?}");
             return Err(Violation::new("who is gone holds for its ttl", detail));
         }

@@ -177,7 +177,7 @@ fn what_clients_were_answered_and_the_log_has_not_is_found() {
         "who is answered held is not withdrawn",
     );
     let mut long = holds.clone();
-    long[1].end_ms = 21;
+    long[1].end_ms = 22;
     finds(answered(&sound, &long), "who is gone holds for its ttl");
     let refused = [
         asked(1, held(1)),

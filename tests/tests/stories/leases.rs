@@ -89,10 +89,8 @@ fn a_released_worker_goes_back_to_its_owner_above_what_it_made() {
 
 #[test]
 fn workers_that_run_out_are_refused_with_the_time_until_one_is_free() {
-    // One client, which may take all but the worker that is kept for nodes.
-    let cluster = Cluster::planned(1)
-        .with("limits", "tenant_share", "\"100%\"")
-        .ready();
+    // One client may take all but the worker that is kept for nodes.
+    let cluster = Cluster::planned(1).ready();
     let few = json!({"name": "few", "worker_bits": 2, "datacenter_bits": 1});
     post(&cluster.url(0, "/v1/layouts")).json(&few).reply().ok();
     let ask = |owner: usize, datacenter| {

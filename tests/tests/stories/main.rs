@@ -58,6 +58,7 @@ mod several_workers;
 mod small_disks;
 mod strict;
 mod takeover;
+mod tenants;
 mod tls;
 mod tls_command;
 mod tls_peers;

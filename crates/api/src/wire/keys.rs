@@ -43,6 +43,21 @@ requests! {
         claim: String,
     }
 
+    /// Which keys are listed or deleted.
+    KeysQuery {
+        /// Only keys that begin with this.
+        prefix: String,
+        /// Only keys that are charged to this tenant: `operator`, `token:` and the ID of an access
+        /// token, or `address:` and an address.
+        tenant: String,
+        /// The keys of requests with an `Idempotency-Key`, in place of those that were begun.
+        requests: bool as "flag",
+        /// Items on a page, or keys that are deleted: 1 to 1000, 100 by default.
+        limit: u32 as "lenient",
+        /// `next_cursor` of the page before.
+        cursor: String,
+    }
+
     /// How a key is read.
     GetKeyQuery {
         /// From the answering node's own state, which may be behind.
@@ -134,6 +149,33 @@ pub struct Key {
     /// What came of it; where it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<JsonText>,
+}
+
+/// A key in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedKey {
+    /// The key.
+    pub key: String,
+    /// `in-progress`, `abandoned` or `done`.
+    pub state: KeyState,
+    /// Whom it is charged to: `operator`, `token:` and the ID of an access token, or `address:` and
+    /// a hash of the address.
+    pub tenant: String,
+    /// 1, and one more each time that a claim ended without a result.
+    pub attempt: u64,
+    /// What it is charged, its result included.
+    pub bytes: u64,
+    /// For how long it is known.
+    pub expires_in_ms: u64,
+}
+
+/// A key that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyDeleted {
+    /// The key.
+    pub key: String,
+    /// Always true: it can be begun anew, and a claim of it is lost.
+    pub deleted: bool,
 }
 
 /// A key that was completed or abandoned.

@@ -48,7 +48,7 @@ pub use ids::{
 };
 pub use keys::{
     AbandonKey, BeginKey, CompleteKey, GetKeyQuery, IDEMPOTENCY_KEY_HEADER, Key, KeyBegun,
-    KeyEnded, KeyState, REPLAYED_HEADER,
+    KeyDeleted, KeyEnded, KeyState, KeysQuery, ListedKey, REPLAYED_HEADER,
 };
 pub use layouts::{CreateLayout, EncodeRequest, Encoded, Layout, LayoutQuery, Spread};
 pub use locks::{
@@ -56,8 +56,10 @@ pub use locks::{
     LockQuery, LockWaiter, LocksQuery, ReleaseLockRequest, ReleasedLock, RenewLockRequest,
     VerifyLockRequest,
 };
-pub use one_time::{ConsumeToken, IssueTokens, TokenConsumed, TokensIssued};
-pub use page::{ListQuery, Page};
+pub use one_time::{
+    ConsumeToken, IssueTokens, ListedToken, TokenConsumed, TokenDeleted, TokensIssued, TokensQuery,
+};
+pub use page::{DeletedPage, ListQuery, Page};
 pub use plan::Plan;
 pub use segments::{Grant, GrantRequest, ReturnRequest, Returned};
 pub use sequences::{

@@ -16,6 +16,17 @@ requests! {
         count: u64 as "lenient",
     }
 
+    /// Which tokens are listed or deleted.
+    TokensQuery {
+        /// Only tokens that are charged to this tenant: `operator`, `token:` and the ID of an access
+        /// token, or `address:` and an address.
+        tenant: String,
+        /// Items on a page, or tokens that are deleted: 1 to 1000, 100 by default.
+        limit: u32 as "lenient",
+        /// `next_cursor` of the page before.
+        cursor: String,
+    }
+
     /// The use of a token.
     ConsumeToken {
         /// The same in each repetition of this request, at most 64 bytes: who consumed the token is
@@ -48,6 +59,29 @@ impl fmt::Debug for TokensIssued {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("TokensIssued").finish_non_exhaustive()
     }
+}
+
+/// A token in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedToken {
+    /// Its first 11 characters; the others are secret, and not kept.
+    pub id: String,
+    /// Whether it was consumed.
+    pub used: bool,
+    /// Whom it is charged to: `operator`, `token:` and the ID of an access token, or `address:` and
+    /// a hash of the address.
+    pub tenant: String,
+    /// For how long it is known.
+    pub expires_in_ms: u64,
+}
+
+/// A token that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenDeleted {
+    /// Its first 11 characters.
+    pub id: String,
+    /// Always true: nobody consumes it from then on.
+    pub deleted: bool,
 }
 
 /// A token that the caller consumed.

@@ -14,6 +14,15 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
+/// How many were deleted of what a query names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedPage {
+    /// How many.
+    pub deleted: u64,
+    /// What to pass as `cursor` of the next request; null if nothing more is to be deleted.
+    pub next_cursor: Option<String>,
+}
+
 requests! {
     /// Which part of a list is wanted.
     ListQuery {

@@ -22,7 +22,8 @@ impl Drawn {
     /// # Errors
     /// The operating system has no random bytes.
     pub(crate) fn draw() -> Result<Self, getrandom::Error> {
-        let id = AccessId(getrandom::u64()?);
+        // 63 bits: the ID names the tenant, too.
+        let id = AccessId(getrandom::u64()? >> 1);
         let secret = new_secret()?;
         Ok(Self {
             text: format!("{MARK}{id}_{secret}"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqd_api::{CompleteKey, JsonText, Problem};
+use seqd_api::{CompleteKey, JsonText, KeysQuery, NoFields, Problem};
 use serde::Deserialize;
 
 use crate::http::{Request, Response};
@@ -42,4 +42,32 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
     let query = request.decode()?;
     let key = node.keys.get(request.name(), &query, request.deadline);
     Response::json(&key.await?)
+}
+
+pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    let query: KeysQuery = request.decode()?;
+    let page = node.keys.list(&query, request.deadline);
+    Response::json(&page.await?)
+}
+
+pub(super) async fn delete_matching(
+    node: Arc<Services>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (query, deadline) = (request.decode::<KeysQuery>()?, request.deadline);
+    if request.is_dry_run {
+        let plan = node.keys.plan_delete_matching(&query, deadline);
+        return Response::json(&plan.await?);
+    }
+    let deleted = node.keys.delete_matching(&query, deadline);
+    Response::json(&deleted.await?)
+}
+
+pub(super) async fn delete(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+    request.decode::<NoFields>()?;
+    let (key, deadline) = (request.name(), request.deadline);
+    if request.is_dry_run {
+        return Response::json(&node.keys.plan_delete(key, deadline).await?);
+    }
+    Response::json(&node.keys.delete(key, deadline).await?)
 }

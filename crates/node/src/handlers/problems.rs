@@ -408,6 +408,7 @@ fn one_time(error: &OneTimeError) -> Problem {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
         }
         OneTimeError::NoRandom(_) | OneTimeError::UnexpectedOutcome(_) => internal(error),
+        OneTimeError::Unread(error) => unread(error),
         OneTimeError::Propose(error) => propose(error),
         OneTimeError::Refused(refusal) => refused(refusal),
     }

@@ -134,11 +134,20 @@ fn sequences_and_segments() -> Vec<Path<Services>> {
 
 fn keys_and_tokens() -> Vec<Path<Services>> {
     vec![
-        at(paths::KEY, JSON).on(Get, keys::get),
+        at(paths::KEYS, JSON)
+            .on(Get, keys::list)
+            .on_or_dry(Delete, keys::delete_matching),
+        at(paths::KEY, JSON)
+            .on(Get, keys::get)
+            .on_or_dry(Delete, keys::delete),
         at(paths::KEY_BEGIN, JSON).on(Post, keys::begin),
         at(paths::KEY_COMPLETE, JSON).on(Post, keys::complete),
         at(paths::KEY_ABANDON, JSON).on(Post, keys::abandon),
-        at(paths::ONE_TIME, JSON).on(Post, one_time::issue),
+        at(paths::ONE_TIME, JSON)
+            .on(Get, one_time::list)
+            .on(Post, one_time::issue)
+            .on_or_dry(Delete, one_time::delete_matching),
+        at(paths::ONE_TIME_TOKEN, JSON).on_or_dry(Delete, one_time::delete),
         at(paths::ONE_TIME_CONSUME, JSON).on(Post, one_time::consume),
     ]
 }

@@ -20,6 +20,7 @@ use seqd_state::{
 use tokio::time::Instant;
 
 use super::error::RequestError;
+use super::key_admin::state_of;
 use super::room::{NoRoom, Resource};
 use super::seals::{Seal, SecretError, secret};
 use crate::codes;
@@ -67,7 +68,7 @@ pub(crate) enum KeyError {
 const IN_FLIGHT: u64 = 4096;
 
 pub(crate) struct KeyService {
-    replica: Arc<dyn Replica>,
+    pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     /// Places of requests with a key.
     pub(super) in_flight: Arc<Pool>,
@@ -88,7 +89,7 @@ pub(super) enum Told {
     },
 }
 
-fn users(key: &str) -> KeyName {
+pub(super) fn users(key: &str) -> KeyName {
     KeyName {
         space: KeySpace::Users,
         key: key.to_owned(),
@@ -236,11 +237,7 @@ impl KeyService {
         let (record, now, applied) = found.ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
         let time = time.unwrap_or(applied);
         let result = record.result.as_ref();
-        let state = match result {
-            Some(_) => KeyState::Done,
-            None if record.is_claimed(now) => KeyState::InProgress,
-            None => KeyState::Abandoned,
-        };
+        let state = state_of(&record, now);
         let claim_ms = time.left(record.claim_until);
         Ok(Key {
             result: result.map(|result| json_of(key, result)).transpose()?,
@@ -366,7 +363,7 @@ impl KeyService {
     }
 
     /// The key as this node has applied it, at its cluster time.
-    fn look(&self, name: &KeyName) -> Option<(KeyRecord, ClusterMs, ReadTime)> {
+    pub(super) fn look(&self, name: &KeyName) -> Option<(KeyRecord, ClusterMs, ReadTime)> {
         let found = peek(&*self.replica, |state| {
             let record = state.key(name)?.clone();
             Some((record, state.cluster_ms(), ReadTime::of_applied(state)))
@@ -374,7 +371,7 @@ impl KeyService {
         found.flatten()
     }
 
-    async fn read(&self, deadline: Instant) -> Result<ReadTime, KeyError> {
+    pub(super) async fn read(&self, deadline: Instant) -> Result<ReadTime, KeyError> {
         let read = read_time(&*self.replica, deadline).await;
         read.map_err(KeyError::Unread)
     }
@@ -423,7 +420,7 @@ impl KeyService {
         )
     }
 
-    async fn propose(
+    pub(super) async fn propose(
         &self,
         command: KeyCommand,
         deadline: Instant,

@@ -125,7 +125,8 @@ impl WorkerService {
             return Ok(());
         };
         let used = used.min(workers - 1);
-        let is_permitted = self.share.permits(held, used, workers);
+        let share = self.share_of(workers);
+        let is_permitted = share.permits(held, used, workers);
         if is_permitted || tenant == Tenant::OPERATOR || is_out!(ShareOfTenant) {
             return Ok(());
         }
@@ -134,9 +135,21 @@ impl WorkerService {
             owner: owner.to_owned(),
             held,
             workers,
-            share: self.share.percent(),
+            share: share.percent(),
             retry_after_ms: wait_ms.unwrap_or(0).max(1),
         })
+    }
+
+    /// The part of so many workers that one tenant may hold. A small layout is made for few clients: one
+    /// of them leaves a quarter to others, and of 3 workers or fewer nothing.
+    fn share_of(&self, workers: u64) -> Share {
+        let least = match workers {
+            0..4 => 100,
+            4..64 => 75,
+            _ => 0,
+        };
+        let percent = self.share.percent().max(least);
+        Share::of_percent(percent).unwrap_or(self.share)
     }
 
     /// Raises the fence of a lease to a window from now.

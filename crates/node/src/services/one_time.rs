@@ -32,6 +32,8 @@ pub(crate) enum OneTimeError {
     #[error("no random bytes: {0}")]
     NoRandom(String),
     #[error(transparent)]
+    Unread(ProposeError),
+    #[error(transparent)]
     Propose(ProposeError),
     #[error("{}", codes::words(.0))]
     Refused(Refusal),
@@ -100,9 +102,7 @@ impl OneTimeService {
             OneTimeOutcome::First => Ok(TokenConsumed { consumed: true }),
             OneTimeOutcome::Used => Err(OneTimeError::Used),
             OneTimeOutcome::Unknown => Err(OneTimeError::NotFound),
-            other @ OneTimeOutcome::Issued { .. } => {
-                Err(OneTimeError::UnexpectedOutcome(format!("{other:?}")))
-            }
+            other => Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
         }
     }
 
@@ -118,7 +118,7 @@ impl OneTimeService {
         Ok(tokens.check(self.limits.tenant_share, tenant, (held, used, more))?)
     }
 
-    async fn propose(
+    pub(super) async fn propose(
         &self,
         command: OneTimeCommand,
         deadline: Instant,

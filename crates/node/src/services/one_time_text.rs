@@ -27,7 +27,7 @@ pub(super) fn draw(id: u64) -> Result<Drawn, getrandom::Error> {
     getrandom::fill(&mut random)?;
     let secret = base62(u128::from_le_bytes(random));
     Ok(Drawn {
-        text: format!("{}{secret}", IdFormat::Base62.encode(id)),
+        text: format!("{}{secret}", id_text(OneTimeId(id))),
         hash: hash(&secret),
     })
 }
@@ -39,13 +39,25 @@ pub(super) struct OneTimeText {
     pub(super) hash: TokenHash,
 }
 
+/// The public part of a token, as it stands in the token.
+pub(super) fn id_text(id: OneTimeId) -> String {
+    IdFormat::Base62.encode(id.0)
+}
+
+/// Reads the public part of a token; `None` for what cannot be one.
+pub(super) fn read_id(text: &str) -> Option<OneTimeId> {
+    let is_fit = text.len() == ID_WIDTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let id = is_fit.then(|| IdFormat::Base62.parse(text).ok());
+    id.flatten().map(OneTimeId)
+}
+
 impl OneTimeText {
     /// Reads a token; `None` for what cannot be one.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let is_fit = text.len() == ID_WIDTH + SECRET_WIDTH
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let (id, secret) = text.split_at_checked(ID_WIDTH).filter(|_| is_fit)?;
-        let id = OneTimeId(IdFormat::Base62.parse(id).ok()?);
+        let (id, secret) = text.split_at_checked(ID_WIDTH)?;
+        let is_fit =
+            secret.len() == SECRET_WIDTH && secret.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let id = read_id(id).filter(|_| is_fit)?;
         let hash = hash(secret);
         Some(Self { id, hash })
     }

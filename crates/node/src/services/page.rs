@@ -49,6 +49,26 @@ impl PageRequest {
     }
 }
 
+/// Records that one request looks at: a few milliseconds, for which `apply` waits.
+const MOST_LOOKED_AT: usize = 10_000;
+
+/// Collects what `keep` wants of records that are in order, until there are `limit` or as many were
+/// looked at as one request may. Returns the key of the last record if there may be more behind it.
+pub(crate) fn collect<K, R, T>(
+    records: impl Iterator<Item = (K, R)>,
+    limit: usize,
+    mut keep: impl FnMut(&K, R) -> Option<T>,
+) -> (Vec<T>, Option<K>) {
+    let mut kept = Vec::new();
+    for (looked_at, (key, record)) in (1..).zip(records) {
+        kept.extend(keep(&key, record));
+        if kept.len() >= limit || looked_at >= MOST_LOOKED_AT {
+            return (kept, Some(key));
+        }
+    }
+    (kept, None)
+}
+
 /// The longer of two prefixes, if it begins with the other: what begins with both.
 pub(crate) fn narrower<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     if one.starts_with(other) {
@@ -87,6 +107,16 @@ mod tests {
         let second = PageRequest::read(Some(2), first.next_cursor.as_deref()).unwrap();
         let second = second.cut(all());
         assert_eq!((second.items, second.next_cursor), (vec!["c"], None));
+    }
+
+    #[test]
+    fn a_request_looks_at_so_many_records_and_says_where_it_stopped() {
+        let even = |number: &usize, _: ()| number.is_multiple_of(2).then_some(*number);
+        let records = |count| (0..count).map(|number| (number, ()));
+        assert_eq!(collect(records(5), 2, even), (vec![0, 2], Some(2)));
+        assert_eq!(collect(records(5), 4, even), (vec![0, 2, 4], None));
+        let (none, at) = collect(records(MOST_LOOKED_AT + 1), 1, |_, ()| None::<()>);
+        assert_eq!((none, at), (Vec::new(), Some(MOST_LOOKED_AT - 1)));
     }
 
     #[test]

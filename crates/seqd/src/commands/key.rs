@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{BeginKey, GetKeyQuery, JsonText, KeyEnded, exit};
+use seqd_client::api::{
+    BeginKey, DeletedPage, GetKeyQuery, JsonText, KeyEnded, KeysQuery, ListQuery, exit,
+};
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -45,6 +47,50 @@ pub(crate) enum KeyCommand {
         #[arg(long)]
         stale: bool,
     },
+    /// The keys, with whom each is charged to
+    List {
+        #[command(flatten)]
+        which: WhichKeys,
+        /// At most so many
+        #[arg(long, value_parser = arguments::number, default_value = "1000")]
+        limit: u64,
+    },
+    /// Delete keys, as an operator: whoever begins one of them again is told to go on
+    Delete {
+        /// The key; without it all that --prefix and --tenant name
+        #[arg(value_name = "KEY", conflicts_with_all = ["prefix", "tenant", "requests"],
+              required_unless_present_any = ["prefix", "tenant"])]
+        name: Option<String>,
+        #[command(flatten)]
+        which: WhichKeys,
+    },
+}
+
+/// Which keys are listed or deleted.
+#[derive(Debug, Args)]
+pub(crate) struct WhichKeys {
+    /// Only keys that begin with this
+    #[arg(long)]
+    prefix: Option<String>,
+    /// Only keys that are charged to this tenant: operator, token:ID (`seqd access list`) or
+    /// address:IP
+    #[arg(long)]
+    tenant: Option<String>,
+    /// The keys of requests with an Idempotency-Key, in place of those that were begun
+    #[arg(long)]
+    requests: bool,
+}
+
+impl WhichKeys {
+    fn query(self) -> KeysQuery {
+        KeysQuery {
+            prefix: self.prefix,
+            tenant: self.tenant,
+            requests: self.requests.then_some(true),
+            limit: Some(ListQuery::MAX_LIMIT),
+            cursor: None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -99,6 +145,11 @@ pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Fa
             ended(&client.abandon_key(&name, &claim).await?, session)
         }
         KeyCommand::Get { name, stale } => get(&name, stale, session).await,
+        KeyCommand::List { which, limit } => list(which, limit, session).await,
+        KeyCommand::Delete { name, which } => match name {
+            Some(name) => delete(&name, session).await,
+            None => delete_matching(which, session).await,
+        },
     }
 }
 
@@ -149,6 +200,98 @@ async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> 
         facts.push(("result", result.as_str().to_owned()));
     }
     Report::facts(&key, facts)?.print(session.format)?;
+    Ok(exit::OK)
+}
+
+async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Failure> {
+    let mut query = which.query();
+    let mut all = Vec::new();
+    loop {
+        let page = session.client.keys(&query).await?;
+        all.extend(page.items);
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() || all.len() as u64 >= limit {
+            break;
+        }
+    }
+    let is_cut = query.cursor.is_some() || all.len() as u64 > limit;
+    all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let columns = [
+        "key",
+        "state",
+        "tenant",
+        "attempt",
+        "bytes",
+        "expires_in_ms",
+    ];
+    let mut report = Report::list(&all)?.with_columns(&columns);
+    for key in all {
+        report.row(vec![
+            key.key,
+            key.state.as_str().to_owned(),
+            key.tenant,
+            key.attempt.to_string(),
+            key.bytes.to_string(),
+            key.expires_in_ms.to_string(),
+        ]);
+    }
+    report.print(session.format)?;
+    if is_cut {
+        session.note(&format!("the first {limit}; there may be more: --limit"));
+    }
+    Ok(exit::OK)
+}
+
+async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
+    // The server's own check, and its words.
+    let plan = session.client.dry_run().delete_key(name).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let deleted = session.client.delete_key(name).await?;
+    session.note(&format!("deleted the key {name}"));
+    if session.format.is_json() {
+        Report::new(&deleted)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}
+
+async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Failure> {
+    let mut query = which.query();
+    let plan = session.client.dry_run().delete_keys(&query).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let mut all = DeletedPage {
+        deleted: 0,
+        next_cursor: None,
+    };
+    loop {
+        let page = session.client.delete_keys(&query).await?;
+        all.deleted += page.deleted;
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            return print_deleted(&all, "keys", session);
+        }
+    }
+}
+
+/// Says how many were deleted.
+pub(super) fn print_deleted(
+    all: &DeletedPage,
+    what: &str,
+    session: &Session,
+) -> Result<u8, Failure> {
+    session.note(&format!("deleted {} {what}", all.deleted));
+    if session.format.is_json() {
+        Report::new(all)?.print(session.format)?;
+    }
     Ok(exit::OK)
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use seqd_client::api::{ConsumeToken, IssueTokens, exit};
+use seqd_client::api::{ConsumeToken, DeletedPage, IssueTokens, ListQuery, TokensQuery, exit};
 
-use super::key::{millis, nonce_or_drawn};
+use super::key::{millis, nonce_or_drawn, print_deleted};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -31,6 +31,29 @@ pub(crate) enum TokenCommand {
         #[arg(long)]
         nonce: Option<String>,
     },
+    /// The one-time tokens by their first 11 characters, with whom each is charged to
+    List {
+        /// Only tokens that are charged to this tenant: operator, token:ID (`seqd access list`) or
+        /// address:IP
+        #[arg(long)]
+        tenant: Option<String>,
+        /// At most so many
+        #[arg(long, value_parser = arguments::number, default_value = "1000")]
+        limit: u64,
+    },
+    /// Delete one-time tokens, as an operator: nobody consumes them
+    Delete {
+        /// The first 11 characters of a token; without it all of --tenant
+        #[arg(
+            value_name = "ID",
+            conflicts_with = "tenant",
+            required_unless_present = "tenant"
+        )]
+        id: Option<String>,
+        /// All tokens that are charged to this tenant
+        #[arg(long)]
+        tenant: Option<String>,
+    },
 }
 
 pub(crate) async fn run(command: TokenCommand, session: &Session) -> Result<u8, Failure> {
@@ -55,6 +78,87 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Result<u8, 
                 Report::new(&consumed)?.print(session.format)?;
             }
         }
+        TokenCommand::List { tenant, limit } => return list(tenant, limit, session).await,
+        TokenCommand::Delete { id: Some(id), .. } => return delete(&id, session).await,
+        TokenCommand::Delete { tenant, .. } => return delete_matching(tenant, session).await,
     }
     Ok(exit::OK)
+}
+
+fn query(tenant: Option<String>) -> TokensQuery {
+    TokensQuery {
+        tenant,
+        limit: Some(ListQuery::MAX_LIMIT),
+        cursor: None,
+    }
+}
+
+async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u8, Failure> {
+    let mut query = query(tenant);
+    let mut all = Vec::new();
+    loop {
+        let page = session.client.one_time_tokens(&query).await?;
+        all.extend(page.items);
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() || all.len() as u64 >= limit {
+            break;
+        }
+    }
+    let is_cut = query.cursor.is_some() || all.len() as u64 > limit;
+    all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let columns = ["id", "used", "tenant", "expires_in_ms"];
+    let mut report = Report::list(&all)?.with_columns(&columns);
+    for token in all {
+        report.row(vec![
+            token.id,
+            token.used.to_string(),
+            token.tenant,
+            token.expires_in_ms.to_string(),
+        ]);
+    }
+    report.print(session.format)?;
+    if is_cut {
+        session.note(&format!("the first {limit}; there may be more: --limit"));
+    }
+    Ok(exit::OK)
+}
+
+async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
+    // The server's own check, and its words.
+    let plan = session.client.dry_run().delete_one_time(id).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let deleted = session.client.delete_one_time(id).await?;
+    session.note(&format!("deleted the one-time token {id}"));
+    if session.format.is_json() {
+        Report::new(&deleted)?.print(session.format)?;
+    }
+    Ok(exit::OK)
+}
+
+async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8, Failure> {
+    let mut query = query(tenant);
+    let plan = session.client.dry_run().delete_all_one_time(&query).await?;
+    if session.is_dry_run {
+        return session.print_plan(&plan);
+    }
+    if !session.may_go_on(&plan.effect)? {
+        return Ok(exit::OK);
+    }
+    let mut all = DeletedPage {
+        deleted: 0,
+        next_cursor: None,
+    };
+    loop {
+        let page = session.client.delete_all_one_time(&query).await?;
+        all.deleted += page.deleted;
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            return print_deleted(&all, "one-time tokens", session);
+        }
+    }
 }

@@ -35,11 +35,11 @@ const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
 /// The workers out of so many that clients leave to the nodes and the operator: an eighth, and 3 at
 /// least, so that each node of a usual cluster gets one. Of a small layout one: with 3 nothing would
-/// be left for clients. The only worker of a layout goes to who comes first.
+/// be left for clients. The workers of a layout of 3 or fewer go to who comes first.
 const fn reserve(workers: u32) -> u32 {
     match workers {
-        0 | 1 => 0,
-        2..8 => 1,
+        0..4 => 0,
+        4..8 => 1,
         8..24 => 3,
         workers => workers / 8,
     }

@@ -38,6 +38,7 @@ impl Table<KeyRecord> {
                 result,
             } => self.complete(deadlines, now, (name, *claim), result),
             KeyCommand::Abandon { name, claim } => self.abandon(deadlines, now, name, *claim),
+            KeyCommand::Remove { names } => Ok(self.forget(deadlines, names)),
         }
     }
 
@@ -178,6 +179,17 @@ impl Table<KeyRecord> {
         record.claim_until = now;
         self.keep(deadlines, name, record);
         Ok(KeyOutcome::Abandoned { attempt })
+    }
+
+    fn forget(&mut self, deadlines: &mut Deadlines, names: &[KeyName]) -> KeyOutcome {
+        let mut count = 0;
+        for name in names {
+            if let Some(record) = self.remove(name) {
+                deadlines.remove::<KeyRecord>(record.until, name);
+                count += 1;
+            }
+        }
+        KeyOutcome::Removed { count }
     }
 
     fn claimed(

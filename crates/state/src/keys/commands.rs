@@ -1,5 +1,7 @@
 //! The commands that begin, complete and abandon a key, their outcomes and their refusals.
 
+use std::slice;
+
 use serde::{Deserialize, Serialize};
 
 use super::record::{
@@ -33,6 +35,10 @@ pub const MAX_KEYS: usize = 4_000_000;
 /// (`limits.key_bytes`) lies below.
 pub const MAX_KEY_BYTES_IN_ALL: u64 = 1 << 30;
 
+/// The most keys, or one-time tokens, that one command removes: applied in a few milliseconds, and
+/// with the longest keys a quarter of what one command may have.
+pub const MAX_REMOVED: usize = 1000;
+
 /// Asks to be told to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BeginKey {
@@ -61,6 +67,10 @@ pub enum KeyCommand {
     Abandon {
         name: KeyName,
         claim: KeyClaim,
+    },
+    /// Forgets keys, by an operator: their claims, and their results.
+    Remove {
+        names: Vec<KeyName>,
     },
 }
 
@@ -95,6 +105,10 @@ pub enum KeyOutcome {
     Abandoned {
         attempt: u64,
     },
+    /// How many there were.
+    Removed {
+        count: u64,
+    },
 }
 
 /// Why a [`KeyCommand`] changed nothing.
@@ -124,6 +138,8 @@ pub enum KeyRefusal {
          {MAX_ANSWER_BYTES} of a request's)"
     )]
     InvalidResult { limit: u64 },
+    #[error("1 to {MAX_REMOVED} keys are removed at once, {count} were asked for")]
+    InvalidCount { count: u64 },
 }
 
 impl FrameTable for KeyCommand {
@@ -131,6 +147,7 @@ impl FrameTable for KeyCommand {
         row(0x0801).since(Level::LOCKS), // Begin
         row(0x0802).since(Level::LOCKS), // Complete
         row(0x0803).since(Level::LOCKS), // Abandon
+        row(0x0804).since(Level::LOCKS), // Remove
     ];
 }
 
@@ -142,6 +159,7 @@ impl FrameTable for KeyOutcome {
         row(0x0844).since(Level::LOCKS), // Mismatch
         row(0x0845).since(Level::LOCKS), // Completed
         row(0x0846).since(Level::LOCKS), // Abandoned
+        row(0x0847).since(Level::LOCKS), // Removed
     ];
 }
 
@@ -155,26 +173,27 @@ impl FrameTable for KeyRefusal {
         row(0x0886).since(Level::LOCKS), // InvalidClaimTtl
         row(0x0887).since(Level::LOCKS), // InvalidText
         row(0x0888).since(Level::LOCKS), // InvalidResult
+        row(0x0889).since(Level::LOCKS), // InvalidCount
     ];
 }
 
 impl KeyCommand {
-    pub(crate) fn name(&self) -> &KeyName {
+    fn names(&self) -> &[KeyName] {
         match self {
-            Self::Begin(begin) => &begin.name,
-            Self::Complete { name, .. } | Self::Abandon { name, .. } => name,
+            Self::Begin(begin) => slice::from_ref(&begin.name),
+            Self::Complete { name, .. } | Self::Abandon { name, .. } => slice::from_ref(name),
+            Self::Remove { names } => names,
         }
     }
 
     /// Refuses what no state takes.
     pub(crate) fn check(&self) -> Result<(), KeyRefusal> {
-        let name = self.name();
-        if !name.is_valid() {
+        if !self.names().iter().all(KeyName::is_valid) {
             return Err(KeyRefusal::InvalidKey);
         }
         match self {
             Self::Begin(begin) => begin.check(),
-            Self::Complete { result, .. } => {
+            Self::Complete { name, result, .. } => {
                 let limit = name.space.max_result_bytes();
                 let is_fit = is_text(result, limit);
                 let limit = limit as u64;
@@ -183,6 +202,10 @@ impl KeyCommand {
                     .ok_or(KeyRefusal::InvalidResult { limit })
             }
             Self::Abandon { .. } => Ok(()),
+            Self::Remove { names } if (1..=MAX_REMOVED).contains(&names.len()) => Ok(()),
+            Self::Remove { names } => Err(KeyRefusal::InvalidCount {
+                count: names.len() as u64,
+            }),
         }
     }
 }

@@ -127,7 +127,8 @@ impl KeyRecord {
 
     /// What it costs in memory, in bytes. Its name stands in the table and in the index of
     /// deadlines.
-    pub(crate) fn cost(&self, name: &KeyName) -> u64 {
+    #[must_use]
+    pub fn cost(&self, name: &KeyName) -> u64 {
         let texts = 2 * name.key.len() + self.fingerprint.len() + self.nonce.len();
         let result = (self.result.as_ref()).map_or(RESERVED_RESULT_BYTES, |result| result.0.len());
         (KEY_OVERHEAD_BYTES + texts + result) as u64

@@ -38,6 +38,8 @@ pub enum OneTimeCommand {
         /// The same in each repetition of one request; empty for none.
         nonce: String,
     },
+    /// Forgets tokens, by an operator.
+    Remove { ids: Vec<OneTimeId> },
 }
 
 /// What became of a [`OneTimeCommand`].
@@ -52,6 +54,10 @@ pub enum OneTimeOutcome {
     Used,
     /// There is no such token, it is over, or the secret is another.
     Unknown,
+    /// How many there were.
+    Removed {
+        count: u64,
+    },
 }
 
 /// Why a [`OneTimeCommand`] changed nothing.
@@ -61,7 +67,9 @@ pub enum OneTimeRefusal {
     Exists { id: OneTimeId },
     #[error("there are {MAX_ONE_TIME} one-time tokens, the most that a cluster keeps")]
     TooMany,
-    #[error("1 to {MAX_ISSUED} one-time tokens are issued at once, {count} were asked for")]
+    #[error(
+        "1 to {MAX_ISSUED} one-time tokens are issued or removed at once, {count} were asked for"
+    )]
     InvalidCount { count: u64 },
     #[error("a one-time token lives {MIN_TTL_MS} to {MAX_TTL_MS} ms, {ttl_ms} were asked for")]
     InvalidTtl { ttl_ms: u64 },
@@ -73,6 +81,7 @@ impl FrameTable for OneTimeCommand {
     const FRAMES: &'static [FrameRow] = &[
         row(0x0901).since(Level::LOCKS), // Issue
         row(0x0902).since(Level::LOCKS), // Consume
+        row(0x0903).since(Level::LOCKS), // Remove
     ];
 }
 
@@ -82,6 +91,7 @@ impl FrameTable for OneTimeOutcome {
         row(0x0942).since(Level::LOCKS), // First
         row(0x0943).since(Level::LOCKS), // Used
         row(0x0944).since(Level::LOCKS), // Unknown
+        row(0x0945).since(Level::LOCKS), // Removed
     ];
 }
 
@@ -100,11 +110,8 @@ impl OneTimeCommand {
     pub(crate) fn check(&self) -> Result<(), OneTimeRefusal> {
         match self {
             Self::Issue { tokens, ttl_ms, .. } => {
-                let (count, ttl_ms) = (tokens.len(), *ttl_ms);
-                if !(1..=MAX_ISSUED).contains(&count) {
-                    let count = count as u64;
-                    return Err(OneTimeRefusal::InvalidCount { count });
-                }
+                check_count(tokens.len())?;
+                let ttl_ms = *ttl_ms;
                 if !(MIN_TTL_MS..=MAX_TTL_MS).contains(&ttl_ms) {
                     return Err(OneTimeRefusal::InvalidTtl { ttl_ms });
                 }
@@ -114,8 +121,17 @@ impl OneTimeCommand {
                 Err(OneTimeRefusal::InvalidNonce)
             }
             Self::Consume { .. } => Ok(()),
+            Self::Remove { ids } => check_count(ids.len()),
         }
     }
+}
+
+fn check_count(count: usize) -> Result<(), OneTimeRefusal> {
+    let is_fit = (1..=MAX_ISSUED).contains(&count);
+    let count = count as u64;
+    is_fit
+        .then_some(())
+        .ok_or(OneTimeRefusal::InvalidCount { count })
 }
 
 impl Table<OneTimeRecord> {
@@ -134,6 +150,7 @@ impl Table<OneTimeRecord> {
                 tenant,
             } => self.issue(deadlines, now, tokens, (*ttl_ms, *tenant)),
             OneTimeCommand::Consume { id, hash, nonce } => Ok(self.consume(now, *id, *hash, nonce)),
+            OneTimeCommand::Remove { ids } => Ok(self.forget(deadlines, ids)),
         }
     }
 
@@ -195,6 +212,17 @@ impl Table<OneTimeRecord> {
                 OneTimeOutcome::First
             }
         }
+    }
+
+    fn forget(&mut self, deadlines: &mut Deadlines, ids: &[OneTimeId]) -> OneTimeOutcome {
+        let mut count = 0;
+        for id in ids {
+            if let Some(record) = self.remove(id) {
+                deadlines.remove::<OneTimeRecord>(record.until, id);
+                count += 1;
+            }
+        }
+        OneTimeOutcome::Removed { count }
     }
 
     /// A token that is not over, whatever the index of deadlines has reached.

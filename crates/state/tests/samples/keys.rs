@@ -30,6 +30,8 @@ pub(crate) fn commands() -> Vec<Command> {
         .into(),
         issue([5, 6], 60_000),
         consume(5, 5, "n1"),
+        remove_keys([of_a_request(), user_key("pay-42")]),
+        remove_tokens([5, 6]),
     ]
 }
 
@@ -53,10 +55,12 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
         Outcome::Keys(KeyOutcome::Mismatch),
         Outcome::Keys(KeyOutcome::Completed),
         Outcome::Keys(KeyOutcome::Abandoned { attempt: 2 }),
+        Outcome::Keys(KeyOutcome::Removed { count: 2 }),
         Outcome::OneTime(OneTimeOutcome::Issued { until }),
         Outcome::OneTime(OneTimeOutcome::First),
         Outcome::OneTime(OneTimeOutcome::Used),
         Outcome::OneTime(OneTimeOutcome::Unknown),
+        Outcome::OneTime(OneTimeOutcome::Removed { count: 2 }),
     ]
 }
 
@@ -71,6 +75,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         KeyRefusal::InvalidClaimTtl { ttl_ms: 1 },
         KeyRefusal::InvalidText,
         KeyRefusal::InvalidResult { limit: 16_384 },
+        KeyRefusal::InvalidCount { count: 0 },
     ];
     let one_time = [
         OneTimeRefusal::Exists { id: OneTimeId(5) },

@@ -190,6 +190,16 @@ pub(crate) fn abandon(name: KeyName, claim: KeyClaim) -> Command {
     KeyCommand::Abandon { name, claim }.into()
 }
 
+pub(crate) fn remove_keys(names: impl Into<Vec<KeyName>>) -> Command {
+    let names = names.into();
+    KeyCommand::Remove { names }.into()
+}
+
+pub(crate) fn remove_tokens(ids: impl IntoIterator<Item = u64>) -> Command {
+    let ids = ids.into_iter().map(OneTimeId).collect();
+    OneTimeCommand::Remove { ids }.into()
+}
+
 /// One-time tokens, each with a hash of its number.
 pub(crate) fn issue(ids: impl IntoIterator<Item = u64>, ttl_ms: u64) -> Command {
     let token = |id: u64| (OneTimeId(id), TokenHash([id as u8; 32]));

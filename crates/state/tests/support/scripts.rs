@@ -152,8 +152,9 @@ fn key_commands() -> impl Strategy<Value = Command> {
     );
     let complete = (key.clone(), claim.clone(), "[rs]{0,3}")
         .prop_map(|(name, claim, result)| complete(name, claim, &result));
-    let abandon = (key, claim).prop_map(|(name, claim)| abandon(name, claim));
-    prop_oneof![4 => begin, 3 => complete, 1 => abandon]
+    let abandon = (key.clone(), claim).prop_map(|(name, claim)| abandon(name, claim));
+    let remove = vec(key, 0..3).prop_map(remove_keys);
+    prop_oneof![8 => begin, 6 => complete, 2 => abandon, 1 => remove]
 }
 
 fn one_time_commands() -> impl Strategy<Value = Command> {
@@ -170,7 +171,8 @@ fn one_time_commands() -> impl Strategy<Value = Command> {
     });
     let consume =
         (0u64..6, 0u64..6, "[no]?").prop_map(|(id, secret, nonce)| consume(id, secret, &nonce));
-    prop_oneof![1 => issue, 2 => consume]
+    let remove = vec(0u64..6, 0..3).prop_map(remove_tokens);
+    prop_oneof![3 => issue, 6 => consume, 1 => remove]
 }
 
 fn lock_commands() -> impl Strategy<Value = Command> {

@@ -25,7 +25,6 @@ mod filling;
 mod fsync_delay;
 mod generators;
 mod group_commit;
-mod holds;
 mod hostile;
 mod ids;
 mod keys;

@@ -61,10 +61,11 @@ fn clients_leave_workers_to_the_nodes() {
 }
 
 #[test]
-fn the_reserve_leaves_room_for_clients_in_each_layout_of_two_workers_or_more() {
+fn the_reserve_leaves_room_for_clients_in_each_layout() {
     let expected = [
         (1, 0),
-        (2, 1),
+        (3, 0),
+        (4, 1),
         (7, 1),
         (8, 3),
         (24, 3),

@@ -1,8 +1,8 @@
 //! The commands of stories about idempotency keys and one-time tokens.
 //!
 //! `begin KEY ttl=MS claim-ttl=MS for=FINGERPRINT nonce=TEXT access=ID` (of a user's key, unless an access
-//! token is named), `complete KEY claim=N result=TEXT`, `abandon KEY claim=N`, `show-key KEY`,
-//! `issue ID... ttl=MS`, `consume ID secret=ID nonce=TEXT`: a token's secret is its number.
+//! token is named), `complete KEY claim=N result=TEXT`, `abandon KEY claim=N`, `remove-keys KEY...`, `show-key KEY`,
+//! `issue ID... ttl=MS`, `consume ID secret=ID nonce=TEXT`, `remove-tokens ID...`: a token's secret is its number.
 
 use seqd_state::{
     BeginKey, Command, KeyClaim, KeyCommand, KeyName, KeyOutcome, KeySpace, OneTimeOutcome, State,
@@ -32,6 +32,11 @@ pub(super) fn command(words: &Words<'_>) -> Command {
         })),
         ["complete", key] => complete(key_of(key, words), claim(), &words.text("result")),
         ["abandon", key] => abandon(key_of(key, words), claim()),
+        ["remove-keys", keys @ ..] => {
+            let keys = keys.iter().map(|key| key_of(key, words));
+            remove_keys(keys.collect::<Vec<_>>())
+        }
+        ["remove-tokens", ids @ ..] => remove_tokens(ids.iter().map(|id| number(id))),
         ["issue", ids @ ..] => issue(
             ids.iter().map(|id| number(id)),
             words.u64("ttl").unwrap_or(60_000),
@@ -64,6 +69,7 @@ pub(super) fn describe(outcome: &KeyOutcome) -> String {
         KeyOutcome::Mismatch => "another thing is done under this key".to_owned(),
         KeyOutcome::Completed => "completed".to_owned(),
         KeyOutcome::Abandoned { attempt } => format!("attempt {attempt} is abandoned"),
+        KeyOutcome::Removed { count } => format!("{count} removed"),
     }
 }
 
@@ -73,6 +79,7 @@ pub(super) fn describe_token(outcome: &OneTimeOutcome) -> String {
         OneTimeOutcome::First => "consumed".to_owned(),
         OneTimeOutcome::Used => "another request consumed it".to_owned(),
         OneTimeOutcome::Unknown => "unknown".to_owned(),
+        OneTimeOutcome::Removed { count } => format!("{count} removed"),
     }
 }
 

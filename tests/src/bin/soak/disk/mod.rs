@@ -39,11 +39,12 @@ const CONNECTIONS: usize = 48;
 const TOGETHER: usize = 16;
 
 /// The limits of the round in which the disk ends first: each at its most.
-const RAISED: [(&str, &str); 6] = [
+const RAISED: [(&str, &str); 7] = [
     ("keys", "4000000"),
     ("key_bytes", "1073741824"),
     ("tokens", "4000000"),
     ("locks", "1000000"),
+    ("sequences", "10000000"),
     ("answer_ttl", "\"30d\""),
     ("tenant_share", "\"100%\""),
 ];
@@ -149,8 +150,8 @@ fn cluster(
         let node = cluster.node_mut(index);
         node.set_binary(binary);
         for (key, value) in RAISED {
-            // Another build may lack the share, and refuses what it does not have.
-            let is_there = binary.is_none() || key != "tenant_share";
+            // Another build may lack these, and refuses what it does not have.
+            let is_there = binary.is_none() || !matches!(key, "tenant_share" | "sequences");
             if limits == Limits::Raised && is_there {
                 node.set("limits", key, value);
             }

@@ -20,7 +20,6 @@ use tokio::time::{Instant as TokioInstant, sleep, sleep_until};
 
 use super::verdict::Latency;
 use super::victims;
-use crate::holds::hold_of;
 
 /// Operations in a second, of all kinds together.
 const RATE: u32 = 200;
@@ -326,8 +325,11 @@ impl Operation<'_> {
         let path = |what: &str| format!("/v1/locks/honest.{name}/{what}");
         let body = json!({"owner": "honest", "ttl_ms": 30_000, "nonce": name});
         let acquired = self.post(&path("acquire"), &body).await?;
-        self.post(&path("release"), &hold_of(&acquired.json()))
-            .await?;
+        self.post(
+            &path("release"),
+            &json!({"lease": acquired.json()["lease"]}),
+        )
+        .await?;
         Some(())
     }
 

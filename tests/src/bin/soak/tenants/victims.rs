@@ -10,7 +10,6 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::honest::{Operation, Tenant};
-use crate::holds::hold_of;
 
 /// Locks, and keys, that the attackers guess at.
 pub(super) const VICTIMS: usize = 6;
@@ -81,7 +80,7 @@ impl Operation<'_> {
             ));
         }
         self.now()
-            .post(&lock("release"), &hold_of(&acquired))
+            .post(&lock("release"), &json!({"lease": acquired["lease"]}))
             .await?;
         Some(())
     }

@@ -1,0 +1,237 @@
+//! Idempotency keys as an operator lists and deletes them.
+//!
+//! A request looks at a bounded number of keys; a query that is about more goes on with a cursor.
+
+use std::ops::Bound;
+
+use seqd_api::{DeletedPage, KeyDeleted, KeyState, KeysQuery, ListedKey, Page, Plan};
+use seqd_state::{ClusterMs, KeyCommand, KeyName, KeyOutcome, KeyRecord, KeySpace, State, Tenant};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use super::keys::{KeyError, KeyService, users};
+use super::page::{self, PageRequest};
+use crate::replica::{ReadTime, peek};
+
+/// Which keys a query is about.
+struct Wanted {
+    prefix: String,
+    tenant: Option<Tenant>,
+    /// Those of requests, in place of users'.
+    of_requests: bool,
+    limit: usize,
+    after: Option<KeyName>,
+}
+
+/// Reads the tenant of a query.
+pub(super) fn tenant_of(text: Option<&str>) -> Result<Option<Tenant>, RequestError> {
+    let read = |text: &str| {
+        Tenant::parse(text).ok_or_else(|| {
+            RequestError::invalid(
+                "tenant is operator, token: and an ID of `seqd access list`, or address: and an \
+                 address",
+            )
+        })
+    };
+    text.map(read).transpose()
+}
+
+impl Wanted {
+    fn read(query: &KeysQuery) -> Result<Wanted, RequestError> {
+        let page = PageRequest::read(query.limit, query.cursor.as_deref())?;
+        let of_requests = query.requests.unwrap_or(false);
+        let after = page.after.as_deref().map(|text| match of_requests {
+            true => of_request(text),
+            false => Ok(users(text)),
+        });
+        Ok(Wanted {
+            prefix: query.prefix.clone().unwrap_or_default(),
+            tenant: tenant_of(query.tenant.as_deref())?,
+            of_requests,
+            limit: page.limit,
+            after: after.transpose()?,
+        })
+    }
+
+    /// The keys that are wanted and not over, with the cursor behind them.
+    fn collect<T>(
+        &self,
+        state: &State,
+        limit: usize,
+        take: impl Fn(&KeyName, &KeyRecord) -> T,
+    ) -> (Vec<T>, Option<String>) {
+        let now = state.cluster_ms();
+        let first = || match self.of_requests {
+            true => KeyName {
+                space: KeySpace::Requests { access: 0 },
+                key: String::new(),
+            },
+            false => users(&self.prefix),
+        };
+        let from = match self.after.clone() {
+            Some(after) => Bound::Excluded(after.max(first())),
+            None => Bound::Included(first()),
+        };
+        let matching = state.keys_from(from).take_while(|(name, _)| {
+            self.of_requests
+                || (name.space == KeySpace::Users && name.key.starts_with(&self.prefix))
+        });
+        let (kept, last) = page::collect(matching, limit, |name, record| {
+            let is_wanted = record.until > now
+                && name.key.starts_with(&self.prefix)
+                && self.tenant.is_none_or(|tenant| tenant == record.tenant);
+            is_wanted.then(|| take(name, record))
+        });
+        (kept, last.map(|name| page::behind(&text_of(name))))
+    }
+}
+
+/// What a cursor has of a key.
+fn text_of(name: &KeyName) -> String {
+    match name.space {
+        KeySpace::Users => name.key.clone(),
+        KeySpace::Requests { access } => format!("{access:016x}{}", name.key),
+    }
+}
+
+fn of_request(text: &str) -> Result<KeyName, RequestError> {
+    let parts = text.split_at_checked(16);
+    let read = parts.and_then(|(access, key)| {
+        let access = u64::from_str_radix(access, 16).ok()?;
+        let key = key.to_owned();
+        let space = KeySpace::Requests { access };
+        Some(KeyName { space, key })
+    });
+    read.ok_or_else(|| RequestError::invalid("cursor is not one of this list"))
+}
+
+/// How a key stands at this time.
+pub(super) fn state_of(record: &KeyRecord, now: ClusterMs) -> KeyState {
+    match &record.result {
+        Some(_) => KeyState::Done,
+        None if record.is_claimed(now) => KeyState::InProgress,
+        None => KeyState::Abandoned,
+    }
+}
+
+fn listed(name: &KeyName, record: &KeyRecord, now: ClusterMs, time: ReadTime) -> ListedKey {
+    ListedKey {
+        key: name.key.clone(),
+        state: state_of(record, now),
+        tenant: record.tenant.to_string(),
+        attempt: record.attempt,
+        bytes: record.cost(name),
+        expires_in_ms: time.left(record.until),
+    }
+}
+
+impl KeyService {
+    /// One page of the keys, after all that was acknowledged before.
+    pub(crate) async fn list(
+        &self,
+        query: &KeysQuery,
+        deadline: Instant,
+    ) -> Result<Page<ListedKey>, KeyError> {
+        let wanted = Wanted::read(query)?;
+        let time = self.read(deadline).await?;
+        let found = peek(&*self.replica, |state| {
+            let now = state.cluster_ms();
+            let take = |name: &KeyName, record: &KeyRecord| listed(name, record, now, time);
+            wanted.collect(state, wanted.limit, take)
+        });
+        let (items, next_cursor) = found.unwrap_or_default();
+        Ok(Page { items, next_cursor })
+    }
+
+    /// Deletes a page of the keys.
+    pub(crate) async fn delete_matching(
+        &self,
+        query: &KeysQuery,
+        deadline: Instant,
+    ) -> Result<DeletedPage, KeyError> {
+        let wanted = which(query)?;
+        self.read(deadline).await?;
+        let found = peek(&*self.replica, |state| {
+            wanted.collect(state, wanted.limit, |name, _| name.clone())
+        });
+        let (names, next_cursor) = found.unwrap_or_default();
+        let deleted = match names.is_empty() {
+            true => 0,
+            false => self.remove(names, deadline).await?,
+        };
+        Ok(DeletedPage {
+            deleted,
+            next_cursor,
+        })
+    }
+
+    /// What [`KeyService::delete_matching`] would do, page by page.
+    pub(crate) async fn plan_delete_matching(
+        &self,
+        query: &KeysQuery,
+        deadline: Instant,
+    ) -> Result<Plan, KeyError> {
+        let wanted = which(query)?;
+        self.read(deadline).await?;
+        let found = peek(&*self.replica, |state| {
+            wanted.collect(state, usize::MAX, |_, record| record.result.is_none())
+        });
+        let (unfinished, next) = found.unwrap_or_default();
+        let count = unfinished.len();
+        let unfinished = unfinished.into_iter().filter(|open| *open).count();
+        let more = if next.is_some() { " or more" } else { "" };
+        Ok(Plan::new(
+            format!(
+                "deletes {count}{more} keys, {unfinished} of them without a result: whoever begins one of \
+                 them again is told to go on, also where it was done"
+            ),
+            None,
+        ))
+    }
+
+    /// Deletes a user's key.
+    pub(crate) async fn delete(
+        &self,
+        key: &str,
+        deadline: Instant,
+    ) -> Result<KeyDeleted, KeyError> {
+        match self.remove(vec![users(key)], deadline).await? {
+            0 => Err(KeyError::NotFound(key.to_owned())),
+            _ => Ok(KeyDeleted {
+                key: key.to_owned(),
+                deleted: true,
+            }),
+        }
+    }
+
+    /// What [`KeyService::delete`] would do.
+    pub(crate) async fn plan_delete(&self, key: &str, deadline: Instant) -> Result<Plan, KeyError> {
+        let time = self.read(deadline).await?;
+        let (record, now, _) = self
+            .look(&users(key))
+            .ok_or_else(|| KeyError::NotFound(key.to_owned()))?;
+        let effect = format!(
+            "deletes the key {key} ({}, for {} ms yet): whoever begins it again is told to go on",
+            state_of(&record, now).as_str(),
+            time.left(record.until),
+        );
+        Ok(Plan::new(effect, None))
+    }
+
+    async fn remove(&self, names: Vec<KeyName>, deadline: Instant) -> Result<u64, KeyError> {
+        match self.propose(KeyCommand::Remove { names }, deadline).await? {
+            KeyOutcome::Removed { count } => Ok(count),
+            other => Err(KeyError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+}
+
+/// Which keys are deleted: never all of them by default.
+fn which(query: &KeysQuery) -> Result<Wanted, RequestError> {
+    if query.prefix.is_none() && query.tenant.is_none() {
+        return Err(RequestError::invalid(
+            "prefix or tenant is missing: which keys to delete; prefix= with nothing behind it is all",
+        ));
+    }
+    Wanted::read(query)
+}

@@ -1,0 +1,184 @@
+//! One-time tokens as an operator lists and deletes them.
+//!
+//! A request looks at a bounded number of tokens; a query that is about more goes on with a cursor.
+
+use std::ops::Bound;
+
+use seqd_api::{DeletedPage, ListedToken, Page, Plan, TokenDeleted, TokensQuery};
+use seqd_state::{OneTimeCommand, OneTimeId, OneTimeOutcome, OneTimeRecord, State, Tenant};
+use tokio::time::Instant;
+
+use super::error::RequestError;
+use super::key_admin::tenant_of;
+use super::one_time::{OneTimeError, OneTimeService};
+use super::one_time_text::{id_text, read_id};
+use super::page::{self, PageRequest};
+use crate::replica::{ReadTime, peek, read_time};
+
+/// Which tokens a query is about.
+struct Wanted {
+    tenant: Option<Tenant>,
+    limit: usize,
+    after: Option<OneTimeId>,
+}
+
+impl Wanted {
+    fn read(query: &TokensQuery) -> Result<Wanted, RequestError> {
+        let page = PageRequest::read(query.limit, query.cursor.as_deref())?;
+        let foreign = || RequestError::invalid("cursor is not one of this list");
+        let after = page.after.as_deref();
+        let after = after.map(|text| read_id(text).ok_or_else(foreign));
+        Ok(Wanted {
+            tenant: tenant_of(query.tenant.as_deref())?,
+            limit: page.limit,
+            after: after.transpose()?,
+        })
+    }
+
+    /// The tokens that are wanted and not over, with the cursor behind them.
+    fn collect<T>(
+        &self,
+        state: &State,
+        limit: usize,
+        take: impl Fn(OneTimeId, &OneTimeRecord) -> T,
+    ) -> (Vec<T>, Option<String>) {
+        let now = state.cluster_ms();
+        let from = self.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (kept, last) = page::collect(state.one_time_from(from), limit, |id, record| {
+            let is_wanted =
+                record.until > now && self.tenant.is_none_or(|tenant| tenant == record.tenant);
+            is_wanted.then(|| take(*id, record))
+        });
+        (kept, last.map(|id| page::behind(&id_text(id))))
+    }
+}
+
+fn listed(id: OneTimeId, record: &OneTimeRecord, time: ReadTime) -> ListedToken {
+    ListedToken {
+        id: id_text(id),
+        used: record.used.is_some(),
+        tenant: record.tenant.to_string(),
+        expires_in_ms: time.left(record.until),
+    }
+}
+
+impl OneTimeService {
+    /// One page of the tokens, after all that was acknowledged before.
+    pub(crate) async fn list(
+        &self,
+        query: &TokensQuery,
+        deadline: Instant,
+    ) -> Result<Page<ListedToken>, OneTimeError> {
+        let wanted = Wanted::read(query)?;
+        let time = self.read(deadline).await?;
+        let found = peek(&*self.replica, |state| {
+            wanted.collect(state, wanted.limit, |id, record| listed(id, record, time))
+        });
+        let (items, next_cursor) = found.unwrap_or_default();
+        Ok(Page { items, next_cursor })
+    }
+
+    /// Deletes a page of the tokens of a tenant.
+    pub(crate) async fn delete_matching(
+        &self,
+        query: &TokensQuery,
+        deadline: Instant,
+    ) -> Result<DeletedPage, OneTimeError> {
+        let wanted = which(query)?;
+        self.read(deadline).await?;
+        let found = peek(&*self.replica, |state| {
+            wanted.collect(state, wanted.limit, |id, _| id)
+        });
+        let (ids, next_cursor) = found.unwrap_or_default();
+        let deleted = match ids.is_empty() {
+            true => 0,
+            false => self.remove(ids, deadline).await?,
+        };
+        Ok(DeletedPage {
+            deleted,
+            next_cursor,
+        })
+    }
+
+    /// What [`OneTimeService::delete_matching`] would do, page by page.
+    pub(crate) async fn plan_delete_matching(
+        &self,
+        query: &TokensQuery,
+        deadline: Instant,
+    ) -> Result<Plan, OneTimeError> {
+        let wanted = which(query)?;
+        self.read(deadline).await?;
+        let found = peek(&*self.replica, |state| {
+            wanted.collect(state, usize::MAX, |_, record| record.used.is_none())
+        });
+        let (unused, next) = found.unwrap_or_default();
+        let count = unused.len();
+        let unused = unused.into_iter().filter(|unused| *unused).count();
+        let more = if next.is_some() { " or more" } else { "" };
+        Ok(Plan::new(
+            format!(
+                "deletes {count}{more} one-time tokens, {unused} of them unused: nobody consumes them"
+            ),
+            None,
+        ))
+    }
+
+    /// Deletes the token with this ID.
+    pub(crate) async fn delete(
+        &self,
+        text: &str,
+        deadline: Instant,
+    ) -> Result<TokenDeleted, OneTimeError> {
+        let id = read_id(text).ok_or(OneTimeError::NotFound)?;
+        match self.remove(vec![id], deadline).await? {
+            0 => Err(OneTimeError::NotFound),
+            _ => Ok(TokenDeleted {
+                id: id_text(id),
+                deleted: true,
+            }),
+        }
+    }
+
+    /// What [`OneTimeService::delete`] would do.
+    pub(crate) async fn plan_delete(
+        &self,
+        text: &str,
+        deadline: Instant,
+    ) -> Result<Plan, OneTimeError> {
+        let id = read_id(text).ok_or(OneTimeError::NotFound)?;
+        let time = self.read(deadline).await?;
+        let record = peek(&*self.replica, |state| state.one_time(id).cloned());
+        let record = record.flatten().ok_or(OneTimeError::NotFound)?;
+        let used = if record.used.is_some() {
+            "used"
+        } else {
+            "unused"
+        };
+        let ms = time.left(record.until);
+        let effect = format!("deletes the one-time token {text} ({used}, for {ms} ms yet)");
+        Ok(Plan::new(effect, None))
+    }
+
+    async fn read(&self, deadline: Instant) -> Result<ReadTime, OneTimeError> {
+        let read = read_time(&*self.replica, deadline).await;
+        read.map_err(OneTimeError::Unread)
+    }
+
+    async fn remove(&self, ids: Vec<OneTimeId>, deadline: Instant) -> Result<u64, OneTimeError> {
+        let remove = OneTimeCommand::Remove { ids };
+        match self.propose(remove, deadline).await? {
+            OneTimeOutcome::Removed { count } => Ok(count),
+            other => Err(OneTimeError::UnexpectedOutcome(format!("{other:?}"))),
+        }
+    }
+}
+
+/// Which tokens are deleted: never those of everybody.
+fn which(query: &TokensQuery) -> Result<Wanted, RequestError> {
+    if query.tenant.is_none() {
+        return Err(RequestError::invalid(
+            "tenant is missing: whose tokens to delete",
+        ));
+    }
+    Wanted::read(query)
+}

@@ -1,0 +1,254 @@
+//! Two tenants of one cluster: what one takes leaves room for the other, and an operator sees who has
+//! taken what and deletes it.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use seqd_tests::asker::Asker;
+use seqd_tests::binary;
+use seqd_tests::cluster::Cluster;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::tokens::{Caller, guarded};
+
+/// A quarter of it is a tenant's share.
+const LIMIT: usize = 40;
+
+const SHARE: usize = 10;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn small() -> Cluster {
+    let limit = LIMIT.to_string();
+    let kinds = ["keys", "tokens", "locks", "sequences"];
+    let planned = Cluster::planned(1);
+    kinds.iter().fold(planned, |planned, kind| {
+        planned.with("limits", kind, &limit)
+    })
+}
+
+/// A client of one tenant.
+struct Tenant {
+    runtime: Runtime,
+    asker: Asker,
+    /// What its names begin with.
+    prefix: &'static str,
+}
+
+impl Tenant {
+    fn new(asker: Asker, prefix: &'static str) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        Self {
+            runtime,
+            asker,
+            prefix,
+        }
+    }
+
+    /// The status and the body of an answer.
+    fn ask(&mut self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = body.to_string();
+        let asked = (method, path, "");
+        let answer = self.asker.ask(0, asked, &body, PATIENCE);
+        let answer = self.runtime.block_on(answer).ok().expect("an answer");
+        (answer.status, answer.json())
+    }
+
+    /// One more of a kind.
+    fn take(&mut self, kind: &str, number: usize) -> (u16, Value) {
+        let name = format!("{}{number}", self.prefix);
+        let (method, path, body) = match kind {
+            "keys" => ("POST", format!("/v1/idempotency/{name}/begin"), json!({})),
+            "tokens" => ("POST", "/v1/tokens".to_owned(), json!({})),
+            "locks" => (
+                "POST",
+                format!("/v1/locks/{name}/acquire"),
+                json!({"owner": "a", "ttl_ms": 600_000}),
+            ),
+            _ => (
+                "PUT",
+                format!("/v1/sequences/{name}"),
+                json!({"mode": "strict"}),
+            ),
+        };
+        self.ask(method, &path, &body)
+    }
+
+    /// Takes until it is refused; returns how many it has.
+    #[track_caller]
+    fn take_all(&mut self, kind: &str) -> usize {
+        for number in 0..=LIMIT {
+            let (status, body) = self.take(kind, number);
+            if !(200..300).contains(&status) {
+                assert_eq!(body["code"], "overloaded", "{kind}: {body}");
+                assert_eq!(body["retryable"], true, "{kind}: {body}");
+                return number;
+            }
+        }
+        panic!("{kind}: all {LIMIT} were had by one tenant");
+    }
+}
+
+fn cli(cluster: &Cluster, token: Option<&Path>, words: &[&str]) -> (Option<i32>, String) {
+    let endpoint = cluster.url(0, "");
+    let mut command = binary::command(&["-e", &endpoint]);
+    if let Some(token) = token {
+        command.arg("--token-file").arg(token);
+    }
+    let output = command.args(words).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text.into_owned())
+}
+
+/// Each takes all it can, the other has room, and the operator makes some.
+fn two_tenants(
+    cluster: &Cluster,
+    (mut hostile, mut honest): (Tenant, Tenant),
+    (name, token): (&str, Option<&Path>),
+) {
+    for kind in ["keys", "tokens", "locks", "sequences"] {
+        assert_eq!(hostile.take_all(kind), SHARE, "{kind}");
+        let (status, body) = honest.take(kind, 0);
+        assert!((200..300).contains(&status), "{kind}: {body}");
+    }
+    let list = |what: &str| {
+        let words = [what, "list", "--tenant", name, "-o", "json"];
+        let (code, text) = cli(cluster, token, &words);
+        assert_eq!(code, Some(0), "{text}");
+        let listed: Value = serde_json::from_str(&text).expect("JSON");
+        listed["items"].as_array().expect("items").len()
+    };
+    for (what, kind) in [("key", "keys"), ("token", "tokens")] {
+        assert_eq!(list(what), SHARE);
+        let delete = [what, "delete", "--tenant", name];
+        let (code, text) = cli(cluster, token, &[&delete[..], &["--dry-run"]].concat());
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&format!("deletes {SHARE} ")), "{text}");
+        assert_eq!(list(what), SHARE, "a dry run deleted something");
+        let (code, text) = cli(cluster, token, &[&delete[..], &["--yes"]].concat());
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.contains(&format!("deleted {SHARE} ")), "{text}");
+        assert_eq!(list(what), 0);
+        assert_eq!(
+            hostile.take_all(kind),
+            SHARE,
+            "{kind} after they were deleted"
+        );
+    }
+    let (code, text) = cli(cluster, token, &["lock", "break", "x.0", "--yes"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (status, body) = hostile.take("locks", LIMIT);
+    assert_eq!(status, 200, "after a lock was broken: {body}");
+}
+
+#[test]
+fn what_one_token_takes_leaves_room_for_others_and_an_operator_makes_some() {
+    let (cluster, file) = guarded(small());
+    let of = |prefix: &'static str| {
+        let scopes = json!({"scopes": ["allocate", format!("admin:{prefix}")]});
+        let (caller, id) = Caller::with(&cluster, &scopes);
+        let asker = Asker::new(&cluster.addresses()).with_token(&caller.token);
+        (Tenant::new(asker, prefix), id)
+    };
+    let ((hostile, id), (honest, _)) = (of("x."), of("y."));
+    let name = format!("token:{id}");
+    two_tenants(&cluster, (hostile, honest), (&name, Some(&file)));
+}
+
+#[test]
+fn what_one_address_takes_leaves_room_for_others_and_an_operator_makes_some() {
+    let cluster = small().ready();
+    let of = |address: &str, prefix| {
+        let source: IpAddr = address.parse().expect("an address");
+        let asker = Asker::new(&cluster.addresses()).from_source(source);
+        Tenant::new(asker, prefix)
+    };
+    let (hostile, honest) = (of("127.0.0.2", "x."), of("127.0.0.3", "y."));
+    two_tenants(&cluster, (hostile, honest), ("address:127.0.0.2", None));
+}
+
+#[test]
+fn an_operator_alone_lists_keys_and_tokens_and_a_key_is_deleted_with_its_prefix() {
+    let (cluster, _file) = guarded(Cluster::planned(1));
+    let operator = Caller::operator(&cluster);
+    operator.send(
+        "PUT",
+        0,
+        "/v1/sequences/x.s",
+        Some(&json!({"mode": "strict"})),
+    );
+    let scopes = json!({"scopes": ["read", "allocate", "admin:x."]});
+    let (tenant, id) = Caller::with(&cluster, &scopes);
+    for key in ["x.1", "x.2", "y.1"] {
+        let begin = format!("/v1/idempotency/{key}/begin");
+        tenant.post(&begin, &json!({})).ok();
+    }
+    for path in ["/v1/idempotency", "/v1/idempotency?prefix=x.", "/v1/tokens"] {
+        tenant.get(path).refused(403, "forbidden");
+        tenant
+            .delete(&format!(
+                "{path}{}tenant=operator",
+                if path.contains('?') { "&" } else { "?" }
+            ))
+            .refused(403, "forbidden");
+    }
+    tenant
+        .delete("/v1/idempotency/y.1")
+        .refused(403, "forbidden");
+    let deleted = tenant.delete("/v1/idempotency/x.1").ok().json();
+    assert_eq!(deleted, json!({"key": "x.1", "deleted": true}));
+    tenant
+        .delete("/v1/idempotency/x.1")
+        .refused(404, "not-found");
+
+    // The keys of requests are listed and deleted by themselves.
+    let next = seqd_tests::http::post(&cluster.url(0, "/v1/sequences/x.s/next"));
+    let next = next.header("authorization", &format!("Bearer {}", tenant.token));
+    next.header("idempotency-key", "once").reply().ok();
+    let keys = |query: &str| {
+        let page = operator
+            .get(&format!("/v1/idempotency?{query}"))
+            .ok()
+            .json();
+        let items = page["items"].as_array().expect("items").clone();
+        let name = |item: &Value| item["key"].as_str().expect("a key").to_owned();
+        let names: Vec<String> = items.iter().map(name).collect();
+        (names, items)
+    };
+    assert_eq!(keys("").0, ["x.2", "y.1"]);
+    assert_eq!(keys("prefix=y").0, ["y.1"]);
+    let (names, items) = keys("requests=1");
+    assert_eq!(names, ["once"]);
+    assert_eq!(items[0]["tenant"], format!("token:{id}"));
+    assert_eq!(items[0]["state"], "done");
+    operator
+        .delete("/v1/idempotency")
+        .refused(400, "invalid-argument");
+    let page = operator.delete("/v1/idempotency?prefix=&limit=1").ok();
+    assert_eq!(page.json()["deleted"], 1);
+    let cursor = page.json()["next_cursor"]
+        .as_str()
+        .expect("a cursor")
+        .to_owned();
+    let path = format!("/v1/idempotency?prefix=&cursor={cursor}");
+    let rest = operator.delete(&path).ok().json();
+    assert_eq!(rest, json!({"deleted": 1, "next_cursor": null}));
+    let path = format!("/v1/idempotency?requests=1&tenant=token:{id}");
+    assert_eq!(operator.delete(&path).ok().json()["deleted"], 1);
+    assert!(keys("requests=1").0.is_empty());
+
+    // A one-time token goes by its public part, and is consumed no more.
+    let issued = tenant.post("/v1/tokens", &json!({})).ok().json();
+    let token = issued["token"].as_str().expect("a token");
+    let listed = operator.get("/v1/tokens").ok().json();
+    assert_eq!(listed["items"][0]["id"], token[..11]);
+    operator
+        .delete(&format!("/v1/tokens/{}", &token[..11]))
+        .ok();
+    tenant
+        .post(&format!("/v1/tokens/{token}/consume"), &json!({}))
+        .refused(404, "not-found");
+}
