@@ -236,6 +236,10 @@ guards! {
     GrantSealed,
     /// A tenant takes no more than its share of a bounded resource.
     ShareOfTenant,
+    /// A refusal for what a client does itself is held back.
+    RefusalsHeldBack,
+    /// A tenant that holds much makes no records while the checkpoint is far behind.
+    CheckpointKeepsPace,
 
     // Minting and segments on a node.
 

@@ -22,6 +22,12 @@ impl State {
         }
     }
 
+    /// How many rows changed since the last drain.
+    #[must_use]
+    pub fn changed_rows(&self) -> usize {
+        self.tables.changed()
+    }
+
     /// The digest of all rows, changes that were not drained yet included.
     #[must_use]
     pub fn digest(&self) -> Digest {

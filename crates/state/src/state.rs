@@ -25,7 +25,7 @@ use crate::tenant::Holdings;
 use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
-use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord};
+use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live};
 
 /// Who may have minted an ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +144,26 @@ impl State {
         self.tables.workers.iter().filter_map(|(key, record)| {
             let context = self.context()?;
             Some(self.tables.workers.view(&context, key, record))
+        })
+    }
+
+    /// The latest lease of each worker of one layout, live or not.
+    pub fn leases_of<'a>(&'a self, layout: &'a str) -> impl Iterator<Item = LeaseView<'a>> {
+        let parts = self.context().zip(self.layout(layout));
+        let first = WorkerKey {
+            layout: layout.to_owned(),
+            worker: WorkerId(0),
+        };
+        let workers = self.tables.workers.range(first..);
+        let workers = workers.take_while(move |(key, _)| key.layout == layout);
+        workers.filter_map(move |(key, record)| {
+            let (context, definition) = parts.as_ref()?;
+            Some(LeaseView {
+                layout,
+                worker: key.worker,
+                record,
+                live: is_live(context, definition, record),
+            })
         })
     }
 

@@ -219,6 +219,11 @@ impl<R: Record> Table<R> {
         sum
     }
 
+    /// Rows touched since the last drain.
+    pub(crate) fn changed(&self) -> usize {
+        self.before.len()
+    }
+
     /// Moves the touched rows to `changes`.
     pub(crate) fn drain(&mut self, changes: &mut Vec<RowChange>) {
         for (key, before) in std::mem::take(&mut self.before) {

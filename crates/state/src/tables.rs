@@ -51,6 +51,12 @@ macro_rules! tables {
                 $($(#[cfg($($when)*)])? self.$table.drain(changes);)*
             }
 
+            pub(crate) fn changed(&self) -> usize {
+                let rows = 0;
+                $($(#[cfg($($when)*)])? let rows = rows + self.$table.changed();)*
+                rows
+            }
+
             pub(crate) fn hash_sum(&self) -> u128 {
                 let sum = 0u128;
                 $($(#[cfg($($when)*)])? let sum = sum.wrapping_add(self.$table.hash_sum());)*

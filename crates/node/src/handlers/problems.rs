@@ -407,6 +407,9 @@ fn one_time(error: &OneTimeError) -> Problem {
         OneTimeError::Full(_) => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
         }
+        OneTimeError::Crowded => {
+            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
+        }
         OneTimeError::NoRandom(_) | OneTimeError::UnexpectedOutcome(_) => internal(error),
         OneTimeError::Unread(error) => unread(error),
         OneTimeError::Propose(error) => propose(error),

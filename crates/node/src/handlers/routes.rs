@@ -64,7 +64,7 @@ impl Router {
     /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
     /// much as the ID; the router has the path too, for the other methods.
     pub(crate) async fn answer(self, mut request: http::Request<Body>) -> http::Response<Body> {
-        if let Some(refused) = self.stranger.refuse(&mut request) {
+        if let Some(refused) = self.stranger.refuse(&mut request).await {
             return refused;
         }
         if *request.method() == http::Method::GET && request.uri().path() == paths::ID {

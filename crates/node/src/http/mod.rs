@@ -10,6 +10,7 @@ pub(crate) mod etag;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gate;
+mod hold_back;
 mod hosts;
 mod meter;
 mod negotiate;

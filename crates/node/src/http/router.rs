@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::audit::Audit;
 use super::bearer;
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
+use super::hold_back::hold_back;
 use super::hosts::Hosts;
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
@@ -350,6 +351,7 @@ impl<S> Endpoint<S> {
         let id = context.request_ids.of(request.headers());
         let caller: Caller = request.extensions().get().copied().unwrap_or_default();
         let audit = self.is_audited().then(|| Audit::of(&request, &id));
+        let connection: Option<ClientConnection> = request.extensions().get().cloned();
         let has_body = !is_without_body(request.headers());
         let (response, is_read) = match self.read(request).await {
             Ok(request) => {
@@ -359,6 +361,9 @@ impl<S> Endpoint<S> {
             }
             Err(problem) => (Err(problem), !has_body),
         };
+        if let Err(problem) = &response {
+            hold_back(&problem.code, connection.as_ref()).await;
+        }
         let response = response.unwrap_or_else(|problem| {
             let problem = bearer::without_names(&context.access, caller, problem);
             bearer::response(&problem)

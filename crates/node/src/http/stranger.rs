@@ -12,6 +12,7 @@ use seqd_raft::net::ClientConnection;
 use tokio::time::Instant;
 
 use super::bearer;
+use super::hold_back::hold_back;
 use super::hosts;
 use super::response::{Response, body_of};
 use super::router::{Context, Exit};
@@ -27,7 +28,10 @@ impl Stranger {
     }
 
     /// The refusal; `None` for a request that may go on, which carries its caller from here on.
-    pub(crate) fn refuse(&self, request: &mut http::Request<Body>) -> Option<http::Response<Body>> {
+    pub(crate) async fn refuse(
+        &self,
+        request: &mut http::Request<Body>,
+    ) -> Option<http::Response<Body>> {
         let started = Instant::now();
         let context = &self.0.context;
         let admitted = hosts::check_form(request).map_err(|problem| Response::problem(&problem));
@@ -48,6 +52,10 @@ impl Stranger {
             }
             Err(refused) => refused.without_reading(request.headers()),
         };
+        if refused.status() == StatusCode::UNAUTHORIZED {
+            let connection: Option<ClientConnection> = request.extensions().get().cloned();
+            hold_back(ErrorCode::Unauthorized.as_str(), connection.as_ref()).await;
+        }
         let id = context.request_ids.of(request.headers());
         Some(self.0.finish(refused, id, started))
     }

@@ -10,7 +10,7 @@ use seqd_guards::is_out;
 use seqd_idgen::{ClockVerdict, Layout, Tick, WorkerId};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, LeaseGrant, LeaseId, Outcome, Refusal, State, TakeLease, Tenant, WorkerCommand,
+    Command, LeaseGrant, LeaseId, Outcome, Refusal, Share, State, TakeLease, Tenant, WorkerCommand,
     WorkerOutcome,
 };
 use tokio::time::Instant;
@@ -109,7 +109,7 @@ impl WorkerService {
     fn check_share(&self, layout: &Layout, owner: &str, tenant: Tenant) -> Result<(), LeaseError> {
         let workers = u64::from(layout.workers());
         let seen = peek(&*self.replica, |state| {
-            let of_layout = state.leases().filter(|lease| lease.layout == layout.name());
+            let of_layout = state.leases_of(layout.name());
             let (mut held, mut used, mut wait_ms) = (0, 0, None::<u64>);
             for lease in of_layout.filter(|lease| lease.live) {
                 used += 1;

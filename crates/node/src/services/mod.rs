@@ -162,6 +162,7 @@ impl Services {
                 minters: minters(),
                 clock: clock(),
                 limits: config.limits.clone(),
+                issuing: tokio::sync::Semaphore::new(one_time::MOST_AT_ONCE),
             },
             locks: LockService::new(replica(), config.limits.clone()),
             cluster: ClusterService {

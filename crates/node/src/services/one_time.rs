@@ -7,6 +7,7 @@ use seqd_raft::ProposeError;
 use seqd_state::{
     Command, MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Refusal, Tenant,
 };
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::{RequestError, count_within};
@@ -29,6 +30,8 @@ pub(crate) enum OneTimeError {
     Used,
     #[error(transparent)]
     Full(#[from] NoRoom),
+    #[error("other tokens are being issued")]
+    Crowded,
     #[error("no random bytes: {0}")]
     NoRandom(String),
     #[error(transparent)]
@@ -41,11 +44,16 @@ pub(crate) enum OneTimeError {
     UnexpectedOutcome(String),
 }
 
+/// Tokens that a node issues at once: a checkpoint that has more rows needs too much memory.
+pub(super) const MOST_AT_ONCE: usize = 2000;
+
 pub(crate) struct OneTimeService {
     pub(crate) replica: Arc<dyn Replica>,
     pub(crate) minters: Arc<Minters>,
     pub(crate) clock: Arc<ClockWatch>,
     pub(crate) limits: LimitsSection,
+    /// A place for each token that is being issued.
+    pub(crate) issuing: Semaphore,
 }
 
 impl OneTimeService {
@@ -58,9 +66,12 @@ impl OneTimeService {
     ) -> Result<TokensIssued, OneTimeError> {
         let count = count_within(wanted.count, MAX_ISSUED as u64)?;
         let ttl_ms = wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS);
+        let many = u32::try_from(count).unwrap_or(MOST_AT_ONCE as u32);
+        let place = tokio::time::timeout_at(deadline, self.issuing.acquire_many(many)).await;
+        let _place = place.map_err(|_| OneTimeError::Crowded)?;
         self.check_room(tenant, count)?;
-        let (minter, wide) = (self.minters.default(), u32::try_from(count).unwrap_or(1));
-        let minted = minter.mint(&self.clock, wide, deadline).await?;
+        let minter = self.minters.default();
+        let minted = minter.mint(&self.clock, many, deadline).await?;
         let mut texts = Vec::with_capacity(minted.len());
         let mut tokens = Vec::with_capacity(minted.len());
         for id in minted.ids() {
@@ -109,12 +120,13 @@ impl OneTimeService {
     fn check_room(&self, tenant: Tenant, more: u64) -> Result<(), OneTimeError> {
         let held = peek(&*self.replica, |state| {
             let held = state.one_time_held();
-            (held.of(tenant).count, held.all().count)
+            let (held, used) = (held.of(tenant).count, held.all().count);
+            (held, used, state.changed_rows())
         });
-        let Some((held, used)) = held else {
+        let Some((held, used, changed)) = held else {
             return Ok(());
         };
-        let tokens = Resource::new("one-time tokens", "tokens", self.limits.tokens);
+        let tokens = Resource::new("one-time tokens", "tokens", self.limits.tokens).behind(changed);
         Ok(tokens.check(self.limits.tenant_share, tenant, (held, used, more))?)
     }
 

@@ -32,7 +32,16 @@ pub(crate) enum NoRoom {
         share: Share,
         note: &'static str,
     },
+    #[error("{rows} records wait for the next checkpoint, which is written first")]
+    Behind { rows: usize },
 }
+
+/// Rows that wait for the checkpoint, beyond which a tenant that holds much makes no others. A checkpoint
+/// is one batch of the store, which needs a multiple of its bytes in memory.
+const MOST_CHANGED_ROWS: usize = 2048;
+
+/// A tenant that holds less than this part of a limit is not held up.
+const SMALL_PARTS: u64 = 512;
 
 /// A bounded resource.
 pub(crate) struct Resource {
@@ -43,6 +52,8 @@ pub(crate) struct Resource {
     pub(crate) limit: u64,
     /// What a message adds; begins with `; `.
     pub(crate) note: &'static str,
+    /// Rows of all resources that wait for the checkpoint.
+    pub(crate) changed_rows: usize,
 }
 
 impl Resource {
@@ -52,6 +63,15 @@ impl Resource {
             limit_name,
             limit,
             note: "",
+            changed_rows: 0,
+        }
+    }
+
+    /// The same while so many rows wait for the checkpoint.
+    pub(crate) fn behind(self, changed_rows: usize) -> Resource {
+        Resource {
+            changed_rows,
+            ..self
         }
     }
 
@@ -68,6 +88,7 @@ impl Resource {
             limit_name,
             limit,
             note,
+            changed_rows: rows,
         } = self;
         if used.saturating_add(more) > limit {
             return Err(NoRoom::Full {
@@ -77,6 +98,10 @@ impl Resource {
                 limit,
                 note,
             });
+        }
+        let is_small = more == 1 && held < limit / SMALL_PARTS;
+        if rows > MOST_CHANGED_ROWS && !is_small && !is_out!(CheckpointKeepsPace) {
+            return Err(NoRoom::Behind { rows });
         }
         let before = more.saturating_sub(1);
         let is_permitted = share.permits(held + before, used + before, limit);
@@ -120,6 +145,23 @@ mod tests {
         assert_eq!(keys.check(quarter, Tenant::OPERATOR, (999, 999, 1)), Ok(()));
         let full = keys.check(quarter, Tenant::OPERATOR, (1000, 1000, 1));
         assert!(matches!(full, Err(NoRoom::Full { used: 1000, .. })));
+    }
+
+    #[test]
+    fn a_tenant_that_holds_much_waits_for_the_checkpoint_and_others_do_not() {
+        let behind = || Resource::new("keys", "keys", 5120).behind(MOST_CHANGED_ROWS + 1);
+        let tenant = Tenant::of_token(AccessId(7));
+        let check = |held, more| behind().check(Share::WHOLE, tenant, (held, held, more));
+        assert_eq!(check(9, 1), Ok(()));
+        let rows = MOST_CHANGED_ROWS + 1;
+        for (held, more) in [(10, 1), (0, 2)] {
+            let refused = check(held, more);
+            assert_eq!(
+                refused,
+                Err(NoRoom::Behind { rows }),
+                "records were made far ahead of the checkpoint"
+            );
+        }
     }
 
     #[test]

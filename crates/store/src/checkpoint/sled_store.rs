@@ -32,7 +32,7 @@ const APPLIED_KEY: &[u8] = b"m/applied";
 
 /// sled's page cache. Its real memory is a multiple of this; the state is in memory anyway, so the
 /// cache only serves writes and one scan at a start.
-const CACHE_BYTES: u64 = 64 << 20;
+const CACHE_BYTES: u64 = 8 << 20;
 
 /// Rows and bytes of one batch while a folder is filled: enough that the fdatasync between two
 /// batches does not dominate, few enough that sled buffers little.
