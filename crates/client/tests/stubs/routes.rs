@@ -11,9 +11,10 @@ use seqd_client::api::routes::{ROUTES, Route};
 use seqd_client::api::{
     AcquireRequest, AddMember, AdvanceRequest, BeginKey, BreakLockRequest, ConsumeToken,
     CreateAccess, CreateLayout, EncodeRequest, GetKeyQuery, GrantRequest, IdPartsQuery, IdQuery,
-    IssueTokens, JsonText, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery, LocksQuery,
-    NextRequest, ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest, ReturnRequest,
-    SequenceSpec, SnapshotQuery, UuidQuery, VerifyLockRequest, WorkersQuery, paths,
+    IssueTokens, JsonText, KeysQuery, LayoutQuery, LeaderMove, LeaseRequest, ListQuery, LockQuery,
+    LocksQuery, NextRequest, ReleaseLockRequest, ReleaseRequest, RenewLockRequest, RenewRequest,
+    ReturnRequest, SequenceSpec, SnapshotQuery, TokensQuery, UuidQuery, VerifyLockRequest,
+    WorkersQuery, paths,
 };
 
 use super::client;
@@ -96,6 +97,12 @@ async fn call_all(client: &Client) {
     let release = ReleaseLockRequest::default();
     drop(client.release_lock("P", &release).await);
     drop(client.break_lock("P", &BreakLockRequest::default()).await);
+    drop(client.keys(&KeysQuery::default()).await);
+    drop(client.delete_key("P").await);
+    drop(client.delete_keys(&KeysQuery::default()).await);
+    drop(client.one_time_tokens(&TokensQuery::default()).await);
+    drop(client.delete_one_time("P").await);
+    drop(client.delete_all_one_time(&TokensQuery::default()).await);
     drop(client.verify_lock("P", &VerifyLockRequest::default()).await);
     drop(client.cluster().await);
     drop(client.members(&list).await);
