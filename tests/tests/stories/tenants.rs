@@ -18,6 +18,9 @@ const LIMIT: usize = 40;
 
 const SHARE: usize = 10;
 
+/// A quarter of the workers of a layout with six bits.
+const WORKERS: usize = 16;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn small() -> Cluster {
@@ -63,6 +66,11 @@ impl Tenant {
         let (method, path, body) = match kind {
             "keys" => ("POST", format!("/v1/idempotency/{name}/begin"), json!({})),
             "tokens" => ("POST", "/v1/tokens".to_owned(), json!({})),
+            "workers" => (
+                "POST",
+                "/v1/workers".to_owned(),
+                json!({"layout": "few", "owner": name}),
+            ),
             "locks" => (
                 "POST",
                 format!("/v1/locks/{name}/acquire"),
@@ -83,7 +91,12 @@ impl Tenant {
         for number in 0..=LIMIT {
             let (status, body) = self.take(kind, number);
             if !(200..300).contains(&status) {
-                assert_eq!(body["code"], "overloaded", "{kind}: {body}");
+                let code = if kind == "workers" {
+                    "workers-exhausted"
+                } else {
+                    "overloaded"
+                };
+                assert_eq!(body["code"], code, "{kind}: {body}");
                 assert_eq!(body["retryable"], true, "{kind}: {body}");
                 return number;
             }
@@ -114,6 +127,22 @@ fn two_tenants(
         let (status, body) = honest.take(kind, 0);
         assert!((200..300).contains(&status), "{kind}: {body}");
     }
+    let layout = [
+        "layout",
+        "create",
+        "few",
+        "--epoch",
+        "2026-06-01T00:00:00Z",
+        "--time-bits",
+        "39",
+        "--worker-bits",
+        "6",
+    ];
+    let (code, text) = cli(cluster, token, &layout);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(hostile.take_all("workers"), WORKERS);
+    let (status, body) = honest.take("workers", 0);
+    assert_eq!(status, 200, "{body}");
     let list = |what: &str| {
         let words = [what, "list", "--tenant", name, "-o", "json"];
         let (code, text) = cli(cluster, token, &words);
