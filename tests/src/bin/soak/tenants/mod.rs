@@ -61,12 +61,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         "--addresses",
         "--without-tokens",
         "--with",
-        "--disk-mb",
         "--seed",
     ]);
     let length = Duration::from_secs(arguments.value("--seconds", 600));
     let sources: usize = arguments.value("--addresses", 1);
-    let most_disk = arguments.value("--disk-mb", 1024_u64) << 20;
     let seed = arguments.random("tenants").next_u64();
     let has_tokens = !arguments.flag("--without-tokens");
     println!("attackers at {sources} addresses; access tokens: {has_tokens}");
@@ -110,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         attackers: attackers.into_iter().flatten().collect(),
     };
     report(&seen, &quiet);
-    let reasons = verdict::reasons(&seen, most_disk);
+    let reasons = verdict::reasons(&seen);
     if reasons.is_empty() {
         return Ok(());
     }
