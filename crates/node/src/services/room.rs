@@ -5,7 +5,7 @@
 //! are under way at once may go beyond it.
 
 use seqd_guards::is_out;
-use seqd_state::{Share, Tenant};
+use seqd_state::{SMALL_PARTS, Share, Tenant};
 
 /// Why there is no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,9 +39,6 @@ pub(crate) enum NoRoom {
 /// Rows that wait for the checkpoint, beyond which a tenant that holds much makes no others. A checkpoint
 /// is one batch of the store, which needs a multiple of its bytes in memory.
 const MOST_CHANGED_ROWS: usize = 2048;
-
-/// A tenant that holds less than this part of a limit is not held up.
-const SMALL_PARTS: u64 = 512;
 
 /// A bounded resource.
 pub(crate) struct Resource {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use seqd_client::api::{AccessToken, CreateAccess, ListQuery, Permission, exit, validate_name};
 
+use super::pages;
 use crate::arguments;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -162,15 +163,11 @@ async fn all(session: &Session) -> Result<Vec<AccessToken>, Failure> {
         limit,
         ..ListQuery::default()
     };
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.tokens(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            return Ok(all);
-        }
-    }
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.tokens(&query).await
+    };
+    pages::all(page).await
 }
 
 async fn list(session: &Session) -> Result<u8, Failure> {

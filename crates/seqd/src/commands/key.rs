@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{
-    BeginKey, DeletedPage, GetKeyQuery, JsonText, KeyEnded, KeysQuery, ListQuery, exit,
-};
+use seqd_client::api::{BeginKey, GetKeyQuery, JsonText, KeyEnded, KeysQuery, ListQuery, exit};
 
+use super::pages::{self, Listed};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -205,17 +204,11 @@ async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> 
 
 async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Failure> {
     let mut query = which.query();
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.keys(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() || all.len() as u64 >= limit {
-            break;
-        }
-    }
-    let is_cut = query.cursor.is_some() || all.len() as u64 > limit;
-    all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.keys(&query).await
+    };
+    let Listed { items, is_cut } = pages::up_to(limit, page).await?;
     let columns = [
         "key",
         "state",
@@ -224,8 +217,8 @@ async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Fai
         "bytes",
         "expires_in_ms",
     ];
-    let mut report = Report::list(&all)?.with_columns(&columns);
-    for key in all {
+    let mut report = Report::list(&items)?.with_columns(&columns);
+    for key in items {
         report.row(vec![
             key.key,
             key.state.as_str().to_owned(),
@@ -236,20 +229,15 @@ async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Fai
         ]);
     }
     report.print(session.format)?;
-    if is_cut {
-        session.note(&format!("the first {limit}; there may be more: --limit"));
-    }
+    pages::note_cut(is_cut, limit, session);
     Ok(exit::OK)
 }
 
 async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
     // The server's own check, and its words.
     let plan = session.client.dry_run().delete_key(name).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = pages::agreed(&plan, session)? {
+        return Ok(code);
     }
     let deleted = session.client.delete_key(name).await?;
     session.note(&format!("deleted the key {name}"));
@@ -262,37 +250,14 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
 async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Failure> {
     let mut query = which.query();
     let plan = session.client.dry_run().delete_keys(&query).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
+    if let Some(code) = pages::agreed(&plan, session)? {
+        return Ok(code);
     }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
-    }
-    let mut all = DeletedPage {
-        deleted: 0,
-        next_cursor: None,
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.delete_keys(&query).await
     };
-    loop {
-        let page = session.client.delete_keys(&query).await?;
-        all.deleted += page.deleted;
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            return print_deleted(&all, "keys", session);
-        }
-    }
-}
-
-/// Says how many were deleted.
-pub(super) fn print_deleted(
-    all: &DeletedPage,
-    what: &str,
-    session: &Session,
-) -> Result<u8, Failure> {
-    session.note(&format!("deleted {} {what}", all.deleted));
-    if session.format.is_json() {
-        Report::new(all)?.print(session.format)?;
-    }
-    Ok(exit::OK)
+    pages::delete("keys", session, page).await
 }
 
 fn ended(ended: &KeyEnded, session: &Session) -> Result<u8, Failure> {

@@ -8,6 +8,7 @@ use seqd_client::api::{
     ReleaseLockRequest, RenewLockRequest, VerifyLockRequest, exit,
 };
 
+use super::pages;
 use super::run_held::{self, LockRunArgs};
 use crate::arguments;
 use crate::failure::Failure;
@@ -177,11 +178,8 @@ async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Resul
     let request = BreakLockRequest { token };
     // The server's own check, and its words.
     let plan = session.client.dry_run().break_lock(name, &request).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = pages::agreed(&plan, session)? {
+        return Ok(code);
     }
     let broken = session.client.break_lock(name, &request).await?;
     session.note(&format!("ended {} holds of the lock {name}", broken.ended));
@@ -230,15 +228,11 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
         limit: Some(ListQuery::MAX_LIMIT),
         ..LocksQuery::default()
     };
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.locks(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
-        }
-    }
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.locks(&query).await
+    };
+    let all = pages::all(page).await?;
     let mut report = Report::list(&all)?.with_columns(&COLUMNS);
     for lock in &all {
         report.row(row(lock));

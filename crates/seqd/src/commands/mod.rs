@@ -14,6 +14,7 @@ pub(crate) mod layout;
 pub(crate) mod leader;
 pub(crate) mod lock;
 pub(crate) mod member;
+mod pages;
 pub(crate) mod run_held;
 pub(crate) mod seq;
 pub(crate) mod snapshot;

@@ -6,6 +6,7 @@ use seqd_client::api::{
 };
 use serde_json::json;
 
+use super::pages;
 use crate::arguments;
 use crate::failure::Failure;
 use crate::format::Format;
@@ -169,15 +170,11 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
         limit: Some(ListQuery::MAX_LIMIT),
         ..ListQuery::default()
     };
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.sequences(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
-        }
-    }
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.sequences(&query).await
+    };
+    let all = pages::all(page).await?;
     rows(Report::list(&all)?, &all).print(session.format)?;
     Ok(exit::OK)
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use seqd_client::api::{ConsumeToken, DeletedPage, IssueTokens, ListQuery, TokensQuery, exit};
+use seqd_client::api::{ConsumeToken, IssueTokens, ListQuery, TokensQuery, exit};
 
-use super::key::{millis, nonce_or_drawn, print_deleted};
+use super::key::{millis, nonce_or_drawn};
+use super::pages::{self, Listed};
 use crate::arguments;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -95,20 +96,14 @@ fn query(tenant: Option<String>) -> TokensQuery {
 
 async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u8, Failure> {
     let mut query = query(tenant);
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.one_time_tokens(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() || all.len() as u64 >= limit {
-            break;
-        }
-    }
-    let is_cut = query.cursor.is_some() || all.len() as u64 > limit;
-    all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.one_time_tokens(&query).await
+    };
+    let Listed { items, is_cut } = pages::up_to(limit, page).await?;
     let columns = ["id", "used", "tenant", "expires_in_ms"];
-    let mut report = Report::list(&all)?.with_columns(&columns);
-    for token in all {
+    let mut report = Report::list(&items)?.with_columns(&columns);
+    for token in items {
         report.row(vec![
             token.id,
             token.used.to_string(),
@@ -117,20 +112,15 @@ async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u
         ]);
     }
     report.print(session.format)?;
-    if is_cut {
-        session.note(&format!("the first {limit}; there may be more: --limit"));
-    }
+    pages::note_cut(is_cut, limit, session);
     Ok(exit::OK)
 }
 
 async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
     // The server's own check, and its words.
     let plan = session.client.dry_run().delete_one_time(id).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = pages::agreed(&plan, session)? {
+        return Ok(code);
     }
     let deleted = session.client.delete_one_time(id).await?;
     session.note(&format!("deleted the one-time token {id}"));
@@ -143,22 +133,12 @@ async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
 async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8, Failure> {
     let mut query = query(tenant);
     let plan = session.client.dry_run().delete_all_one_time(&query).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
+    if let Some(code) = pages::agreed(&plan, session)? {
+        return Ok(code);
     }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
-    }
-    let mut all = DeletedPage {
-        deleted: 0,
-        next_cursor: None,
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.delete_all_one_time(&query).await
     };
-    loop {
-        let page = session.client.delete_all_one_time(&query).await?;
-        all.deleted += page.deleted;
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            return print_deleted(&all, "one-time tokens", session);
-        }
-    }
+    pages::delete("one-time tokens", session, page).await
 }
