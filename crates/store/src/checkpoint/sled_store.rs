@@ -8,6 +8,7 @@
 //! sled panics where others return errors. Every call into it is caught here and becomes an error.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +28,16 @@ use super::{
 
 /// First byte of the keys of the state's rows.
 const STATE: u8 = b's';
+
+/// First byte of the keys of what follows [`PART_BYTES`] of a row's value.
+const PART: u8 = b'v';
+
+/// A row's value is stored in parts of so many bytes. sled splits a page by the number of its items alone,
+/// and reads and writes it as a whole: sixteen results of 16 KiB in one page made each change of one of
+/// them a read and a write of 256 KiB, in a file of its own.
+///
+/// A value of fewer bytes, or of more, which an older program wrote, has no further parts.
+const PART_BYTES: usize = 2048;
 const FORMAT_KEY: &[u8] = b"m/format";
 const APPLIED_KEY: &[u8] = b"m/applied";
 
@@ -89,6 +100,8 @@ struct SledStore {
     /// kernel goes unseen.
     file: Arc<dyn DiskFile>,
     witness: Witness,
+    /// The blobs that were synced. sled writes each blob once.
+    blobs: HashSet<String>,
     applied: Option<Checkpoint>,
     failed: bool,
 }
@@ -164,6 +177,7 @@ impl SledStore {
             folder: folder.to_owned(),
             file,
             witness,
+            blobs: HashSet::new(),
             applied: None,
             failed: false,
         })
@@ -191,23 +205,45 @@ impl SledStore {
         synced
     }
 
-    /// Syncs what sled finds too large for its log. There is none while rows are small, so that a
-    /// blob is synced again with each batch costs nothing.
-    fn sync_blobs(&self) -> io::Result<()> {
+    /// Syncs the blobs that are new: pages that sled finds too large for its log. A cluster with large
+    /// results has hundreds, and each sync is a flush of the disk, which the log's own syncs wait for.
+    fn sync_blobs(&mut self) -> io::Result<()> {
         let folder = self.folder.join("blobs");
-        let names = self.disk.list(&folder)?;
+        let names = HashSet::from_iter(self.disk.list(&folder)?);
+        self.blobs.retain(|name| names.contains(name));
+        let mut has_new = false;
         for name in &names {
+            if self.blobs.contains(name) {
+                continue;
+            }
             match self.disk.open_read(&folder.join(name)) {
                 Ok(file) => file.sync_data()?,
                 // sled removes a blob as soon as its page was written again.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
+            has_new = true;
         }
-        if names.is_empty() {
-            return Ok(());
+        if has_new {
+            self.disk.sync_dir(&folder)?;
         }
-        self.disk.sync_dir(&folder)
+        self.blobs = names;
+        Ok(())
+    }
+
+    /// Removes the further parts of a row, if it is there and has some; returns how many.
+    fn remove_parts(&self, key: &[u8], batch: &mut sled::Batch) -> io::Result<usize> {
+        let db = self.db()?;
+        let first = db.get(state_key(key)).map_err(io_error)?;
+        if first.is_none_or(|first| first.len() != PART_BYTES) {
+            return Ok(0);
+        }
+        let mut removed = 0;
+        for part in db.scan_prefix(parts_key(key)).keys() {
+            batch.remove(part.map_err(io_error)?);
+            removed += 1;
+        }
+        Ok(removed)
     }
 
     fn db(&self) -> io::Result<&sled::Db> {
@@ -238,15 +274,19 @@ impl StateStore for SledStore {
     fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()> {
         check_write(self.applied.as_ref(), &changes, applied)?;
         let mut batch = sled::Batch::default();
-        let rows = changes.len() + 1;
+        let mut items = 1;
         for (key, value) in changes {
+            items += guarded("reading a row", || self.remove_parts(&key, &mut batch))?;
             match value {
-                Some(value) => batch.insert(state_key(&key), value),
-                None => batch.remove(state_key(&key)),
+                Some(value) => items += insert(&mut batch, &key, &value),
+                None => {
+                    batch.remove(state_key(&key));
+                    items += 1;
+                }
             }
         }
         batch.insert(APPLIED_KEY, seal(applied)?);
-        self.commit(batch, rows)?;
+        self.commit(batch, items)?;
         self.applied = Some(applied.clone());
         self.witness.note(applied.index)
     }
@@ -257,9 +297,8 @@ impl StateStore for SledStore {
         for row in rows {
             let (key, value) = row?;
             check_row(&key, &value)?;
-            batch_rows += 1;
+            batch_rows += insert(&mut batch, &key, &value);
             batch_bytes += key.len() + value.len();
-            batch.insert(state_key(&key), value);
             if batch_rows >= FILL_BATCH_ROWS || batch_bytes >= FILL_BATCH_BYTES {
                 self.commit(std::mem::take(&mut batch), batch_rows)?;
                 (batch_rows, batch_bytes) = (0, 0);
@@ -279,7 +318,7 @@ impl StateStore for SledStore {
     }
 
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
-        guarded("reading", || show(self.db()?.scan_prefix([STATE]), visit))
+        guarded("reading", || show(self.db()?, visit))
     }
 
     fn close(mut self: Box<Self>) -> io::Result<()> {
@@ -319,15 +358,43 @@ fn collect_garbage(rows: usize) {
     }
 }
 
-fn show(
-    rows: impl Iterator<Item = sled::Result<(sled::IVec, sled::IVec)>>,
-    visit: &mut VisitRow<'_>,
-) -> io::Result<()> {
-    for row in rows {
+fn show(db: &sled::Db, visit: &mut VisitRow<'_>) -> io::Result<()> {
+    for row in db.scan_prefix([STATE]) {
         let (key, value) = row.map_err(io_error)?;
-        visit(key.get(1..).unwrap_or_default(), &value)?;
+        let key = key.get(1..).unwrap_or_default();
+        if value.len() != PART_BYTES {
+            visit(key, &value)?;
+            continue;
+        }
+        let mut whole = value.to_vec();
+        for part in db.scan_prefix(parts_key(key)) {
+            whole.extend_from_slice(&part.map_err(io_error)?.1);
+        }
+        visit(key, &whole)?;
     }
     Ok(())
+}
+
+/// Inserts a row; returns how many items that takes.
+fn insert(batch: &mut sled::Batch, key: &[u8], value: &[u8]) -> usize {
+    let (first, rest) = value.split_at(value.len().min(PART_BYTES));
+    batch.insert(state_key(key), first);
+    let parts = rest.chunks(PART_BYTES);
+    let items = 1 + parts.len();
+    for (number, part) in (0_u32..).zip(parts) {
+        let mut part_key = parts_key(key);
+        part_key.extend(number.to_be_bytes());
+        batch.insert(part_key, part);
+    }
+    items
+}
+
+/// What the keys of a row's further parts begin with. Its length is in it, so that none begins another.
+fn parts_key(key: &[u8]) -> Vec<u8> {
+    let mut prefixed = vec![PART];
+    prefixed.extend((key.len() as u32).to_be_bytes());
+    prefixed.extend_from_slice(key);
+    prefixed
 }
 
 fn state_key(key: &[u8]) -> Vec<u8> {

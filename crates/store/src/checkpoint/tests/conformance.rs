@@ -41,15 +41,50 @@ fn conforms(
         rows.clone().into_iter().collect::<Vec<_>>()
     );
 
+    // Large rows, which a store may keep in parts: with them, with others, shorter, and without them.
+    for (index, sizes) in [
+        [2_047, 2_048, 2_049, 4_096, 16_400],
+        [16_400, 4_096, 1, 2_048, 0],
+        [5, 6_000, 2_048, 2_047, 2_049],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let keys: [&[u8]; 5] = [b"k", b"k\0", b"kk", b"", b"large"];
+        let large = keys.into_iter().zip(sizes);
+        let large = large.map(|(key, size)| (key.to_vec(), vec![size as u8; size]));
+        let large: BTreeMap<_, _> = large.collect();
+        rows.extend(large.clone());
+        store
+            .write(puts(&large), &applied(12 + index as u64, &rows))
+            .unwrap();
+        store = reopen(store);
+        assert_eq!(
+            streamed(&*store),
+            rows.clone().into_iter().collect::<Vec<_>>()
+        );
+    }
+    rows.remove(&b"kk"[..]);
+    store
+        .write(vec![(b"kk".to_vec(), None)], &applied(15, &rows))
+        .unwrap();
+    rows.insert(b"kk".to_vec(), vec![0; 2_048]);
+    let back = vec![(b"kk".to_vec(), Some(vec![0; 2_048]))];
+    store.write(back, &applied(16, &rows)).unwrap();
+    assert_eq!(
+        streamed(&*store),
+        rows.clone().into_iter().collect::<Vec<_>>()
+    );
+
     let refused = |result: io::Result<()>| result.unwrap_err().kind();
     let back = store.write(Vec::new(), &applied(10, &rows));
     assert_eq!(refused(back), io::ErrorKind::InvalidInput);
     let large = vec![(b"k".to_vec(), Some(vec![0; MAX_ROW_BYTES]))];
     assert_eq!(
-        refused(store.write(large, &applied(12, &rows))),
+        refused(store.write(large, &applied(17, &rows))),
         io::ErrorKind::InvalidInput
     );
-    store.write(Vec::new(), &applied(11, &rows)).unwrap();
+    store.write(Vec::new(), &applied(16, &rows)).unwrap();
 
     let mut seen = 0;
     let stopped = store.stream(&mut |_, _| {
