@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, Pace};
+use crate::storage::drain::Drain;
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::Machine;
 use crate::storage::opening::{Loaded, Storage};
@@ -29,7 +30,7 @@ impl Storage {
         } = self.loaded;
         let applied = Arc::new(Applied::new(state, position, membership));
         let checkpointer = start(CheckpointWorker {
-            applied: Arc::clone(&applied),
+            drain: Drain::inline(&applied),
             store,
             log: Box::new(self.wal),
             place: self.place,

@@ -58,7 +58,8 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(crate) fn start(worker: CheckpointWorker) -> io::Result<Self> {
+    pub(crate) fn start(mut worker: CheckpointWorker) -> io::Result<Self> {
+        worker.drain = worker.drain.with_thread()?;
         // Snapshots are built one at a time, installs wait for openraft, few are exported at once:
         // eight is never reached.
         let (jobs, inbox) = mpsc::sync_channel(8);

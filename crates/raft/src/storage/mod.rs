@@ -13,6 +13,7 @@
 pub(crate) mod applied;
 mod assemble;
 pub(crate) mod checkpointer;
+pub(crate) mod drain;
 pub(crate) mod driver;
 mod entry_cache;
 pub(crate) mod failure;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use seqd_disk::{Disk, DiskFile};
 
 use crate::records::restore_position;
-use crate::storage::applied::Applied;
+use crate::storage::drain::Drain;
 use crate::types::LogId;
 use seqd_store::checkpoint::{Change, Checkpoint, batch};
 use seqd_store::first_error::FirstError;
@@ -55,11 +55,11 @@ impl Staging {
     }
 
     /// Takes what was applied since the last time.
-    pub(crate) fn stage(&mut self, applied: &Applied) -> io::Result<()> {
-        if applied.read().applied == self.taken {
+    pub(crate) fn stage(&mut self, drain: &Drain) -> io::Result<()> {
+        if drain.applied().read().applied == self.taken {
             return Ok(());
         }
-        let (changes, position) = applied.take_changes()?;
+        let (changes, position) = drain.take()?;
         let (taken, _) = restore_position(&position.log_id, &position.membership)?;
         self.taken = taken;
         let kept = self.push(&changes, &position);

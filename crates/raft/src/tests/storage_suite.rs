@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::storage::applied::Applied;
 use crate::storage::checkpointer::{CheckpointWorker, Checkpointer, every_50_ms};
+use crate::storage::drain::Drain;
 use crate::storage::log_store::LogStore;
 use crate::storage::machine::Machine;
 use crate::transfers::Transfers;
@@ -40,7 +41,7 @@ impl StoreBuilder<TypeConfig, LogStore, Machine, TempDir> for Builder {
         ));
         let place = Place::on_sled(dir.path(), "TEST");
         let checkpointer = Checkpointer::start(CheckpointWorker {
-            applied: Arc::clone(&applied),
+            drain: Drain::inline(&applied),
             store: checkpoint::create_empty(&place).unwrap(),
             log: Box::new(wal),
             mark: Arc::new(InstalledMark::open(&place.disk, &snapshots).unwrap()),

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::storage::applied::Applied;
+use crate::storage::drain::Drain;
 use crate::storage::failure::StorageFailure;
 use crate::storage::machine::Machine;
 use crate::transfers::Transfers;
@@ -124,7 +125,7 @@ impl Bench {
         let load = self.load.clone();
         let snapshots = self.dir.path().join("snap");
         CheckpointWorker {
-            applied: Arc::clone(&self.load.applied),
+            drain: Drain::inline(&self.load.applied),
             store,
             log: Box::new(Synced),
             place: self.place(),

@@ -14,7 +14,8 @@ use seqd_wal::Wal;
 use tokio::sync::oneshot;
 
 use crate::records::restore_position;
-use crate::storage::applied::{Applied, SnapshotHandle};
+use crate::storage::applied::SnapshotHandle;
+use crate::storage::drain::Drain;
 use crate::storage::staging::Staging;
 use crate::types::LogId;
 use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
@@ -26,6 +27,10 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// The same while nothing is applied: each look doubles the time to the next, up to this.
 const IDLE_AT_MOST: Duration = Duration::from_millis(200);
+
+/// The thread's nice value, a tenth of the weight of another thread: requests wait for others, and nothing
+/// waits for a checkpoint while it is written.
+const NICE: i32 = 10;
 
 /// Time between two measurements of the store's folder, for a metric: each is a walk over it.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
@@ -93,7 +98,7 @@ pub(super) enum Job {
 pub(crate) type Exported = (Arc<dyn DiskFile>, SnapshotFile);
 
 pub(crate) struct CheckpointWorker {
-    pub(crate) applied: Arc<Applied>,
+    pub(crate) drain: Drain,
     pub(crate) store: Box<dyn StateStore>,
     pub(crate) log: Box<dyn SyncedLog>,
     pub(crate) place: Place,
@@ -117,6 +122,9 @@ fn older_kept(disk: &dyn Disk, snapshots: &Path) -> io::Result<u64> {
 
 impl CheckpointWorker {
     pub(super) fn run(mut self, inbox: &mpsc::Receiver<Job>, size: &AtomicU64) {
+        if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+            tracing::warn!(%error, "the checkpoint thread keeps its priority");
+        }
         let (mut measured, mut wait) = (Instant::now(), EVERY);
         loop {
             if measured.elapsed() >= MEASURE_EVERY {
@@ -175,10 +183,10 @@ impl CheckpointWorker {
     /// Carries what was applied since the last checkpoint to the store.
     pub(crate) fn checkpoint(&mut self) -> io::Result<()> {
         self.lost.check()?;
-        if self.applied.read().applied == self.written && self.store.applied().is_some() {
+        if self.drain.applied().read().applied == self.written && self.store.applied().is_some() {
             return Ok(());
         }
-        let (changes, position) = self.applied.take_changes()?;
+        let (changes, position) = self.drain.take()?;
         self.write(changes, &position)
     }
 
@@ -259,7 +267,7 @@ impl CheckpointWorker {
     fn stream(&mut self) -> (io::Result<SnapshotWriter>, Staging) {
         let term = self.written.map_or(0, |id| **id.committed_leader_id());
         let mut staging = Staging::new(&self.place.disk, &self.snapshots, self.written);
-        let (applied, pace) = (&self.applied, &mut self.pace);
+        let (drain, pace) = (&self.drain, &mut self.pace);
         let taken = snapshot_file::take(
             &*self.store,
             &self.place.disk,
@@ -267,11 +275,7 @@ impl CheckpointWorker {
             &self.place.cluster_id,
             term,
             &mut || {
-                if pace() {
-                    staging.stage(applied)
-                } else {
-                    Ok(())
-                }
+                if pace() { staging.stage(drain) } else { Ok(()) }
             },
         );
         (taken, staging)
@@ -301,10 +305,10 @@ impl CheckpointWorker {
             tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
             return Ok(());
         }
-        let (applied, pace) = (&self.applied, &mut self.pace);
+        let (drain, pace) = (&self.drain, &mut self.pace);
         let rebuilt = snapshot_file::rebuild(file, &self.place, &mut || {
             if pace() {
-                staging.stage(applied)?;
+                staging.stage(drain)?;
                 snapshot_file::check_room(disk, &self.snapshots, 0)
             } else {
                 Ok(())
@@ -332,7 +336,7 @@ impl CheckpointWorker {
             let is_last = staging.is_empty();
             self.write(changes, &position)?;
             if !is_last && staging.staged_bytes() < most {
-                staging.stage(&self.applied)?;
+                staging.stage(&self.drain)?;
             }
         }
         Ok(())
@@ -367,7 +371,7 @@ impl CheckpointWorker {
         let (id, membership) = restore_position(&file.log_id, &file.membership)?;
         self.store = store;
         {
-            let mut core = self.applied.write();
+            let mut core = self.drain.applied().write();
             core.state = state;
             core.applied = id;
             core.membership = membership;
