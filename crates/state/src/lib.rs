@@ -91,7 +91,7 @@ pub use newtypes::{
     SequenceNameError,
 };
 pub use restore::{Raise, RaisedSequence, Restoration, RestorationError};
-pub use row::{Changes, Row, RowChange, RowError, row_hash};
+pub use row::{Changes, Row, RowChange, RowError, Undrained, row_hash};
 pub use rows::StateLoader;
 pub use seqd_idgen as idgen;
 pub use sequences::commands::{

@@ -16,6 +16,16 @@ pub struct Changes {
     pub digest: Digest,
 }
 
+/// What changed since the last drain, and what one tenant's records are of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Undrained {
+    pub rows: u64,
+    /// Bytes that tenants hold with the records.
+    pub bytes: u64,
+    pub own_rows: u64,
+    pub own_bytes: u64,
+}
+
 /// Why rows cannot be loaded. Keys are shown in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {

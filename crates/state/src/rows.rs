@@ -4,8 +4,9 @@
 
 use crate::level::Level;
 use crate::newtypes::Digest;
-use crate::row::{Changes, Row, RowError, row_hash};
+use crate::row::{Changes, Row, RowError, Undrained, row_hash};
 use crate::state::State;
+use crate::tenant::Tenant;
 
 impl State {
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
@@ -22,10 +23,10 @@ impl State {
         }
     }
 
-    /// How many rows changed since the last drain.
+    /// What changed since the last drain, and `tenant`'s part of it.
     #[must_use]
-    pub fn changed_rows(&self) -> usize {
-        self.tables.changed()
+    pub fn undrained(&self, tenant: Tenant) -> Undrained {
+        self.tables.undrained(tenant)
     }
 
     /// The digest of all rows, changes that were not drained yet included.

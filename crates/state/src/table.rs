@@ -10,7 +10,7 @@ use std::ops::RangeBounds;
 
 use crate::codec::{Versioned, encode_version, header};
 use crate::level::Level;
-use crate::row::{Row, RowChange, RowError, row_hash};
+use crate::row::{Row, RowChange, RowError, Undrained, row_hash};
 use crate::tenant::{Holdings, Tenant};
 
 /// A value with a row of its own.
@@ -88,6 +88,8 @@ pub(crate) struct Table<R: Record> {
     version: u8,
     /// What tenants hold with the records; derived, so that a bound on it costs no pass over them.
     held: Holdings,
+    /// What tenants hold with the records that were put since the last drain.
+    fresh: Holdings,
 }
 
 impl<R: Record> Default for Table<R> {
@@ -98,6 +100,7 @@ impl<R: Record> Default for Table<R> {
             sum: 0,
             version: R::version_at(Level::FIRST),
             held: Holdings::default(),
+            fresh: Holdings::default(),
         }
     }
 }
@@ -140,7 +143,10 @@ impl<R: Record> Table<R> {
     }
 
     pub(crate) fn put(&mut self, key: R::Key, record: R) {
-        record.charge(&key, &mut |tenant, bytes| self.held.add(tenant, bytes));
+        record.charge(&key, &mut |tenant, bytes| {
+            self.held.add(tenant, bytes);
+            self.fresh.add(tenant, bytes);
+        });
         if let Some(place) = self.get_mut(&key) {
             let before = std::mem::replace(place, record);
             before.charge(&key, &mut |tenant, bytes| self.held.sub(tenant, bytes));
@@ -170,7 +176,10 @@ impl<R: Record> Table<R> {
     /// Charges what a record that was changed in its place charges more, or less.
     pub(crate) fn recharge(&mut self, less: &[Tenant], more: &[Tenant]) {
         less.iter().for_each(|tenant| self.held.sub(*tenant, 0));
-        more.iter().for_each(|tenant| self.held.add(*tenant, 0));
+        for tenant in more {
+            self.held.add(*tenant, 0);
+            self.fresh.add(*tenant, 0);
+        }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -219,13 +228,18 @@ impl<R: Record> Table<R> {
         sum
     }
 
-    /// Rows touched since the last drain.
-    pub(crate) fn changed(&self) -> usize {
-        self.before.len()
+    /// Adds what was touched since the last drain, `tenant`'s part of it apart.
+    pub(crate) fn add_undrained(&self, tenant: Tenant, sum: &mut Undrained) {
+        let (own, all) = (self.fresh.of(tenant), self.fresh.all());
+        sum.rows += self.before.len() as u64;
+        sum.bytes += all.bytes;
+        sum.own_rows += own.count;
+        sum.own_bytes += own.bytes;
     }
 
     /// Moves the touched rows to `changes`.
     pub(crate) fn drain(&mut self, changes: &mut Vec<RowChange>) {
+        self.fresh = Holdings::default();
         for (key, before) in std::mem::take(&mut self.before) {
             self.sum = self.sum.wrapping_sub(before);
             if let Some(slot) = self.slots.get_mut(&key) {

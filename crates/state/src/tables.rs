@@ -17,9 +17,10 @@ use crate::layouts::LayoutRecord;
 use crate::level::Level;
 use crate::locks::record::LockRecord;
 use crate::locks::tally::LockTally;
-use crate::row::{Row, RowChange, RowError};
+use crate::row::{Row, RowChange, RowError, Undrained};
 use crate::sequences::record::SequenceRecord;
 use crate::table::{Record, Table};
+use crate::tenant::Tenant;
 use crate::tokens::record::OneTimeRecord;
 use crate::workers::past::{PastLease, PastStart};
 use crate::workers::record::WorkerRecord;
@@ -51,10 +52,10 @@ macro_rules! tables {
                 $($(#[cfg($($when)*)])? self.$table.drain(changes);)*
             }
 
-            pub(crate) fn changed(&self) -> usize {
-                let rows = 0;
-                $($(#[cfg($($when)*)])? let rows = rows + self.$table.changed();)*
-                rows
+            pub(crate) fn undrained(&self, tenant: Tenant) -> Undrained {
+                let mut sum = Undrained::default();
+                $($(#[cfg($($when)*)])? self.$table.add_undrained(tenant, &mut sum);)*
+                sum
             }
 
             pub(crate) fn hash_sum(&self) -> u128 {

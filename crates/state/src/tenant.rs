@@ -64,11 +64,11 @@ impl Tenant {
     /// Two addresses with one hash share a share.
     #[must_use]
     pub fn of_address(address: IpAddr) -> Self {
-        let network = match address.to_canonical() {
-            IpAddr::V4(address) => address.to_bits().to_be_bytes().to_vec(),
-            IpAddr::V6(address) => (address.to_bits() >> 64).to_be_bytes()[8..].to_vec(),
+        let hash = match address.to_canonical() {
+            IpAddr::V4(address) => xxhash_rust::xxh3::xxh3_64(&address.octets()),
+            IpAddr::V6(address) => xxhash_rust::xxh3::xxh3_64(&address.octets()[..8]),
         };
-        Self(xxhash_rust::xxh3::xxh3_64(&network) | Self::IS_ADDRESS)
+        Self(hash | Self::IS_ADDRESS)
     }
 }
 

@@ -381,14 +381,14 @@ impl KeyService {
         let held = peek(&*self.replica, |state| {
             let is_new = state.key(&begin.name).is_none();
             let held = state.keys_held();
-            let changed = state.changed_rows();
-            is_new.then(|| (held.of(begin.tenant), held.all(), changed))
+            let undrained = state.undrained(begin.tenant);
+            is_new.then(|| (held.of(begin.tenant), held.all(), undrained))
         });
-        let Some((held, used, changed)) = held.flatten() else {
+        let Some((held, used, undrained)) = held.flatten() else {
             return Ok(());
         };
         let (share, keys) = (self.limits.tenant_share, self.limits.keys);
-        let keys = Resource::new("idempotency keys", "keys", keys).behind(changed);
+        let keys = Resource::new("idempotency keys", "keys", keys).behind(undrained);
         keys.check(share, begin.tenant, (held.count, used.count, 1))?;
         Ok(self
             .bytes()

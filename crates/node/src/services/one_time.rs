@@ -121,12 +121,13 @@ impl OneTimeService {
         let held = peek(&*self.replica, |state| {
             let held = state.one_time_held();
             let (held, used) = (held.of(tenant).count, held.all().count);
-            (held, used, state.changed_rows())
+            (held, used, state.undrained(tenant))
         });
-        let Some((held, used, changed)) = held else {
+        let Some((held, used, undrained)) = held else {
             return Ok(());
         };
-        let tokens = Resource::new("one-time tokens", "tokens", self.limits.tokens).behind(changed);
+        let tokens = Resource::new("one-time tokens", "tokens", self.limits.tokens);
+        let tokens = tokens.behind(undrained);
         Ok(tokens.check(self.limits.tenant_share, tenant, (held, used, more))?)
     }
 

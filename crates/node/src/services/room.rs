@@ -5,7 +5,7 @@
 //! are under way at once may go beyond it.
 
 use seqd_guards::is_out;
-use seqd_state::{SMALL_PARTS, Share, Tenant};
+use seqd_state::{Share, Tenant, Undrained};
 
 /// Why there is no room.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,13 +32,21 @@ pub(crate) enum NoRoom {
         share: Share,
         note: &'static str,
     },
-    #[error("{rows} records wait for the next checkpoint, which is written first")]
-    Behind { rows: usize },
+    #[error(
+        "{own_rows} records of this client are among the {rows} that wait for the next checkpoint, \
+         which is written first"
+    )]
+    Behind { own_rows: u64, rows: u64 },
 }
 
-/// Rows that wait for the checkpoint, beyond which a tenant that holds much makes no others. A checkpoint
-/// is one batch of the store, which needs a multiple of its bytes in memory.
-const MOST_CHANGED_ROWS: usize = 2048;
+/// Rows, and bytes of clients' records, that wait for the checkpoint, beyond which a tenant makes no others
+/// that has made a considerable part of them. A checkpoint is one batch of the store, which needs a
+/// multiple of its bytes in memory.
+const MOST_UNDRAINED_ROWS: u64 = 2048;
+const MOST_UNDRAINED_BYTES: u64 = 4 << 20;
+
+/// This part is considerable.
+const CONSIDERABLE_PARTS: u64 = 8;
 
 /// A bounded resource.
 pub(crate) struct Resource {
@@ -49,8 +57,8 @@ pub(crate) struct Resource {
     pub(crate) limit: u64,
     /// What a message adds; begins with `; `.
     pub(crate) note: &'static str,
-    /// Rows of all resources that wait for the checkpoint.
-    pub(crate) changed_rows: usize,
+    /// What waits for the checkpoint, of all resources.
+    pub(crate) undrained: Undrained,
 }
 
 impl Resource {
@@ -60,16 +68,13 @@ impl Resource {
             limit_name,
             limit,
             note: "",
-            changed_rows: 0,
+            undrained: Undrained::default(),
         }
     }
 
-    /// The same while so many rows wait for the checkpoint.
-    pub(crate) fn behind(self, changed_rows: usize) -> Resource {
-        Resource {
-            changed_rows,
-            ..self
-        }
+    /// The same while this waits for the checkpoint.
+    pub(crate) fn behind(self, undrained: Undrained) -> Resource {
+        Resource { undrained, ..self }
     }
 
     /// Refuses `more` units where all tenants together would hold more than the limit, or this one
@@ -85,7 +90,7 @@ impl Resource {
             limit_name,
             limit,
             note,
-            changed_rows: rows,
+            undrained,
         } = self;
         if used.saturating_add(more) > limit {
             return Err(NoRoom::Full {
@@ -96,9 +101,9 @@ impl Resource {
                 note,
             });
         }
-        let is_small = more == 1 && held < limit / SMALL_PARTS;
-        if rows > MOST_CHANGED_ROWS && !is_small && !is_out!(CheckpointKeepsPace) {
-            return Err(NoRoom::Behind { rows });
+        let Undrained { rows, own_rows, .. } = undrained;
+        if is_behind(undrained, more) && !is_out!(CheckpointKeepsPace) {
+            return Err(NoRoom::Behind { own_rows, rows });
         }
         let before = more.saturating_sub(1);
         let is_permitted = share.permits(held + before, used + before, limit);
@@ -115,6 +120,19 @@ impl Resource {
             note,
         })
     }
+}
+
+/// Returns whether a tenant makes no `more` records until the checkpoint is written.
+fn is_behind(undrained: Undrained, more: u64) -> bool {
+    let is_much = |all, own, most| all > most && own >= most / CONSIDERABLE_PARTS;
+    let Undrained {
+        rows,
+        bytes,
+        own_rows,
+        own_bytes,
+    } = undrained;
+    is_much(rows, own_rows + more.saturating_sub(1), MOST_UNDRAINED_ROWS)
+        || is_much(bytes, own_bytes, MOST_UNDRAINED_BYTES)
 }
 
 #[cfg(test)]
@@ -145,17 +163,24 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_holds_much_waits_for_the_checkpoint_and_others_do_not() {
-        let behind = || Resource::new("keys", "keys", 5120).behind(MOST_CHANGED_ROWS + 1);
-        let tenant = Tenant::of_token(AccessId(7));
-        let check = |held, more| behind().check(Share::WHOLE, tenant, (held, held, more));
-        assert_eq!(check(9, 1), Ok(()));
-        let rows = MOST_CHANGED_ROWS + 1;
-        for (held, more) in [(10, 1), (0, 2)] {
-            let refused = check(held, more);
+    fn a_tenant_that_made_much_waits_for_the_checkpoint_and_others_do_not() {
+        let check = |rows, bytes, own_rows, own_bytes, more| {
+            let undrained = Undrained {
+                rows,
+                bytes,
+                own_rows,
+                own_bytes,
+            };
+            let keys = Resource::new("keys", "keys", 5120).behind(undrained);
+            keys.check(Share::WHOLE, Tenant::of_token(AccessId(7)), (0, 0, more))
+        };
+        let (rows, bytes) = (MOST_UNDRAINED_ROWS + 1, MOST_UNDRAINED_BYTES + 1);
+        assert_eq!(check(rows, bytes, 255, 524_287, 1), Ok(()));
+        assert_eq!(check(rows - 1, bytes - 1, rows - 1, bytes - 1, 1), Ok(()));
+        for (own_rows, own_bytes, more) in [(256, 0, 1), (0, 524_288, 1), (0, 0, 257)] {
             assert_eq!(
-                refused,
-                Err(NoRoom::Behind { rows }),
+                check(rows, bytes, own_rows, own_bytes, more),
+                Err(NoRoom::Behind { own_rows, rows }),
                 "records were made far ahead of the checkpoint"
             );
         }

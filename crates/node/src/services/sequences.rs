@@ -210,15 +210,15 @@ impl SequenceService {
         let held = peek(&*self.replica, |state| {
             let is_new = state.sequence_or_deleted(name).is_none();
             let held = state.sequences_held();
-            let changed = state.changed_rows();
-            is_new.then(|| (held.of(tenant).count, held.all().count, changed))
+            let undrained = state.undrained(tenant);
+            is_new.then(|| (held.of(tenant).count, held.all().count, undrained))
         });
-        let Some((held, used, changed)) = held.flatten() else {
+        let Some((held, used, undrained)) = held.flatten() else {
             return Ok(());
         };
         let sequences = Resource {
             note: "; a deleted sequence counts, as its definition and its mark stay",
-            ..Resource::new("sequences", "sequences", self.limits.sequences).behind(changed)
+            ..Resource::new("sequences", "sequences", self.limits.sequences).behind(undrained)
         };
         Ok(sequences.check(self.limits.tenant_share, tenant, (held, used, 1))?)
     }

@@ -192,13 +192,13 @@ impl LockService {
             let is_there = lock.is_some_and(|lock| lock.claim(&asked.owner, asked.nonce).is_some());
             let held = state.locks_held();
             let used = held.all().count.min(limit - 1);
-            let changed = state.changed_rows();
-            (!is_there).then(|| (held.of(asked.tenant).count, used, changed))
+            let undrained = state.undrained(asked.tenant);
+            (!is_there).then(|| (held.of(asked.tenant).count, used, undrained))
         });
-        let Some((held, used, changed)) = held.flatten() else {
+        let Some((held, used, undrained)) = held.flatten() else {
             return Ok(());
         };
-        let claims = Resource::new("holds and waits of locks", "locks", limit).behind(changed);
+        let claims = Resource::new("holds and waits of locks", "locks", limit).behind(undrained);
         let checked = claims.check(self.limits.tenant_share, asked.tenant, (held, used, 1));
         checked.map_err(|why| LockError::Full(why.to_string()))
     }
