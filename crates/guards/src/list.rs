@@ -238,8 +238,10 @@ guards! {
     ShareOfTenant,
     /// A refusal for what a client does itself is held back.
     RefusalsHeldBack,
-    /// A tenant that holds much makes no records while the checkpoint is far behind.
+    /// A tenant that made much of what waits for the checkpoint makes no more while that is far behind.
     CheckpointKeepsPace,
+    /// On a late node a client's requests beyond the width of its lane wait.
+    LanesHeld,
 
     // Minting and segments on a node.
 

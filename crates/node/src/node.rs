@@ -126,7 +126,7 @@ impl Node {
                 worker_counts: Arc::default(),
             };
             let services = Arc::new(Services::new(config, &parts));
-            let closing = context.closing();
+            let (closing, lanes) = (context.closing(), context.lanes());
             let router = Router::new(context, &services);
             let unreadable = router.unreadable();
             let answer = move |request| router.clone().answer(request);
@@ -144,6 +144,7 @@ impl Node {
             tasks.spawn(runs_out::watch(&parts));
             tasks.spawn(tls.keep_fresh(wall));
             tasks.spawn(access.keep_fresh());
+            tasks.spawn(lanes.keep());
 
             let ended = raft.phase();
             let running = Mutex::new(Running {

@@ -12,6 +12,7 @@ pub(crate) mod fuzz;
 mod gate;
 mod hold_back;
 mod hosts;
+mod lanes;
 mod meter;
 mod negotiate;
 mod request;

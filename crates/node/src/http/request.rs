@@ -17,6 +17,7 @@ use seqd_raft::{Part, Pool};
 use seqd_state::{Share, Tenant};
 use tokio::time::Instant;
 
+use super::lanes::Slot;
 use super::negotiate::Media;
 use super::request_key::RequestKey;
 use crate::access::Caller;
@@ -72,6 +73,8 @@ pub(crate) struct Request {
     pub(crate) key: Option<RequestKey>,
     /// The connection that it came on; none in a process of its own.
     pub(crate) connection: Option<ClientConnection>,
+    /// Its place in the lane of its client.
+    pub(super) slot: Option<Slot>,
     _held: Option<Part>,
 }
 
@@ -105,7 +108,7 @@ impl Request {
             (Bytes::new(), None)
         } else {
             let _pause = connection.as_ref().map(ClientConnection::pause);
-            read_body(&parts.headers, body, bodies.begin(tenant)).await?
+            Box::pin(read_body(&parts.headers, body, bodies.begin(tenant))).await?
         };
         let key = RequestKey::of(&parts, &query, media, &body)?;
         Ok(Request {
@@ -120,6 +123,7 @@ impl Request {
             caller,
             tenant,
             connection,
+            slot: None,
             _held: held,
         })
     }

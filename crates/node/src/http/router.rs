@@ -15,13 +15,15 @@ use seqd_api::routes::{self, Method};
 use seqd_api::{ErrorCode, Need, Problem, Scope};
 use seqd_raft::net::ClientConnection;
 use seqd_state::Share;
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use super::audit::Audit;
 use super::bearer;
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hold_back::hold_back;
 use super::hosts::Hosts;
+use super::lanes::{Lanes, Slot};
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
 use super::request::{Bodies, Request, is_without_body};
@@ -44,6 +46,7 @@ pub(crate) struct Context {
     pub(super) access: Access,
     bodies: Bodies,
     closing: Closing,
+    lanes: Lanes,
 }
 
 /// Whether the port closes soon: requests are refused as `draining`, and their connections
@@ -72,6 +75,11 @@ impl Closing {
 }
 
 impl Context {
+    /// The lanes of clients, for the task that keeps them.
+    pub(crate) fn lanes(&self) -> Lanes {
+        self.lanes.clone()
+    }
+
     /// The switch that refuses requests before the port closes.
     pub(crate) fn closing(&self) -> Closing {
         self.closing.clone()
@@ -95,6 +103,7 @@ impl Context {
             access: Access::default(),
             bodies: Bodies::new(Share::WHOLE),
             closing: Closing::default(),
+            lanes: Lanes::default(),
         })
     }
 
@@ -134,6 +143,23 @@ fn has_place(
     let detail = "all connections of this node are being answered";
     let problem = Problem::new(ErrorCode::Overloaded, detail);
     Err(problem.with_hint("ask another node, or again on fewer connections"))
+}
+
+/// Waits for a place in the lane of a request's client, until the request's deadline.
+async fn come_to_turn(
+    request: &Request,
+    mut turn: oneshot::Receiver<Slot>,
+) -> Result<Option<Slot>, Problem> {
+    if let Ok(slot) = turn.try_recv() {
+        return Ok(Some(slot));
+    }
+    let _pause = request.connection.as_ref().map(ClientConnection::pause);
+    let come = timeout_at(request.deadline, turn).await;
+    come.map(Result::ok).map_err(|_| {
+        let detail = "this node is busy, and other requests of this client came first";
+        Problem::new(ErrorCode::Overloaded, detail)
+            .with_hint("ask another node, or send fewer requests at once")
+    })
 }
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -244,8 +270,9 @@ where
             let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
             async move {
                 endpoint
-                    .serve(request, |state, read| {
-                        let serving = Serving::new(read.tenant, read.connection.clone());
+                    .serve(request, |state, mut read| {
+                        let serving = Serving::new(read.tenant, read.connection.take())
+                            .with_slot(read.slot.take());
                         serving.scope(handler(state, read))
                     })
                     .await
@@ -361,8 +388,9 @@ impl<S> Endpoint<S> {
             }
             Err(problem) => (Err(problem), !has_body),
         };
+        // What few requests come to is in boxes: what is in the future of each request costs each of them.
         if let Err(problem) = &response {
-            hold_back(&problem.code, connection.as_ref()).await;
+            Box::pin(hold_back(&problem.code, connection.as_ref())).await;
         }
         let response = response.unwrap_or_else(|problem| {
             let problem = bearer::without_names(&context.access, caller, problem);
@@ -401,11 +429,13 @@ impl<S> Endpoint<S> {
         let is_get = matches!(*request.method(), http::Method::GET | http::Method::HEAD);
         let (timeout, bodies) = (context.timeout, &context.bodies);
         let permit = |caller, name: &str| bearer::check(&context.access, caller, self.need, name);
-        let request = Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
+        let mut request =
+            Request::read(request, media, self.has_path, timeout, bodies, permit).await?;
         // Once more: the body may have taken its time, and the token been revoked meanwhile. Who
         // changes the cluster may not do so by a token that another node knows to be revoked.
         if self.is_audited() {
-            bearer::confirm(&context.access, request.caller, request.deadline).await?;
+            let confirmed = bearer::confirm(&context.access, request.caller, request.deadline);
+            Box::pin(confirmed).await?;
         }
         permit(request.caller, request.name())?;
         if request.is_dry_run && !self.extras.has_dry_run {
@@ -415,6 +445,9 @@ impl<S> Endpoint<S> {
         if is_get && !request.body.is_empty() {
             let detail = "a GET takes no body: put it into the query, or POST it";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
+        }
+        if let Some(turn) = context.lanes.enter(request.tenant) {
+            request.slot = Box::pin(come_to_turn(&request, turn)).await?;
         }
         Ok(request)
     }

@@ -3,8 +3,12 @@
 //! Deep below the handlers a proposal is charged to its tenant, and a wait lets its connection end for
 //! others. A task that is spawned for a request takes this with it.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use seqd_raft::net::{ClientConnection, Pause};
 use seqd_state::Tenant;
+
+use super::lanes::Slot;
 
 tokio::task_local! {
     static SERVING: Serving;
@@ -15,11 +19,23 @@ tokio::task_local! {
 pub(crate) struct Serving {
     tenant: Tenant,
     connection: Option<ClientConnection>,
+    /// Its place in the lane of its client, until it waits for others.
+    slot: Option<Arc<Mutex<Option<Slot>>>>,
 }
 
 impl Serving {
     pub(crate) fn new(tenant: Tenant, connection: Option<ClientConnection>) -> Self {
-        Self { tenant, connection }
+        Self {
+            tenant,
+            connection,
+            slot: None,
+        }
+    }
+
+    /// The same with a place in a lane.
+    pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
+        let slot = slot.map(|slot| Arc::new(Mutex::new(Some(slot))));
+        Self { slot, ..self }
     }
 
     /// What the current task serves.
@@ -37,9 +53,13 @@ impl Serving {
         tenant.unwrap_or(Tenant::OPERATOR)
     }
 
-    /// Marks the current task as one that waits for others, until the mark is dropped.
+    /// Marks the current task as one that waits for others, until the mark is dropped. It leaves its lane
+    /// for good.
     pub(crate) fn pause() -> Option<Pause> {
         let paused = SERVING.try_with(|serving| {
+            if let Some(slot) = &serving.slot {
+                slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
             let connection = serving.connection.as_ref();
             connection.map(ClientConnection::pause)
         });

@@ -54,7 +54,8 @@ impl Stranger {
         };
         if refused.status() == StatusCode::UNAUTHORIZED {
             let connection: Option<ClientConnection> = request.extensions().get().cloned();
-            hold_back(ErrorCode::Unauthorized.as_str(), connection.as_ref()).await;
+            let code = ErrorCode::Unauthorized.as_str();
+            Box::pin(hold_back(code, connection.as_ref())).await;
         }
         let id = context.request_ids.of(request.headers());
         Some(self.0.finish(refused, id, started))

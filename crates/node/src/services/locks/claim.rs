@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_raft::ProposeError;
-use seqd_state::{AcquireLock, Attempt, Command, LockCommand, LockName, Nonce, Outcome};
+use seqd_state::{AcquireLock, Attempt, Command, LockCommand, LockName, Nonce, Outcome, Tenant};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -27,6 +27,7 @@ const WITHDRAW_AGAIN: Duration = Duration::from_millis(200);
 pub(super) struct ClaimGuard {
     replica: Arc<dyn Replica>,
     withdrawals: Arc<Semaphore>,
+    tenant: Tenant,
     name: LockName,
     nonce: Nonce,
     attempt: Attempt,
@@ -43,6 +44,7 @@ impl ClaimGuard {
         deadline: Instant,
     ) -> Self {
         let (name, nonce, attempt) = (asked.name.clone(), asked.nonce, asked.attempt);
+        let tenant = asked.tenant;
         let proposer = Arc::clone(replica);
         let proposing = tokio::spawn(Serving::current().scope(async move {
             let command = Command::Locks(LockCommand::Acquire(asked));
@@ -51,6 +53,7 @@ impl ClaimGuard {
         Self {
             replica: Arc::clone(replica),
             withdrawals: Arc::clone(withdrawals),
+            tenant,
             name,
             nonce,
             attempt,
@@ -123,7 +126,8 @@ impl Drop for ClaimGuard {
         };
         // Without a runtime the process ends, and the claim by its own time.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(withdrawing);
+            // It is charged to the tenant, whose connection is gone.
+            runtime.spawn(Serving::new(self.tenant, None).scope(withdrawing));
         }
     }
 }
