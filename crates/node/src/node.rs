@@ -146,13 +146,13 @@ impl Node {
             tasks.spawn(access.keep_fresh());
             tasks.spawn(lanes.keep());
 
-            let ended = raft.phase();
             let running = Mutex::new(Running {
                 server: Some(server),
                 marks: Some(marks),
                 tasks,
             });
             Ok(Node {
+                ended: raft.phase(),
                 raft,
                 clock,
                 minters,
@@ -161,7 +161,6 @@ impl Node {
                 closing,
                 addr,
                 before,
-                ended,
                 running,
             })
         })

@@ -14,10 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seqd_api::{ErrorCode, Problem};
 use seqd_guards::is_out;
+use seqd_raft::net::ClientConnection;
 use seqd_state::Tenant;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 /// The width without lanes.
 const OPEN: usize = usize::MAX;
@@ -196,6 +198,27 @@ impl Lanes {
     }
 }
 
+/// Waits for a place in a lane, until the deadline of the request. Its connection may end for others meanwhile.
+///
+/// # Errors
+/// `overloaded` if the deadline comes first.
+pub(super) async fn come(
+    mut turn: oneshot::Receiver<Slot>,
+    connection: Option<&ClientConnection>,
+    deadline: Instant,
+) -> Result<Option<Slot>, Problem> {
+    if let Ok(slot) = turn.try_recv() {
+        return Ok(Some(slot));
+    }
+    let _pause = connection.map(ClientConnection::pause);
+    let come = timeout_at(deadline, turn).await;
+    come.map(Result::ok).map_err(|_| {
+        let detail = "this node is busy, and other requests of this client came first";
+        Problem::new(ErrorCode::Overloaded, detail)
+            .with_hint("ask another node, or send fewer requests at once")
+    })
+}
+
 /// How late timers fire, on average.
 async fn lateness() -> Duration {
     let mut late = Duration::ZERO;
@@ -257,7 +280,8 @@ mod tests {
         // The third has gone: its turn is that of the fourth.
         many.remove(2);
         served.pop();
-        assert!(many[2].try_recv().is_ok());
+        let fourth = many[2].try_recv();
+        assert!(fourth.is_ok());
         assert!(many[3].try_recv().is_err());
     }
 

@@ -15,15 +15,14 @@ use seqd_api::routes::{self, Method};
 use seqd_api::{ErrorCode, Need, Problem, Scope};
 use seqd_raft::net::ClientConnection;
 use seqd_state::Share;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::audit::Audit;
 use super::bearer;
 use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hold_back::hold_back;
 use super::hosts::Hosts;
-use super::lanes::{Lanes, Slot};
+use super::lanes::{self, Lanes};
 use super::meter::Meter;
 use super::negotiate::{Media, choose};
 use super::request::{Bodies, Request, is_without_body};
@@ -143,23 +142,6 @@ fn has_place(
     let detail = "all connections of this node are being answered";
     let problem = Problem::new(ErrorCode::Overloaded, detail);
     Err(problem.with_hint("ask another node, or again on fewer connections"))
-}
-
-/// Waits for a place in the lane of a request's client, until the request's deadline.
-async fn come_to_turn(
-    request: &Request,
-    mut turn: oneshot::Receiver<Slot>,
-) -> Result<Option<Slot>, Problem> {
-    if let Ok(slot) = turn.try_recv() {
-        return Ok(Some(slot));
-    }
-    let _pause = request.connection.as_ref().map(ClientConnection::pause);
-    let come = timeout_at(request.deadline, turn).await;
-    come.map(Result::ok).map_err(|_| {
-        let detail = "this node is busy, and other requests of this client came first";
-        Problem::new(ErrorCode::Overloaded, detail)
-            .with_hint("ask another node, or send fewer requests at once")
-    })
 }
 
 type Handling = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -447,7 +429,8 @@ impl<S> Endpoint<S> {
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
         }
         if let Some(turn) = context.lanes.enter(request.tenant) {
-            request.slot = Box::pin(come_to_turn(&request, turn)).await?;
+            let (connection, deadline) = (request.connection.as_ref(), request.deadline);
+            request.slot = Box::pin(lanes::come(turn, connection, deadline)).await?;
         }
         Ok(request)
     }

@@ -74,7 +74,7 @@ const USAGE: &str = "usage: soak COMMAND
   hostile [--seconds 60] [--descriptors 1024|65536]
                                 one node of three attacked at both ports, the others under load, for
                                 so long with each number of open files
-  tenants [--seconds 600] [--addresses 1|100] [--without-tokens] [--with BINARY] [--disk-mb 1024]
+  tenants [--seconds 600] [--addresses 1|100] [--without-tokens] [--with BINARY]
           [--seed S]            an honest tenant at 200 operations a second, undisturbed for 30 s, then beside
                                 a hostile one that uses every means at once, from so many addresses
   disk [--seconds 1800] [--disk-mb 1024] [--fs ext4|xfs|tmpfs] [--limits shipped|raised] [--with BINARY]

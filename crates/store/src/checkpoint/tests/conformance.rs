@@ -41,40 +41,7 @@ fn conforms(
         rows.clone().into_iter().collect::<Vec<_>>()
     );
 
-    // Large rows, which a store may keep in parts: with them, with others, shorter, and without them.
-    for (index, sizes) in [
-        [2_047, 2_048, 2_049, 4_096, 16_400],
-        [16_400, 4_096, 1, 2_048, 0],
-        [5, 6_000, 2_048, 2_047, 2_049],
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let keys: [&[u8]; 5] = [b"k", b"k\0", b"kk", b"", b"large"];
-        let large = keys.into_iter().zip(sizes);
-        let large = large.map(|(key, size)| (key.to_vec(), vec![size as u8; size]));
-        let large: BTreeMap<_, _> = large.collect();
-        rows.extend(large.clone());
-        store
-            .write(puts(&large), &applied(12 + index as u64, &rows))
-            .unwrap();
-        store = reopen(store);
-        assert_eq!(
-            streamed(&*store),
-            rows.clone().into_iter().collect::<Vec<_>>()
-        );
-    }
-    rows.remove(&b"kk"[..]);
-    store
-        .write(vec![(b"kk".to_vec(), None)], &applied(15, &rows))
-        .unwrap();
-    rows.insert(b"kk".to_vec(), vec![0; 2_048]);
-    let back = vec![(b"kk".to_vec(), Some(vec![0; 2_048]))];
-    store.write(back, &applied(16, &rows)).unwrap();
-    assert_eq!(
-        streamed(&*store),
-        rows.clone().into_iter().collect::<Vec<_>>()
-    );
+    store = keeps_large_rows(store, &mut rows, reopen);
 
     let refused = |result: io::Result<()>| result.unwrap_err().kind();
     let back = store.write(Vec::new(), &applied(10, &rows));
@@ -100,6 +67,49 @@ fn conforms(
         ("enough".to_owned(), 3)
     );
     store.close().unwrap();
+}
+
+/// What a store of index 11 must do with large rows, which it may keep in parts: with them, with others,
+/// shorter, and without them. Its index is 16 then.
+fn keeps_large_rows(
+    mut store: Box<dyn StateStore>,
+    rows: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    reopen: &dyn Fn(Box<dyn StateStore>) -> Box<dyn StateStore>,
+) -> Box<dyn StateStore> {
+    for (index, sizes) in [
+        [2_047, 2_048, 2_049, 4_096, 16_400],
+        [16_400, 4_096, 1, 2_048, 0],
+        [5, 6_000, 2_048, 2_047, 2_049],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let keys: [&[u8]; 5] = [b"k", b"k\0", b"kk", b"", b"large"];
+        let large = keys.into_iter().zip(sizes);
+        let large = large.map(|(key, size)| (key.to_vec(), vec![size as u8; size]));
+        let large: BTreeMap<_, _> = large.collect();
+        rows.extend(large.clone());
+        store
+            .write(puts(&large), &applied(12 + index as u64, rows))
+            .unwrap();
+        store = reopen(store);
+        assert_eq!(
+            streamed(&*store),
+            rows.clone().into_iter().collect::<Vec<_>>()
+        );
+    }
+    rows.remove(&b"kk"[..]);
+    store
+        .write(vec![(b"kk".to_vec(), None)], &applied(15, rows))
+        .unwrap();
+    rows.insert(b"kk".to_vec(), vec![0; 2_048]);
+    let back = vec![(b"kk".to_vec(), Some(vec![0; 2_048]))];
+    store.write(back, &applied(16, rows)).unwrap();
+    assert_eq!(
+        streamed(&*store),
+        rows.clone().into_iter().collect::<Vec<_>>()
+    );
+    store
 }
 
 #[test]
