@@ -105,7 +105,7 @@ pub use sequences::definition::{
 pub use sequences::record::{Run, SequenceRecord};
 pub use stamp::Stamp;
 pub use state::{Origin, State};
-pub use tenant::{Held, Holdings, SMALL_PARTS, Share, Tenant};
+pub use tenant::{Held, Holdings, Share, Tenant};
 pub use text::{TextField, TextRefusal};
 pub use tokens::commands::{
     MAX_ISSUED, MAX_ONE_TIME, OneTimeCommand, OneTimeOutcome, OneTimeRefusal,

@@ -186,7 +186,7 @@ impl Share {
 
 /// A tenant that holds less than this part of a limit is small: the reserved quarter has room for 128
 /// of them.
-pub const SMALL_PARTS: u64 = 512;
+const SMALL_PARTS: u64 = 512;
 
 /// The part of a limit, in percent, that tenants share which are not small.
 const POOL_PERCENT: u128 = 75;

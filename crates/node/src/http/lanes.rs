@@ -3,8 +3,8 @@
 //! A node whose processor is in use serves each event late. A client with hundreds of connections then
 //! delays one with a few, although each of its requests is permitted. So while several clients ask and
 //! timers fire late, each client has a lane: its requests beyond the lane's width wait for those before
-//! them. A client is a tenant: an access token or an address. The width shrinks while timers are late and grows while they are not. A node with one client, or
-//! with time to spare, has no lanes.
+//! them. A client is a tenant: an access token or an address. The width shrinks while timers are late and
+//! grows while they are not. A node with one client, or with time to spare, has no lanes.
 //!
 //! A request that waits for what others do, such as the turn of a lock, leaves its lane. Requests of the
 //! operator and of the nodes have none.
@@ -166,11 +166,13 @@ impl Lanes {
     fn set_width(&self, width: usize) {
         let shared = &self.0;
         shared.width.store(width, Ordering::Relaxed);
-        let lanes = &mut *shared.lanes();
-        let passed = lanes.iter_mut();
-        let passed: Vec<_> = passed
-            .map(|(tenant, lane)| shared.pass(*tenant, lane))
-            .collect();
+        let passed: Vec<Passed> = {
+            let mut lanes = shared.lanes();
+            let lanes = lanes.iter_mut();
+            lanes
+                .map(|(tenant, lane)| shared.pass(*tenant, lane))
+                .collect()
+        };
         passed.into_iter().for_each(Passed::hand_out);
     }
 

@@ -210,12 +210,8 @@ impl SledStore {
     fn sync_blobs(&mut self) -> io::Result<()> {
         let folder = self.folder.join("blobs");
         let names = HashSet::from_iter(self.disk.list(&folder)?);
-        self.blobs.retain(|name| names.contains(name));
         let mut has_new = false;
-        for name in &names {
-            if self.blobs.contains(name) {
-                continue;
-            }
+        for name in names.difference(&self.blobs) {
             match self.disk.open_read(&folder.join(name)) {
                 Ok(file) => file.sync_data()?,
                 // sled removes a blob as soon as its page was written again.
