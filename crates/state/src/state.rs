@@ -25,7 +25,7 @@ use crate::tenant::Holdings;
 use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
-use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live};
+use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live, ms_until_free};
 
 /// Who may have minted an ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,13 +167,16 @@ impl State {
         })
     }
 
-    /// Milliseconds until a live lease ends unless it is renewed, at the applied cluster time.
+    /// Milliseconds until the worker of a lease can be granted, at the applied times, unless the lease
+    /// is renewed; 0 if it is free.
     #[must_use]
-    pub fn ms_to_end(&self, lease: &LeaseView<'_>) -> u64 {
-        let context = self.context();
-        let end = context.as_ref().zip(self.layout(lease.layout));
-        let end = end.map(|(context, layout)| context.expiry(layout, lease.record.used_ms));
-        end.map_or(0, |end| end.0.saturating_sub(self.cluster_ms().0))
+    pub fn ms_until_free(&self, lease: &LeaseView<'_>) -> u64 {
+        let parts = self.context().zip(self.layout(lease.layout));
+        let wait_ms = parts.and_then(|(context, layout)| {
+            let tick = layout.tick_at(context.wall_ms).ok()?;
+            Some(ms_until_free(&context, layout, tick, lease.record))
+        });
+        wait_ms.unwrap_or(0)
     }
 
     /// The leases that are over and whose workers were granted again, by lease, behind the one named:

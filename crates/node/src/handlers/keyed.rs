@@ -123,19 +123,28 @@ where
         let detail = format!("an answer of {} bytes cannot be kept", bytes.len());
         Err(internal(&detail))
     });
-    match fitting {
+    let problem = match fitting {
         Ok((stored, bytes)) => {
-            let kept = node.keys.keep_answer(name, claim, bytes.into(), deadline);
-            kept.await.map_err(not_kept)?;
-            Ok(stored.answer())
+            let whose = (tenant, deadline);
+            let kept = node
+                .keys
+                .keep_answer(name.clone(), claim, bytes.into(), whose);
+            match kept.await {
+                Ok(()) => return Ok(stored.answer()),
+                Err(error @ (KeyError::Full(_) | KeyError::Crowded)) => {
+                    let hint =
+                        "nothing was kept, and what it took stays a gap; ask for less at once";
+                    Problem::from(error).with_hint(hint)
+                }
+                Err(error) => return Err(not_kept(error)),
+            }
         }
-        Err(problem) => {
-            let until = deadline.max(Instant::now() + ABANDON_WAIT);
-            // Where this fails, the claim ends by itself.
-            drop(node.keys.give_up(name, claim, until).await);
-            Err(problem)
-        }
-    }
+        Err(problem) => problem,
+    };
+    let until = deadline.max(Instant::now() + ABANDON_WAIT);
+    // Where this fails, the claim ends by itself.
+    drop(node.keys.give_up(name, claim, until).await);
+    Err(problem)
 }
 
 /// An answer that was not kept is not sent: what it took stays a gap.

@@ -15,8 +15,8 @@ use crate::codes;
 use crate::http::refusal;
 use crate::minting::MintError;
 use crate::services::{
-    AccessError, ClusterError, IdError, KeyError, LayoutError, LeaseError, LockError, OneTimeError,
-    Readiness, RequestError, SecretError, SequenceError, UuidError,
+    AccessError, ClusterError, IdError, KeyError, LayoutError, LeaseError, LockError, NoRoom,
+    OneTimeError, Readiness, RequestError, SecretError, SequenceError, UuidError,
 };
 use crate::times::rfc3339;
 
@@ -31,6 +31,10 @@ pub(super) fn internal(error: &impl ToString) -> Problem {
 /// What to do where a quorum is missing.
 const NO_QUORUM: &str = "start the members that are down, or mend the network to them: `seqd status` \
      shows which; IDs go on meanwhile as long as /readyz?for=ids answers 200";
+
+fn no_room(why: &NoRoom) -> Problem {
+    Problem::new(ErrorCode::Overloaded, why.to_string()).with_retry_after_ms(why.retry_ms())
+}
 
 fn millis(ms: u64) -> u32 {
     u32::try_from(ms.max(1)).unwrap_or(u32::MAX)
@@ -272,9 +276,7 @@ fn sequence(error: &SequenceError) -> Problem {
             "give the first value that was never handed out, or min (descending: max) if the name \
              was never used: seqd seq create NAME --start VALUE",
         ),
-        SequenceError::Full(_) => {
-            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
-        }
+        SequenceError::Full(why) => no_room(why),
         SequenceError::Unread(error) => unread(error),
         SequenceError::Propose(error) => propose(error),
         SequenceError::Refused(refusal) => refused(refusal),
@@ -365,9 +367,6 @@ fn lease(error: &LeaseError) -> Problem {
 /// is over.
 const MAX_KEY_RETRY_MS: u64 = 1000;
 
-/// When room for more may come: keys and tokens end by themselves.
-const FULL_RETRY_MS: u32 = 10_000;
-
 fn key(error: &KeyError) -> Problem {
     let detail = error.to_string();
     match error {
@@ -385,9 +384,7 @@ fn key(error: &KeyError) -> Problem {
         KeyError::Mismatch { .. } => Problem::new(ErrorCode::FingerprintMismatch, detail)
             .with_extra("state", "mismatch")
             .with_hint("take a new key for each thing that is to be done once"),
-        KeyError::Full(_) => {
-            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
-        }
+        KeyError::Full(why) => no_room(why),
         KeyError::Crowded => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100),
         KeyError::NotAnAnswer { .. } | KeyError::UnexpectedOutcome(_) => internal(error),
         KeyError::Secret(error) => secret(error),
@@ -404,9 +401,7 @@ fn one_time(error: &OneTimeError) -> Problem {
         OneTimeError::Mint(error) => mint(error),
         OneTimeError::NotFound => Problem::new(ErrorCode::NotFound, detail),
         OneTimeError::Used => Problem::new(ErrorCode::TokenUsed, detail),
-        OneTimeError::Full(_) => {
-            Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(FULL_RETRY_MS)
-        }
+        OneTimeError::Full(why) => no_room(why),
         OneTimeError::Crowded => {
             Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(100)
         }
@@ -422,6 +417,7 @@ fn lock(error: &LockError) -> Problem {
     match error {
         LockError::Request(error) => request(error),
         LockError::Full(_) => Problem::new(ErrorCode::Overloaded, detail).with_retry_after_ms(1000),
+        LockError::Share(why) => no_room(why),
         LockError::Stopping => {
             Problem::new(ErrorCode::Draining, detail).with_hint("ask another node")
         }

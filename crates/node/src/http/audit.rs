@@ -3,6 +3,7 @@
 //!
 //! Invariant: a request has exactly one line, also if its caller leaves before the answer.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use axum::body::Body;
@@ -28,7 +29,9 @@ impl Audit {
         let target = request.uri().path_and_query();
         Self {
             method: request.method().clone(),
-            target: target.map_or_else(String::new, |target| plain(target.as_str())),
+            target: target.map_or_else(String::new, |target| {
+                plain(&without_secret(target.as_str()))
+            }),
             caller: extensions.get().copied().unwrap_or_default(),
             from: extensions.get().and_then(ClientConnection::address),
             request_id: request_id.clone(),
@@ -60,6 +63,24 @@ impl Drop for Audit {
     }
 }
 
+/// The paths that name a one-time token do so by its first characters. What is behind them in a
+/// request may be the secret of one.
+const ONE_TIME: &str = "/v1/tokens/";
+const PUBLIC_CHARACTERS: usize = 11;
+
+/// The target without what may be the secret of a one-time token.
+fn without_secret(target: &str) -> Cow<'_, str> {
+    let Some(named) = target.strip_prefix(ONE_TIME) else {
+        return Cow::Borrowed(target);
+    };
+    match named.char_indices().nth(PUBLIC_CHARACTERS) {
+        Some((end, behind)) if !matches!(behind, '/' | '?') => {
+            Cow::Owned(format!("{ONE_TIME}{}...", &named[..end]))
+        }
+        _ => Cow::Borrowed(target),
+    }
+}
+
 /// The text with everything escaped that is not printable ASCII: a target may have any bytes above.
 fn plain(text: &str) -> String {
     let escaped = |character: char| {
@@ -77,6 +98,19 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_has_no_whole_one_time_token() {
+        let whole = "/v1/tokens/1A2b3C4d5E6secretsecretsecretsecr?dry=1";
+        assert_eq!(without_secret(whole), "/v1/tokens/1A2b3C4d5E6...");
+        for target in [
+            "/v1/tokens/1A2b3C4d5E6?a=b",
+            "/v1/tokens?limit=1",
+            "/v1/locks/a/break",
+        ] {
+            assert_eq!(without_secret(target), target);
+        }
+    }
 
     #[test]
     fn a_target_has_no_line_end_of_any_kind() {

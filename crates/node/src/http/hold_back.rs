@@ -7,21 +7,22 @@ use seqd_guards::is_out;
 use seqd_raft::net::ClientConnection;
 
 /// A client that repeats a refused request at once would cost a node as much as one that is served.
-/// Each of these refusals says to wait at least as long.
 const HELD_BACK: Duration = Duration::from_millis(100);
 
 /// What a client is refused for what it does itself.
-const OWN_DOING: [ErrorCode; 4] = [
+const OWN_DOING: [ErrorCode; 5] = [
+    ErrorCode::Forbidden,
     ErrorCode::Overloaded,
     ErrorCode::RateLimited,
     ErrorCode::Unauthorized,
     ErrorCode::WorkersExhausted,
 ];
 
-/// Waits before a refusal with this code is answered. The connection may end for others meanwhile.
-pub(super) async fn hold_back(code: &str, connection: Option<&ClientConnection>) {
-    let is_held_back = OWN_DOING.iter().any(|own| own.as_str() == code);
-    if is_held_back && !is_out!(RefusalsHeldBack) {
+/// Waits before a refusal with this code is answered; before any refusal of a client's request while the
+/// node is busy. The connection may end for others meanwhile.
+pub(super) async fn hold_back(code: &str, is_busy: bool, connection: Option<&ClientConnection>) {
+    let is_own = OWN_DOING.iter().any(|own| own.as_str() == code);
+    if (is_own || is_busy) && !is_out!(RefusalsHeldBack) {
         let _pause = connection.map(ClientConnection::pause);
         tokio::time::sleep(HELD_BACK).await;
     }
@@ -36,12 +37,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_has_its_share_waits_for_its_refusals() {
         let begin = Instant::now();
-        hold_back("no-quorum", None).await;
+        hold_back("no-quorum", false, None).await;
         assert_eq!(begin.elapsed(), Duration::ZERO, "no fault of the client");
-        hold_back("overloaded", None).await;
-        assert!(
-            begin.elapsed() >= HELD_BACK,
-            "a refusal was answered at once"
-        );
+        for (at, code) in (1..).zip(["overloaded", "rate-limited", "forbidden"]) {
+            hold_back(code, false, None).await;
+            let held = begin.elapsed();
+            assert!(held >= at * HELD_BACK, "a refusal was answered at once");
+        }
+        hold_back("invalid-argument", true, None).await;
+        assert!(begin.elapsed() >= 4 * HELD_BACK);
     }
 }

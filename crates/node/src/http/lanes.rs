@@ -141,17 +141,10 @@ impl Lanes {
     /// Asks for a place in the lane of a client, which comes once the lane has one; `None` where there
     /// are no lanes.
     pub(crate) fn enter(&self, tenant: Tenant) -> Option<oneshot::Receiver<Slot>> {
-        if tenant == Tenant::OPERATOR {
+        if !self.ask(tenant) {
             return None;
         }
         let shared = &self.0;
-        if shared.last.load(Ordering::Relaxed) != tenant.to_bits() {
-            shared.last.store(tenant.to_bits(), Ordering::Relaxed);
-            shared.has_alternated.store(true, Ordering::Relaxed);
-        }
-        if shared.width.load(Ordering::Relaxed) == OPEN {
-            return None;
-        }
         let (waiting, turn) = oneshot::channel();
         let passed = {
             let mut lanes = shared.lanes();
@@ -161,6 +154,19 @@ impl Lanes {
         };
         passed.hand_out();
         Some(turn)
+    }
+
+    /// Notes that this client asked; returns whether it has a lane.
+    pub(crate) fn ask(&self, tenant: Tenant) -> bool {
+        if tenant == Tenant::OPERATOR {
+            return false;
+        }
+        let shared = &self.0;
+        if shared.last.load(Ordering::Relaxed) != tenant.to_bits() {
+            shared.last.store(tenant.to_bits(), Ordering::Relaxed);
+            shared.has_alternated.store(true, Ordering::Relaxed);
+        }
+        shared.width.load(Ordering::Relaxed) != OPEN
     }
 
     fn set_width(&self, width: usize) {

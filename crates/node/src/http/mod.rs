@@ -6,6 +6,7 @@
 
 mod audit;
 mod bearer;
+mod context;
 pub(crate) mod etag;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -25,13 +26,14 @@ mod stored;
 mod stranger;
 
 pub(crate) use bearer::refusal;
+pub(crate) use context::{Closing, Context};
 pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
-pub(crate) use router::{Closing, Context, Endpoint, Extras, Path, build};
+pub(crate) use router::{Endpoint, Extras, Path, build};
 pub(crate) use server::Server;
 pub(crate) use serving::Serving;
 pub(crate) use stored::Stored;

@@ -3,125 +3,28 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::header::CONNECTION;
-use axum::http::{self, HeaderValue};
+use axum::http;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use seqd_api::routes::{self, Method};
 use seqd_api::{ErrorCode, Need, Problem, Scope};
 use seqd_raft::net::ClientConnection;
-use seqd_state::Share;
+use seqd_state::Tenant;
 use tokio::time::Instant;
 
 use super::audit::Audit;
 use super::bearer;
-use super::gate::{self, REQUEST_ID, RequestIds, SEQD_NODE};
+use super::context::{Context, Exit};
+use super::gate;
 use super::hold_back::hold_back;
-use super::hosts::Hosts;
-use super::lanes::{self, Lanes};
-use super::meter::Meter;
+use super::lanes;
 use super::negotiate::{Media, choose};
-use super::request::{Bodies, Request, is_without_body};
+use super::request::{Request, is_without_body};
 use super::response::Response;
 use super::serving::Serving;
 use crate::access::{Access, Caller};
-use crate::metrics::HttpMetrics;
-
-/// This node's cluster; called only for a request that names one.
-pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
-
-pub(crate) struct Context {
-    pub(super) request_ids: RequestIds,
-    node: HeaderValue,
-    /// How long a request may take whose caller names no time.
-    timeout: Duration,
-    metrics: HttpMetrics,
-    cluster: OwnCluster,
-    hosts: Hosts,
-    pub(super) access: Access,
-    bodies: Bodies,
-    closing: Closing,
-    lanes: Lanes,
-}
-
-/// Whether the port closes soon: requests are refused as `draining`, and their connections
-/// end. A client that was cut off instead could not know whether it was served.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Closing(Arc<AtomicBool>);
-
-impl Closing {
-    pub(crate) fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn began(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Refuses what is not about the node's health.
-    fn check(&self, path: &str) -> Result<(), Problem> {
-        if self.began() && path.starts_with("/v1/") {
-            let detail = "this node is stopping";
-            let problem = Problem::new(ErrorCode::Draining, detail);
-            return Err(problem.with_hint("ask another node"));
-        }
-        Ok(())
-    }
-}
-
-impl Context {
-    /// The lanes of clients, for the task that keeps them.
-    pub(crate) fn lanes(&self) -> Lanes {
-        self.lanes.clone()
-    }
-
-    /// The switch that refuses requests before the port closes.
-    pub(crate) fn closing(&self) -> Closing {
-        self.closing.clone()
-    }
-
-    /// What entries share on the node of this name; `None` if the name cannot be a header's value.
-    pub(crate) fn new(
-        node: &str,
-        request_ids: RequestIds,
-        timeout: Duration,
-        metrics: &HttpMetrics,
-        cluster: OwnCluster,
-    ) -> Option<Context> {
-        Some(Context {
-            request_ids,
-            node: HeaderValue::try_from(node).ok()?,
-            timeout,
-            metrics: metrics.clone(),
-            cluster,
-            hosts: Hosts::default(),
-            access: Access::default(),
-            bodies: Bodies::new(Share::WHOLE),
-            closing: Closing::default(),
-            lanes: Lanes::default(),
-        })
-    }
-
-    /// The same for a node that is asked under these names; without them under those of loopback.
-    pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
-        Context { hosts, ..self }
-    }
-
-    /// The same for a node of which one tenant may hold this part.
-    pub(crate) fn with_share(self, share: Share) -> Context {
-        let bodies = Bodies::new(share);
-        Context { bodies, ..self }
-    }
-
-    /// The same for a node whose callers need a token.
-    pub(crate) fn with_access(self, access: Access) -> Context {
-        Context { access, ..self }
-    }
-}
 
 /// Refuses a request on a connection in a reserved place, unless it is about the node's health or the
 /// caller may use the reserve.
@@ -288,22 +191,30 @@ fn filter(method: Method) -> MethodFilter {
     }
 }
 
+type Refusing = Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>;
+
 /// A handler that refuses whatever comes, with the same headers and counting as any other.
 fn refusing(
     context: &Arc<Context>,
     path: &'static str,
     refuse: impl Fn(&http::Request<Body>) -> Response + Clone + Send + Sync + 'static,
-) -> impl Fn(http::Request<Body>) -> std::future::Ready<http::Response<Body>>
-+ Clone
-+ Send
-+ Sync
-+ 'static {
+) -> impl Fn(http::Request<Body>) -> Refusing + Clone + Send + Sync + 'static {
     let exit = Arc::new(Exit::new(context, path, "other"));
     move |request| {
         let started = Instant::now();
         let id = exit.context.request_ids.of(request.headers());
         let refused = refuse(&request).without_reading(request.headers());
-        std::future::ready(exit.finish(refused, id, started))
+        let exit = Arc::clone(&exit);
+        let caller: Caller = request.extensions().get().copied().unwrap_or_default();
+        let connection: Option<ClientConnection> = request.extensions().get().cloned();
+        Box::pin(async move {
+            let is_busy = exit
+                .context
+                .lanes
+                .ask(tenant_of(caller, connection.as_ref()));
+            hold_back("", is_busy, connection.as_ref()).await;
+            exit.finish(refused, id, started)
+        })
     }
 }
 
@@ -323,6 +234,8 @@ pub(crate) struct Endpoint<S> {
     state: Arc<S>,
     media: &'static [Media],
     has_path: bool,
+    /// Whether it is none of those about the node's health, which wait for nothing.
+    is_api: bool,
     extras: Extras,
 }
 
@@ -342,6 +255,7 @@ impl<S> Endpoint<S> {
             state: Arc::clone(state),
             media,
             has_path: path.contains('{'),
+            is_api: path.starts_with("/v1/"),
             extras,
         })
     }
@@ -362,23 +276,25 @@ impl<S> Endpoint<S> {
         let audit = self.is_audited().then(|| Audit::of(&request, &id));
         let connection: Option<ClientConnection> = request.extensions().get().cloned();
         let has_body = !is_without_body(request.headers());
-        let (response, is_read) = match self.read(request).await {
+        let (response, is_let_in) = match self.read(request).await {
             Ok(request) => {
                 let served = handler(Arc::clone(&self.state), request);
                 let served = while_let_in(&context.access, caller, served).await;
                 (served, true)
             }
-            Err(problem) => (Err(problem), !has_body),
+            Err(problem) => (Err(problem), false),
         };
         // What few requests come to is in boxes: what is in the future of each request costs each of them.
         if let Err(problem) = &response {
-            Box::pin(hold_back(&problem.code, connection.as_ref())).await;
+            let tenant = tenant_of(caller, connection.as_ref());
+            let is_busy = !is_let_in && context.lanes.ask(tenant);
+            Box::pin(hold_back(&problem.code, is_busy, connection.as_ref())).await;
         }
         let response = response.unwrap_or_else(|problem| {
             let problem = bearer::without_names(&context.access, caller, problem);
             bearer::response(&problem)
         });
-        let response = if is_read {
+        let response = if is_let_in || !has_body {
             response
         } else {
             response.closing()
@@ -428,12 +344,18 @@ impl<S> Endpoint<S> {
             let detail = "a GET takes no body: put it into the query, or POST it";
             return Err(Problem::new(ErrorCode::InvalidArgument, detail));
         }
-        if let Some(turn) = context.lanes.enter(request.tenant) {
+        if self.is_api
+            && let Some(turn) = context.lanes.enter(request.tenant)
+        {
             let (connection, deadline) = (request.connection.as_ref(), request.deadline);
             request.slot = Box::pin(lanes::come(turn, connection, deadline)).await?;
         }
         Ok(request)
     }
+}
+
+fn tenant_of(caller: Caller, connection: Option<&ClientConnection>) -> Tenant {
+    caller.tenant(connection.and_then(ClientConnection::address))
 }
 
 /// Serves a request until its caller's token is revoked or expires. Its handler is dropped then, as
@@ -450,37 +372,5 @@ async fn while_let_in(
         biased;
         served = served => served,
         why = access.ended(caller) => Err(bearer::refusal(why)),
-    }
-}
-
-/// The way out: counted, and with the headers that every response has.
-pub(super) struct Exit {
-    pub(super) context: Arc<Context>,
-    meter: Meter,
-}
-
-impl Exit {
-    pub(super) fn new(context: &Arc<Context>, path: &'static str, method: &'static str) -> Exit {
-        Exit {
-            meter: Meter::new(&context.metrics, path, method),
-            context: Arc::clone(context),
-        }
-    }
-
-    pub(super) fn finish(
-        &self,
-        response: Response,
-        id: HeaderValue,
-        started: Instant,
-    ) -> http::Response<Body> {
-        self.meter.answered(response.status(), started.elapsed());
-        let mut response = response.into_http();
-        let headers = response.headers_mut();
-        headers.insert(REQUEST_ID, id);
-        headers.insert(SEQD_NODE, self.context.node.clone());
-        if self.context.closing.began() {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
     }
 }

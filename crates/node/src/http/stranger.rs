@@ -12,10 +12,10 @@ use seqd_raft::net::ClientConnection;
 use tokio::time::Instant;
 
 use super::bearer;
+use super::context::{Context, Exit};
 use super::hold_back::hold_back;
 use super::hosts;
 use super::response::{Response, body_of};
-use super::router::{Context, Exit};
 use crate::access::Caller;
 
 /// Refuses a request without a token, before anything else of it is looked at: the answer is the
@@ -34,11 +34,9 @@ impl Stranger {
     ) -> Option<http::Response<Body>> {
         let started = Instant::now();
         let context = &self.0.context;
-        let admitted = hosts::check_form(request).map_err(|problem| Response::problem(&problem));
-        let admitted = admitted.and_then(|()| {
+        let admitted = hosts::check_form(request).and_then(|()| {
             let (path, headers) = (request.uri().path(), request.headers());
-            bearer::admit(&context.access, path, headers)
-                .map_err(|why| bearer::response(&bearer::refusal(why)))
+            bearer::admit(&context.access, path, headers).map_err(bearer::refusal)
         });
         let refused = match admitted {
             Ok(Caller::Anyone) => return None,
@@ -50,14 +48,12 @@ impl Stranger {
                 extensions.insert(caller);
                 return None;
             }
-            Err(refused) => refused.without_reading(request.headers()),
+            Err(refused) => refused,
         };
-        if refused.status() == StatusCode::UNAUTHORIZED {
-            let connection: Option<ClientConnection> = request.extensions().get().cloned();
-            let code = ErrorCode::Unauthorized.as_str();
-            Box::pin(hold_back(code, connection.as_ref())).await;
-        }
+        let connection: Option<ClientConnection> = request.extensions().get().cloned();
+        Box::pin(hold_back(&refused.code, false, connection.as_ref())).await;
         let id = context.request_ids.of(request.headers());
+        let refused = bearer::response(&refused).without_reading(request.headers());
         Some(self.0.finish(refused, id, started))
     }
 

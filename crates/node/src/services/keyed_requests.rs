@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use seqd_guards::is_out;
 use seqd_raft::{Part, ProposeError};
 use seqd_state::codec::Bytes;
-use seqd_state::{KeyClaim, KeyName, Tenant};
+use seqd_state::{KeyClaim, KeyName, RESERVED_RESULT_BYTES, Tenant};
 use tokio::time::{Instant, sleep};
 
 use super::keys::{KeyError, KeyService, Told};
+use super::room::NoRoom;
 
 /// How much longer than the request itself its claim lives, for the entry that completes it.
 const REQUEST_MARGIN_MS: u64 = 1000;
@@ -53,24 +55,49 @@ impl KeyService {
     }
 
     /// Keeps an answer; again while it is certain that nothing was proposed and there is time.
+    ///
+    /// # Errors
+    /// [`KeyError::Full`] if the limits or the tenant's share leave no room for it: nothing was kept.
     pub(crate) async fn keep_answer(
         &self,
         name: KeyName,
         claim: KeyClaim,
         answer: Bytes,
-        deadline: Instant,
+        (tenant, deadline): (Tenant, Instant),
     ) -> Result<(), KeyError> {
         loop {
-            let kept = self.keep(name.clone(), claim, answer.clone(), deadline);
-            match kept.await {
-                Err(KeyError::Propose(error))
-                    if is_unproposed(&error) && Instant::now() + KEEP_PAUSE < deadline =>
-                {
+            let kept = match self.room_for(&name, &answer, tenant) {
+                Ok(_part) => {
+                    self.keep(name.clone(), claim, answer.clone(), deadline)
+                        .await
+                }
+                Err(why) => Err(why),
+            };
+            match kept {
+                Err(error) if is_unproposed(&error) && Instant::now() + KEEP_PAUSE < deadline => {
                     sleep(KEEP_PAUSE).await;
                 }
                 kept => return kept,
             }
         }
+    }
+
+    /// Room for an answer: among those that are being kept, and in what the cluster keeps. What was
+    /// reserved for a result needs none.
+    fn room_for(
+        &self,
+        name: &KeyName,
+        answer: &Bytes,
+        tenant: Tenant,
+    ) -> Result<Option<Part>, KeyError> {
+        let bytes = answer.0.len();
+        if bytes <= RESERVED_RESULT_BYTES || is_out!(AnswersHaveRoom) {
+            return Ok(None);
+        }
+        let part = self.keeping.take(tenant, bytes as u64);
+        let part = part.ok_or(KeyError::Crowded)?;
+        self.check_result(name, bytes)?;
+        Ok(Some(part))
     }
 }
 
@@ -79,12 +106,16 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Whether an error says that the command is certainly not in the log, and may be soon.
-fn is_unproposed(error: &ProposeError) -> bool {
+fn is_unproposed(error: &KeyError) -> bool {
     matches!(
         error,
-        ProposeError::NoQuorum { .. }
-            | ProposeError::Overloaded { .. }
-            | ProposeError::OverloadedBytes { .. }
-            | ProposeError::NoRoom { .. }
+        KeyError::Crowded
+            | KeyError::Full(NoRoom::Behind { .. })
+            | KeyError::Propose(
+                ProposeError::NoQuorum { .. }
+                    | ProposeError::Overloaded { .. }
+                    | ProposeError::OverloadedBytes { .. }
+                    | ProposeError::NoRoom { .. }
+            )
     )
 }

@@ -67,11 +67,17 @@ pub(crate) enum KeyError {
 /// their clients leave.
 const IN_FLIGHT: u64 = 4096;
 
+/// Bytes of answers that are being kept at once: so much may go beyond a limit or a share, as room is
+/// looked at before an answer is proposed.
+const KEEPING_BYTES: u64 = 8 << 20;
+
 pub(crate) struct KeyService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
     /// Places of requests with a key.
     pub(super) in_flight: Arc<Pool>,
+    /// Bytes of answers that are being kept.
+    pub(super) keeping: Arc<Pool>,
 }
 
 /// What a caller is told who begins a key.
@@ -108,6 +114,7 @@ impl KeyService {
         KeyService {
             replica,
             in_flight: Pool::new(limits.tenant_share, IN_FLIGHT),
+            keeping: Pool::new(limits.tenant_share, KEEPING_BYTES),
             limits,
         }
     }
@@ -376,10 +383,15 @@ impl KeyService {
         read.map_err(KeyError::Unread)
     }
 
-    /// Refuses a new key that this node's limits or its tenant's share leave no room for.
+    /// Refuses a key that this node's limits or its tenant's share leave no room for, if it is new or is
+    /// taken over from another tenant.
     fn check_room(&self, begin: &seqd_state::BeginKey) -> Result<(), KeyError> {
         let held = peek(&*self.replica, |state| {
-            let is_new = state.key(&begin.name).is_none();
+            let now = state.cluster_ms();
+            let is_charged = |key: &KeyRecord| {
+                key.tenant == begin.tenant || key.result.is_some() || key.is_claimed(now)
+            };
+            let is_new = !state.key(&begin.name).is_some_and(is_charged);
             let held = state.keys_held();
             let undrained = state.undrained(begin.tenant);
             is_new.then(|| (held.of(begin.tenant), held.all(), undrained))
@@ -395,20 +407,23 @@ impl KeyService {
             .check(share, begin.tenant, (held.bytes, used.bytes, 1))?)
     }
 
-    /// Refuses a result beyond what was reserved for it that there is no room for.
-    fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), KeyError> {
+    /// Refuses a result beyond what was reserved for it that there is no room for, or that would be
+    /// far ahead of the checkpoint.
+    pub(super) fn check_result(&self, name: &KeyName, bytes: usize) -> Result<(), KeyError> {
         let more = bytes.saturating_sub(RESERVED_RESULT_BYTES) as u64;
         let held = peek(&*self.replica, |state| {
             let tenant = state.key(name).filter(|key| key.result.is_none())?.tenant;
             let held = state.keys_held();
-            Some((tenant, held.of(tenant), held.all()))
+            let undrained = state.undrained(tenant);
+            Some((tenant, held.of(tenant), held.all(), undrained))
         });
-        let Some((tenant, held, used)) = held.flatten().filter(|_| more > 0) else {
+        let Some((tenant, held, used, undrained)) = held.flatten().filter(|_| more > 0) else {
             return Ok(());
         };
         let share = self.limits.tenant_share;
         Ok(self
             .bytes()
+            .behind(undrained)
             .check(share, tenant, (held.bytes, used.bytes, more))?)
     }
 

@@ -88,7 +88,7 @@ impl WorkerService {
         let owner = owner_of(request.owner)?;
         // Before anything is granted: a lease that cannot be named would be lost.
         secret(&*self.replica, deadline).await?;
-        self.check_share(&layout, &owner, tenant)?;
+        self.check_share(&layout, request.datacenter, &owner, tenant)?;
         let command = WorkerCommand::TakeLease(TakeLease {
             layout: layout.name().to_owned(),
             tenant,
@@ -104,40 +104,54 @@ impl WorkerService {
         }
     }
 
-    /// Refuses a tenant beyond its share of a layout's workers. It looks at every worker of the layout
-    /// that was ever leased, as the lease itself does: 16,384 at most.
-    fn check_share(&self, layout: &Layout, owner: &str, tenant: Tenant) -> Result<(), LeaseError> {
-        let workers = u64::from(layout.workers());
-        let seen = peek(&*self.replica, |state| {
-            let of_layout = state.leases_of(layout.name());
-            let (mut held, mut used, mut wait_ms) = (0, 0, None::<u64>);
-            for lease in of_layout.filter(|lease| lease.live) {
-                used += 1;
-                if lease.record.tenant == tenant {
-                    held += 1;
-                    let end_ms = state.ms_to_end(&lease);
-                    wait_ms = Some(wait_ms.map_or(end_ms, |wait_ms| wait_ms.min(end_ms)));
-                }
-            }
-            (held, used, wait_ms)
-        });
-        let Some((held, used, wait_ms)) = seen else {
-            return Ok(());
-        };
-        let used = used.min(workers - 1);
-        let share = self.share_of(workers);
-        let is_permitted = share.permits(held, used, workers);
-        if is_permitted || tenant == Tenant::OPERATOR || is_out!(ShareOfTenant) {
+    /// Refuses a tenant beyond its share of the workers of a layout, and of the datacenter that it asks
+    /// for. A worker counts until it can be granted again: a release leaves it taken up to its fence.
+    /// It looks at every worker of the layout that was ever leased, as the lease itself does: 16,384
+    /// at most.
+    fn check_share(
+        &self,
+        layout: &Layout,
+        datacenter: Option<u32>,
+        owner: &str,
+        tenant: Tenant,
+    ) -> Result<(), LeaseError> {
+        if tenant == Tenant::OPERATOR || is_out!(ShareOfTenant) {
             return Ok(());
         }
-        Err(LeaseError::Share {
-            layout: layout.name().to_owned(),
-            owner: owner.to_owned(),
-            held,
-            workers,
-            share: share.percent(),
-            retry_after_ms: wait_ms.unwrap_or(0).max(1),
-        })
+        let all = (WorkerId(0), WorkerId(layout.workers() - 1));
+        let own = datacenter.and_then(|datacenter| layout.workers_of_datacenter(datacenter));
+        for (first, last) in [Some(all), own].into_iter().flatten() {
+            let workers = u64::from(last.0 - first.0 + 1);
+            let seen = peek(&*self.replica, |state| {
+                let of_layout = state.leases_of(layout.name());
+                let asked = of_layout.filter(|lease| (first..=last).contains(&lease.worker));
+                let (mut held, mut used, mut wait_ms) = (0, 0, u64::MAX);
+                for lease in asked {
+                    let own_wait_ms = state.ms_until_free(&lease);
+                    used += u64::from(own_wait_ms > 0);
+                    if lease.record.tenant == tenant && own_wait_ms > 0 {
+                        held += 1;
+                        wait_ms = wait_ms.min(own_wait_ms);
+                    }
+                }
+                (held, used, wait_ms)
+            });
+            let Some((held, used, wait_ms)) = seen else {
+                return Ok(());
+            };
+            let share = self.share_of(workers);
+            if !share.permits(held, used.min(workers - 1), workers) {
+                return Err(LeaseError::Share {
+                    layout: layout.name().to_owned(),
+                    owner: owner.to_owned(),
+                    held,
+                    workers,
+                    share: share.percent(),
+                    retry_after_ms: wait_ms,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The part of so many workers that one tenant may hold. A small layout is made for few clients: one

@@ -24,6 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::error::RequestError;
+use super::room::NoRoom;
 use super::seals::{Seal, SecretError, secret};
 use crate::access::NotLetIn;
 use crate::codes;
@@ -52,6 +53,8 @@ pub(crate) enum LockError {
     Request(#[from] RequestError),
     #[error("{0}")]
     Full(String),
+    #[error(transparent)]
+    Share(#[from] NoRoom),
     #[error("no random bytes: {0}")]
     NoRandom(String),
     #[error("this node is stopping")]
@@ -228,12 +231,18 @@ impl LockService {
                 return Err(None);
             };
             let is_owner = |owner: &str| request.owner.as_deref().is_none_or(|it| it == owner);
-            match lock.holder(token).filter(|holder| is_owner(&holder.owner)) {
+            // A hold may be over although the applied cluster time, which is behind, has not ended it.
+            let is_live = |holder: &&LockHolder| time.left(holder.until) > 0;
+            let named = lock.holder(token).filter(|it| is_owner(&it.owner));
+            match named.filter(is_live) {
                 Some(holder) => {
                     let left_ms = time.left(holder.until);
                     Ok(held(&name, holder.owner.clone(), token, left_ms))
                 }
-                None => Err(lock.holders().min_by_key(|it| it.until).cloned()),
+                None => {
+                    let others = lock.holders().filter(is_live);
+                    Err(others.min_by_key(|it| it.until).cloned())
+                }
             }
         });
         seen.unwrap_or(Err(None))

@@ -54,6 +54,7 @@ pub(crate) use layouts::{LayoutError, LayoutService};
 pub(crate) use leases::LeaseError;
 pub(crate) use locks::{LockError, LockService};
 pub(crate) use one_time::{OneTimeError, OneTimeService};
+pub(crate) use room::NoRoom;
 pub(crate) use scrape::MetricsService;
 pub(crate) use seals::SecretError;
 pub(crate) use segments::SegmentService;

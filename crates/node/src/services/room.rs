@@ -39,6 +39,17 @@ pub(crate) enum NoRoom {
     Behind { own_rows: u64, rows: u64 },
 }
 
+impl NoRoom {
+    /// When it may be asked for again: a checkpoint is written every 50 ms, and most records end by
+    /// themselves.
+    pub(crate) fn retry_ms(&self) -> u32 {
+        match self {
+            Self::Behind { .. } => 100,
+            Self::Full { .. } | Self::Share { .. } => 10_000,
+        }
+    }
+}
+
 /// Rows, and bytes of clients' records, that wait for the checkpoint, beyond which a tenant makes no others
 /// that has made a considerable part of them. A checkpoint is one batch of the store, which needs a
 /// multiple of its bytes in memory.
@@ -102,7 +113,7 @@ impl Resource {
             });
         }
         let Undrained { rows, own_rows, .. } = undrained;
-        if is_behind(undrained, more) && !is_out!(CheckpointKeepsPace) {
+        if is_behind(undrained) && !is_out!(CheckpointKeepsPace) {
             return Err(NoRoom::Behind { own_rows, rows });
         }
         let before = more.saturating_sub(1);
@@ -122,8 +133,8 @@ impl Resource {
     }
 }
 
-/// Returns whether a tenant makes no `more` records until the checkpoint is written.
-fn is_behind(undrained: Undrained, more: u64) -> bool {
+/// Returns whether a tenant makes no more records until the checkpoint is written.
+fn is_behind(undrained: Undrained) -> bool {
     let is_much = |all, own, most| all > most && own >= most / CONSIDERABLE_PARTS;
     let Undrained {
         rows,
@@ -131,8 +142,7 @@ fn is_behind(undrained: Undrained, more: u64) -> bool {
         own_rows,
         own_bytes,
     } = undrained;
-    is_much(rows, own_rows + more.saturating_sub(1), MOST_UNDRAINED_ROWS)
-        || is_much(bytes, own_bytes, MOST_UNDRAINED_BYTES)
+    is_much(rows, own_rows, MOST_UNDRAINED_ROWS) || is_much(bytes, own_bytes, MOST_UNDRAINED_BYTES)
 }
 
 #[cfg(test)]
@@ -164,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_tenant_that_made_much_waits_for_the_checkpoint_and_others_do_not() {
-        let check = |rows, bytes, own_rows, own_bytes, more| {
+        let check = |rows, bytes, own_rows, own_bytes| {
             let undrained = Undrained {
                 rows,
                 bytes,
@@ -172,14 +182,14 @@ mod tests {
                 own_bytes,
             };
             let keys = Resource::new("keys", "keys", 5120).behind(undrained);
-            keys.check(Share::WHOLE, Tenant::of_token(AccessId(7)), (0, 0, more))
+            keys.check(Share::WHOLE, Tenant::of_token(AccessId(7)), (0, 0, 257))
         };
         let (rows, bytes) = (MOST_UNDRAINED_ROWS + 1, MOST_UNDRAINED_BYTES + 1);
-        assert_eq!(check(rows, bytes, 255, 524_287, 1), Ok(()));
-        assert_eq!(check(rows - 1, bytes - 1, rows - 1, bytes - 1, 1), Ok(()));
-        for (own_rows, own_bytes, more) in [(256, 0, 1), (0, 524_288, 1), (0, 0, 257)] {
+        assert_eq!(check(rows, bytes, 255, 524_287), Ok(()));
+        assert_eq!(check(rows - 1, bytes - 1, rows - 1, bytes - 1), Ok(()));
+        for (own_rows, own_bytes) in [(256, 0), (0, 524_288)] {
             assert_eq!(
-                check(rows, bytes, own_rows, own_bytes, more),
+                check(rows, bytes, own_rows, own_bytes),
                 Err(NoRoom::Behind { own_rows, rows }),
                 "records were made far ahead of the checkpoint"
             );

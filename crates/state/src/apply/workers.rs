@@ -12,6 +12,8 @@
 //!   that raised it: a clock that jumped forward cannot use up future ticks;
 //! - the worker of a live lease is not granted.
 
+mod choice;
+
 use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, TickError, WallMs, WorkerId};
 
@@ -19,31 +21,13 @@ use crate::cluster::settings::{Counter, draw};
 use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::domains::Refusal;
-use crate::level::Level;
-use crate::newtypes::{ClusterMs, LeaseId};
+use crate::newtypes::LeaseId;
 use crate::table::Table;
-use crate::tenant::Tenant;
 use crate::workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 use crate::workers::past::Past;
 use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
-
-/// The most workers of a layout, or of one of its datacenters, that are ever leased: beyond it those
-/// that are free are leased again. Each lease looks at all of them, which takes a millisecond.
-const MAX_WORKERS_KNOWN: usize = 1 << 14;
-
-/// The workers out of so many that clients leave to the nodes and the operator: an eighth, and 3 at
-/// least, so that each node of a usual cluster gets one. Of a small layout one: with 3 nothing would
-/// be left for clients. The workers of a layout of 3 or fewer go to who comes first.
-const fn reserve(workers: u32) -> u32 {
-    match workers {
-        0..4 => 0,
-        4..8 => 1,
-        8..24 => 3,
-        workers => workers / 8,
-    }
-}
 
 impl Table<WorkerRecord> {
     /// `past` is there from the level on that keeps leases that are over.
@@ -141,75 +125,6 @@ impl Table<WorkerRecord> {
         };
         self.put(key, record);
         Ok(WorkerOutcome::LeaseTaken(grant))
-    }
-
-    /// The worker for a new lease: the owner's last one, else one that was never used, else the one
-    /// whose use lies back furthest; each only if it is free and its fence has passed.
-    fn choose(
-        &self,
-        context: &ApplyContext<'_>,
-        layout: &Layout,
-        tick: Tick,
-        asked: &TakeLease,
-    ) -> Result<WorkerId, WorkerRefusal> {
-        let (first, last) = candidates(layout, asked.datacenter)?;
-        let key = |worker| WorkerKey {
-            layout: asked.layout.clone(),
-            worker,
-        };
-        let mut next_unused = first;
-        let mut own: Option<((ClusterMs, LeaseId), WorkerId)> = None;
-        let mut oldest: Option<((ClusterMs, LeaseId), WorkerId)> = None;
-        let mut retry_after_ms = u64::MAX;
-        let mut known = 0;
-        let (mut of_clients, mut client_ends_ms) = (0, u64::MAX);
-        for (WorkerKey { worker, .. }, record) in self.range(key(first)..=key(last)) {
-            known += 1;
-            if *worker == next_unused {
-                next_unused = WorkerId(worker.0.saturating_add(1));
-            }
-            let wait_ms = wait_until_free(context, layout, tick, record);
-            if wait_ms > 0 {
-                retry_after_ms = retry_after_ms.min(wait_ms);
-                if record.tenant != Tenant::OPERATOR {
-                    of_clients += 1;
-                    client_ends_ms = client_ends_ms.min(wait_ms);
-                }
-                continue;
-            }
-            let use_of = ((record.used_ms, record.lease), *worker);
-            if record.owner == asked.owner && record.node == asked.node {
-                own = own.max(Some(use_of));
-            }
-            oldest = Some(oldest.map_or(use_of, |oldest| oldest.min(use_of)));
-        }
-        let workers = (last.0 - first.0 + 1).min(MAX_WORKERS_KNOWN as u32);
-        let reserved = reserve(workers);
-        if asked.tenant != Tenant::OPERATOR
-            && of_clients + reserved >= workers
-            && reserved > 0
-            && !is_out!(WorkersKeptForNodes)
-        {
-            return Err(WorkerRefusal::WorkersExhausted {
-                layout: asked.layout.clone(),
-                datacenter: asked.datacenter,
-                retry_after_ms: client_ends_ms,
-                reserved,
-            });
-        }
-        // A record is never removed, and each is looked at here.
-        let is_room = known < MAX_WORKERS_KNOWN || context.level < Level::LAYOUTS;
-        let unused = (next_unused <= last && is_room).then_some(next_unused);
-        let own = own.map(|(_, worker)| worker);
-        let oldest = oldest.map(|(_, worker)| worker);
-        own.or(unused)
-            .or(oldest)
-            .ok_or_else(|| WorkerRefusal::WorkersExhausted {
-                layout: asked.layout.clone(),
-                datacenter: asked.datacenter,
-                retry_after_ms,
-                reserved: 0,
-            })
     }
 
     fn extend(
@@ -357,47 +272,5 @@ impl<'a> ApplyContext<'a> {
 }
 
 /// The workers that may be chosen, first and last.
-fn candidates(
-    layout: &Layout,
-    datacenter: Option<u32>,
-) -> Result<(WorkerId, WorkerId), WorkerRefusal> {
-    let Some(datacenter) = datacenter else {
-        return Ok((WorkerId(0), WorkerId(layout.workers() - 1)));
-    };
-    layout.workers_of_datacenter(datacenter).ok_or_else(|| {
-        let bits = layout.spec().datacenter_bits;
-        let datacenters = if bits == 0 { 0 } else { 1 << bits };
-        WorkerRefusal::UnknownDatacenter {
-            layout: layout.name().to_owned(),
-            datacenter,
-            datacenters,
-        }
-    })
-}
-
-/// Milliseconds until the worker can be granted.
-fn wait_until_free(
-    context: &ApplyContext<'_>,
-    layout: &Layout,
-    tick: Tick,
-    record: &WorkerRecord,
-) -> u64 {
-    let live_ms = if is_live(context, layout, record) && !is_out!(LiveLeaseKept) {
-        context.expiry(layout, record.used_ms).0 - context.cluster_ms.0
-    } else {
-        0
-    };
-    let fence_ms = if record.fence > tick && !is_out!(WindowAboveFence) {
-        layout
-            .wall_at(record.fence)
-            .0
-            .saturating_sub(context.wall_ms.0)
-            .max(1)
-    } else {
-        0
-    };
-    live_ms.max(fence_ms)
-}
-
 #[cfg(test)]
 mod tests;

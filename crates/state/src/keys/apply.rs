@@ -101,8 +101,8 @@ impl Table<KeyRecord> {
         })
     }
 
-    /// Gives the next claim of a key. The key does not end before its claim does, or another caller
-    /// would begin it anew meanwhile.
+    /// Gives the next claim of a key, which is charged to who has it. The key does not end before its
+    /// claim does, or another caller would begin it anew meanwhile.
     fn claim(
         &mut self,
         counter: &mut Table<Counter>,
@@ -116,6 +116,7 @@ impl Table<KeyRecord> {
         if is_new || !is_out!(KeyAttemptRises) {
             record.attempt = record.attempt.saturating_add(1);
         }
+        record.tenant = begin.tenant;
         record.claim = Some(claim);
         record.claim_until = now.after(begin.claim_ttl_ms);
         record.nonce.clone_from(&begin.nonce);

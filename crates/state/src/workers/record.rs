@@ -1,5 +1,6 @@
 //! The latest lease of each worker, and who may read it.
 
+use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
@@ -141,4 +142,26 @@ impl Holder {
 
 pub(crate) fn is_live(context: &ApplyContext<'_>, layout: &Layout, record: &WorkerRecord) -> bool {
     !record.released && context.cluster_ms < context.expiry(layout, record.used_ms)
+}
+
+/// Milliseconds until the worker can be granted, at this tick of its layout; 0 if it is free. A lease
+/// that was released without its last tick leaves the worker taken up to its fence.
+pub(crate) fn ms_until_free(
+    context: &ApplyContext<'_>,
+    layout: &Layout,
+    tick: Tick,
+    record: &WorkerRecord,
+) -> u64 {
+    let live_ms = if is_live(context, layout, record) && !is_out!(LiveLeaseKept) {
+        context.expiry(layout, record.used_ms).0 - context.cluster_ms.0
+    } else {
+        0
+    };
+    let fence_ms = if record.fence > tick && !is_out!(WindowAboveFence) {
+        let end = layout.wall_at(record.fence);
+        end.0.saturating_sub(context.wall_ms.0).max(1)
+    } else {
+        0
+    };
+    live_ms.max(fence_ms)
 }

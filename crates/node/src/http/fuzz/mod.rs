@@ -29,12 +29,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::context::Context;
 use super::etag::{ETag, if_match, only_new};
 use super::gate::RequestIds;
 use super::negotiate::Media;
 use super::request::Request;
 use super::response::Response;
-use super::router::{Context, Path, build};
+use super::router::{Path, build};
 use super::server::LIMITS;
 use crate::metrics::Metrics;
 

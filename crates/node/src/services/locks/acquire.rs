@@ -199,8 +199,7 @@ impl LockService {
             return Ok(());
         };
         let claims = Resource::new("holds and waits of locks", "locks", limit).behind(undrained);
-        let checked = claims.check(self.limits.tenant_share, asked.tenant, (held, used, 1));
-        checked.map_err(|why| LockError::Full(why.to_string()))
+        Ok(claims.check(self.limits.tenant_share, asked.tenant, (held, used, 1))?)
     }
 
     /// What became of a claim that was granted the lock, looked at here, once this node has applied

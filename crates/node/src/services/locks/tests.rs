@@ -138,7 +138,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, LockError>) -> ErrorCode {
         Err(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,
         Err(LockError::AccessEnded(why)) => refusal(why).error_code().unwrap(),
         Err(LockError::NotWithdrawn(_)) => ErrorCode::OutcomeUnknown,
-        Err(LockError::Full(_)) => ErrorCode::Overloaded,
+        Err(LockError::Full(_) | LockError::Share(_)) => ErrorCode::Overloaded,
         Err(LockError::Stopping) => ErrorCode::Draining,
         Err(LockError::Request(_)) => ErrorCode::InvalidArgument,
         other => panic!("{other:?}"),

@@ -1,10 +1,11 @@
 //! Idempotency keys and one-time tokens as the services answer them.
 
 use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState};
-use seqd_state::{KeyName, KeySpace};
+use seqd_state::{AccessId, KeyName, KeySpace, Share};
 
 use super::*;
 use crate::config::keys::LimitsSection;
+use crate::replica::peek;
 use crate::services::room::NoRoom;
 
 fn service(replica: &Arc<TestReplica>) -> KeyService {
@@ -203,7 +204,7 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
     };
     replica.set_quorum(false);
     let answer = || b"200 text/plain\n7\n".to_vec().into();
-    let keep = keys.keep_answer(of_request("k"), claim, answer(), soon());
+    let keep = keys.keep_answer(of_request("k"), claim, answer(), by_operator());
     let back = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         replica.set_quorum(true);
@@ -211,7 +212,7 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
     let (kept, ()) = tokio::join!(keep, back);
     kept.unwrap();
     replica.set_quorum(false);
-    let late = keys.keep_answer(of_request("k"), claim, answer(), soon());
+    let late = keys.keep_answer(of_request("k"), claim, answer(), by_operator());
     assert!(matches!(
         late.await,
         Err(KeyError::Propose(ProposeError::NoQuorum { .. }))
@@ -263,4 +264,48 @@ async fn a_claim_cannot_be_guessed() {
     }
     let kept = keys.complete("pay", complete(victim.claim), None, soon());
     assert_eq!(kept.await.unwrap().state, KeyState::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_with_a_key_stay_within_the_share_of_their_tenant() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let limits = LimitsSection {
+        keys: 1000,
+        key_bytes: 1 << 20,
+        tenant_share: Share::of_percent(25).unwrap(),
+        ..LIMITS
+    };
+    let keys = KeyService::new(replica.clone(), limits);
+    let tenant = Tenant::of_token(AccessId(1));
+    let mut kept = 0;
+    for at in 0..8 {
+        let name = of_request(&format!("k{at}"));
+        let begun = keys.begin_request(name.clone(), String::new(), (tenant, soon()));
+        let Turn::Serve(claim) = begun.await.unwrap() else {
+            panic!("nothing was answered before");
+        };
+        let answer = vec![b'a'; 100 << 10].into();
+        match keys
+            .keep_answer(name, claim, answer, (tenant, soon()))
+            .await
+        {
+            Ok(()) => kept += 1,
+            Err(KeyError::Full(NoRoom::Share { .. })) => break,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(kept, 2, "an answer was kept beyond the share");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_taken_over_is_charged_to_who_goes_on_with_it() {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = service(&replica);
+    let [first, second] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
+    let held = |tenant| peek(&*replica, |state| state.keys_held().of(tenant).count).unwrap();
+    keys.begin("pay", begin("a"), first, soon()).await.unwrap();
+    assert_eq!((held(first), held(second)), (1, 0));
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    keys.begin("pay", begin("b"), second, soon()).await.unwrap();
+    assert_eq!((held(first), held(second)), (0, 1));
 }

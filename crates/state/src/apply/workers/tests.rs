@@ -2,10 +2,11 @@
 
 use seqd_idgen::{Tick, WallMs};
 
-use super::{Tenant, reserve};
+use super::choice::reserve;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::newtypes::AccessId;
 use crate::state::State;
+use crate::tenant::Tenant;
 use crate::testing::{entry, founded};
 use crate::workers::commands::{TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal};
 
@@ -13,16 +14,25 @@ use crate::workers::commands::{TakeLease, WorkerCommand, WorkerOutcome, WorkerRe
 const NOW: u64 = 1_800_000_000_000;
 
 fn take(state: &mut State, owner: &str, tenant: Tenant) -> Outcome {
-    let layout = state.layout("js53").unwrap();
-    let fence = Tick(layout.tick_at(WallMs(NOW)).unwrap().0 + 10);
+    take_of(state, ("js53", None), owner, tenant)
+}
+
+fn take_of(
+    state: &mut State,
+    (layout, datacenter): (&str, Option<u32>),
+    owner: &str,
+    tenant: Tenant,
+) -> Outcome {
+    let definition = state.layout(layout).unwrap();
+    let fence = Tick(definition.tick_at(WallMs(NOW)).unwrap().0 + 10);
     let take = WorkerCommand::TakeLease(TakeLease {
-        layout: "js53".to_owned(),
+        layout: layout.to_owned(),
         tenant,
         owner: owner.to_owned(),
         node: None,
         boot: 0,
         fence,
-        datacenter: None,
+        datacenter,
     });
     state
         .apply(&entry(NOW, vec![Command::Workers(take)]), None)
@@ -75,4 +85,81 @@ fn the_reserve_leaves_room_for_clients_in_each_layout() {
     for (workers, reserved) in expected {
         assert_eq!(reserve(workers), reserved, "{workers} workers");
     }
+}
+
+#[test]
+fn clients_leave_workers_of_each_datacenter_to_its_nodes() {
+    let mut state = founded();
+    let workers = state.layout("twitter").unwrap().workers();
+    let client = Tenant::of_token(AccessId(1));
+    let mut taken = 0;
+    while is_taken(&take_of(
+        &mut state,
+        ("twitter", None),
+        &format!("c{taken}"),
+        client,
+    )) {
+        taken += 1;
+    }
+    assert_eq!(taken, workers - workers / 32 * reserve(32));
+    for datacenter in [0, 31] {
+        let asked = ("twitter", Some(datacenter));
+        let node = take_of(
+            &mut state,
+            asked,
+            &format!("n{datacenter}"),
+            Tenant::OPERATOR,
+        );
+        assert!(is_taken(&node), "datacenter {datacenter}: {node:?}");
+        let other = take_of(&mut state, asked, "other", client);
+        assert!(!is_taken(&other), "a client took a worker of the nodes");
+    }
+}
+
+#[test]
+fn a_client_that_names_no_datacenter_leaves_some_in_each() {
+    let mut state = founded();
+    let (client, other) = (AccessId(1), AccessId(2));
+    for at in 0..256 {
+        let owner = format!("c{at}");
+        let taken = take_of(
+            &mut state,
+            ("twitter", None),
+            &owner,
+            Tenant::of_token(client),
+        );
+        assert!(is_taken(&taken));
+    }
+    for at in 0..32 - 8 - reserve(32) {
+        let asked = ("twitter", Some(0));
+        let taken = take_of(
+            &mut state,
+            asked,
+            &format!("o{at}"),
+            Tenant::of_token(other),
+        );
+        assert!(is_taken(&taken), "{at}: {taken:?}");
+    }
+}
+
+#[test]
+fn a_worker_is_taken_until_its_fence_after_a_release() {
+    let mut state = founded();
+    let client = Tenant::of_token(AccessId(1));
+    let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) = take(&mut state, "a", client) else {
+        panic!("no lease");
+    };
+    let release = WorkerCommand::ReleaseLease {
+        layout: grant.layout.clone(),
+        worker: grant.worker,
+        lease: grant.lease,
+        last_tick: None,
+    };
+    state.apply(&entry(NOW, vec![Command::Workers(release)]), None);
+    let lease = state.leases_of("js53").next().unwrap();
+    assert!(!lease.live);
+    assert!(
+        state.ms_until_free(&lease) > 0,
+        "a released worker is free before its fence"
+    );
 }
