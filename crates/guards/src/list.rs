@@ -240,6 +240,8 @@ guards! {
     RefusalsHeldBack,
     /// A tenant that made much of what waits for the checkpoint makes no more while that is far behind.
     CheckpointKeepsPace,
+    /// A tenant waits for locks at a node in no more requests than its share.
+    WaitsHaveShares,
     /// An answer with an `Idempotency-Key` is kept only where its tenant has room for it.
     AnswersHaveRoom,
     /// On a late node a client's requests beyond the width of its lane wait.

@@ -129,7 +129,7 @@ impl Node {
             let (closing, lanes) = (context.closing(), context.lanes());
             let router = Router::new(context, &services);
             let unreadable = router.unreadable();
-            let answer = move |request| router.clone().answer(request);
+            let answer = move |request| router.answer(request);
             let server = Server::start(tls.at_clients_port(http_listener), answer, unreadable)
                 .map_err(|error| start_failed(format!("http.listen: {error}")))?;
             let addr = server.addr();

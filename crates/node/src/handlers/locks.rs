@@ -22,9 +22,12 @@ pub(super) async fn get(node: Arc<Services>, request: Request) -> Result<Respons
 }
 
 pub(super) async fn acquire(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
-    let (name, asked) = (request.name(), request.decode()?);
+    let (name, asked) = (request.name().to_owned(), request.decode()?);
     let right = Right::new(&node.callers, request.caller);
-    let held = (node.locks).acquire(name, asked, (&right, request.tenant), request.deadline);
+    let (tenant, deadline) = (request.tenant, request.deadline);
+    // The wait may be long, and the head and the body hold the buffer that they were read into.
+    drop(request);
+    let held = node.locks.acquire(&name, asked, (&right, tenant), deadline);
     Response::json(&held.await?)
 }
 

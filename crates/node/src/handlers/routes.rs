@@ -8,7 +8,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use seqd_api::paths;
 use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
-use seqd_raft::net::Unreadable;
+use seqd_raft::net::{Answered, Unreadable};
 
 use super::keyed::{keyed, one_id};
 use super::turns::{Places, in_turn};
@@ -63,15 +63,27 @@ impl Router {
 
     /// Answers a request. `GET /v1/id` does not pass the router, whose boxes and clones cost as
     /// much as the ID; the router has the path too, for the other methods.
-    pub(crate) async fn answer(self, mut request: http::Request<Body>) -> http::Response<Body> {
-        if let Some(refused) = self.stranger.refuse(&mut request).await {
-            return refused;
-        }
+    ///
+    /// The box of each way has room for its own alone.
+    pub(crate) fn answer(&self, mut request: http::Request<Body>) -> Answered<Body> {
+        let stranger = Arc::clone(&self.stranger);
         if *request.method() == http::Method::GET && request.uri().path() == paths::ID {
-            return self.id.serve(request, one_id).await;
+            let id = Arc::clone(&self.id);
+            return Box::pin(async move {
+                match stranger.refuse(&mut request).await {
+                    Some(refused) => refused,
+                    None => id.serve(request, one_id).await,
+                }
+            });
         }
-        let Ok(response) = TowerToHyperService::new(self.router).call(request).await;
-        response
+        let router = self.router.clone();
+        Box::pin(async move {
+            if let Some(refused) = stranger.refuse(&mut request).await {
+                return refused;
+            }
+            let Ok(response) = TowerToHyperService::new(router).call(request).await;
+            response
+        })
     }
 }
 

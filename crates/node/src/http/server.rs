@@ -1,6 +1,5 @@
 //! The clients' port: its bounds, and a stop that lets requests in flight finish.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http;
 use hyper::body::Incoming;
-use seqd_raft::net::{self, Acceptor, HttpLimits, Listen, Unreadable};
+use seqd_raft::net::{self, Acceptor, Answered, HttpLimits, Listen, Unreadable};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -37,14 +36,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start<A, F>(
+    pub(crate) fn start<A>(
         listener: Box<dyn Listen>,
         answer: A,
         unreadable: Unreadable,
     ) -> io::Result<Server>
     where
-        A: Fn(http::Request<Body>) -> F + Clone + Send + Sync + 'static,
-        F: Future<Output = http::Response<Body>> + Send + 'static,
+        A: Fn(http::Request<Body>) -> Answered<Body> + Clone + Send + Sync + 'static,
     {
         let acceptor = Acceptor::open(listener, CLIENTS)?;
         let addr = acceptor.addr();

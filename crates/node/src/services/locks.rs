@@ -43,6 +43,8 @@ pub(crate) struct LockService {
     pub(super) limits: LimitsSection,
     withdrawals: Arc<Semaphore>,
     watchers: Arc<Pool>,
+    /// Places of those who may wait for their turn.
+    waits: Arc<Pool>,
     /// Whether this node stops: nobody waits here from then on.
     stopping: watch::Sender<bool>,
 }
@@ -89,6 +91,7 @@ impl LockService {
         LockService {
             replica,
             watchers: Pool::new(limits.tenant_share, view::MOST_WATCHERS),
+            waits: Pool::new(limits.tenant_share, acquire::MOST_WAITS),
             limits,
             withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
             stopping: watch::Sender::new(false),

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,11 +101,14 @@ impl HttpLimits {
     }
 }
 
+/// The answer to a request, in a box: an idle connection has no room for one.
+pub type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
+
 /// Answers the requests of all connections, and heads that cannot be read with `unreadable`, until `stop` yields a grace; then accepts no more, lets
 /// requests in flight finish for that long, and cuts. Dropped, it cuts at once.
 ///
 /// Returns whether all requests were answered.
-pub async fn serve<S, F, B>(
+pub async fn serve<S, B>(
     mut acceptor: Acceptor,
     limits: HttpLimits,
     answer: S,
@@ -113,8 +116,7 @@ pub async fn serve<S, F, B>(
     stop: impl Future<Output = Duration> + Send,
 ) -> bool
 where
-    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
+    S: Fn(Request<Incoming>) -> Answered<B> + Clone + Send + Sync + 'static,
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
 {
     let builder = limits.builder();
@@ -143,8 +145,7 @@ where
                 is_reserved: !has_place,
                 is_first,
             });
-            // In a box: an idle connection has no room for an answer.
-            let (answering, answered) = (own.begin(), Box::pin(answer(request)));
+            let (answering, answered) = (own.begin(), answer(request));
             async move {
                 let answer: Response<_> = answered.await;
                 let is_streamed = answer.extensions().get::<Streamed>().is_some();

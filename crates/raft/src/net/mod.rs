@@ -15,6 +15,6 @@ mod secure;
 pub use acceptor::{Acceptor, Connection};
 pub use dial::{Dial, Dialing, TcpDial, WhoIsAt};
 pub use held::Pause;
-pub use http::{ClientConnection, HttpLimits, Streamed, Unreadable, serve};
+pub use http::{Answered, ClientConnection, HttpLimits, Streamed, Unreadable, serve};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
 pub use secure::{SecureDial, SecurePort};

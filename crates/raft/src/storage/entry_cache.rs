@@ -12,7 +12,7 @@ use crate::types::Entry;
 pub(super) const ENTRIES: usize = 16_384;
 
 /// Bytes of encoded entries that the cache stands for, at most.
-const BYTES: usize = 32 << 20;
+const BYTES: usize = 16 << 20;
 
 /// Entries without a gap, each with the length of its bytes.
 #[derive(Default)]

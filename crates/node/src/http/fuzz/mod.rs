@@ -23,7 +23,7 @@ use seqd_api::{
     AddMember, AdvanceRequest, GetSequenceQuery, GrantRequest, IdQuery, LeaderMove, ListQuery,
     NextRequest, NoFields, Problem, ReadyQuery, ReturnRequest, SequenceSpec, paths,
 };
-use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Listen, Unreadable};
+use seqd_raft::net::{self, Accepted, Accepting, Acceptor, Answered, Listen, Unreadable};
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
@@ -168,14 +168,14 @@ async fn exchange(bytes: &[u8], piece: usize) -> Vec<u8> {
         Err(error) => panic!("{error}"),
     };
     let router = ROUTER.with(Clone::clone);
-    let answer = move |request: http::Request<Incoming>| {
+    let answer = move |request: http::Request<Incoming>| -> Answered<Body> {
         let router = router.clone();
-        async move {
+        Box::pin(async move {
             let Ok(response) = TowerToHyperService::new(router)
                 .call(request.map(Body::new))
                 .await;
             response
-        }
+        })
     };
     let (over, is_over) = oneshot::channel();
     let stop = async {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seqd_api::{AcquireRequest, HeldLock};
 use seqd_guards::is_out;
-use seqd_raft::{ProposeError, Turn};
+use seqd_raft::{Part, ProposeError, Turn};
 use seqd_state::{
     AcquireLock, Attempt, ClaimView, FencingToken, LockName, LockOutcome, LockRefusal, LockTurn,
     Nonce, Tenant,
@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::claim::ClaimGuard;
 use super::{LockError, LockService, TTL_MS, held, lock_name, of_outcome, owner_of, seal};
 use crate::access::Right;
+use crate::descriptors::CLIENTS;
 use crate::http::Serving;
 use crate::replica::{ReadTime, no_state, peek};
 use crate::services::error::RequestError;
@@ -84,6 +85,7 @@ impl LockService {
             ..asked(name, request)?
         };
         self.check_room(&asked)?;
+        let _place = self.place_of(asked.wait_ms, asked.tenant)?;
         // Before anything is granted: a hold without a lease could not be released.
         let key = secret(&*self.replica, deadline).await?;
         let mine = Mine::of(&asked);
@@ -139,6 +141,18 @@ impl LockService {
         let withdrawn = claim.withdraw(until).await;
         withdrawn.map_err(LockError::NotWithdrawn)?;
         Err(error.unwrap_or_else(|| self.held_by_others(mine.name)))
+    }
+
+    /// A place for the wait, if it may come to one.
+    pub(super) fn place_of(&self, wait_ms: u64, tenant: Tenant) -> Result<Option<Part>, LockError> {
+        if wait_ms == 0 || is_out!(WaitsHaveShares) {
+            return Ok(None);
+        }
+        let place = self.waits.take(tenant, 1);
+        place.map(Some).ok_or_else(|| {
+            let most = "as many requests of this client, or of all clients, as may be";
+            LockError::Full(format!("{most} wait for locks at this node"))
+        })
     }
 
     /// Registers the wait of a claim, once this node has a state.
@@ -291,6 +305,10 @@ impl LockService {
         LockError::Refused(refusal.into())
     }
 }
+
+/// Requests that may wait for locks at once, of all tenants: as many as a node has connections. A
+/// tenant's share is less, as each costs the cluster a claim, and one more where its client leaves.
+pub(super) const MOST_WAITS: u64 = CLIENTS as u64;
 
 /// How often it is looked whether this node has a state.
 const STATE_WAIT: Duration = Duration::from_millis(50);

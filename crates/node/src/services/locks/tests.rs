@@ -33,9 +33,13 @@ struct Story {
 
 impl Story {
     fn begin() -> Story {
+        Self::with_share(seqd_state::Share::WHOLE)
+    }
+
+    fn with_share(tenant_share: seqd_state::Share) -> Story {
         let replica = TestReplica::founded(TestClock::at(NOON), 30_000);
         let limits = LimitsSection {
-            tenant_share: seqd_state::Share::WHOLE,
+            tenant_share,
             locks: 3,
             lock_waiters: 2,
             keys: 1000,

@@ -1,7 +1,7 @@
 //! What belongs to a holder alone: its lease, its time and its access.
 
 use seqd_api::CreateAccess;
-use seqd_state::Tenant;
+use seqd_state::{AccessId, Share, Tenant};
 
 use super::*;
 use crate::access::{Access, TokenFile};
@@ -148,4 +148,24 @@ async fn a_hold_that_is_over_is_not_verified_although_no_entry_has_ended_it() {
     let first = story.acquire("a", 0).await.unwrap();
     sleep(Duration::from_millis(first.expires_in_ms + 1)).await;
     assert_eq!(code(story.verify(&first).await), ErrorCode::LeaseLost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_tenant_leaves_places_for_the_waits_of_others() {
+    let story = Story::with_share(Share::of_percent(25).unwrap());
+    let [one, other] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
+    let taken = (0..2_000).map_while(|_| story.locks.place_of(1, one).ok());
+    let held: Vec<_> = taken.collect();
+    assert_eq!(
+        held.len(),
+        1_024,
+        "a tenant waits in more requests than its share"
+    );
+    assert!(
+        story.locks.place_of(0, one).is_ok(),
+        "a claim without a wait"
+    );
+    assert!(story.locks.place_of(1, other).is_ok());
+    drop(held);
+    assert!(story.locks.place_of(1, one).is_ok());
 }
