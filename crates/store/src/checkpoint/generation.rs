@@ -19,7 +19,7 @@ use seqd_disk::{Disk, Kind, read_file, replace_file};
 use super::record::Format;
 use super::sled_store::guarded;
 use super::take_rows::take_all;
-use super::{Checkpoint, Place, Row, StateStore, TakeRows};
+use super::{Between, Checkpoint, Place, Row, StateStore, TakeRows};
 use crate::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
@@ -145,10 +145,20 @@ pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
 /// the disk's error.
 pub fn create_generation(
     place: &Place,
-    mut rows: impl Iterator<Item = io::Result<Row>>,
+    rows: impl Iterator<Item = io::Result<Row>>,
     applied: &Checkpoint,
 ) -> io::Result<Box<dyn StateStore>> {
-    let (store, generation) = build(place, |store| store.fill(&mut rows, applied))?;
+    rebuild_generation(place, rows, applied, &mut || Ok(()))
+}
+
+/// [`create_generation`] while other work goes on, which `between` does.
+pub fn rebuild_generation(
+    place: &Place,
+    mut rows: impl Iterator<Item = io::Result<Row>>,
+    applied: &Checkpoint,
+    between: &mut Between<'_>,
+) -> io::Result<Box<dyn StateStore>> {
+    let (store, generation) = build(place, |store| store.fill(&mut rows, applied, between))?;
     make_current(place, generation)?;
     Ok(store)
 }

@@ -96,7 +96,7 @@ fn an_interrupted_generation_leaves_the_old_one() {
 
     // A kill before CURRENT is flipped: the folder is complete, and nothing names it.
     let built = build(&place(dir.path()), |store| {
-        store.fill(&mut oks(&new), &applied(50, &new))
+        store.fill(&mut oks(&new), &applied(50, &new), &mut || Ok(()))
     });
     close(built.unwrap().0);
     fs::write(dir.path().join("CURRENT.tmp"), b"state-2 ").unwrap();
@@ -105,6 +105,41 @@ fn an_interrupted_generation_leaves_the_old_one() {
         ["CURRENT", "CURRENT.tmp", "state-1", "state-2"]
     );
     check(&dir);
+}
+
+#[test]
+fn a_rebuild_calls_its_hook_also_while_it_compares_what_it_wrote() {
+    let rows = some_rows(300, 1);
+    let dir = temp();
+    let mut calls = 0;
+    let rebuilt = rebuild_generation(
+        &place(dir.path()),
+        oks(&rows),
+        &applied(7, &rows),
+        &mut || {
+            calls += 1;
+            Ok(())
+        },
+    );
+    close(rebuilt.unwrap());
+    assert_eq!(
+        calls, 600,
+        "what is applied gathers while the store is compared"
+    );
+    let ended = rebuild_generation(
+        &place(dir.path()),
+        oks(&rows),
+        &applied(8, &rows),
+        &mut || {
+            calls += 1;
+            match calls {
+                ..1000 => Ok(()),
+                _ => Err(io::ErrorKind::StorageFull.into()),
+            }
+        },
+    );
+    assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert_eq!(names(dir.path()), ["CURRENT", "state-1"]);
 }
 
 #[test]
