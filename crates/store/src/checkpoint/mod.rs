@@ -31,7 +31,7 @@ use std::time::Instant;
 use seqd_disk::{Disk, OsDisk};
 use serde::{Deserialize, Serialize};
 
-pub use generation::{Opened, create_empty, create_generation, open, rebuild_generation};
+pub use generation::{NotMade, Opened, create_empty, create_generation, open, rebuild_generation};
 pub use record::Format;
 #[cfg(test)]
 pub(crate) use sled_store::guarded;

@@ -5,7 +5,7 @@ use std::io;
 use seqd_state::{State, StateLoader};
 
 use super::{SnapshotFile, SnapshotReader};
-use crate::checkpoint::{self, Between, Checkpoint, Place, StateStore, TakeRows};
+use crate::checkpoint::{self, Between, Checkpoint, NotMade, Place, StateStore, TakeRows};
 
 /// Builds the state and a new generation of the store from a snapshot, in two passes over the file:
 /// beside the state itself no more than a block and a batch of it is in memory.
@@ -23,8 +23,9 @@ pub fn rebuild(
     file: &SnapshotFile,
     place: &Place,
     between: &mut Between<'_>,
-) -> io::Result<Box<dyn StateStore>> {
-    let rows = SnapshotReader::open(&*place.disk, &file.path)?.rows();
+) -> Result<Box<dyn StateStore>, NotMade> {
+    let reader = SnapshotReader::open(&*place.disk, &file.path);
+    let rows = reader.map_err(NotMade::Unchanged)?.rows();
     checkpoint::rebuild_generation(place, rows, &position(file), between)
 }
 

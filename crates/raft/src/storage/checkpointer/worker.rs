@@ -19,7 +19,7 @@ use crate::storage::applied::SnapshotHandle;
 use crate::storage::drain::Drain;
 use crate::storage::staging::Staging;
 use crate::types::LogId;
-use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
+use seqd_store::checkpoint::{Change, Checkpoint, NotMade, Place, StateStore};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotWriter};
 
@@ -318,11 +318,11 @@ impl CheckpointWorker {
         });
         match rebuilt {
             Ok(store) => self.store = store,
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(NotMade::Unchanged(error)) if error.kind() == io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
                 return Ok(());
             }
-            Err(error) => return Err(error),
+            Err(not_made) => return Err(not_made.into()),
         }
         let smaller = self.store.disk_bytes();
         tracing::info!(bytes, smaller, "the checkpoint was rebuilt smaller");
