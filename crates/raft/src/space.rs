@@ -1,9 +1,9 @@
 //! How much of the disk is left, and what a node does about it.
 //!
 //! Invariants:
-//! - below the reserve no command of a client is proposed, but for those that remove, end or release
-//!   something or control access; what the node itself needs (votes, the cluster's time, fences,
-//!   membership) is written within the reserve;
+//! - below the reserve no command of a client is proposed, except for those that remove, end or
+//!   release something or control access; what the node itself needs (votes, the cluster's time,
+//!   fences, membership) is written within the reserve;
 //! - below the floor a follower takes no entries, because a failed write inside openraft's storage
 //!   would end the process: it stays a follower, falls behind and catches up once there is room. A
 //!   leader proposes no command of a client at all. A snapshot leaves these bytes free, and a start
@@ -99,8 +99,8 @@ impl DiskSpace {
         self.is_at_floor.load(Ordering::Relaxed) && !is_out!(DiskFloorKept)
     }
 
-    /// Returns whether a command is refused for a [`DiskSpace::refusal`]. A leader at the floor takes
-    /// none of a client, because each would be a write to its log.
+    /// Returns whether a command is refused for a [`DiskSpace::refusal`]. A leader at the floor
+    /// takes none of a client, because each would be a write to its log.
     pub(crate) fn refuses(&self, state: &State, command: &Command, is_leader: bool) -> bool {
         if is_leader && self.is_at_floor() {
             is_of_client(state, command)
@@ -145,8 +145,8 @@ impl DiskSpace {
     }
 }
 
-/// Returns whether a command is a client's. The nodes themselves need the cluster's own commands, and
-/// leases of workers that nodes hold.
+/// Returns whether a command is a client's. The nodes themselves need the cluster's own commands,
+/// and leases of workers that nodes hold.
 pub(crate) fn is_of_client(state: &State, command: &Command) -> bool {
     let is_node_s = |layout: &str, worker| {
         let lease = state.worker(layout, worker);

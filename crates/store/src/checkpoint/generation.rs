@@ -204,8 +204,8 @@ pub(super) fn build(
     }
 }
 
-/// Flips `CURRENT` to a folder that is complete, then drops the others. If `CURRENT` cannot be flipped,
-/// the folder is removed: it takes as much space as the old one.
+/// Flips `CURRENT` to a folder that is complete, then drops the others. If `CURRENT` cannot be
+/// flipped, the folder is removed: it takes as much space as the old one.
 fn make_current(
     place: &Place,
     store: Box<dyn StateStore>,
