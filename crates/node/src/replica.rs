@@ -58,17 +58,19 @@ pub(crate) trait Replica: Send + Sync {
     fn started(&self) -> Option<(NodeId, u64)>;
 }
 
-/// An upper bound of the cluster's time after a read. The applied cluster time is none: it may be a
-/// second behind, and what is left of a hold would seem to be more than it is.
+/// The cluster's time as of a read, from which the time that is left of a hold is computed. After
+/// a linearizable read it is an upper bound, so that no hold seems to last longer than it does.
+/// After a stale read it has no bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTime {
-    /// The leader's clock, at a moment after `asked`.
+    /// The leader's clock, at a moment after `asked`; after a stale read, what was applied by then.
     cluster_ms: ClusterMs,
     asked: Instant,
 }
 
 impl ReadTime {
-    /// What a node has applied. It may be behind by any time: for answers that may be stale.
+    /// The time that this node has applied, for stale reads. It is no bound: it may be behind by
+    /// any time, and a hold seems to last longer by that much.
     pub(crate) fn of_applied(state: &State) -> Self {
         Self {
             cluster_ms: state.cluster_ms(),

@@ -93,21 +93,11 @@ impl Restore {
 /// The client address of `member` as the snapshot's members have theirs: clients that are sent to a port
 /// with TLS by `http` would show what they have in clear text.
 fn kept_http<'a>(member: &Member, before: impl Iterator<Item = &'a Member> + Clone) -> String {
-    let authority = |url: &'a str| url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = |url: &'a str| {
-        authority(url)
-            .rsplit_once(':')
-            .map(|(host, _)| host.to_owned())
+    let own_host = host(&member.http);
+    let is_same = |other: &&Member| {
+        other.name == member.name && host(&other.http).eq_ignore_ascii_case(own_host)
     };
-    let own_host = member
-        .http
-        .split_once("://")
-        .and_then(|(_, rest)| rest.rsplit_once(':'));
-    let own_host = own_host.map(|(host, _)| host.to_owned());
-    let same = before
-        .clone()
-        .find(|other| other.name == member.name && host(&other.http) == own_host);
-    if let Some(same) = same {
+    if let Some(same) = before.clone().find(is_same) {
         return same.http.clone();
     }
     let mut schemes = before.filter_map(|other| Some(other.http.split_once("://")?.0));
@@ -115,6 +105,17 @@ fn kept_http<'a>(member: &Member, before: impl Iterator<Item = &'a Member> + Clo
     match (secure, member.http.split_once("://")) {
         (Some(scheme), Some((_, rest))) => format!("{scheme}://{rest}"),
         _ => member.http.clone(),
+    }
+}
+
+/// The host of a URL without a path; an IPv6 address keeps its brackets.
+fn host(url: &str) -> &str {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    match authority.rsplit_once(':') {
+        // The last colon is within the brackets of an address that has no port.
+        Some((_, rest)) if rest.ends_with(']') => authority,
+        Some((host, _)) => host,
+        None => authority,
     }
 }
 
@@ -195,5 +196,19 @@ mod tests {
         assert_eq!(of_plain, "http://n1.example:7410");
         let plain_elsewhere = kept("n1", "http://new.example:7400", &plain);
         assert_eq!(plain_elsewhere, "http://new.example:7400");
+    }
+
+    #[test]
+    fn a_restored_member_keeps_an_address_without_a_port() {
+        let kept = |before: &str, default: &str| {
+            kept_http(&member("n1", default), [member("n1", before)].iter())
+        };
+        let default = "http://n1.example:7400";
+        assert_eq!(kept("https://n1.example", default), "https://n1.example");
+        assert_eq!(kept("http://N1.example", default), "http://N1.example");
+        let default = "http://[::1]:7400";
+        assert_eq!(kept("https://[::1]", default), "https://[::1]");
+        assert_eq!(kept("https://[::1]:7443", default), "https://[::1]:7443");
+        assert_eq!(kept("https://[::2]", default), "https://[::1]:7400");
     }
 }

@@ -1,12 +1,15 @@
 //! How much of the disk is left, and what a node does about it.
 //!
 //! Invariants:
-//! - below the reserve no command of a client is proposed; what the node itself needs (votes, the
-//!   cluster's time, fences, membership) is written within the reserve;
-//! - below the floor a follower takes no entries: it stays a follower, falls behind and catches up once
-//!   there is room. A snapshot leaves these bytes free, too, and a start waits for them. Past it an error inside openraft's storage would end the process;
-//! - while the log of a leader grows faster than its snapshots are written, no command of a client is
-//!   proposed either: the log stays in proportion to the state.
+//! - below the reserve no command of a client is proposed, except for those that remove, end or
+//!   release something or control access; what the node itself needs (votes, the cluster's time,
+//!   fences, membership) is written within the reserve;
+//! - below the floor a follower takes no entries, because a failed write inside openraft's storage
+//!   would end the process: it stays a follower, falls behind and catches up once there is room. A
+//!   leader proposes no command of a client at all. A snapshot leaves these bytes free, and a start
+//!   waits for them;
+//! - while the log of a leader grows faster than its snapshots are written, the same commands are
+//!   refused as below the reserve: the log stays in proportion to the state.
 //!
 //! The reserve is not a promise that no write fails: other programs may fill the disk. A write that
 //! fails still ends the node.
@@ -96,6 +99,16 @@ impl DiskSpace {
         self.is_at_floor.load(Ordering::Relaxed) && !is_out!(DiskFloorKept)
     }
 
+    /// Returns whether a command is refused for a [`DiskSpace::refusal`]. A leader at the floor
+    /// takes none of a client, because each would be a write to its log.
+    pub(crate) fn refuses(&self, state: &State, command: &Command, is_leader: bool) -> bool {
+        if is_leader && self.is_at_floor() {
+            is_of_client(state, command)
+        } else {
+            needs_room(state, command)
+        }
+    }
+
     /// The size of the disk; unknown counts as large.
     pub(crate) fn total(&self) -> u64 {
         match self.total.load(Ordering::Relaxed) {
@@ -132,8 +145,8 @@ impl DiskSpace {
     }
 }
 
-/// Returns whether a command is a client's. What the nodes need themselves is written within the
-/// reserve: the cluster's own commands, and leases of workers that nodes hold.
+/// Returns whether a command is a client's. The nodes themselves need the cluster's own commands,
+/// and leases of workers that nodes hold.
 pub(crate) fn is_of_client(state: &State, command: &Command) -> bool {
     let is_node_s = |layout: &str, worker| {
         let lease = state.worker(layout, worker);
@@ -148,6 +161,11 @@ pub(crate) fn is_of_client(state: &State, command: &Command) -> bool {
         ) => !is_node_s(layout, *worker),
         _ => true,
     }
+}
+
+/// Returns whether a command is refused while only the reserve is left.
+pub(crate) fn needs_room(state: &State, command: &Command) -> bool {
+    is_of_client(state, command) && !command.may_use_reserve()
 }
 
 /// Waits until a start has room, and prints what it waits for.
@@ -184,9 +202,33 @@ fn existing<'a>(disk: &dyn Disk, folder: &'a Path) -> &'a Path {
 
 #[cfg(test)]
 mod tests {
+    use seqd_state::{
+        AccessCommand, AccessId, Attempt, ClusterCommand, FencingToken, KeyCommand, LockCommand,
+        LockName, NodeId, Nonce, OneTimeCommand, SequenceCommand, SequenceName,
+    };
+
     use super::*;
 
     const GIB: u64 = 1 << 30;
+
+    fn lock() -> LockName {
+        LockName::new("x").unwrap()
+    }
+
+    fn renewal() -> Command {
+        Command::Locks(LockCommand::Renew {
+            name: lock(),
+            token: FencingToken(1),
+            ttl_ms: 1000,
+        })
+    }
+
+    fn break_lock() -> Command {
+        Command::Locks(LockCommand::Break {
+            name: lock(),
+            token: None,
+        })
+    }
 
     fn space(free: u64) -> Space {
         Space {
@@ -230,6 +272,48 @@ mod tests {
         assert!(!disk.is_at_floor());
         disk.record(space(floor - 1), GIB);
         assert!(disk.is_at_floor(), "entries come in below the floor");
+    }
+
+    #[test]
+    fn commands_that_remove_or_end_something_use_the_reserve() {
+        let disk = DiskSpace::default();
+        disk.record(space(RESERVE_BYTES - 1), 0);
+        let withdrawal = LockCommand::Withdraw {
+            name: lock(),
+            nonce: Nonce(1),
+            attempt: Attempt(1),
+        };
+        let deletion = SequenceCommand::Delete {
+            name: SequenceName::new("s").unwrap(),
+            if_revision: None,
+        };
+        let ending = [
+            break_lock(),
+            Command::Locks(withdrawal),
+            Command::Sequences(deletion),
+            Command::Keys(KeyCommand::Remove { names: Vec::new() }),
+            Command::OneTime(OneTimeCommand::Remove { ids: Vec::new() }),
+            Command::Access(AccessCommand::Revoke { id: AccessId(1) }),
+        ];
+        let state = State::new();
+        for command in ending {
+            let is_refused = disk.refuses(&state, &command, true);
+            assert!(!is_refused, "{command:?} makes no room");
+        }
+        assert!(disk.refuses(&state, &renewal(), true));
+    }
+
+    #[test]
+    fn a_leader_at_the_floor_takes_no_command_of_a_client() {
+        let (disk, state) = (DiskSpace::default(), State::new());
+        disk.record(space(0), 0);
+        assert!(disk.refuses(&state, &break_lock(), true));
+        assert!(
+            !disk.refuses(&state, &break_lock(), false),
+            "it is forwarded"
+        );
+        let reset = ClusterCommand::ResetWorkers { node: NodeId(1) };
+        assert!(!disk.refuses(&state, &Command::Cluster(reset), true));
     }
 
     #[test]

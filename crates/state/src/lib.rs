@@ -32,6 +32,7 @@ mod locks;
 mod newtypes;
 #[cfg(any(test, feature = "test-next-level"))]
 pub mod notes;
+mod reserve;
 mod restore;
 mod row;
 mod rows;

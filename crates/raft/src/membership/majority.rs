@@ -63,6 +63,14 @@ impl Seen {
         ]
     }
 
+    /// Returns whether these voters make a majority of each configuration in force.
+    pub(crate) fn has_majorities(&self, is_counted: impl Fn(u64) -> bool) -> bool {
+        self.configs.iter().all(|config| {
+            let counted = config.iter().filter(|id| is_counted(**id)).count();
+            config.is_empty() || counted > config.len() / 2
+        })
+    }
+
     /// Whether a majority answers now of these voters and of each configuration in force; why not.
     pub(super) fn check_majority(
         &self,
@@ -110,5 +118,35 @@ pub(super) fn silence(
             since.as_millis()
         )),
         None => Some(format!("{name} has not answered this leader yet")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(configs: &[&[u64]]) -> Seen {
+        let configs = configs.iter();
+        Seen {
+            log_id: None,
+            configs: configs.map(|ids| ids.iter().copied().collect()).collect(),
+            nodes: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn each_half_of_a_joint_membership_needs_a_majority() {
+        let majority = |configs: &[&[u64]], voters: &[u64]| {
+            seen(configs).has_majorities(|voter| voters.contains(&voter))
+        };
+        assert!(majority(&[&[1, 2, 3]], &[1, 3]));
+        assert!(!majority(&[&[1, 2, 3, 4]], &[1, 3]));
+        let joint: &[&[u64]] = &[&[1, 2, 3], &[3, 4, 5, 6, 7]];
+        assert!(!majority(joint, &[3, 4, 5, 6, 7]), "one of three");
+        assert!(majority(joint, &[2, 3, 4, 5]));
+        assert!(
+            majority(&[], &[]) && majority(&[&[]], &[]),
+            "nothing is known yet"
+        );
     }
 }

@@ -104,8 +104,9 @@ impl HttpLimits {
 /// The answer to a request, in a box: an idle connection has no room for one.
 pub type Answered<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
-/// Answers the requests of all connections, and heads that cannot be read with `unreadable`, until `stop` yields a grace; then accepts no more, lets
-/// requests in flight finish for that long, and cuts. Dropped, it cuts at once.
+/// Answers the requests of all connections, and heads that cannot be read with `unreadable`. When
+/// `stop` yields a grace, it accepts no more connections, lets requests in flight finish for that
+/// long, and then cuts them. If it is dropped, it cuts them at once.
 ///
 /// Returns whether all requests were answered.
 pub async fn serve<S, B>(

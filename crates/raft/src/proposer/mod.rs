@@ -45,7 +45,6 @@ use crate::handle::{Phase, ProposeError, StopReason};
 use crate::node::Node;
 use crate::platform;
 use crate::pool::{Part, Pool};
-use crate::space;
 use crate::wire::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 
 /// Proposals waiting on one node: some seconds of full load, far more than there are connections.
@@ -227,7 +226,7 @@ impl ProposalBatcher {
         }
     }
 
-    /// Refuses commands of clients while only the reserve of a disk is left.
+    /// Refuses commands of clients that need room while only the reserve of a disk is left.
     fn check_space(&self, commands: &[Command]) -> Result<(), ProposeError> {
         let Some(replica) = self.node.replica() else {
             return Ok(());
@@ -238,7 +237,8 @@ impl ProposalBatcher {
         };
         let core = replica.applied.read();
         let mut commands = commands.iter();
-        if commands.any(|command| space::is_of_client(&core.state, command)) {
+        let is_leader = replica.is_leader();
+        if commands.any(|command| space.refuses(&core.state, command, is_leader)) {
             return Err(ProposeError::NoRoom { detail });
         }
         Ok(())

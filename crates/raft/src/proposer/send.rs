@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use seqd_guards::is_out;
 use seqd_state::codec::frame::{self, Framed as _};
-use seqd_state::{CodecError, Command, Level, check_command};
+use seqd_state::{CodecError, Command, Level, State, check_command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -98,12 +98,12 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
         // alone. (What is refused here has gone into the entry that could not be made.)
         if is_there
             && let Err(refused) = &outcomes
-            && group.iter().any(|item| is_meant(&node, item, refused))
-            && !group.iter().all(|item| is_meant(&node, item, refused))
+            && let Some(meant) = meant_part(&node, &group, refused)
         {
+            let mut meant = meant.into_iter();
             let (theirs, others) = group
                 .into_iter()
-                .partition(|item| is_meant(&node, item, refused));
+                .partition(|_| meant.next().unwrap_or(false));
             answer_all(theirs, &ForwardRefusal::Propose(refused.clone()));
             group = others;
             for item in &group {
@@ -115,17 +115,32 @@ async fn send(node: Arc<Node>, mut group: Vec<Item>, slot: OwnedSemaphorePermit)
     }
 }
 
-/// Returns whether the leader may have refused a group because of this item.
-fn is_meant(node: &Node, item: &Item, refused: &ProposeError) -> bool {
-    match refused {
-        ProposeError::NoQuorum { .. } => item.asks_for_window,
-        ProposeError::NoRoom { .. } => node.replica().is_some_and(|replica| {
+/// Returns for which of a group's items the leader may have refused the whole; `None` if those are all
+/// or none.
+fn meant_part(node: &Node, group: &[Item], refused: &ProposeError) -> Option<Vec<bool>> {
+    let meant: Vec<bool> = match refused {
+        ProposeError::NoQuorum { .. } => group.iter().map(|item| item.asks_for_window).collect(),
+        ProposeError::NoRoom { .. } => {
+            let replica = node.replica()?;
             let core = replica.applied.read();
-            let mut commands = item.commands.iter();
-            commands.any(|command| space::is_of_client(&core.state, command))
-        }),
-        _ => false,
-    }
+            let with = |is_meant: fn(&State, &Command) -> bool| -> Vec<bool> {
+                let is_meant = |command| is_meant(&core.state, command);
+                let items = group.iter();
+                items
+                    .map(|item| item.commands.iter().any(is_meant))
+                    .collect()
+            };
+            let needing = with(space::needs_room);
+            if needing.contains(&true) {
+                needing
+            } else {
+                // A leader at the floor refuses every command of a client.
+                with(space::is_of_client)
+            }
+        }
+        _ => return None,
+    };
+    (meant.contains(&true) && meant.contains(&false)).then_some(meant)
 }
 
 /// Answers those that ask for a window; returns the others.

@@ -84,9 +84,11 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// Pause between two attempts at a snapshot that the disk has no room for. It doubles up to the second:
-/// each attempt writes what room there is.
-const WITHOUT_ROOM: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+/// First pause between two attempts at a snapshot that the disk has no room for. Each attempt may fill
+/// the room that there is, so the pause doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// Builds a snapshot on the checkpointer's thread.
 pub(crate) struct Builder {
@@ -101,13 +103,13 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     /// Where the disk has no room for it, this waits until there is: nothing is lost without a snapshot,
     /// and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
-        let (mut pause, longest) = WITHOUT_ROOM;
+        let mut pause = FIRST_PAUSE;
         let built = loop {
             if let Some(built) = self.checkpointer.build().await.transpose() {
                 break built;
             }
             tokio::time::sleep(pause).await;
-            pause = longest.min(pause * 2);
+            pause = LONGEST_PAUSE.min(pause * 2);
         };
         let (snapshot, floor) = self.failure.keep("a snapshot could not be built", built)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);

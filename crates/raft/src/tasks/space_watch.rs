@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::membership::leader;
+use crate::membership::majority::Seen;
 use crate::replica::Replica;
 
 /// Time between two looks: a fast disk takes a small part of the reserve meanwhile.
@@ -62,20 +63,16 @@ async fn make_way(context: &NodeContext, replica: &Replica) {
     }
 }
 
-/// Returns whether the voters whose disks are not low make a majority.
+/// Returns whether the voters whose disks are not low make a majority of each configuration in force.
 fn has_voters_with_room(context: &NodeContext, replica: &Replica) -> bool {
-    let core = replica.applied.read();
-    let (mut voters, mut with_room) = (0_usize, 0_usize);
-    for voter in core.membership.voter_ids() {
-        voters += 1;
+    Seen::of(replica).has_majorities(|voter| {
         let is_low = if voter == replica.node {
             context.disk.space.is_low()
         } else {
             context.peer(voter).is_disk_low()
         };
-        with_room += usize::from(!is_low);
-    }
-    voters == 0 || with_room > voters / 2
+        !is_low
+    })
 }
 
 fn log_change(context: &NodeContext) {

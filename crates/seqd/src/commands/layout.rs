@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use seqd_client::api::{CreateLayout, EncodeRequest, Layout, LayoutQuery, ListQuery, exit};
 
+use super::pages;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -119,15 +120,11 @@ async fn list(session: &Session) -> Result<u8, Failure> {
         limit: Some(ListQuery::MAX_LIMIT),
         ..ListQuery::default()
     };
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.layouts(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
-        }
-    }
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.layouts(&query).await
+    };
+    let all = pages::all(page).await?;
     let columns = [
         "name",
         "bits",

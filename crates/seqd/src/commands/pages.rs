@@ -55,20 +55,18 @@ pub(super) fn agreed(plan: &Plan, session: &Session) -> Result<Option<u8>, Failu
     Ok((!is_agreed).then_some(exit::OK))
 }
 
-/// Deletes page after page, and says how many there were.
+/// Deletes page after page, and prints how many were deleted, also where a later page failed.
 pub(super) async fn delete(
     what: &str,
     session: &Session,
-    mut page: impl AsyncFnMut(Option<String>) -> Result<DeletedPage, Error>,
+    page: impl AsyncFnMut(Option<String>) -> Result<DeletedPage, Error>,
 ) -> Result<u8, Failure> {
-    let (mut deleted, mut cursor) = (0, None);
-    loop {
-        let next = page(cursor).await?;
-        deleted += next.deleted;
-        cursor = next.next_cursor;
-        if cursor.is_none() {
-            break;
+    let (deleted, ended) = delete_pages(page).await;
+    if let Err(error) = ended {
+        if deleted > 0 {
+            session.note(&format!("deleted {deleted} {what} before the error"));
         }
+        return Err(error.into());
     }
     session.note(&format!("deleted {deleted} {what}"));
     if session.format.is_json() {
@@ -80,4 +78,48 @@ pub(super) async fn delete(
         Report::new(&all)?.print(session.format)?;
     }
     Ok(exit::OK)
+}
+
+/// Deletes page after page until one fails; returns how many were deleted, and the error.
+async fn delete_pages(
+    mut page: impl AsyncFnMut(Option<String>) -> Result<DeletedPage, Error>,
+) -> (u64, Result<(), Error>) {
+    let (mut deleted, mut cursor) = (0, None);
+    loop {
+        match page(cursor).await {
+            Err(error) => return (deleted, Err(error)),
+            Ok(next) => {
+                deleted += next.deleted;
+                cursor = next.next_cursor;
+            }
+        }
+        if cursor.is_none() {
+            return (deleted, Ok(()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(deleted: u64, is_last: bool) -> DeletedPage {
+        DeletedPage {
+            deleted,
+            next_cursor: (!is_last).then(|| "next".to_owned()),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_deletion_that_fails_on_a_later_page_counts_the_pages_before() {
+        let failed = || Err(Error::Setup("no answer".to_owned()));
+        let mut pages = vec![failed(), Ok(page(2, false)), Ok(page(3, false))];
+        let (deleted, ended) = delete_pages(async |_| pages.pop().unwrap()).await;
+        assert_eq!(deleted, 5);
+        assert!(ended.is_err());
+        let mut pages = vec![failed(), Ok(page(2, true)), Ok(page(3, false))];
+        let (deleted, ended) = delete_pages(async |_| pages.pop().unwrap()).await;
+        assert_eq!(deleted, 5);
+        assert!(ended.is_ok());
+    }
 }

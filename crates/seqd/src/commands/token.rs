@@ -116,7 +116,34 @@ async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u
     Ok(exit::OK)
 }
 
+/// Characters of a token's public ID.
+const ID_CHARS: usize = 11;
+
+/// Characters of a whole token: its ID and its secret.
+const TOKEN_CHARS: usize = 33;
+
+/// Refuses what is no ID of a token, without printing it: a whole token is a secret, and a request
+/// with it would leave it in the logs of the node and of proxies.
+fn check_id(text: &str) -> Result<(), Failure> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_plain && text.len() == ID_CHARS {
+        return Ok(());
+    }
+    let refused = Failure::usage(format!(
+        "the ID of a one-time token is its first {ID_CHARS} characters, letters and digits, and \
+         {} characters were given",
+        text.chars().count()
+    ));
+    Err(match text.split_at_checked(ID_CHARS) {
+        Some((id, _)) if is_plain && text.len() == TOKEN_CHARS => {
+            refused.with_hint(format!("seqd token delete {id}"))
+        }
+        _ => refused,
+    })
+}
+
 async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
+    check_id(id)?;
     // The server's own check, and its words.
     let plan = session.client.dry_run().delete_one_time(id).await?;
     if let Some(code) = pages::agreed(&plan, session)? {
@@ -141,4 +168,27 @@ async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8
         session.client.delete_all_one_time(&query).await
     };
     pages::delete("one-time tokens", session, page).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Format;
+
+    #[test]
+    fn a_whole_token_is_refused_and_only_its_id_is_printed() {
+        let (id, secret) = ("00KhwLq8Q2a", "5VqRzYt7mNbXcLp0sDfGh3");
+        assert!(check_id(id).is_ok());
+        let refused = check_id(&format!("{id}{secret}")).unwrap_err();
+        assert_eq!(refused.exit, exit::USAGE);
+        let text = refused.text(Format::Json);
+        assert!(
+            text.contains(&format!("seqd token delete {id}\"")),
+            "{text}"
+        );
+        assert!(!text.contains(secret), "{text}");
+        for wrong in ["", "00KhwLq8Q2", "00KhwLq8Q2-", "\u{e9}0KhwLq8Q2"] {
+            assert!(check_id(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

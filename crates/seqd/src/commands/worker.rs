@@ -5,6 +5,7 @@ use seqd_client::api::{
     Lease, LeaseRequest, ListQuery, ReleaseRequest, RenewRequest, WorkersQuery, exit,
 };
 
+use super::pages;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -130,11 +131,8 @@ fn report(lease: &Lease, session: &Session) -> Result<u8, Failure> {
 
 async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
     let plan = session.client.dry_run().reset_workers(node).await?;
-    if session.is_dry_run {
-        return session.print_plan(&plan);
-    }
-    if !session.may_go_on(&plan.effect)? {
-        return Ok(exit::OK);
+    if let Some(code) = pages::agreed(&plan, session)? {
+        return Ok(code);
     }
     let reset = session.client.reset_workers(node).await?;
     let mut report = Report::new(&reset)?
@@ -165,15 +163,11 @@ async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u
         limit,
         ..WorkersQuery::default()
     };
-    let mut all = Vec::new();
-    loop {
-        let page = session.client.workers(&query).await?;
-        all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
-        }
-    }
+    let page = async |cursor| {
+        query.cursor = cursor;
+        session.client.workers(&query).await
+    };
+    let all = pages::all(page).await?;
     let columns = [
         "layout",
         "id",

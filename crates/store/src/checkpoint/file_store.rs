@@ -20,7 +20,8 @@ use seqd_disk::{Disk, DiskFile};
 use super::batch;
 use super::record::{Format, seal, unseal};
 use super::{
-    Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row, check_write,
+    Between, Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row,
+    check_write,
 };
 
 const FILE_NAME: &str = "rows";
@@ -154,10 +155,16 @@ impl StateStore for FileStore {
         self.enter(&frame)
     }
 
-    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()> {
+    fn fill(
+        &mut self,
+        rows: &mut RowSource<'_>,
+        applied: &Checkpoint,
+        between: &mut Between<'_>,
+    ) -> io::Result<()> {
         let mut changes = Vec::new();
         let mut tally = Tally::default();
         for row in rows {
+            between()?;
             let (key, value) = row?;
             check_row(&key, &value)?;
             tally.add(&key, &value);

@@ -19,7 +19,7 @@ use seqd_disk::{Disk, Kind, read_file, replace_file};
 use super::record::Format;
 use super::sled_store::guarded;
 use super::take_rows::take_all;
-use super::{Checkpoint, Place, Row, StateStore, TakeRows};
+use super::{Between, Checkpoint, Place, Row, StateStore, TakeRows};
 use crate::faults::is_of_the_machine;
 
 /// How long an open may take. A checkpoint of two million rows takes a few seconds where the disk need
@@ -60,6 +60,23 @@ pub enum Opened<R> {
         /// Where the folder went; none if there was no folder.
         moved_to: Option<PathBuf>,
     },
+}
+
+/// Why there is no new generation to write to.
+#[derive(Debug)]
+pub enum NotMade {
+    /// The current generation is as it was, and nothing else is left.
+    Unchanged(io::Error),
+    /// `CURRENT` may name the new generation: the old one must not be written any more.
+    MaybeReplaced(io::Error),
+}
+
+impl From<NotMade> for io::Error {
+    fn from(not_made: NotMade) -> Self {
+        match not_made {
+            NotMade::Unchanged(error) | NotMade::MaybeReplaced(error) => error,
+        }
+    }
 }
 
 /// Opens the checkpoint of a node, checked in full. Never panics.
@@ -131,8 +148,7 @@ pub(super) fn open_within<R: TakeRows>(
 /// Makes the next generation without any row and makes it current.
 pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
     let (store, generation) = build(place, |_| Ok(()))?;
-    make_current(place, generation)?;
-    Ok(store)
+    Ok(make_current(place, store, generation)?)
 }
 
 /// Builds the next generation whole from `rows` and makes it current. Older ones are dropped.
@@ -145,12 +161,22 @@ pub fn create_empty(place: &Place) -> io::Result<Box<dyn StateStore>> {
 /// the disk's error.
 pub fn create_generation(
     place: &Place,
-    mut rows: impl Iterator<Item = io::Result<Row>>,
+    rows: impl Iterator<Item = io::Result<Row>>,
     applied: &Checkpoint,
 ) -> io::Result<Box<dyn StateStore>> {
-    let (store, generation) = build(place, |store| store.fill(&mut rows, applied))?;
-    make_current(place, generation)?;
-    Ok(store)
+    Ok(rebuild_generation(place, rows, applied, &mut || Ok(()))?)
+}
+
+/// [`create_generation`] while other work goes on, which `between` does.
+pub fn rebuild_generation(
+    place: &Place,
+    mut rows: impl Iterator<Item = io::Result<Row>>,
+    applied: &Checkpoint,
+    between: &mut Between<'_>,
+) -> Result<Box<dyn StateStore>, NotMade> {
+    let built = build(place, |store| store.fill(&mut rows, applied, between));
+    let (store, generation) = built.map_err(NotMade::Unchanged)?;
+    make_current(place, store, generation)
 }
 
 /// Builds a folder that nothing names yet.
@@ -178,13 +204,35 @@ pub(super) fn build(
     }
 }
 
-/// Flips `CURRENT` to a folder that is complete, then drops the others.
-pub(super) fn make_current(place: &Place, generation: u64) -> io::Result<()> {
+/// Flips `CURRENT` to a folder that is complete, then drops the others. If `CURRENT` cannot be
+/// flipped, the folder is removed: it takes as much space as the old one.
+fn make_current(
+    place: &Place,
+    store: Box<dyn StateStore>,
+    generation: u64,
+) -> Result<Box<dyn StateStore>, NotMade> {
     let (disk, data_dir) = (&*place.disk, &*place.data_dir);
-    disk.sync_dir(data_dir)?;
     let line = current_line(generation);
-    replace_file(disk, &data_dir.join(CURRENT), line.as_bytes())?;
-    drop_generations(disk, data_dir, Some(generation))
+    let flipped = disk
+        .sync_dir(data_dir)
+        .and_then(|()| replace_file(disk, &data_dir.join(CURRENT), line.as_bytes()));
+    if let Err(error) = flipped {
+        // The name may have changed although its folder could not be synced.
+        return Err(match read_current(disk, data_dir) {
+            Ok(Current::Generation(current)) if current == generation => {
+                NotMade::MaybeReplaced(error)
+            }
+            Ok(_) => {
+                drop(store);
+                // What stays if this fails is removed by the next open.
+                let _ = disk.remove_dir_all(&data_dir.join(folder_name(generation)));
+                NotMade::Unchanged(error)
+            }
+            Err(_) => NotMade::MaybeReplaced(error),
+        });
+    }
+    drop_generations(disk, data_dir, Some(generation)).map_err(NotMade::MaybeReplaced)?;
+    Ok(store)
 }
 
 impl Place {

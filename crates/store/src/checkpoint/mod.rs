@@ -31,7 +31,7 @@ use std::time::Instant;
 use seqd_disk::{Disk, OsDisk};
 use serde::{Deserialize, Serialize};
 
-pub use generation::{Opened, create_empty, create_generation, open};
+pub use generation::{NotMade, Opened, create_empty, create_generation, open, rebuild_generation};
 pub use record::Format;
 #[cfg(test)]
 pub(crate) use sled_store::guarded;
@@ -48,6 +48,9 @@ pub type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
 
 /// Rows one after the other; an error ends them.
 pub type RowSource<'a> = dyn Iterator<Item = io::Result<Row>> + 'a;
+
+/// Called between any two rows of a longer work, which ends with its error.
+pub type Between<'a> = dyn FnMut() -> io::Result<()> + 'a;
 
 /// The most bytes that one row, key and value together, may have.
 ///
@@ -83,8 +86,14 @@ pub trait StateStore: Send + Sync {
     fn write(&mut self, changes: Vec<Change>, applied: &Checkpoint) -> io::Result<()>;
 
     /// Fills an empty store with all rows and `applied`, and compares what it holds then: it is
-    /// durable, but for its folder's own name, when this returns. Holds few rows at a time.
-    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()>;
+    /// durable, but for its folder's own name, when this returns. Holds few rows at a time. `between`
+    /// is called for each row, and again for each row that is compared.
+    fn fill(
+        &mut self,
+        rows: &mut RowSource<'_>,
+        applied: &Checkpoint,
+        between: &mut Between<'_>,
+    ) -> io::Result<()>;
 
     /// Shows all rows of the state to `visit`, in key order.
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()>;

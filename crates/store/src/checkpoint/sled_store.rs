@@ -23,7 +23,8 @@ use seqd_guards::is_out;
 use super::record::{Format, seal, unseal};
 use super::witness::Witness;
 use super::{
-    Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row, check_write,
+    Between, Change, Checkpoint, RowSource, StateStore, Stores, Tally, VisitRow, check_row,
+    check_write,
 };
 
 /// First byte of the keys of the state's rows.
@@ -287,10 +288,16 @@ impl StateStore for SledStore {
         self.witness.note(applied.index)
     }
 
-    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()> {
+    fn fill(
+        &mut self,
+        rows: &mut RowSource<'_>,
+        applied: &Checkpoint,
+        between: &mut Between<'_>,
+    ) -> io::Result<()> {
         let mut batch = sled::Batch::default();
         let (mut batch_rows, mut batch_bytes) = (0, 0);
         for row in rows {
+            between()?;
             let (key, value) = row?;
             check_row(&key, &value)?;
             batch_rows += insert(&mut batch, &key, &value);
@@ -307,7 +314,7 @@ impl StateStore for SledStore {
         let mut tally = Tally::default();
         self.stream(&mut |key, value| {
             tally.add(key, value);
-            Ok(())
+            between()
         })?;
         tally.expect(applied.digest)?;
         sync_tree(&*self.disk, &self.folder)

@@ -5,7 +5,7 @@ use std::io;
 use seqd_state::{State, StateLoader};
 
 use super::{SnapshotFile, SnapshotReader};
-use crate::checkpoint::{self, Checkpoint, Place, StateStore, TakeRows};
+use crate::checkpoint::{self, Between, Checkpoint, NotMade, Place, StateStore, TakeRows};
 
 /// Builds the state and a new generation of the store from a snapshot, in two passes over the file:
 /// beside the state itself no more than a block and a batch of it is in memory.
@@ -17,15 +17,16 @@ pub fn load(file: &SnapshotFile, place: &Place) -> io::Result<(State, Box<dyn St
     Ok((loader.finish(), store))
 }
 
-/// Builds a new generation of the store from a snapshot; `between` is called before each row.
+/// Builds a new generation of the store from a snapshot; `between` is called for each row that is
+/// written, and for each that is read again to compare the whole.
 pub fn rebuild(
     file: &SnapshotFile,
     place: &Place,
-    between: &mut dyn FnMut() -> io::Result<()>,
-) -> io::Result<Box<dyn StateStore>> {
-    let rows = SnapshotReader::open(&*place.disk, &file.path)?.rows();
-    let rows = rows.map(|row| between().and(row));
-    checkpoint::create_generation(place, rows, &position(file))
+    between: &mut Between<'_>,
+) -> Result<Box<dyn StateStore>, NotMade> {
+    let reader = SnapshotReader::open(&*place.disk, &file.path);
+    let rows = reader.map_err(NotMade::Unchanged)?.rows();
+    checkpoint::rebuild_generation(place, rows, &position(file), between)
 }
 
 fn position(file: &SnapshotFile) -> Checkpoint {

@@ -21,7 +21,9 @@ use crate::storage::machine::Machine;
 use crate::transfers::Transfers;
 use crate::types::{self, Answer, Entry, Proposal, StoredMembership};
 use seqd_store::checkpoint::file_store::FileStores;
-use seqd_store::checkpoint::{self, Change, Checkpoint, Place, RowSource, StateStore, VisitRow};
+use seqd_store::checkpoint::{
+    self, Between, Change, Checkpoint, Place, RowSource, StateStore, VisitRow,
+};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::InstalledMark;
 use seqd_store::testing::{create_sequence, found_cluster};
@@ -162,8 +164,13 @@ impl StateStore for Outpaced {
         self.load.grow(LARGE);
         Ok(())
     }
-    fn fill(&mut self, rows: &mut RowSource<'_>, applied: &Checkpoint) -> io::Result<()> {
-        self.store.fill(rows, applied)
+    fn fill(
+        &mut self,
+        rows: &mut RowSource<'_>,
+        applied: &Checkpoint,
+        between: &mut Between<'_>,
+    ) -> io::Result<()> {
+        self.store.fill(rows, applied, between)
     }
     fn stream(&self, visit: &mut VisitRow<'_>) -> io::Result<()> {
         self.store.stream(visit)

@@ -1,6 +1,7 @@
 //! What the checkpoint thread does: checkpoints, and the jobs that it is given.
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::storage::applied::SnapshotHandle;
 use crate::storage::drain::Drain;
 use crate::storage::staging::Staging;
 use crate::types::LogId;
-use seqd_store::checkpoint::{Change, Checkpoint, Place, StateStore};
+use seqd_store::checkpoint::{Change, Checkpoint, NotMade, Place, StateStore};
 use seqd_store::first_error::FirstError;
 use seqd_store::snapshot_file::{self, Bad, InstalledMark, SnapshotFile, SnapshotWriter};
 
@@ -38,7 +39,8 @@ const MEASURE_EVERY: Duration = Duration::from_secs(10);
 /// How long a checkpoint waits for the own log to sync what was applied.
 const SYNC_WAIT: Duration = Duration::from_millis(500);
 
-/// A store may take twice what it takes when it was just built, and so many bytes in addition: rebuilding a small store would save little.
+/// A store may take twice what it takes when it was just built, and so many bytes in addition:
+/// rebuilding a small store would save little.
 const STORE_PER_ROW: u64 = 2 * snapshot_file::FRESH_STORE_PER_ROW;
 const STORE_BESIDE: u64 = 64 << 20;
 
@@ -316,11 +318,11 @@ impl CheckpointWorker {
         });
         match rebuilt {
             Ok(store) => self.store = store,
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(NotMade::Unchanged(error)) if error.kind() == io::ErrorKind::StorageFull => {
                 tracing::warn!(%error, bytes, "the checkpoint is not rebuilt smaller");
                 return Ok(());
             }
-            Err(error) => return Err(error),
+            Err(not_made) => return Err(not_made.into()),
         }
         let smaller = self.store.disk_bytes();
         tracing::info!(bytes, smaller, "the checkpoint was rebuilt smaller");
@@ -370,12 +372,14 @@ impl CheckpointWorker {
         let (state, store) = snapshot_file::load(&file, &self.place)?;
         let (id, membership) = restore_position(&file.log_id, &file.membership)?;
         self.store = store;
-        {
+        let before = {
             let mut core = self.drain.applied().write();
-            core.state = state;
             core.applied = id;
             core.membership = membership;
-        }
+            mem::replace(&mut core.state, state)
+        };
+        // A large state takes long to drop, and this thread has a low priority: not under the lock.
+        drop(before);
         self.written = id;
         snapshot_file::void_older(&*self.place.disk, &self.snapshots, file.index)?;
         tracing::info!(index = file.index, rows = file.rows, "snapshot installed");

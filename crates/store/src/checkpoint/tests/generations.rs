@@ -1,7 +1,64 @@
 //! Which folder a start finds, whatever a crash left.
 
+use std::sync::Arc;
+
+use seqd_disk::{Disk, Tap, Tapped};
+
 use super::*;
 use crate::checkpoint::generation::build;
+
+/// A disk that is full when `CURRENT` is replaced: at the rename, or right after it.
+#[derive(Clone, Copy)]
+struct FullAtTheFlip {
+    is_renamed: bool,
+}
+
+impl Tap for FullAtTheFlip {
+    fn rename(&self, below: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
+        let is_flip = to.ends_with("CURRENT");
+        if self.is_renamed || !is_flip {
+            below.rename(from, to)?;
+        }
+        if is_flip {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+/// Rebuilds a folder on such a disk; returns what became of it, and which folders are left.
+fn rebuilt_at_full_flip(is_renamed: bool) -> (NotMade, Vec<String>) {
+    let rows = some_rows(300, 1);
+    let dir = written(&rows);
+    let place = Place {
+        disk: Arc::new(Tapped {
+            disk: Arc::new(OsDisk),
+            tap: Arc::new(FullAtTheFlip { is_renamed }),
+        }),
+        ..place(dir.path())
+    };
+    let rebuilt = rebuild_generation(&place, oks(&rows), &applied(8, &rows), &mut || Ok(()));
+    let mut left = names(dir.path());
+    left.retain(|name| name.starts_with("state-"));
+    (rebuilt.unwrap_err(), left)
+}
+
+#[test]
+fn a_generation_that_could_not_be_made_current_is_removed() {
+    let (not_made, left) = rebuilt_at_full_flip(false);
+    assert!(matches!(not_made, NotMade::Unchanged(_)), "{not_made:?}");
+    assert_eq!(left, ["state-1"]);
+}
+
+#[test]
+fn a_generation_that_may_be_current_stays() {
+    let (not_made, left) = rebuilt_at_full_flip(true);
+    assert!(
+        matches!(not_made, NotMade::MaybeReplaced(_)),
+        "{not_made:?}"
+    );
+    assert_eq!(left, ["state-1", "state-2"]);
+}
 
 #[test]
 fn a_new_node_begins_empty_and_stays_so_until_the_first_checkpoint() {
@@ -96,7 +153,7 @@ fn an_interrupted_generation_leaves_the_old_one() {
 
     // A kill before CURRENT is flipped: the folder is complete, and nothing names it.
     let built = build(&place(dir.path()), |store| {
-        store.fill(&mut oks(&new), &applied(50, &new))
+        store.fill(&mut oks(&new), &applied(50, &new), &mut || Ok(()))
     });
     close(built.unwrap().0);
     fs::write(dir.path().join("CURRENT.tmp"), b"state-2 ").unwrap();
@@ -105,6 +162,42 @@ fn an_interrupted_generation_leaves_the_old_one() {
         ["CURRENT", "CURRENT.tmp", "state-1", "state-2"]
     );
     check(&dir);
+}
+
+#[test]
+fn a_rebuild_calls_its_hook_also_while_it_compares_what_it_wrote() {
+    let rows = some_rows(300, 1);
+    let dir = temp();
+    let mut calls = 0;
+    let rebuilt = rebuild_generation(
+        &place(dir.path()),
+        oks(&rows),
+        &applied(7, &rows),
+        &mut || {
+            calls += 1;
+            Ok(())
+        },
+    );
+    close(rebuilt.unwrap());
+    assert_eq!(
+        calls, 600,
+        "what is applied gathers while the store is compared"
+    );
+    let ended = rebuild_generation(
+        &place(dir.path()),
+        oks(&rows),
+        &applied(8, &rows),
+        &mut || {
+            calls += 1;
+            match calls {
+                ..1000 => Ok(()),
+                _ => Err(io::ErrorKind::StorageFull.into()),
+            }
+        },
+    );
+    let ended = io::Error::from(ended.unwrap_err());
+    assert_eq!(ended.kind(), io::ErrorKind::StorageFull);
+    assert_eq!(names(dir.path()), ["CURRENT", "state-1"]);
 }
 
 #[test]

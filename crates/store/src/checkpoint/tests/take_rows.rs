@@ -34,7 +34,12 @@ impl StateStore for Fails {
         Ok(())
     }
 
-    fn fill(&mut self, _: &mut RowSource<'_>, _: &Checkpoint) -> io::Result<()> {
+    fn fill(
+        &mut self,
+        _: &mut RowSource<'_>,
+        _: &Checkpoint,
+        _: &mut Between<'_>,
+    ) -> io::Result<()> {
         Ok(())
     }
 
