@@ -2,7 +2,8 @@
 //! much of their answers is not taken.
 //!
 //! A connection is charged to the address that it comes from, and to the token of its latest request
-//! once that is known. Where there is no place, the tenant with most connections loses some.
+//! once that is known. Where there is no place, the tenant with most connections at rest loses some;
+//! where too much of answers is not taken, the tenant that has most of it.
 
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,15 @@ struct Rank {
     owes: bool,
     has_asked: bool,
     since: u64,
+}
+
+/// The connections of a tenant.
+struct Load {
+    count: usize,
+    /// Those of them on which no request is being served.
+    at_rest: usize,
+    /// The earliest `since` of them.
+    oldest: u64,
 }
 
 /// What all connections of a port share.
@@ -261,8 +271,8 @@ impl Held {
         entry
     }
 
-    /// Makes a place for another connection: where there is none, some of the tenant that has most
-    /// end. First those without a request, of these first those that have taken their answers and
+    /// Makes a place for another connection: where there is none, some of one tenant end, see
+    /// [`Held::tenant_that_loses`]. First those without a request, of these first those that have taken their answers and
     /// have never asked; then those whose requests wait; at last those that are being served, if the
     /// tenant has more than a few. Of equal ones those end that have done nothing for longest.
     /// `false` where no connection can end: the new one gets a reserved place.
@@ -274,7 +284,7 @@ impl Held {
         if self.connections.len() < self.places {
             return true;
         }
-        let Some((tenant, most)) = self.tenant_with_most() else {
+        let Some((tenant, more)) = self.tenant_that_loses() else {
             return false;
         };
         let own = self.connections.iter().enumerate();
@@ -294,7 +304,7 @@ impl Held {
         own.sort_unstable();
         // Several at once: to look through all of them for each connection of a flood would take a
         // core. Of those that are being served one at a time.
-        let some = (self.places / RESERVED).clamp(1, most);
+        let some = (self.places / RESERVED).clamp(1, more);
         let at_rest = own.iter().filter(|(rank, _)| !rank.is_served).count();
         own.truncate(some.min(at_rest.max(1)));
         let mut ended: Vec<usize> = own.into_iter().map(|(_, at)| at).collect();
@@ -306,35 +316,56 @@ impl Held {
         true
     }
 
-    /// The tenant that loses connections, and how many more it has than any other, one at least: the
-    /// one with most connections, or, where all of those are being served, one that has at least half
-    /// as many and some that are not.
-    fn tenant_with_most(&self) -> Option<(Tenant, usize)> {
-        let mut of_tenant: HashMap<Tenant, (usize, u64, bool)> = HashMap::new();
-        for (_, one) in &self.connections {
-            let fresh = (0, u64::MAX, false);
-            let (count, oldest, may_end) = of_tenant.entry(one.tenant()).or_insert(fresh);
-            *count += 1;
-            *oldest = (*oldest).min(one.since.load(Ordering::Relaxed));
-            *may_end |= one.is_at_rest();
+    /// The tenant that loses connections, and how many: by how many more it has at rest than the
+    /// next one, one at least.
+    ///
+    /// First a connection at rest ends, of the tenant that has most of those. A tenant that has less
+    /// than half as many connections as the largest one loses none of its own to it, unless those at
+    /// rest of all tenants together are as many: then they fill the port, from however many
+    /// addresses they come, and none that is served ends for them. At last the tenant with most
+    /// connections loses one that is being served.
+    fn tenant_that_loses(&self) -> Option<(Tenant, usize)> {
+        let of_tenant = self.loads();
+        let clients = of_tenant.iter();
+        let clients = clients.filter(|(tenant, _)| **tenant != Tenant::OPERATOR);
+        let (most, resting) = clients.fold((0, 0), |(most, resting), (_, load)| {
+            (load.count.max(most), load.at_rest + resting)
+        });
+        let mut may_lose = Vec::new();
+        let mut largest = None;
+        for (tenant, load) in of_tenant {
+            // The operator's own end only where they are all that there is.
+            let is_client = tenant != Tenant::OPERATOR;
+            let count = if is_client { load.count } else { 0 };
+            let (at_rest, since) = (load.at_rest, Reverse(load.oldest));
+            if at_rest > 0 && (2 * count >= most || most < FEW || resting >= most) {
+                may_lose.push((is_client, at_rest, count, since, tenant));
+            }
+            largest = largest.max(Some((count, since, tenant)));
         }
-        let all = of_tenant.into_iter();
-        let mut all: Vec<_> = all
-            .map(|(tenant, (count, oldest, may_end))| {
-                // The operator's own end only where they are all that there is.
-                let count = if tenant == Tenant::OPERATOR { 0 } else { count };
-                (count, Reverse(oldest), tenant, may_end)
-            })
-            .collect();
-        all.sort_unstable();
-        let (most, ..) = *all.last()?;
-        let at_rest = all
-            .iter()
-            .rposition(|(count, .., may_end)| *may_end && (2 * count >= most || most < FEW));
-        let chosen = at_rest.or_else(|| (most >= FEW).then(|| all.len() - 1))?;
-        let (count, _, tenant, _) = all[chosen];
-        let next = chosen.checked_sub(1).map_or(0, |next| all[next].0);
-        Some((tenant, count.saturating_sub(next).max(1)))
+        may_lose.sort_unstable();
+        if let Some((_, at_rest, .., tenant)) = may_lose.pop() {
+            let next = may_lose.last().map_or(0, |(_, at_rest, ..)| *at_rest);
+            return Some((tenant, at_rest.saturating_sub(next).max(1)));
+        }
+        let (.., tenant) = largest.filter(|_| most >= FEW)?;
+        Some((tenant, 1))
+    }
+
+    fn loads(&self) -> HashMap<Tenant, Load> {
+        let mut of_tenant: HashMap<Tenant, Load> = HashMap::new();
+        for (_, one) in &self.connections {
+            let since = one.since.load(Ordering::Relaxed);
+            let load = of_tenant.entry(one.tenant()).or_insert(Load {
+                count: 0,
+                at_rest: 0,
+                oldest: since,
+            });
+            load.count += 1;
+            load.at_rest += usize::from(one.is_at_rest());
+            load.oldest = load.oldest.min(since);
+        }
+        of_tenant
     }
 
     /// Returns whether the address of a connection has none among the others.

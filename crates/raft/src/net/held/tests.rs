@@ -191,6 +191,47 @@ async fn of_a_tenant_with_many_even_a_served_one_ends_and_of_one_with_few_none()
 }
 
 #[tokio::test]
+async fn idle_connections_of_many_addresses_end_before_a_served_one_of_a_larger_tenant() {
+    let (addresses, idle_of_each, served) = (5, FEW - 3, 2 * FEW);
+    let mut port = Port::new(addresses * idle_of_each + served);
+    let mut held = Vec::new();
+    for _ in 0..served {
+        let (task, entry) = port.connect(100);
+        entry.charge(token(1));
+        held.push((entry.begin(), task));
+    }
+    let mut idle = Vec::new();
+    for address in 0..addresses {
+        idle.extend((0..idle_of_each).map(|_| port.connect(address as u8).0));
+    }
+    assert!(port.0.make_place());
+    for (_, task) in &held {
+        assert!(!is_over(task).await, "a served one ended for idle ones");
+    }
+    assert!(is_over(&idle[0]).await);
+}
+
+#[tokio::test]
+async fn idle_connections_of_small_tenants_stay_where_one_tenant_s_served_ones_fill_the_port() {
+    let (addresses, idle_of_each, served) = (5, 3, 2 * FEW);
+    let mut port = Port::new(addresses * idle_of_each + served);
+    let mut idle = Vec::new();
+    for address in 0..addresses {
+        idle.extend((0..idle_of_each).map(|_| port.connect(address as u8).0));
+    }
+    let mut held = Vec::new();
+    for _ in 0..served {
+        let (task, entry) = port.connect(100);
+        held.push((entry.begin(), task));
+    }
+    assert!(port.0.make_place());
+    for task in &idle {
+        assert!(!is_over(task).await, "a small tenant lost an idle one");
+    }
+    assert!(is_over(&held[0].1).await);
+}
+
+#[tokio::test]
 async fn whoever_takes_nothing_for_longest_ends_where_too_much_is_unsent() {
     let mut port = Port::new(5);
     let answer = |entry: &Entry, bytes: usize| {
