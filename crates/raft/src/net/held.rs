@@ -69,6 +69,15 @@ impl Activity {
         };
         requests <= pauses
     }
+
+    /// Counts up to so many bytes as no longer unsent; returns how many that were.
+    fn count_off(&self, bytes: usize) -> usize {
+        let less = |unsent: usize| (unsent > 0).then(|| unsent.saturating_sub(bytes));
+        let before = self.unsent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let counted = bytes.min(before.unwrap_or(0));
+        self.shared.unsent.fetch_sub(counted, Ordering::Relaxed);
+        counted
+    }
 }
 
 /// In which order the connections of a tenant end.
@@ -144,8 +153,9 @@ impl Entry {
     /// So many bytes of an answer are to be sent.
     fn gave(&self, bytes: usize) {
         let shared = &self.0.shared;
-        self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
+        // In this order: what is counted off the connection is among all.
         let before = shared.unsent.fetch_add(bytes, Ordering::Relaxed);
+        self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > shared.most_unsent {
             shared.is_too_much.notify_one();
         }
@@ -153,11 +163,7 @@ impl Entry {
 
     /// So many bytes were sent. Heads of answers are among them, and were not counted before.
     pub(super) fn sent(&self, bytes: usize) {
-        let unsent = self.0.unsent.load(Ordering::Relaxed);
-        let counted = bytes.min(unsent);
-        if counted > 0 {
-            self.0.unsent.store(unsent - counted, Ordering::Relaxed);
-            self.0.shared.unsent.fetch_sub(counted, Ordering::Relaxed);
+        if self.0.count_off(bytes) > 0 {
             self.event();
         }
     }
@@ -386,19 +392,37 @@ impl Held {
         self.shared.is_too_much.notified().await;
     }
 
-    /// Ends connections that have taken nothing for longest, until no more is unsent than may be.
+    /// Ends connections until no more is unsent than may be: each time the one that has taken nothing
+    /// for longest, of the tenant that has most to take. The operator's own are last.
     pub(super) fn relieve(&mut self) {
-        let mut unsent = self.shared.unsent.load(Ordering::Relaxed);
-        while unsent > self.shared.most_unsent {
-            let owing = self.connections.iter().enumerate();
-            let owing = owing.filter(|(_, (_, one))| one.unsent.load(Ordering::Relaxed) > 0);
-            let first = owing.min_by_key(|(_, (_, one))| one.since.load(Ordering::Relaxed));
-            let Some((at, _)) = first else {
+        while self.shared.unsent.load(Ordering::Relaxed) > self.shared.most_unsent {
+            let Some(at) = self.owes_most() else {
                 return;
             };
             let (connection, one) = self.connections.swap_remove(at);
-            unsent = unsent.saturating_sub(one.unsent.load(Ordering::Relaxed));
+            // Its task ends later, and another call is not to end others for its bytes.
+            one.count_off(usize::MAX);
             connection.abort();
         }
+    }
+
+    fn owes_most(&self) -> Option<usize> {
+        let owing = self.connections.iter().enumerate();
+        let owing: Vec<_> = owing
+            .map(|(at, (_, one))| (at, one, one.unsent.load(Ordering::Relaxed)))
+            .filter(|(.., unsent)| *unsent > 0)
+            .collect();
+        let mut by_tenant: HashMap<Tenant, usize> = HashMap::new();
+        for (_, one, unsent) in &owing {
+            *by_tenant.entry(one.tenant()).or_default() += unsent;
+        }
+        let rank = |one: &Activity| {
+            let tenant = one.tenant();
+            let owes = by_tenant.get(&tenant).copied().unwrap_or(0);
+            let since = Reverse(one.since.load(Ordering::Relaxed));
+            (tenant != Tenant::OPERATOR, owes, tenant, since)
+        };
+        let first = owing.iter().max_by_key(|(_, one, _)| rank(one));
+        first.map(|(at, ..)| *at)
     }
 }
