@@ -29,6 +29,7 @@ mod services;
 mod test_replica;
 mod times;
 mod tls;
+mod turns;
 
 /// The revision that this program was built from, where it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");

@@ -16,6 +16,12 @@ use super::demand::Demand;
 use super::line::Turn;
 use super::seat::{Seat, Window};
 use super::{ClockWatch, MintError};
+use crate::http::Serving;
+use crate::turns::Turns;
+
+/// Requests for many IDs of a layout that are minted for at once: while one waits for a tick, the next
+/// ones are in line.
+pub(super) const MANY_AT_ONCE: usize = 4;
 
 /// The codes of refusals that can come at any time.
 const REFUSALS: [ErrorCode; 7] = [
@@ -101,6 +107,8 @@ pub(crate) struct Minter {
     /// The first is leased for good, the others at need.
     seats: Box<[Arc<Seat>]>,
     demand: Demand,
+    /// Of requests for many IDs.
+    turns: Arc<Turns>,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
 }
@@ -113,6 +121,7 @@ impl Minter {
             seats: seats.map(|_| Arc::new(Seat::new(layout.clone()))).collect(),
             layout,
             demand: Demand::default(),
+            turns: Turns::new(MANY_AT_ONCE),
             minted: AtomicU64::new(0),
             // A counter that first appears with a refusal shows no increase.
             refused: Mutex::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
@@ -147,6 +156,24 @@ impl Minter {
             Err(error) => self.count_refusal(error),
         }
         minted
+    }
+
+    /// The same for one of many requests for many IDs: few are minted for at once, and tenants take
+    /// turns. Without turns a tenant with hundreds of connections would be hundreds of places in line
+    /// before another.
+    pub(crate) async fn mint_in_turn(
+        &self,
+        clock: &ClockWatch,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<Minted, MintError> {
+        let turn = self.turns.take(Serving::current_tenant(), 1, deadline);
+        let Some(_turn) = turn.await else {
+            let crowded = self.least_waited_for().line.crowded();
+            self.count_refusal(&crowded);
+            return Err(crowded);
+        };
+        self.mint(clock, count, deadline).await
     }
 
     async fn mint_by(

@@ -74,6 +74,7 @@ use crate::replica::Replica;
 use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
 use crate::tls::Tls;
+use crate::turns::Turns;
 
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
@@ -103,6 +104,8 @@ pub(crate) struct Services {
     /// What the caller of a request may see.
     pub(crate) callers: Access,
     pub(crate) snapshots: SnapshotService,
+    /// Of requests whose answers are long.
+    pub(crate) writing: Arc<Turns>,
     pub(crate) health: Arc<HealthService>,
     pub(crate) metrics: MetricsService,
 }
@@ -177,6 +180,7 @@ impl Services {
             },
             callers: parts.callers.clone(),
             snapshots: SnapshotService { raft: raft() },
+            writing: Turns::of_processors(),
             metrics: MetricsService {
                 metrics: metrics(),
                 raft: raft(),

@@ -73,7 +73,9 @@ impl Activity {
     /// Counts up to so many bytes as no longer unsent; returns how many that were.
     fn count_off(&self, bytes: usize) -> usize {
         let less = |unsent: usize| (unsent > 0).then(|| unsent.saturating_sub(bytes));
-        let before = self.unsent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let before = self
+            .unsent
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         let counted = bytes.min(before.unwrap_or(0));
         self.shared.unsent.fetch_sub(counted, Ordering::Relaxed);
         counted
