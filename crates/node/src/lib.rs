@@ -19,6 +19,7 @@ mod kept;
 mod metrics;
 mod minting;
 mod node;
+mod places;
 mod ports;
 mod replica;
 mod report;
@@ -29,7 +30,6 @@ mod services;
 mod test_replica;
 mod times;
 mod tls;
-mod turns;
 
 /// The revision that this program was built from, where it is known.
 pub const REVISION: Option<&str> = option_env!("SEQD_REVISION");

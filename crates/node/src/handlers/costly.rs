@@ -1,34 +1,26 @@
-//! Requests for many IDs or values: clients take turns for the processors that write the answers.
+//! Long answers: clients take turns for the processors that write them.
 //!
-//! A request takes its turn once it has what it writes. One that waits for ticks of the clock or for
-//! the log keeps no processor from others.
+//! A request takes its place once it has what it writes. One that waits for ticks of the clock or for
+//! the log keeps no processor from others. What was taken for it is not refused any more: a place
+//! comes however late.
 
-use seqd_api::{ErrorCode, Problem};
+use std::sync::Arc;
 
-use crate::http::Request;
-use crate::services::Services;
-use crate::turns::Turn;
+use seqd_state::Tenant;
 
-/// So many IDs or values are written without a turn: they cost about as much as the request itself.
+use crate::places::{Place, Places};
+
+/// So many IDs or values are written without a place: they cost about as much as the request itself.
 const FEW: u64 = 100;
 
-/// A turn to write so many IDs or values; `None` where they are few.
-pub(super) async fn to_write(
-    node: &Services,
-    request: &Request,
-    count: Option<u64>,
-) -> Result<Option<Turn>, Problem> {
-    if count.unwrap_or(1) <= FEW {
-        return Ok(None);
+/// Waits for a place to write so many IDs or values; `None` where they are few.
+pub(super) async fn to_write(places: &Arc<Places>, tenant: Tenant, count: u64) -> Option<Place> {
+    if count <= FEW {
+        return None;
     }
-    let turn = node.writing.take(request.tenant, 1, request.deadline).await;
-    let turn = turn.ok_or_else(|| {
-        let detail = "as many long answers as this node writes at once are before this one";
-        Problem::new(ErrorCode::Overloaded, detail)
-            .with_hint("ask for fewer at once, or another node")
-    })?;
+    let place = places.take(tenant, 1).await;
     // Writing does not wait. So requests that have come meanwhile join the queue here; otherwise they
     // would be served in the order in which they came.
     tokio::task::yield_now().await;
-    Ok(Some(turn))
+    place
 }

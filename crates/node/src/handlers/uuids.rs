@@ -25,7 +25,8 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
 
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: UuidQuery = request.decode()?;
-    let _turn = costly::to_write(&node, &request, query.count).await?;
+    let count = query.count.unwrap_or(1);
+    let _place = costly::to_write(&node.writing, request.tenant, count).await;
     let uuids = node.uuids.make(query.version, query.count)?;
     let uuids: Vec<String> = uuids.iter().map(ToString::to_string).collect();
     if request.media == Media::Text {

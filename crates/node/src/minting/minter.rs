@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use seqd_api::ErrorCode;
 use seqd_idgen::{IdRun, Layout, Mint, WallMs, WorkerId};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::demand::Demand;
 use super::line::Turn;
 use super::seat::{Seat, Window};
 use super::{ClockWatch, MintError};
 use crate::http::Serving;
-use crate::turns::Turns;
+use crate::places::Places;
 
 /// Requests for many IDs of a layout that are minted for at once: while one waits for a tick, the next
 /// ones are in line.
@@ -108,7 +108,7 @@ pub(crate) struct Minter {
     seats: Box<[Arc<Seat>]>,
     demand: Demand,
     /// Of requests for many IDs.
-    turns: Arc<Turns>,
+    places: Arc<Places>,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
 }
@@ -121,7 +121,7 @@ impl Minter {
             seats: seats.map(|_| Arc::new(Seat::new(layout.clone()))).collect(),
             layout,
             demand: Demand::default(),
-            turns: Turns::new(MANY_AT_ONCE),
+            places: Places::new(MANY_AT_ONCE),
             minted: AtomicU64::new(0),
             // A counter that first appears with a refusal shows no increase.
             refused: Mutex::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
@@ -167,8 +167,8 @@ impl Minter {
         count: u32,
         deadline: Instant,
     ) -> Result<Minted, MintError> {
-        let turn = self.turns.take(Serving::current_tenant(), 1, deadline);
-        let Some(_turn) = turn.await else {
+        let place = self.places.take(Serving::current_tenant(), 1);
+        let Ok(_place) = timeout_at(deadline, place).await else {
             let crowded = self.least_waited_for().line.crowded();
             self.count_refusal(&crowded);
             return Err(crowded);

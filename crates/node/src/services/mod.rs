@@ -70,11 +70,11 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Minters};
+use crate::places::Places;
 use crate::replica::Replica;
 use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
 use crate::tls::Tls;
-use crate::turns::Turns;
 
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
@@ -105,7 +105,7 @@ pub(crate) struct Services {
     pub(crate) callers: Access,
     pub(crate) snapshots: SnapshotService,
     /// Of requests whose answers are long.
-    pub(crate) writing: Arc<Turns>,
+    pub(crate) writing: Arc<Places>,
     pub(crate) health: Arc<HealthService>,
     pub(crate) metrics: MetricsService,
 }
@@ -180,7 +180,7 @@ impl Services {
             },
             callers: parts.callers.clone(),
             snapshots: SnapshotService { raft: raft() },
-            writing: Turns::of_processors(),
+            writing: Places::of_processors(),
             metrics: MetricsService {
                 metrics: metrics(),
                 raft: raft(),

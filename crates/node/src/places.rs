@@ -9,61 +9,60 @@ use seqd_guards::is_out;
 use seqd_raft::RoundRobin;
 use seqd_state::Tenant;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
 
 use crate::http::Serving;
 
 /// Places for which tenants take turns.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    places: usize,
+pub(crate) struct Places {
+    units: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// Each with the places that it needs.
-    waiting: RoundRobin<(usize, oneshot::Sender<Turn>)>,
+    /// Each with the number of places that it needs.
+    waiting: RoundRobin<(usize, oneshot::Sender<Place>)>,
 }
 
-/// Places of a request, until it is dropped; then the next tenant's request has them.
+/// Places that a request has, until it is dropped; then the next tenant's request has them.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
-    places: usize,
+pub(crate) struct Place {
+    places: Arc<Places>,
+    units: usize,
 }
 
-impl Drop for Turn {
+impl Drop for Place {
     fn drop(&mut self) {
         let passed = {
-            let mut state = self.turns.state();
-            state.free += self.places;
-            self.turns.pass(&mut state)
+            let mut state = self.places.state();
+            state.free += self.units;
+            self.places.pass(&mut state)
         };
         hand_out(passed);
     }
 }
 
-type Passed = Vec<(oneshot::Sender<Turn>, Turn)>;
+type Passed = Vec<(oneshot::Sender<Place>, Place)>;
 
-/// Called once no lock is held: the turn of a request that is gone is dropped, and takes the lock.
+/// Called once no lock is held: the place of a request that is gone is dropped, and takes the lock.
 fn hand_out(passed: Passed) {
-    for (waiting, turn) in passed {
-        let _ = waiting.send(turn);
+    for (waiting, place) in passed {
+        let _ = waiting.send(place);
     }
 }
 
-impl Turns {
+impl Places {
     /// With so many places.
-    pub(crate) fn new(places: usize) -> Arc<Self> {
+    pub(crate) fn new(units: usize) -> Arc<Self> {
         let waiting = RoundRobin::default();
         let state = State {
-            free: places,
+            free: units,
             waiting,
         };
         Arc::new(Self {
-            places,
+            units,
             state: Mutex::new(state),
         })
     }
@@ -73,27 +72,22 @@ impl Turns {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from))
     }
 
-    /// Waits for so many places, or all; `None` if the deadline comes first. The request is paused
-    /// meanwhile. As many wait as there are connections.
-    pub(crate) async fn take(
-        self: &Arc<Self>,
-        tenant: Tenant,
-        places: usize,
-        deadline: Instant,
-    ) -> Option<Turn> {
-        let mut comes = self.enter(tenant, places);
-        if let Ok(turn) = comes.try_recv() {
-            return Some(turn);
+    /// Waits for so many places, or all; never returns `None`, as each is handed out. The request
+    /// is paused meanwhile. As many wait as there are connections.
+    pub(crate) async fn take(self: &Arc<Self>, tenant: Tenant, units: usize) -> Option<Place> {
+        let mut comes = self.enter(tenant, units);
+        if let Ok(place) = comes.try_recv() {
+            return Some(place);
         }
         let _pause = Serving::pause();
-        timeout_at(deadline, comes).await.ok()?.ok()
+        comes.await.ok()
     }
 
-    fn enter(self: &Arc<Self>, tenant: Tenant, places: usize) -> oneshot::Receiver<Turn> {
+    fn enter(self: &Arc<Self>, tenant: Tenant, units: usize) -> oneshot::Receiver<Place> {
         let (waiting, comes) = oneshot::channel();
         let passed = {
             let mut state = self.state();
-            let needed = places.min(self.places);
+            let needed = units.min(self.units);
             state.waiting.push(tenant, (needed, waiting));
             self.pass(&mut state)
         };
@@ -105,15 +99,15 @@ impl Turns {
     fn pass(self: &Arc<Self>, state: &mut State) -> Passed {
         let mut passed = Passed::new();
         while let Some((needed, waiting)) = state.waiting.peek() {
-            let (places, is_gone) = (*needed, waiting.is_closed());
-            if !is_gone && places > state.free && !is_out!(CostlyInTurn) {
+            let (units, is_gone) = (*needed, waiting.is_closed());
+            if !is_gone && units > state.free && !is_out!(CostlyInTurn) {
                 break;
             }
             let next = state.waiting.pop();
             if let Some((_, waiting)) = next.filter(|_| !is_gone) {
-                state.free = state.free.saturating_sub(places);
-                let turns = Arc::clone(self);
-                passed.push((waiting, Turn { turns, places }));
+                state.free = state.free.saturating_sub(units);
+                let places = Arc::clone(self);
+                passed.push((waiting, Place { places, units }));
             }
         }
         passed
@@ -136,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_tenant_with_many_costly_requests_is_before_another_by_one() {
-        let turns = Turns::new(1);
-        let first = turns.enter(tenant(1), 1).try_recv().unwrap();
-        let mut many: Vec<_> = (0..10).map(|_| turns.enter(tenant(1), 1)).collect();
-        let mut other = turns.enter(tenant(2), 1);
+        let places = Places::new(1);
+        let first = places.enter(tenant(1), 1).try_recv().unwrap();
+        let mut many: Vec<_> = (0..10).map(|_| places.enter(tenant(1), 1)).collect();
+        let mut other = places.enter(tenant(2), 1);
         let served = many.iter_mut().flat_map(|comes| comes.try_recv());
         assert_eq!(
             served.count(),
@@ -158,26 +152,26 @@ mod tests {
         drop(third);
         let last = many[0].try_recv().unwrap();
         drop(last);
-        assert!(turns.enter(tenant(2), 1).try_recv().is_ok());
+        assert!(places.enter(tenant(2), 1).try_recv().is_ok());
     }
 
     #[test]
-    fn a_turn_that_comes_to_a_request_that_is_gone_is_free_again() {
-        let turns = Turns::new(1);
-        let first = turns.enter(tenant(1), 1).try_recv().unwrap();
-        let waits = turns.enter(tenant(1), 1);
+    fn a_place_that_comes_to_a_request_that_is_gone_is_free_again() {
+        let places = Places::new(1);
+        let first = places.enter(tenant(1), 1).try_recv().unwrap();
+        let waits = places.enter(tenant(1), 1);
         drop(first);
-        assert!(turns.enter(tenant(1), 1).try_recv().is_err());
+        assert!(places.enter(tenant(1), 1).try_recv().is_err());
         drop(waits);
-        assert!(turns.enter(tenant(1), 1).try_recv().is_ok());
+        assert!(places.enter(tenant(1), 1).try_recv().is_ok());
     }
 
     #[test]
     fn a_request_for_many_places_waits_for_all_of_them_and_none_overtakes_it() {
-        let turns = Turns::new(10);
-        let mut first = turns.enter(tenant(1), 6);
-        let mut large = turns.enter(tenant(2), 1000);
-        let mut small = turns.enter(tenant(3), 1);
+        let places = Places::new(10);
+        let mut first = places.enter(tenant(1), 6);
+        let mut large = places.enter(tenant(2), 1000);
+        let mut small = places.enter(tenant(3), 1);
         let first = first.try_recv().unwrap();
         assert!(large.try_recv().is_err() && small.try_recv().is_err());
         drop(first);
@@ -185,16 +179,6 @@ mod tests {
         assert!(small.try_recv().is_err());
         drop(large);
         assert!(small.try_recv().is_ok());
-        assert_eq!(turns.state().free, 10);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_without_a_turn_ends_at_its_deadline() {
-        let turns = Turns::new(1);
-        let soon = Instant::now() + std::time::Duration::from_secs(1);
-        let first = turns.take(tenant(1), 1, soon).await.unwrap();
-        assert!(turns.take(tenant(2), 1, soon).await.is_none());
-        drop(first);
-        assert!(turns.take(tenant(2), 1, soon).await.is_some());
+        assert_eq!(places.state().free, 10);
     }
 }
