@@ -165,7 +165,7 @@ impl Services {
                 minters: minters(),
                 clock: clock(),
                 limits: config.limits.clone(),
-                issuing: tokio::sync::Semaphore::new(one_time::MOST_AT_ONCE),
+                issuing: Places::new(one_time::MOST_AT_ONCE),
             },
             locks: LockService::new(replica(), config.limits.clone()),
             cluster: ClusterService {
