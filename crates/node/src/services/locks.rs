@@ -20,7 +20,7 @@ use seqd_state::{
     Command, FencingToken, LockCommand, LockHolder, LockName, LockOutcome, LockRefusal, Outcome,
     Refusal,
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -34,13 +34,14 @@ use crate::replica::{ReadTime, Replica, peek, propose_at_level, read_time};
 /// and short beside what a person notices.
 const TTL_MS: u64 = 30_000;
 
-/// Claims of clients that are gone which are withdrawn at once. One more ends by its own time.
-const MOST_WITHDRAWALS: usize = 4096;
+/// Claims of clients that are gone which are withdrawn at once, of which each tenant has its share.
+/// One more ends by its own time.
+const MOST_WITHDRAWALS: u64 = 4096;
 
 pub(crate) struct LockService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
-    withdrawals: Arc<Semaphore>,
+    withdrawals: Arc<Pool>,
     watchers: Arc<Pool>,
     /// Whether this node stops: nobody waits here from then on.
     stopping: watch::Sender<bool>,
@@ -86,8 +87,8 @@ impl LockService {
         LockService {
             replica,
             watchers: Pool::new(limits.tenant_share, view::MOST_WATCHERS),
+            withdrawals: Pool::new(limits.tenant_share, MOST_WITHDRAWALS),
             limits,
-            withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
             stopping: watch::Sender::new(false),
         }
     }
