@@ -163,7 +163,7 @@ impl Lanes {
         Some(turn)
     }
 
-    fn set_width(&self, width: usize) {
+    pub(crate) fn set_width(&self, width: usize) {
         let shared = &self.0;
         shared.width.store(width, Ordering::Relaxed);
         let passed: Vec<Passed> = {

@@ -28,6 +28,8 @@ pub(crate) use bearer::refusal;
 pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
+#[cfg(test)]
+pub(crate) use lanes::Lanes;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;
