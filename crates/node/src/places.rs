@@ -1,7 +1,7 @@
 //! Places for requests that cost much: few are served at once, and clients take turns.
 //!
-//! Ten thousand IDs take as long as hundreds of single ones. Without turns a client with hundreds of
-//! connections that ask for so many would have all processors for itself.
+//! Ten thousand IDs take as long as hundreds of single ones. Without turns a client with hundreds
+//! of connections that ask for so many would have all processors for itself.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

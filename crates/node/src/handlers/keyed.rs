@@ -2,8 +2,8 @@
 //!
 //! A client that leaves does not end it: its repetition finds the answer, and no claim to wait for.
 //! The key is begun before the request is served and completed with the whole answer; only then is
-//! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal ends
-//! the key: it took nothing, and a corrected request may come with the same key.
+//! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal
+//! ends the key: it took nothing, and a corrected request may come with the same key.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,8 +1,9 @@
 //! One layout's minter: which of the workers that this node holds gives the IDs, and the waits.
 //!
 //! A batch is of one worker, and each worker's IDs increase. Those of several workers are in the
-//! order of their ticks alone. The first worker serves alone as long as it can, so that an idle node
-//! gives IDs of one; the others come in, in order, where those before them have used up the tick.
+//! order of their ticks alone. The first worker serves alone as long as it can, so that an idle
+//! node gives IDs of one; the others come in, in order, where those before them have used up the
+//! tick.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +20,8 @@ use super::{ClockWatch, MintError};
 use crate::http::Serving;
 use crate::places::Places;
 
-/// Requests for many IDs of a layout that are minted for at once: while one waits for a tick, the next
-/// ones are in line.
+/// Requests for many IDs of a layout that are minted for at once: while one waits for a tick, the
+/// next ones are in line.
 pub(super) const MANY_AT_ONCE: usize = 4;
 
 /// The codes of refusals that can come at any time.
@@ -77,8 +78,8 @@ impl Batch {
         }
     }
 
-    /// Adds a run. IDs of another worker or lease do not mix with those gathered before: the request
-    /// begins anew and the earlier ones stay a gap.
+    /// Adds a run. IDs of another worker or lease do not mix with those gathered before: the
+    /// request begins anew and the earlier ones stay a gap.
     fn add(&mut self, run: IdRun) {
         match &mut self.got {
             Some(minted) if minted.first.worker == run.worker => {
@@ -141,7 +142,8 @@ impl Minter {
         &self.seats
     }
 
-    /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until `deadline`.
+    /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until
+    /// `deadline`.
     pub(crate) async fn mint(
         &self,
         clock: &ClockWatch,
@@ -159,8 +161,8 @@ impl Minter {
     }
 
     /// The same for one of many requests for many IDs: few are minted for at once, and tenants take
-    /// turns. Without turns a tenant with hundreds of connections would be hundreds of places in line
-    /// before another.
+    /// turns. Without turns a tenant with hundreds of connections would be hundreds of places in
+    /// line before another.
     pub(crate) async fn mint_in_turn(
         &self,
         clock: &ClockWatch,

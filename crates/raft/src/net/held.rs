@@ -1,9 +1,9 @@
 //! The connections of a clients' port: which of them ends where there are too many, or where too
 //! much of their answers is not taken.
 //!
-//! A connection is charged to the address that it comes from, and to the token of its latest request
-//! once that is known. Where there is no place, the tenant with most connections at rest loses some;
-//! where too much of answers is not taken, the tenant that has most of it.
+//! A connection is charged to the address that it comes from, and to the token of its latest
+//! request once that is known. Where there is no place, the tenant with most connections at rest
+//! loses some; where too much of answers is not taken, the tenant that has most of it.
 
 #[cfg(test)]
 mod tests;
@@ -280,10 +280,10 @@ impl Held {
     }
 
     /// Makes a place for another connection: where there is none, some of one tenant end, see
-    /// [`Held::tenant_that_loses`]. First those without a request, of these first those that have taken their answers and
-    /// have never asked; then those whose requests wait; at last those that are being served, if the
-    /// tenant has more than a few. Of equal ones those end that have done nothing for longest.
-    /// `false` where no connection can end: the new one gets a reserved place.
+    /// [`Held::tenant_that_loses`]. First those without a request, of these first those that have
+    /// taken their answers and have never asked; then those whose requests wait; at last those that
+    /// are being served, if the tenant has more than a few. Of equal ones those end that have done
+    /// nothing for longest. `false` where no connection can end: the new one gets a reserved place.
     pub(super) fn make_place(&mut self) -> bool {
         if self.connections.len() < self.places {
             return true;
@@ -327,11 +327,11 @@ impl Held {
     /// The tenant that loses connections, and how many: by how many more it has at rest than the
     /// next one, one at least.
     ///
-    /// First a connection at rest ends, of the tenant that has most of those. A tenant that has less
-    /// than half as many connections as the largest one loses none of its own to it, unless those at
-    /// rest of all tenants together are as many: then they fill the port, from however many
-    /// addresses they come, and none that is served ends for them. At last the tenant with most
-    /// connections loses one that is being served.
+    /// First a connection at rest ends, of the tenant that has most of those. A tenant that has
+    /// less than half as many connections as the largest one loses none of its own to it, unless
+    /// those at rest of all tenants together are as many: then they fill the port, from however
+    /// many addresses they come, and none that is served ends for them. At last the tenant with
+    /// most connections loses one that is being served.
     fn tenant_that_loses(&self) -> Option<(Tenant, usize)> {
         let of_tenant = self.loads();
         let clients = of_tenant.iter();
@@ -394,8 +394,8 @@ impl Held {
         self.shared.is_too_much.notified().await;
     }
 
-    /// Ends connections until no more is unsent than may be: each time the one that has taken nothing
-    /// for longest, of the tenant that has most to take. The operator's own are last.
+    /// Ends connections until no more is unsent than may be: each time the one that has taken
+    /// nothing for longest, of the tenant that has most to take. The operator's own are last.
     pub(super) fn relieve(&mut self) {
         while self.shared.unsent.load(Ordering::Relaxed) > self.shared.most_unsent {
             let Some(at) = self.owes_most() else {

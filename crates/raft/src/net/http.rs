@@ -101,8 +101,9 @@ impl HttpLimits {
     }
 }
 
-/// Answers the requests of all connections, and heads that cannot be read with `unreadable`, until `stop` yields a grace; then accepts no more, lets
-/// requests in flight finish for that long, and cuts. Dropped, it cuts at once.
+/// Answers the requests of all connections, and heads that cannot be read with `unreadable`, until
+/// `stop` yields a grace; then accepts no more, lets requests in flight finish for that long, and
+/// cuts. Dropped, it cuts at once.
 ///
 /// Returns whether all requests were answered.
 pub async fn serve<S, F, B>(

@@ -83,8 +83,7 @@ async fn many_callers_of_a_slow_layout_are_answered_by_their_deadlines() {
 
 /// Ten requests of one tenant are 3.9 s of ticks, in which another tenant has its turn.
 #[tokio::test(start_paused = true)]
-async fn requests_for_many_ids_of_a_slow_layout_take_turns_and_those_of_another_layout_wait_for_none()
- {
+async fn requests_for_many_ids_take_turns_and_those_of_another_layout_wait_for_none() {
     let story = Arc::new(Story::begin());
     let [slow, quick] = ["sonyflake", "default"].map(|name| story.minters.of(name).unwrap());
     let began = Instant::now();
