@@ -19,6 +19,7 @@ mod kept;
 mod metrics;
 mod minting;
 mod node;
+mod places;
 mod ports;
 mod replica;
 mod report;

@@ -68,6 +68,9 @@ impl Part {
     /// Takes more units into this part; returns whether they were free for its tenant.
     #[must_use]
     pub fn add(&mut self, units: u64) -> bool {
+        if units == 0 {
+            return true;
+        }
         let Pool { share, limit, .. } = *self.pool;
         let mut held = self.pool.held();
         let used = held.used;
@@ -78,7 +81,7 @@ impl Part {
             share
         };
         let is_free = used.checked_add(units).is_some_and(|all| all <= limit);
-        if units > 0 && !(is_free && share.permits(own, used, limit)) {
+        if !(is_free && share.permits(own, used, limit)) {
             return false;
         }
         held.used += units;
@@ -128,6 +131,15 @@ mod tests {
         assert!(pool.take(Tenant::OPERATOR, 1).is_none());
         drop((taken, other, node));
         assert_eq!(pool.held().used, 0);
+        assert!(pool.held().by_tenant.is_empty());
+    }
+
+    #[test]
+    fn a_part_without_units_leaves_no_entry() {
+        let pool = Pool::new(Share::WHOLE, 10);
+        let mut part = pool.take(tenant(1), 0).unwrap();
+        assert!(part.add(0));
+        drop(part);
         assert!(pool.held().by_tenant.is_empty());
     }
 

@@ -8,6 +8,7 @@ use seqd_api::{
 };
 use serde_json::to_writer;
 
+use super::costly;
 use super::keyed::few_with_key;
 use super::no_count;
 use super::problems::{internal, invalid};
@@ -119,6 +120,7 @@ pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Respon
     let wanted = IdRequest::read(&node, &request, false).await?;
     let (minter, count) = (&wanted.minter, wanted.count);
     let minted = node.ids.many(minter, count, request.deadline).await?;
+    let _place = costly::to_write(&node.writing, request.tenant, count.unwrap_or(1)).await;
     // 19 digits, two quotes and a comma, or a line end: one buffer for the whole answer.
     let mut out = Vec::with_capacity(minted.len() * 22 + 128);
     if request.media == Media::Text {

@@ -2,8 +2,8 @@
 //!
 //! A client that leaves does not end it: its repetition finds the answer, and no claim to wait for.
 //! The key is begun before the request is served and completed with the whole answer; only then is
-//! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal ends
-//! the key: it took nothing, and a corrected request may come with the same key.
+//! the answer sent. So whoever repeats the request, at any node, gets the same bytes. A refusal
+//! ends the key: it took nothing, and a corrected request may come with the same key.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
+use seqd_raft::Part;
 use seqd_state::{KeyName, KeyRefusal, KeySpace, MAX_ANSWER_BYTES, Refusal, Tenant};
 use tokio::time::Instant;
 
@@ -53,18 +54,21 @@ where
             };
             let keys = Arc::clone(&node);
             let served = once(node, name, key.fingerprint, (tenant, deadline), served);
-            let serving = Serving::new(tenant, None);
-            Box::pin(to_its_end(keys, serving, served))
+            Box::pin(async move {
+                let place = keys.keys.place(tenant)?;
+                to_its_end(place, served).await
+            })
         }
     }
 }
 
 /// `GET /v1/id`: without a key, as nearly always, no box is made for it.
-pub(super) async fn one_id(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn one_id(node: Arc<Services>, mut request: Request) -> Result<Response, Problem> {
     if request.key.is_none() {
         return ids::one(node, request).await;
     }
-    keyed(ids::one)(node, request).await
+    let serving = Serving::of(&mut request);
+    serving.scope(keyed(ids::one)(node, request)).await
 }
 
 /// Tokens of the cluster are tenants; the operator and whoever needs no token are none.
@@ -75,14 +79,13 @@ fn access_of(caller: Caller) -> u64 {
     }
 }
 
-/// Serves a request also when its client has left, which drops the future of its handler.
+/// Serves a request also when its client has left, which drops the future of its handler. While it
+/// waits for others, it leaves its lane and its connection may end, as without a key.
 async fn to_its_end(
-    node: Arc<Services>,
-    serving: Serving,
+    place: Part,
     served: impl Future<Output = Result<Response, Problem>> + Send + 'static,
 ) -> Result<Response, Problem> {
-    let place = node.keys.place(serving.tenant())?;
-    let task = tokio::spawn(serving.scope(async move {
+    let task = tokio::spawn(Serving::current().scope(async move {
         let _held = place;
         served.await
     }));
@@ -171,4 +174,37 @@ pub(super) fn few_with_key(request: &Request, count: Option<u64>) -> Result<(), 
     );
     let problem = Problem::new(ErrorCode::CountTooLarge, detail);
     Err(problem.with_extra("limit", MAX_COUNT_WITH_KEY))
+}
+
+#[cfg(test)]
+mod tests {
+    use seqd_raft::Pool;
+    use seqd_state::{AccessId, Share};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::http::Lanes;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_with_a_key_that_waits_for_others_leaves_its_lane() {
+        let tenant = Tenant::of_token(AccessId(1));
+        let lanes = Lanes::default();
+        lanes.set_width(1);
+        let slot = lanes.enter(tenant).unwrap().await.unwrap();
+        let next = lanes.enter(tenant).unwrap();
+        let place = Pool::new(Share::WHOLE, 1).take(tenant, 1).unwrap();
+        let served = async move {
+            assert_eq!(Serving::current_tenant(), tenant);
+            let _pause = Serving::pause();
+            std::future::pending().await
+        };
+        let serving = Serving::new(tenant, None).with_slot(Some(slot));
+        let waits = tokio::spawn(serving.scope(to_its_end(place, served)));
+        let next = timeout(Duration::from_secs(1), next).await;
+        assert!(
+            next.is_ok(),
+            "a request that waits keeps its place in the lane"
+        );
+        waits.abort();
+    }
 }

@@ -3,6 +3,7 @@
 
 mod access;
 mod cluster;
+mod costly;
 #[cfg(test)]
 mod example;
 mod ids;
@@ -17,7 +18,6 @@ mod routes;
 mod segments;
 mod sequences;
 mod snapshot;
-mod turns;
 mod uuids;
 mod workers;
 

@@ -11,7 +11,6 @@ use seqd_api::routes::Method::{self, Delete, Get, Patch, Post, Put};
 use seqd_raft::net::{Answered, Unreadable};
 
 use super::keyed::{keyed, one_id};
-use super::turns::{Places, in_turn};
 use super::{
     access, cluster, ids, keys, layouts, locks, node, one_time, segments, sequences, snapshot,
     uuids, workers,
@@ -106,21 +105,20 @@ fn table() -> Vec<Path<Services>> {
 }
 
 fn identifiers() -> Vec<Path<Services>> {
-    let places = Places::for_this_machine();
     vec![
         at(paths::ID, TEXT_FIRST)
             .on_keyed(Get, keyed(ids::one))
             .on_keyed(Post, keyed(ids::one)),
         at(paths::IDS, JSON_FIRST)
-            .on_keyed(Get, keyed(in_turn(&places, ids::many)))
-            .on_keyed(Post, keyed(in_turn(&places, ids::many))),
+            .on_keyed(Get, keyed(ids::many))
+            .on_keyed(Post, keyed(ids::many)),
         at(paths::ID_PARTS, JSON).on(Get, ids::parts),
         at(paths::UUID, TEXT_FIRST)
             .on(Get, uuids::one)
             .on(Post, uuids::one),
         at(paths::UUIDS, JSON_FIRST)
-            .on(Get, in_turn(&places, uuids::many))
-            .on(Post, in_turn(&places, uuids::many)),
+            .on(Get, uuids::many)
+            .on(Post, uuids::many),
         at(paths::LAYOUTS, JSON)
             .on(Get, layouts::list)
             .on_or_dry(Post, layouts::create),

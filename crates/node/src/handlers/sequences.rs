@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use seqd_api::{GetSequenceQuery, NextRequest, NoFields, Problem, Sequence};
+use seqd_api::{GetSequenceQuery, Next, NextRequest, NoFields, Problem, Sequence};
+use seqd_state::Tenant;
 
+use super::costly;
 use super::keyed::few_with_key;
 use crate::http::{ETag, Media, Request, Response, etag};
+use crate::places::Places;
 use crate::services::{SequenceError, Services, sequence_name};
 
 pub(super) async fn list(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
@@ -116,6 +119,18 @@ pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Respon
         .sequences
         .next(&name, &wanted, is_text, request.deadline)
         .await?;
+    write(&node.writing, request.tenant, &next, is_text).await
+}
+
+async fn write(
+    places: &Arc<Places>,
+    tenant: Tenant,
+    next: &Next,
+    is_text: bool,
+) -> Result<Response, Problem> {
+    let is_listed = is_text || next.values.is_some();
+    let count = if is_listed { next.count } else { 1 };
+    let _place = costly::to_write(places, tenant, count).await;
     if is_text {
         let mut text = String::new();
         for value in next.each() {
@@ -124,5 +139,39 @@ pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Respon
         }
         return Ok(Response::text(text));
     }
-    Response::json(&next)
+    Response::json(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use seqd_api::{Mode, Range};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn many_values_are_written_in_turn_and_few_values_or_ranges_at_once() {
+        let places = Places::new(1);
+        let taken = places.take(Tenant::OPERATOR, 1).await;
+        let next = |count: u64, expand: bool| {
+            let (first, last) = (1, count.cast_signed());
+            Next::new(vec![Range { first, last, count }], 1, Mode::Strict, expand)
+        };
+        let is_written = async |next: &Next, is_text: bool| {
+            let write = write(&places, Tenant::OPERATOR, next, is_text);
+            timeout(Duration::from_secs(60), write).await.is_ok()
+        };
+        assert!(is_written(&next(100, true), true).await);
+        assert!(is_written(&next(10_000, false), false).await);
+        for (expand, is_text) in [(true, false), (false, true)] {
+            let many = next(10_000, expand);
+            assert!(!is_written(&many, is_text).await, "it had no place");
+        }
+        drop(taken);
+        let many = next(10_000, true);
+        let written = write(&places, Tenant::OPERATOR, &many, false).await;
+        assert!(written.is_ok());
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use seqd_api::{Problem, Request as _, Uuid, UuidQuery, Uuids};
 
+use super::costly;
 use super::no_count;
 use super::problems::internal;
 use crate::http::{Media, Request, Response};
@@ -24,6 +25,8 @@ pub(super) async fn one(node: Arc<Services>, request: Request) -> Result<Respons
 
 pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let query: UuidQuery = request.decode()?;
+    let count = query.count.unwrap_or(1);
+    let _place = costly::to_write(&node.writing, request.tenant, count).await;
     let uuids = node.uuids.make(query.version, query.count)?;
     let uuids: Vec<String> = uuids.iter().map(ToString::to_string).collect();
     if request.media == Media::Text {

@@ -1,13 +1,14 @@
 //! How many requests of one client are served at once, while others ask too and the node is late.
 //!
-//! A node whose processor is in use serves each event late. A client with hundreds of connections then
-//! delays one with a few, although each of its requests is permitted. So while several clients ask and
-//! timers fire late, each client has a lane: its requests beyond the lane's width wait for those before
-//! them. A client is a tenant: an access token or an address. The width shrinks while timers are late and
-//! grows while they are not. A node with one client, or with time to spare, has no lanes.
+//! A node whose processor is in use serves each event late. A client with hundreds of connections
+//! then delays one with a few, although each of its requests is permitted. So while several clients
+//! ask and timers fire late, each client has a lane: its requests beyond the lane's width wait for
+//! those before them. A client is a tenant: an access token or an address. The width shrinks while
+//! timers are late and grows while they are not. A node with one client, or with time to spare, has
+//! no lanes.
 //!
-//! A request that waits for what others do, such as the turn of a lock, leaves its lane. Requests of the
-//! operator and of the nodes have none.
+//! A request that waits for what others do, such as the turn of a lock, leaves its lane. Requests
+//! of the operator and of the nodes have none.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,22 +25,22 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// The width without lanes.
 const OPEN: usize = usize::MAX;
 
-/// The width with which lanes begin, the least that they shrink to, and the one beyond which they end.
-/// With the least, a client that sends one request after the other never waits.
+/// The width with which lanes begin, the least that they shrink to, and the one beyond which they
+/// end. With the least, a client that sends one request after the other never waits.
 const FIRST: usize = 64;
 const LEAST: usize = 2;
 const WIDEST: usize = 1024;
 
-/// Timers that fire later than this, on average over a look, are late. The runtime rounds them up to whole
-/// milliseconds: those of an idle node fire 1.0 to 1.1 ms late.
+/// Timers that fire later than this, on average over a look, are late. The runtime rounds them up
+/// to whole milliseconds: those of an idle node fire 1.0 to 1.1 ms late.
 const LATE: Duration = Duration::from_micros(1_150);
 
 /// A look at the timers: so many, one every two milliseconds.
 const TIMERS: u32 = 10;
 const EVERY: Duration = Duration::from_millis(2);
 
-/// Looks without a second client after which lanes end, and the time from one question for a second client to
-/// the next: a node with one client looks at no timers.
+/// Looks without a second client after which lanes end, and the time from one question for a second
+/// client to the next: a node with one client looks at no timers.
 const ALONE: u32 = 12;
 const ALONE_FOR: Duration = Duration::from_millis(250);
 
@@ -97,8 +98,8 @@ impl Drop for Slot {
     }
 }
 
-/// Slots for requests that waited, handed out once no lock is held: that of a request that is gone is
-/// dropped, and takes the lock.
+/// Slots for requests that waited, handed out once no lock is held: that of a request that is gone
+/// is dropped, and takes the lock.
 #[derive(Default)]
 struct Passed(Vec<(oneshot::Sender<Slot>, Slot)>);
 
@@ -138,8 +139,8 @@ impl Shared {
 }
 
 impl Lanes {
-    /// Asks for a place in the lane of a client, which comes once the lane has one; `None` where there
-    /// are no lanes.
+    /// Asks for a place in the lane of a client, which comes once the lane has one; `None` where
+    /// there are no lanes.
     pub(crate) fn enter(&self, tenant: Tenant) -> Option<oneshot::Receiver<Slot>> {
         if !self.ask(tenant) {
             return None;
@@ -169,7 +170,7 @@ impl Lanes {
         shared.width.load(Ordering::Relaxed) != OPEN
     }
 
-    fn set_width(&self, width: usize) {
+    pub(crate) fn set_width(&self, width: usize) {
         let shared = &self.0;
         shared.width.store(width, Ordering::Relaxed);
         let passed: Vec<Passed> = {
@@ -206,7 +207,8 @@ impl Lanes {
     }
 }
 
-/// Waits for a place in a lane, until the deadline of the request. Its connection may end for others meanwhile.
+/// Waits for a place in a lane, until the deadline of the request. Its connection may end for
+/// others meanwhile.
 ///
 /// # Errors
 /// `overloaded` if the deadline comes first.

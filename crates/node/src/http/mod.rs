@@ -30,6 +30,8 @@ pub(crate) use context::{Closing, Context};
 pub(crate) use etag::ETag;
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
+#[cfg(test)]
+pub(crate) use lanes::Lanes;
 pub(crate) use negotiate::Media;
 pub(crate) use request::Request;
 pub(crate) use response::Response;

@@ -9,6 +9,7 @@ use seqd_raft::net::{ClientConnection, Pause};
 use seqd_state::Tenant;
 
 use super::lanes::Slot;
+use super::request::Request;
 
 tokio::task_local! {
     static SERVING: Serving;
@@ -32,6 +33,11 @@ impl Serving {
         }
     }
 
+    /// Of this request, whose connection and place in a lane it takes over.
+    pub(crate) fn of(request: &mut Request) -> Self {
+        Self::new(request.tenant, request.connection.take()).with_slot(request.slot.take())
+    }
+
     /// The same with a place in a lane.
     pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
         let slot = slot.map(|slot| Arc::new(Mutex::new(Some(slot))));
@@ -41,10 +47,6 @@ impl Serving {
     /// What the current task serves.
     pub(crate) fn current() -> Self {
         SERVING.try_with(Clone::clone).unwrap_or_default()
-    }
-
-    pub(crate) fn tenant(&self) -> Tenant {
-        self.tenant
     }
 
     /// The tenant of the current task.

@@ -1,8 +1,9 @@
 //! One layout's minter: which of the workers that this node holds gives the IDs, and the waits.
 //!
 //! A batch is of one worker, and each worker's IDs increase. Those of several workers are in the
-//! order of their ticks alone. The first worker serves alone as long as it can, so that an idle node
-//! gives IDs of one; the others come in, in order, where those before them have used up the tick.
+//! order of their ticks alone. The first worker serves alone as long as it can, so that an idle
+//! node gives IDs of one; the others come in, in order, where those before them have used up the
+//! tick.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +11,18 @@ use std::time::Duration;
 
 use seqd_api::ErrorCode;
 use seqd_idgen::{IdRun, Layout, Mint, WallMs, WorkerId};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::demand::Demand;
 use super::line::Turn;
 use super::seat::{Seat, Window};
 use super::{ClockWatch, MintError};
+use crate::http::Serving;
+use crate::places::Places;
+
+/// Requests for many IDs of a layout that are minted for at once: while one waits for a tick, the
+/// next ones are in line.
+pub(super) const MANY_AT_ONCE: usize = 4;
 
 /// The codes of refusals that can come at any time.
 const REFUSALS: [ErrorCode; 7] = [
@@ -71,8 +78,8 @@ impl Batch {
         }
     }
 
-    /// Adds a run. IDs of another worker or lease do not mix with those gathered before: the request
-    /// begins anew and the earlier ones stay a gap.
+    /// Adds a run. IDs of another worker or lease do not mix with those gathered before: the
+    /// request begins anew and the earlier ones stay a gap.
     fn add(&mut self, run: IdRun) {
         match &mut self.got {
             Some(minted) if minted.first.worker == run.worker => {
@@ -101,6 +108,8 @@ pub(crate) struct Minter {
     /// The first is leased for good, the others at need.
     seats: Box<[Arc<Seat>]>,
     demand: Demand,
+    /// Of requests for many IDs.
+    places: Arc<Places>,
     minted: AtomicU64,
     refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
 }
@@ -113,6 +122,7 @@ impl Minter {
             seats: seats.map(|_| Arc::new(Seat::new(layout.clone()))).collect(),
             layout,
             demand: Demand::default(),
+            places: Places::new(MANY_AT_ONCE),
             minted: AtomicU64::new(0),
             // A counter that first appears with a refusal shows no increase.
             refused: Mutex::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
@@ -132,7 +142,8 @@ impl Minter {
         &self.seats
     }
 
-    /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until `deadline`.
+    /// Mints `count` IDs of one worker, waiting for its turn, the clock or the keeper until
+    /// `deadline`.
     pub(crate) async fn mint(
         &self,
         clock: &ClockWatch,
@@ -147,6 +158,24 @@ impl Minter {
             Err(error) => self.count_refusal(error),
         }
         minted
+    }
+
+    /// The same for one of many requests for many IDs: few are minted for at once, and tenants take
+    /// turns. Without turns a tenant with hundreds of connections would be hundreds of places in
+    /// line before another.
+    pub(crate) async fn mint_in_turn(
+        &self,
+        clock: &ClockWatch,
+        count: u32,
+        deadline: Instant,
+    ) -> Result<Minted, MintError> {
+        let place = self.places.take(Serving::current_tenant(), 1);
+        let Ok(_place) = timeout_at(deadline, place).await else {
+            let crowded = self.least_waited_for().line.crowded();
+            self.count_refusal(&crowded);
+            return Err(crowded);
+        };
+        self.mint(clock, count, deadline).await
     }
 
     async fn mint_by(

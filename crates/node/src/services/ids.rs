@@ -71,7 +71,7 @@ impl IdService {
     ) -> Result<Minted, IdError> {
         let count = count_within(count, u64::from(self.max_count))?;
         let count = u32::try_from(count).unwrap_or(self.max_count);
-        Ok(minter.mint(&self.clock, count, deadline).await?)
+        Ok(minter.mint_in_turn(&self.clock, count, deadline).await?)
     }
 
     /// What an ID is made of, and who held its worker.

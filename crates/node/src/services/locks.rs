@@ -20,7 +20,7 @@ use seqd_state::{
     Command, FencingToken, LockCommand, LockHolder, LockName, LockOutcome, LockRefusal, Outcome,
     Refusal,
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::RequestError;
@@ -35,13 +35,14 @@ use crate::replica::{ReadTime, Replica, peek, propose_at_level, read_time};
 /// and short beside what a person notices.
 const TTL_MS: u64 = 30_000;
 
-/// Claims of clients that are gone which are withdrawn at once. One more ends by its own time.
-const MOST_WITHDRAWALS: usize = 4096;
+/// Claims of clients that are gone which are withdrawn at once, of which each tenant has its share.
+/// One more ends by its own time.
+const MOST_WITHDRAWALS: u64 = 4096;
 
 pub(crate) struct LockService {
     pub(super) replica: Arc<dyn Replica>,
     pub(super) limits: LimitsSection,
-    withdrawals: Arc<Semaphore>,
+    withdrawals: Arc<Pool>,
     watchers: Arc<Pool>,
     /// Places of those who may wait for their turn.
     waits: Arc<Pool>,
@@ -92,8 +93,8 @@ impl LockService {
             replica,
             watchers: Pool::new(limits.tenant_share, view::MOST_WATCHERS),
             waits: Pool::new(limits.tenant_share, acquire::MOST_WAITS),
+            withdrawals: Pool::new(limits.tenant_share, MOST_WITHDRAWALS),
             limits,
-            withdrawals: Arc::new(Semaphore::new(MOST_WITHDRAWALS)),
             stopping: watch::Sender::new(false),
         }
     }

@@ -71,6 +71,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::minting::uuids::UuidSource;
 use crate::minting::{ClockWatch, Minters};
+use crate::places::Places;
 use crate::replica::Replica;
 use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
@@ -104,6 +105,8 @@ pub(crate) struct Services {
     /// What the caller of a request may see.
     pub(crate) callers: Access,
     pub(crate) snapshots: SnapshotService,
+    /// Of requests whose answers are long.
+    pub(crate) writing: Arc<Places>,
     pub(crate) health: Arc<HealthService>,
     pub(crate) metrics: MetricsService,
 }
@@ -163,7 +166,7 @@ impl Services {
                 minters: minters(),
                 clock: clock(),
                 limits: config.limits.clone(),
-                issuing: tokio::sync::Semaphore::new(one_time::MOST_AT_ONCE),
+                issuing: Places::new(one_time::MOST_AT_ONCE),
             },
             locks: LockService::new(replica(), config.limits.clone()),
             cluster: ClusterService {
@@ -178,6 +181,7 @@ impl Services {
             },
             callers: parts.callers.clone(),
             snapshots: SnapshotService { raft: raft() },
+            writing: Places::of_processors(),
             metrics: MetricsService {
                 metrics: metrics(),
                 raft: raft(),

@@ -7,8 +7,7 @@ use seqd_raft::ProposeError;
 use seqd_state::{
     Command, MAX_ISSUED, OneTimeCommand, OneTimeId, OneTimeOutcome, Outcome, Refusal, Tenant,
 };
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::{RequestError, count_within};
 use super::one_time_text::{OneTimeText, draw};
@@ -16,6 +15,7 @@ use super::room::{NoRoom, Resource};
 use crate::codes;
 use crate::config::keys::LimitsSection;
 use crate::minting::{ClockWatch, MintError, Minters};
+use crate::places::Places;
 use crate::replica::{Replica, peek, propose_at_level};
 
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub(crate) struct OneTimeService {
     pub(crate) clock: Arc<ClockWatch>,
     pub(crate) limits: LimitsSection,
     /// A place for each token that is being issued.
-    pub(crate) issuing: Semaphore,
+    pub(crate) issuing: Arc<Places>,
 }
 
 impl OneTimeService {
@@ -67,7 +67,9 @@ impl OneTimeService {
         let count = count_within(wanted.count, MAX_ISSUED as u64)?;
         let ttl_ms = wanted.ttl_ms.unwrap_or(BeginKey::DEFAULT_TTL_MS);
         let many = u32::try_from(count).unwrap_or(MOST_AT_ONCE as u32);
-        let place = tokio::time::timeout_at(deadline, self.issuing.acquire_many(many)).await;
+        // Before it waits, and again after others were issued.
+        self.check_room(tenant, count)?;
+        let place = timeout_at(deadline, self.issuing.take(tenant, many as usize)).await;
         let _place = place.map_err(|_| OneTimeError::Crowded)?;
         self.check_room(tenant, count)?;
         let minter = self.minters.default();

@@ -1,8 +1,9 @@
 //! The connections of a clients' port: which of them ends where there are too many, or where too
 //! much of their answers is not taken.
 //!
-//! A connection is charged to the address that it comes from, and to the token of its latest request
-//! once that is known. Where there is no place, the tenant with most connections loses some.
+//! A connection is charged to the address that it comes from, and to the token of its latest
+//! request once that is known. Where there is no place, the tenant with most connections at rest
+//! loses some; where too much of answers is not taken, the tenant that has most of it.
 
 #[cfg(test)]
 mod tests;
@@ -68,6 +69,17 @@ impl Activity {
         };
         requests <= pauses
     }
+
+    /// Counts up to so many bytes as no longer unsent; returns how many that were.
+    fn count_off(&self, bytes: usize) -> usize {
+        let less = |unsent: usize| (unsent > 0).then(|| unsent.saturating_sub(bytes));
+        let before = self
+            .unsent
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let counted = bytes.min(before.unwrap_or(0));
+        self.shared.unsent.fetch_sub(counted, Ordering::Relaxed);
+        counted
+    }
 }
 
 /// In which order the connections of a tenant end.
@@ -78,6 +90,15 @@ struct Rank {
     owes: bool,
     has_asked: bool,
     since: u64,
+}
+
+/// The connections of a tenant.
+struct Load {
+    count: usize,
+    /// Those of them on which no request is being served.
+    at_rest: usize,
+    /// The earliest `since` of them.
+    oldest: u64,
 }
 
 /// What all connections of a port share.
@@ -134,8 +155,9 @@ impl Entry {
     /// So many bytes of an answer are to be sent.
     fn gave(&self, bytes: usize) {
         let shared = &self.0.shared;
-        self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
+        // In this order: what is counted off the connection is among all.
         let before = shared.unsent.fetch_add(bytes, Ordering::Relaxed);
+        self.0.unsent.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > shared.most_unsent {
             shared.is_too_much.notify_one();
         }
@@ -143,11 +165,7 @@ impl Entry {
 
     /// So many bytes were sent. Heads of answers are among them, and were not counted before.
     pub(super) fn sent(&self, bytes: usize) {
-        let unsent = self.0.unsent.load(Ordering::Relaxed);
-        let counted = bytes.min(unsent);
-        if counted > 0 {
-            self.0.unsent.store(unsent - counted, Ordering::Relaxed);
-            self.0.shared.unsent.fetch_sub(counted, Ordering::Relaxed);
+        if self.0.count_off(bytes) > 0 {
             self.event();
         }
     }
@@ -261,11 +279,11 @@ impl Held {
         entry
     }
 
-    /// Makes a place for another connection: where there is none, some of the tenant that has most
-    /// end. First those without a request, of these first those that have taken their answers and
-    /// have never asked; then those whose requests wait; at last those that are being served, if the
-    /// tenant has more than a few. Of equal ones those end that have done nothing for longest.
-    /// `false` where no connection can end: the new one gets a reserved place.
+    /// Makes a place for another connection: where there is none, some of one tenant end, see
+    /// [`Held::tenant_that_loses`]. First those without a request, of these first those that have
+    /// taken their answers and have never asked; then those whose requests wait; at last those that
+    /// are being served, if the tenant has more than a few. Of equal ones those end that have done
+    /// nothing for longest. `false` where no connection can end: the new one gets a reserved place.
     pub(super) fn make_place(&mut self) -> bool {
         if self.connections.len() < self.places {
             return true;
@@ -274,7 +292,7 @@ impl Held {
         if self.connections.len() < self.places {
             return true;
         }
-        let Some((tenant, most)) = self.tenant_with_most() else {
+        let Some((tenant, more)) = self.tenant_that_loses() else {
             return false;
         };
         let own = self.connections.iter().enumerate();
@@ -294,7 +312,7 @@ impl Held {
         own.sort_unstable();
         // Several at once: to look through all of them for each connection of a flood would take a
         // core. Of those that are being served one at a time.
-        let some = (self.places / RESERVED).clamp(1, most);
+        let some = (self.places / RESERVED).clamp(1, more);
         let at_rest = own.iter().filter(|(rank, _)| !rank.is_served).count();
         own.truncate(some.min(at_rest.max(1)));
         let mut ended: Vec<usize> = own.into_iter().map(|(_, at)| at).collect();
@@ -306,35 +324,56 @@ impl Held {
         true
     }
 
-    /// The tenant that loses connections, and how many more it has than any other, one at least: the
-    /// one with most connections, or, where all of those are being served, one that has at least half
-    /// as many and some that are not.
-    fn tenant_with_most(&self) -> Option<(Tenant, usize)> {
-        let mut of_tenant: HashMap<Tenant, (usize, u64, bool)> = HashMap::new();
-        for (_, one) in &self.connections {
-            let fresh = (0, u64::MAX, false);
-            let (count, oldest, may_end) = of_tenant.entry(one.tenant()).or_insert(fresh);
-            *count += 1;
-            *oldest = (*oldest).min(one.since.load(Ordering::Relaxed));
-            *may_end |= one.is_at_rest();
+    /// The tenant that loses connections, and how many: by how many more it has at rest than the
+    /// next one, one at least.
+    ///
+    /// First a connection at rest ends, of the tenant that has most of those. A tenant that has
+    /// less than half as many connections as the largest one loses none of its own to it, unless
+    /// those at rest of all tenants together are as many: then they fill the port, from however
+    /// many addresses they come, and none that is served ends for them. At last the tenant with
+    /// most connections loses one that is being served.
+    fn tenant_that_loses(&self) -> Option<(Tenant, usize)> {
+        let of_tenant = self.loads();
+        let clients = of_tenant.iter();
+        let clients = clients.filter(|(tenant, _)| **tenant != Tenant::OPERATOR);
+        let (most, resting) = clients.fold((0, 0), |(most, resting), (_, load)| {
+            (load.count.max(most), load.at_rest + resting)
+        });
+        let mut may_lose = Vec::new();
+        let mut largest = None;
+        for (tenant, load) in of_tenant {
+            // The operator's own end only where they are all that there is.
+            let is_client = tenant != Tenant::OPERATOR;
+            let count = if is_client { load.count } else { 0 };
+            let (at_rest, since) = (load.at_rest, Reverse(load.oldest));
+            if at_rest > 0 && (2 * count >= most || most < FEW || resting >= most) {
+                may_lose.push((is_client, at_rest, count, since, tenant));
+            }
+            largest = largest.max(Some((count, since, tenant)));
         }
-        let all = of_tenant.into_iter();
-        let mut all: Vec<_> = all
-            .map(|(tenant, (count, oldest, may_end))| {
-                // The operator's own end only where they are all that there is.
-                let count = if tenant == Tenant::OPERATOR { 0 } else { count };
-                (count, Reverse(oldest), tenant, may_end)
-            })
-            .collect();
-        all.sort_unstable();
-        let (most, ..) = *all.last()?;
-        let at_rest = all
-            .iter()
-            .rposition(|(count, .., may_end)| *may_end && (2 * count >= most || most < FEW));
-        let chosen = at_rest.or_else(|| (most >= FEW).then(|| all.len() - 1))?;
-        let (count, _, tenant, _) = all[chosen];
-        let next = chosen.checked_sub(1).map_or(0, |next| all[next].0);
-        Some((tenant, count.saturating_sub(next).max(1)))
+        may_lose.sort_unstable();
+        if let Some((_, at_rest, .., tenant)) = may_lose.pop() {
+            let next = may_lose.last().map_or(0, |(_, at_rest, ..)| *at_rest);
+            return Some((tenant, at_rest.saturating_sub(next).max(1)));
+        }
+        let (.., tenant) = largest.filter(|_| most >= FEW)?;
+        Some((tenant, 1))
+    }
+
+    fn loads(&self) -> HashMap<Tenant, Load> {
+        let mut of_tenant: HashMap<Tenant, Load> = HashMap::new();
+        for (_, one) in &self.connections {
+            let since = one.since.load(Ordering::Relaxed);
+            let load = of_tenant.entry(one.tenant()).or_insert(Load {
+                count: 0,
+                at_rest: 0,
+                oldest: since,
+            });
+            load.count += 1;
+            load.at_rest += usize::from(one.is_at_rest());
+            load.oldest = load.oldest.min(since);
+        }
+        of_tenant
     }
 
     /// Returns whether the address of a connection has none among the others.
@@ -355,19 +394,37 @@ impl Held {
         self.shared.is_too_much.notified().await;
     }
 
-    /// Ends connections that have taken nothing for longest, until no more is unsent than may be.
+    /// Ends connections until no more is unsent than may be: each time the one that has taken
+    /// nothing for longest, of the tenant that has most to take. The operator's own are last.
     pub(super) fn relieve(&mut self) {
-        let mut unsent = self.shared.unsent.load(Ordering::Relaxed);
-        while unsent > self.shared.most_unsent {
-            let owing = self.connections.iter().enumerate();
-            let owing = owing.filter(|(_, (_, one))| one.unsent.load(Ordering::Relaxed) > 0);
-            let first = owing.min_by_key(|(_, (_, one))| one.since.load(Ordering::Relaxed));
-            let Some((at, _)) = first else {
+        while self.shared.unsent.load(Ordering::Relaxed) > self.shared.most_unsent {
+            let Some(at) = self.owes_most() else {
                 return;
             };
             let (connection, one) = self.connections.swap_remove(at);
-            unsent = unsent.saturating_sub(one.unsent.load(Ordering::Relaxed));
+            // Its task ends later, and another call is not to end others for its bytes.
+            one.count_off(usize::MAX);
             connection.abort();
         }
+    }
+
+    fn owes_most(&self) -> Option<usize> {
+        let owing = self.connections.iter().enumerate();
+        let owing: Vec<_> = owing
+            .map(|(at, (_, one))| (at, one, one.unsent.load(Ordering::Relaxed)))
+            .filter(|(.., unsent)| *unsent > 0)
+            .collect();
+        let mut by_tenant: HashMap<Tenant, usize> = HashMap::new();
+        for (_, one, unsent) in &owing {
+            *by_tenant.entry(one.tenant()).or_default() += unsent;
+        }
+        let rank = |one: &Activity| {
+            let tenant = one.tenant();
+            let owes = by_tenant.get(&tenant).copied().unwrap_or(0);
+            let since = Reverse(one.since.load(Ordering::Relaxed));
+            (tenant != Tenant::OPERATOR, owes, tenant, since)
+        };
+        let first = owing.iter().max_by_key(|(_, one, _)| rank(one));
+        first.map(|(at, ..)| *at)
     }
 }

@@ -1,6 +1,10 @@
 //! Who waits for IDs of ticks to come.
 
+use seqd_state::{AccessId, Tenant};
+
+use super::super::minter::MANY_AT_ONCE;
 use super::*;
+use crate::http::Serving;
 
 /// A second has 25,600 IDs of this layout: seven of the twelve can be served within three.
 #[tokio::test(start_paused = true)]
@@ -75,4 +79,47 @@ async fn many_callers_of_a_slow_layout_are_answered_by_their_deadlines() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// Ten requests of one tenant are 3.9 s of ticks, in which another tenant has its turn.
+#[tokio::test(start_paused = true)]
+async fn requests_for_many_ids_take_turns_and_those_of_another_layout_wait_for_none() {
+    let story = Arc::new(Story::begin());
+    let [slow, quick] = ["sonyflake", "default"].map(|name| story.minters.of(name).unwrap());
+    let began = Instant::now();
+    let deadline = began + Duration::from_secs(30);
+    for minter in [&slow, &quick] {
+        minter.mint(&story.watch, 1, deadline).await.unwrap();
+    }
+    let clock = Arc::clone(&story.clock);
+    let ticking = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(1)).await;
+            clock.step(1);
+        }
+    });
+    let ask = |tenant: u64, minter: &Arc<Minter>| {
+        let (story, minter) = (Arc::clone(&story), Arc::clone(minter));
+        let serving = Serving::new(Tenant::of_token(AccessId(tenant)), None);
+        tokio::spawn(serving.scope(async move {
+            let minted = minter.mint_in_turn(&story.watch, 10_000, deadline).await;
+            (minted.unwrap().len(), began.elapsed())
+        }))
+    };
+    let many: Vec<_> = (0..10).map(|_| ask(1, &slow)).collect();
+    sleep(Duration::from_millis(5)).await;
+    let (of_quick, other) = (ask(2, &quick), ask(2, &slow));
+    let took = of_quick.await.unwrap().1;
+    assert!(took < Duration::from_millis(50), "{took:?}");
+    let (count, took) = other.await.unwrap();
+    assert_eq!(count, 10_000);
+    let limit = Duration::from_millis(400 * (1 + MANY_AT_ONCE as u64 + 1));
+    assert!(
+        took < limit,
+        "it waited for all of another tenant: {took:?}"
+    );
+    for one in many {
+        assert_eq!(one.await.unwrap().0, 10_000);
+    }
+    ticking.abort();
 }

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_raft::ProposeError;
+use seqd_raft::{Pool, ProposeError};
 use seqd_state::{AcquireLock, Attempt, Command, LockCommand, LockName, Nonce, Outcome, Tenant};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -26,7 +25,7 @@ const WITHDRAW_AGAIN: Duration = Duration::from_millis(200);
 /// A request's part in a claim. Dropped before it was kept, it is withdrawn.
 pub(super) struct ClaimGuard {
     replica: Arc<dyn Replica>,
-    withdrawals: Arc<Semaphore>,
+    withdrawals: Arc<Pool>,
     tenant: Tenant,
     name: LockName,
     nonce: Nonce,
@@ -39,7 +38,7 @@ impl ClaimGuard {
     /// Proposes the claim.
     pub(super) fn propose(
         replica: &Arc<dyn Replica>,
-        withdrawals: &Arc<Semaphore>,
+        withdrawals: &Arc<Pool>,
         asked: AcquireLock,
         deadline: Instant,
     ) -> Self {
@@ -101,7 +100,7 @@ impl Drop for ClaimGuard {
         if self.is_kept {
             return;
         }
-        let Ok(place) = Arc::clone(&self.withdrawals).try_acquire_owned() else {
+        let Some(place) = self.withdrawals.take(self.tenant, 1) else {
             tracing::warn!(
                 lock = self.name.as_str(),
                 "a claim ends by its own time alone"

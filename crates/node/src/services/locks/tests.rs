@@ -23,6 +23,7 @@ use crate::test_replica::{NOON, TestClock, TestReplica};
 use seqd_state::Tenant;
 
 mod holders;
+mod withdrawals;
 
 const NAME: &str = "jobs/nightly 1";
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::replica::layout;
 
 impl Story {
-    fn ids(&self) -> IdService {
+    pub(super) fn ids(&self) -> IdService {
         let policy = ClockPolicy::default();
         let clock = Arc::new(ClockWatch::alone(TestClock::at(NOON), policy, None));
         let keeper = self.replica.keeper(&clock, policy);

@@ -2,6 +2,7 @@
 
 mod keys;
 mod minted;
+mod one_time;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

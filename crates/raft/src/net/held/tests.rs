@@ -191,12 +191,82 @@ async fn of_a_tenant_with_many_even_a_served_one_ends_and_of_one_with_few_none()
 }
 
 #[tokio::test]
+async fn idle_connections_of_many_addresses_end_before_a_served_one_of_a_larger_tenant() {
+    let (addresses, idle_of_each, served) = (5, FEW - 3, 2 * FEW);
+    let mut port = Port::new(addresses * idle_of_each + served);
+    let mut held = Vec::new();
+    for _ in 0..served {
+        let (task, entry) = port.connect(100);
+        entry.charge(token(1));
+        held.push((entry.begin(), task));
+    }
+    let mut idle = Vec::new();
+    for address in 0..addresses {
+        idle.extend((0..idle_of_each).map(|_| port.connect(address as u8).0));
+    }
+    assert!(port.0.make_place());
+    for (_, task) in &held {
+        assert!(!is_over(task).await, "a served one ended for idle ones");
+    }
+    assert!(is_over(&idle[0]).await);
+}
+
+#[tokio::test]
+async fn idle_connections_of_small_tenants_stay_where_one_tenant_s_served_ones_fill_the_port() {
+    let (addresses, idle_of_each, served) = (5, 3, 2 * FEW);
+    let mut port = Port::new(addresses * idle_of_each + served);
+    let mut idle = Vec::new();
+    for address in 0..addresses {
+        idle.extend((0..idle_of_each).map(|_| port.connect(address as u8).0));
+    }
+    let mut held = Vec::new();
+    for _ in 0..served {
+        let (task, entry) = port.connect(100);
+        held.push((entry.begin(), task));
+    }
+    assert!(port.0.make_place());
+    for task in &idle {
+        assert!(!is_over(task).await, "a small tenant lost an idle one");
+    }
+    assert!(is_over(&held[0].1).await);
+}
+
+fn answer(entry: &Entry, bytes: usize) {
+    let body = Full::<Bytes>::new(vec![b'x'; bytes].into());
+    drop(entry.begin().with(body, false));
+}
+
+#[tokio::test]
+async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_little() {
+    let mut port = Port::new(6);
+    let (slow, entry) = port.connect(1);
+    answer(&entry, 30);
+    let mut held: Vec<_> = (0..4).map(|_| port.connect(2)).collect();
+    for (_, entry) in &held {
+        answer(entry, 20);
+        entry.sent(1);
+    }
+    port.0.relieve();
+    // Before the task of the first one has run.
+    assert_eq!(port.0.shared.unsent.load(Ordering::Relaxed), 87);
+    port.0.relieve();
+    assert!(is_over(&held[0].0).await);
+    assert!(!is_over(&slow).await, "it owes less than the other tenant");
+    assert!(!is_over(&held[1].0).await, "ended for bytes of another");
+    answer(&held[1].1, 20);
+    port.0.relieve();
+    let mut ended = Vec::new();
+    for (task, _) in held.drain(1..) {
+        ended.push(is_over(&task).await);
+    }
+    // The first of these has got an answer since.
+    assert_eq!(ended, [false, true, false]);
+    assert_eq!(port.0.shared.unsent.load(Ordering::Relaxed), 88);
+}
+
+#[tokio::test]
 async fn whoever_takes_nothing_for_longest_ends_where_too_much_is_unsent() {
     let mut port = Port::new(5);
-    let answer = |entry: &Entry, bytes: usize| {
-        let body = Full::<Bytes>::new(vec![b'x'; bytes].into());
-        drop(entry.begin().with(body, false));
-    };
     let (first, takes) = port.connect(1);
     let (second, stalls) = port.connect(1);
     let (third, late) = port.connect(1);
