@@ -68,7 +68,7 @@ guards! {
     SnapshotLeavesRoom,
     /// A checkpoint store that has grown out of proportion is rebuilt.
     StoreRebuilt,
-    /// While only the reserve of a disk is left, no command of a client is proposed.
+    /// While only the reserve of a disk is left, no command of a client is proposed that needs room.
     DiskReserveKept,
     /// Below the floor of free bytes a follower takes no entries.
     DiskFloorKept,
