@@ -156,8 +156,7 @@ where
             async move {
                 endpoint
                     .serve(request, |state, mut read| {
-                        let serving = Serving::new(read.tenant, read.connection.take())
-                            .with_slot(read.slot.take());
+                        let serving = Serving::of(&mut read);
                         serving.scope(handler(state, read))
                     })
                     .await
