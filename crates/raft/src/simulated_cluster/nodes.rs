@@ -203,13 +203,15 @@ impl Cluster {
     /// Notes that a node has ended by itself. One that was removed does so, and does not start again.
     fn ended(&self, node: usize, stop: &crate::Stop) {
         let may_fail = self.spots[node].may_fail.load(Ordering::Relaxed);
-        // Syncs of nothing else fail.
-        let of_the_log = stop.to_string().starts_with("the log could not be written");
+        // Syncs of nothing else fail. A node that was just added opens its log while it runs.
+        let what = stop.to_string();
+        let of_the_log = ["the log could not be written", "cannot sync /data/wal/"];
+        let of_the_log = of_the_log.iter().any(|begins| what.starts_with(begins));
         let why = match stop.reason {
             StopReason::NodeRemoved => "it was removed",
             StopReason::FsyncFailed if may_fail && of_the_log => "its disk failed",
             _ => {
-                let what = format!("n{} has ended by itself: {stop}", node + 1);
+                let what = format!("n{} has ended by itself: {what}", node + 1);
                 return self.record.violate(Violation::new("nodes go on", what));
             }
         };
@@ -251,15 +253,16 @@ impl Cluster {
         self.kill(node, false);
     }
 
-    /// The next sync of its log fails.
-    pub(super) fn fail_a_sync(&self, node: usize) {
+    /// A sync of its log fails after so many more.
+    pub(super) fn fail_a_sync(&self, node: usize, after: u64) {
         if self.process(node).is_none() {
             return;
         }
         self.spots[node].may_fail.store(true, Ordering::Relaxed);
         let disk = self.spots[node].disk.lock();
         let disk = disk.unwrap_or_else(PoisonError::into_inner);
-        disk.plant(Fault::on(Call::SyncData, Failure::InputOutput).at("wal"));
+        let fault = Fault::on(Call::SyncData, Failure::InputOutput);
+        disk.plant(fault.at("wal").after(after));
     }
 
     /// Removes the checkpoint of a node that does not run, and damages its newest snapshot, if an older

@@ -76,8 +76,8 @@ pub(super) enum Fault {
     Clock(usize, i64),
     SlowDisk(usize, Duration),
     HungDisk(usize),
-    /// The next sync of the log fails, which ends the process.
-    FailingDisk(usize),
+    /// A sync of the log fails after so many more, which ends the process.
+    FailingDisk(usize, u64),
     /// The process is killed; its checkpoint is gone and its newest snapshot damaged when it starts.
     Damage(usize),
     MoveLeader,
@@ -133,7 +133,7 @@ fn fault(dice: &mut Dice, founders: usize, others: usize) -> Fault {
         18 => Fault::Clock(node, dice.below(8_000) as i64 - 4_000),
         19 => Fault::SlowDisk(node, Duration::from_millis(20 + dice.below(300))),
         20 => Fault::HungDisk(node),
-        21 => Fault::FailingDisk(node),
+        21 => Fault::FailingDisk(node, 0),
         22 => Fault::Damage(node),
         23 if others > 0 => Fault::Add(other),
         24 if others > 0 => Fault::Promote(other),
@@ -255,7 +255,7 @@ async fn begin(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
         Fault::Clock(node, by_ms) => cluster.spots[*node].clock.step(*by_ms),
         Fault::SlowDisk(node, sync) => set_disk(cluster, *node, *sync, false),
         Fault::HungDisk(node) => set_disk(cluster, *node, plan.sync, true),
-        Fault::FailingDisk(node) => cluster.fail_a_sync(*node),
+        Fault::FailingDisk(node, after) => cluster.fail_a_sync(*node, *after),
         Fault::Damage(node) => {
             cluster.kill(*node, false);
             cluster.damage_newest_snapshot(*node);
@@ -275,7 +275,7 @@ async fn begin(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
 async fn end(cluster: &Arc<Cluster>, plan: &Plan, fault: &Fault) {
     let net = &cluster.net;
     match fault {
-        Fault::FailingDisk(node) => {
+        Fault::FailingDisk(node, _) => {
             // Where nothing was synced meanwhile, the planted error goes with the process.
             cluster.kill(*node, false);
             cluster.start(*node).await;

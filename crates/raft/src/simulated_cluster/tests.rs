@@ -168,6 +168,32 @@ fn an_empty_machine_beside_a_node_without_a_majority_waits_to_be_added() {
     assert_eq!(run_caught(1, &plan).violation, None);
 }
 
+/// A node that is being added opens its log long after its start: where a sync of the first segment
+/// fails, it refuses its ID or ends by that, and takes it when it is added again.
+#[test]
+fn a_node_whose_disk_fails_while_it_is_added_can_be_added_again() {
+    for after in 0..4 {
+        let plan = Plan {
+            founders: 3,
+            others: 1,
+            clients: 1,
+            everywhere: LAN,
+            until: Duration::from_secs(10),
+            faults: vec![
+                planned(500, 2_000, Fault::FailingDisk(3, after)),
+                planned(1_000, 0, Fault::Add(3)),
+                planned(5_000, 0, Fault::Add(3)),
+            ],
+            ..without_minting(1)
+        };
+        let run = run_caught(1, &plan);
+        assert_eq!(run.violation, None, "sync {after} fails");
+        let not_taken = (run.lines.iter()).filter(|line| line.contains(" its ID: "));
+        let expected = usize::from(after < 2);
+        assert_eq!(not_taken.count(), expected, "sync {after} fails");
+    }
+}
+
 /// A plan with a planted fault, which one of its faults shows, is shrunk to that one.
 #[test]
 fn a_story_keeps_the_faults_that_it_needs() {
