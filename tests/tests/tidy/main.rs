@@ -14,5 +14,6 @@ mod damage;
 mod documents;
 mod files;
 mod format;
+mod modules;
 mod names;
 mod sources;
