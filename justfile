@@ -9,6 +9,7 @@ verify:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
     cargo test --workspace
+    cargo test -p seqd-state --features test-next-level --lib
     cargo deny check bans licenses sources
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 

@@ -290,7 +290,6 @@ fn keeper(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keepe
         owner: config.node.name.clone(),
         datacenter: config.node.datacenter,
         window_ms: u64::try_from(config.clock.window.as_millis()).unwrap_or(u64::MAX),
-        began: tokio::time::Instant::now(),
         workers: config.clock.workers,
         seed: draw()?,
     })

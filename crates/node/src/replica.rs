@@ -8,13 +8,10 @@ use std::pin::Pin;
 use seqd_guards::is_out;
 use seqd_idgen::Layout;
 use seqd_raft::{ProposeError, Raft, Role, Turn};
-use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State, check_command};
-use tokio::time::{Duration, Instant, sleep, timeout_at};
+use seqd_state::{ClusterMs, Command, LockTurn, NodeId, Outcome, State};
+use tokio::time::Instant;
 
 use crate::http::Serving;
-
-/// How often it is looked whether the cluster's level has risen.
-const LEVEL_WAIT: Duration = Duration::from_millis(50);
 
 /// An answer of the cluster, to come.
 pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProposeError>> + Send + 'a>>;
@@ -148,37 +145,6 @@ pub(crate) async fn propose_one(
         .ok_or_else(|| ProposeError::OutcomeUnknown {
             detail: "the proposal was answered without an outcome".to_owned(),
         })
-}
-
-/// The same for a command of the newest level: a cluster that has just begun is still on its way
-/// there.
-pub(crate) async fn propose_at_level(
-    replica: &dyn Replica,
-    command: Command,
-    deadline: Instant,
-) -> Result<Outcome, ProposeError> {
-    wait_for_level(replica, &command, deadline).await?;
-    propose_one(replica, command, deadline).await
-}
-
-/// Waits until the cluster's level has the command.
-pub(crate) async fn wait_for_level(
-    replica: &dyn Replica,
-    command: &Command,
-    deadline: Instant,
-) -> Result<(), ProposeError> {
-    loop {
-        let level = on_state(replica, State::level);
-        let Err(error) = check_command(command, level) else {
-            return Ok(());
-        };
-        let detail = error.to_string();
-        let waited = timeout_at(deadline, sleep(LEVEL_WAIT)).await;
-        waited.map_err(|_| match peek(replica, |_| ()) {
-            Some(()) => ProposeError::AboveLevel { detail },
-            None => no_state(),
-        })?;
-    }
 }
 
 /// The answer of a node that has just started, and has not read its state yet.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use seqd_idgen::{ClockPolicy, WallClock, WallMs};
 use seqd_raft::{ProposeError, Turn, Turns};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry, Found, Level, LockTurn, LogPosition, NodeId,
-    Outcome, Restoration, Stamp, State,
+    ClusterCommand, ClusterMs, Command, Entry, Found, LockTurn, NodeId, Outcome, Restoration,
+    Stamp, State,
 };
 use tokio::time::Instant;
 
@@ -94,21 +94,7 @@ impl TestReplica {
                 .any(|outcome| matches!(outcome, Outcome::Refused(_))),
             "{outcomes:?}"
         );
-        replica.raise();
         Arc::new(replica)
-    }
-
-    /// Raises the level to the newest of released programs, as a cluster does when it has begun.
-    fn raise(&self) {
-        let membership = LogPosition { term: 1, index: 0 };
-        for to in [Level::FRAMES, Level::TOKENS, Level::LAYOUTS, Level::LOCKS] {
-            let raise = ClusterCommand::RaiseLevel { to, membership };
-            let entry = Entry {
-                stamp: Stamp::default(),
-                commands: vec![raise.into()],
-            };
-            self.state.lock().unwrap().apply(&entry, Some(membership));
-        }
     }
 
     /// Carries commands out at once, past any loss of quorum.
@@ -147,7 +133,6 @@ impl TestReplica {
             owner: "n1".to_owned(),
             datacenter: 0,
             window_ms: state.settings().unwrap().window_ms,
-            began: Instant::now(),
             workers: 1,
             seed: 1,
         }

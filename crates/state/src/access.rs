@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::codec::Versioned;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::domains::Refusal;
-use crate::level::Level;
 use crate::newtypes::AccessId;
 use crate::table::{Record, Table};
 use crate::text::{self, TextField};
@@ -152,25 +151,25 @@ pub enum AccessRefusal {
 
 impl FrameTable for AccessCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0501).since(Level::TOKENS), // Create
-        row(0x0502).since(Level::TOKENS), // Revoke
+        row(0x0501), // Create
+        row(0x0502), // Revoke
     ];
 }
 
 impl FrameTable for AccessOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0541).since(Level::TOKENS), // Created
-        row(0x0542).since(Level::TOKENS), // Revoked
+        row(0x0541), // Created
+        row(0x0542), // Revoked
     ];
 }
 
 impl FrameTable for AccessRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0581).since(Level::TOKENS), // NotFound
-        row(0x0582).since(Level::TOKENS), // Exists
-        row(0x0583).since(Level::TOKENS), // TooMany
-        row(0x0584).since(Level::TOKENS), // InvalidPermissions
-        row(0x0585).since(Level::TOKENS), // InvalidRate
+        row(0x0581), // NotFound
+        row(0x0582), // Exists
+        row(0x0583), // TooMany
+        row(0x0584), // InvalidPermissions
+        row(0x0585), // InvalidRate
     ];
 }
 

@@ -20,7 +20,7 @@ use crate::deadlines::{Passing, most_passed};
 use crate::domains::{Command, Outcome, Refusal};
 use crate::entry::Entry;
 use crate::keys::commands::KeyCommand;
-use crate::level::{Level, LogPosition};
+use crate::level::LogPosition;
 use crate::locks::commands::LockCommand;
 use crate::sequences::commands::SequenceCommand;
 use crate::stamp::Stamp;
@@ -46,13 +46,8 @@ impl State {
     /// The wall clock is that of the last entry, not the highest: an entry that a leader stamped
     /// while its clock was wrong has no effect on a backup that is taken later.
     fn pass_time(&mut self, stamp: Stamp, most_passed: usize) {
-        let level = self.level();
         let clock = self.tables.clock.entry((), Clock::default);
-        clock.wall_ms = if level < Level::LAYOUTS {
-            clock.wall_ms.max(stamp.wall_ms.0)
-        } else {
-            stamp.wall_ms.0
-        };
+        clock.wall_ms = stamp.wall_ms.0;
         clock.cluster_ms = if is_out!(ClusterTimeRises) {
             stamp.cluster_ms
         } else {
@@ -74,7 +69,6 @@ impl State {
     ) -> Result<Outcome, Refusal> {
         self.check_stamped(command)?;
         let cluster_ms = self.cluster_ms();
-        let level = self.level();
         let (tables, deadlines) = (&mut self.tables, &mut self.deadlines);
         let Some(settings) = tables.settings.get(&()) else {
             return match command {
@@ -89,7 +83,6 @@ impl State {
             layouts: &tables.layouts,
             nodes: &tables.nodes,
             restoration: tables.restoration.get(&()),
-            level,
             wall_ms,
             cluster_ms,
         };
@@ -97,11 +90,11 @@ impl State {
         Ok(match command {
             Command::Cluster(command) => tables.apply_to_cluster(membership, command)?.into(),
             Command::Workers(command) => {
-                let past = (level >= Level::LAYOUTS).then_some(Past {
+                let past = Past {
                     leases: &mut tables.past_leases,
                     start: &mut tables.past_start,
                     index: &mut self.past_index,
-                });
+                };
                 let workers = &mut tables.workers;
                 let outcome = workers.apply(counter, deadlines, past, &context, command);
                 outcome?.into()
@@ -127,7 +120,7 @@ impl State {
                 let mut locks = Locks::new(&mut tables.locks, passing);
                 locks.apply(command)?.into()
             }
-            #[cfg(any(test, feature = "test-next-level"))]
+            #[cfg(feature = "test-next-level")]
             Command::Notes(command) => tables.notes.apply(deadlines, &context, command)?.into(),
         })
     }

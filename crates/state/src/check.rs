@@ -28,7 +28,7 @@ impl Command {
             Self::Keys(command) => Ok(command.check()?),
             Self::OneTime(command) => Ok(command.check()?),
             Self::Locks(command) => Ok(command.check()?),
-            #[cfg(any(test, feature = "test-next-level"))]
+            #[cfg(feature = "test-next-level")]
             Self::Notes(command) => Ok(command.check()?),
             Self::Cluster(_) | Self::Layouts(_) => Ok(()),
         }
@@ -130,7 +130,6 @@ mod tests {
     use crate::locks::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce};
     use crate::locks::record::MAX_HOLDERS;
     use crate::newtypes::{LeaseId, SequenceName};
-    use crate::notes::{self, NoteCommand};
     use crate::sequences::commands::NextRequest;
     use crate::sequences::definition::{SegmentSizes, SequenceDefinition, SequenceMode};
     use crate::state::State;
@@ -228,10 +227,6 @@ mod tests {
             last_tick: None,
         }
         .into()
-    }
-
-    fn note(name: String) -> Command {
-        NoteCommand::Extend { name, ttl_ms: 1 }.into()
     }
 
     fn begin(key: &str, ttl_ms: u64, claim_ttl_ms: u64, nonce: &str) -> Command {
@@ -337,7 +332,6 @@ mod tests {
             take_of(long(TextField::LayoutName), ok()),
             extend(long(TextField::LayoutName)),
             release(long(TextField::LayoutName)),
-            note("x".repeat(notes::MAX_BYTES + 1)),
         ];
         let sound = [
             create(ok(), 1),
@@ -346,7 +340,6 @@ mod tests {
             take(ok()),
             extend(ok()),
             release(ok()),
-            note(ok()),
         ];
         are_told_apart(unsound, sound);
     }

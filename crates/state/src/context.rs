@@ -6,7 +6,6 @@ use crate::cluster::nodes::NodeRecord;
 use crate::cluster::restoration::RestorationRecord;
 use crate::cluster::settings::Settings;
 use crate::layouts::LayoutRecord;
-use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::table::Table;
 
@@ -15,7 +14,6 @@ pub(crate) struct ApplyContext<'a> {
     pub(crate) layouts: &'a Table<LayoutRecord>,
     pub(crate) nodes: &'a Table<NodeRecord>,
     pub(crate) restoration: Option<&'a RestorationRecord>,
-    pub(crate) level: Level,
     pub(crate) wall_ms: WallMs,
     /// The applied cluster time.
     pub(crate) cluster_ms: ClusterMs,

@@ -62,6 +62,6 @@ domains! {
     OneTime: OneTimeCommand, OneTimeOutcome, OneTimeRefusal;
     Locks: LockCommand, LockOutcome, LockRefusal;
     /// The table of `docs/EXTENDING.md`.
-    #[cfg(any(test, feature = "test-next-level"))]
+    #[cfg(feature = "test-next-level")]
     Notes: crate::notes::NoteCommand, crate::notes::NoteOutcome, crate::notes::NoteRefusal;
 }

@@ -10,7 +10,6 @@ use crate::codec::{self, Bytes, CodecError, Versioned};
 use crate::domains::Command;
 use crate::level::Level;
 use crate::stamp::Stamp;
-use crate::v1::{self, EntryV1};
 
 /// The most commands in one entry.
 ///
@@ -29,7 +28,7 @@ pub struct Entry {
     pub commands: Vec<Command>,
 }
 
-/// The body of version 2, with frames that may be of unknown kinds.
+/// The body, with frames that may be of unknown kinds.
 #[derive(Deserialize)]
 struct Frames {
     stamp: Stamp,
@@ -38,64 +37,28 @@ struct Frames {
 
 impl Versioned for Entry {
     const KIND: u8 = 1;
-    const VERSION: u8 = 2;
-
-    fn version_at(level: Level) -> u8 {
-        if level < Level::FRAMES { 1 } else { 2 }
-    }
+    const VERSION: u8 = 1;
 
     fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
         let kind = Self::KIND.into();
-        match version {
-            1 => {
-                let entry: EntryV1 = codec::from_body(kind, body, Self::MAX_BYTES)?;
-                Ok(entry.into())
-            }
-            2 => {
-                let Frames { stamp, commands } = codec::from_body(kind, body, Self::MAX_BYTES)?;
-                let commands: Vec<Command> = frame::read_all(&commands)?;
-                check_level(&commands)?;
-                Ok(Self { stamp, commands })
-            }
-            _ => Err(codec::never_written(kind, version)),
+        if version != Self::VERSION {
+            return Err(codec::never_written(kind, version));
         }
-    }
-
-    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-        let kind = Self::KIND.into();
-        match version {
-            1 => {
-                let commands = self.commands.iter().map(v1::Command::of);
-                let commands: Option<Vec<_>> = commands.collect();
-                let commands = commands.ok_or(CodecError::NotInVersion { kind, version })?;
-                let stamp = self.stamp;
-                codec::to_body(kind, &EntryV1 { stamp, commands }, bytes)
-            }
-            2 => codec::to_body(kind, self, bytes),
-            _ => Err(CodecError::NotInVersion { kind, version }),
-        }
-    }
-}
-
-impl From<EntryV1> for Entry {
-    fn from(entry: EntryV1) -> Self {
-        Self {
-            stamp: entry.stamp,
-            commands: entry.into_commands(),
-        }
+        let Frames { stamp, commands } = codec::from_body(kind, body, Self::MAX_BYTES)?;
+        let commands: Vec<Command> = frame::read_all(&commands)?;
+        check_level(&commands)?;
+        Ok(Self { stamp, commands })
     }
 }
 
 /// Refuses a raise to a level that only a newer program knows, as this one must not apply it.
 fn check_level(commands: &[Command]) -> Result<(), CodecError> {
+    let known = Level::highest();
     for command in commands {
         if let Command::Cluster(ClusterCommand::RaiseLevel { to, .. }) = command
-            && *to > Level::NEWEST
+            && *to > known
         {
-            return Err(CodecError::NewerLevel {
-                found: *to,
-                known: Level::NEWEST,
-            });
+            return Err(CodecError::NewerLevel { found: *to, known });
         }
     }
     Ok(())
@@ -126,7 +89,7 @@ pub struct EncodedEntry {
 }
 
 impl EncodedEntry {
-    /// Encodes in the version of this level.
+    /// Encodes as a cluster at this level writes it.
     pub fn new(entry: Entry, level: Level) -> Result<Self, EntryError> {
         let count = entry.commands.len();
         if count > MAX_COMMANDS_PER_ENTRY {
@@ -136,14 +99,7 @@ impl EncodedEntry {
             check_command(command, level)?;
         }
         check_level(&entry.commands)?;
-        let version = Entry::version_at(level);
-        let encoded = match codec::encode_version(&entry, version) {
-            // The raise from the first level has no version 1; all members support the next level.
-            Err(CodecError::NotInVersion { .. }) => {
-                codec::encode_version(&entry, Entry::version_at(level.next()))
-            }
-            encoded => encoded,
-        }?;
+        let encoded = codec::encode_version(&entry, Entry::version_at(level))?;
         if encoded.len() > MAX_ENTRY_BYTES {
             return Err(EntryError::Codec(CodecError::TooLarge {
                 kind: Entry::KIND.into(),
@@ -162,25 +118,6 @@ impl EncodedEntry {
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
-    }
-
-    /// The entry in version 1, if it was encoded so: inside another value it has no length prefix.
-    pub fn first_version(&self) -> Result<Option<EntryV1>, CodecError> {
-        match *self.bytes.0 {
-            [_, 1, ref body @ ..] => {
-                codec::from_body(Entry::KIND.into(), body, Entry::MAX_BYTES).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// An entry that was decoded as part of another value.
-    pub fn of_first_version(entry: EntryV1) -> Result<Self, CodecError> {
-        let mut bytes = vec![Entry::KIND, 1];
-        codec::to_body(Entry::KIND.into(), &entry, &mut bytes)?;
-        let entry = entry.into();
-        let bytes = bytes.into();
-        Ok(Self { entry, bytes })
     }
 }
 
@@ -213,23 +150,16 @@ mod tests {
     use crate::level::LogPosition;
     use crate::newtypes::NodeId;
 
-    fn encoded(command: ClusterCommand, level: Level) -> Result<EncodedEntry, EntryError> {
-        let (stamp, commands) = (Stamp::default(), vec![command.into()]);
-        EncodedEntry::new(Entry { stamp, commands }, level)
-    }
-
     #[test]
-    fn a_raise_is_written_as_the_level_above_allows_and_not_beyond_the_newest() {
-        let raise = |to| ClusterCommand::RaiseLevel {
-            to,
+    fn a_raise_above_what_this_program_knows_is_not_written() {
+        let (found, known) = (Level::NEWEST.next(), Level::NEWEST);
+        let raise = ClusterCommand::RaiseLevel {
+            to: found,
             membership: LogPosition { term: 1, index: 0 },
         };
-        let first = encoded(raise(Level::FRAMES), Level::FIRST).unwrap();
-        assert_eq!(first.bytes().0[1], Entry::version_at(Level::FRAMES));
-        let found = Level::NEWEST.next();
-        let known = Level::NEWEST;
+        let (stamp, commands) = (Stamp::default(), vec![raise.into()]);
         assert_eq!(
-            encoded(raise(found), Level::NEWEST),
+            EncodedEntry::new(Entry { stamp, commands }, Level::NEWEST),
             Err(CodecError::NewerLevel { found, known }.into())
         );
     }
@@ -246,14 +176,14 @@ mod tests {
             let (stamp, commands) = (Stamp::default(), vec![command.into()]);
             Entry { stamp, commands }
         };
-        let kept = EncodedEntry::new(of_bytes(MAX_ENTRY_BYTES - 1024), Level::FRAMES);
+        let kept = EncodedEntry::new(of_bytes(MAX_ENTRY_BYTES - 1024), Level::FIRST);
         assert!(kept.is_ok());
         let large = of_bytes(MAX_ENTRY_BYTES);
-        let refused = EncodedEntry::new(large.clone(), Level::FRAMES);
+        let refused = EncodedEntry::new(large.clone(), Level::FIRST);
         let (kind, limit) = (Entry::KIND.into(), MAX_ENTRY_BYTES);
         assert_eq!(refused, Err(CodecError::TooLarge { kind, limit }.into()));
-        let of_an_old_log = codec::encode(&large).unwrap();
-        assert_eq!(*EncodedEntry::decode(of_an_old_log.into()).unwrap(), large);
+        let of_another_log = codec::encode(&large).unwrap();
+        assert_eq!(*EncodedEntry::decode(of_another_log.into()).unwrap(), large);
     }
 
     #[test]
@@ -261,7 +191,7 @@ mod tests {
         let command = Command::Cluster(ClusterCommand::MarkRemoved { node: NodeId(1) });
         let encoded = |count| {
             let (stamp, commands) = (Stamp::default(), vec![command.clone(); count]);
-            EncodedEntry::new(Entry { stamp, commands }, Level::FRAMES)
+            EncodedEntry::new(Entry { stamp, commands }, Level::FIRST)
         };
         assert!(encoded(MAX_COMMANDS_PER_ENTRY).is_ok());
         let count = MAX_COMMANDS_PER_ENTRY + 1;

@@ -5,40 +5,47 @@
 //! what it brings; see `cluster::level`.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
+
+static HIGHEST: AtomicU32 = AtomicU32::new(Level::NEWEST.0);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Level(pub u32);
 
 impl Level {
-    /// A new cluster: entries are bincode enums, and the first six layouts are not replicated.
+    /// A new cluster.
     pub const FIRST: Self = Self(1);
-    /// Entries are lists of frames, and layouts are rows.
-    pub const FRAMES: Self = Self(2);
-    /// A secret of the cluster's own, which the codes of grants over HTTP are made with; access
-    /// tokens; changes of sequences that are in use.
-    pub const TOKENS: Self = Self(3);
-    /// Layouts of one's own, and the leases that are over.
-    pub const LAYOUTS: Self = Self(4);
-    /// Locks, idempotency keys, one-time tokens.
-    pub const LOCKS: Self = Self(5);
 
-    /// Of no released program: for tests of clusters of two versions.
-    #[cfg(any(test, feature = "test-next-level"))]
-    pub const NEXT: Self = Self::LOCKS.next();
+    /// Of no released program: the level of `seqd-next`, for tests of a rolling upgrade.
+    #[cfg(feature = "test-next-level")]
+    pub const NEXT: Self = Self::FIRST.next();
 
     /// The highest level that this program can be part of.
-    #[cfg(not(any(test, feature = "test-next-level")))]
-    pub const NEWEST: Self = Self::LOCKS;
+    #[cfg(not(feature = "test-next-level"))]
+    pub const NEWEST: Self = Self::FIRST;
     /// The highest level that this program can be part of.
-    #[cfg(any(test, feature = "test-next-level"))]
+    #[cfg(feature = "test-next-level")]
     pub const NEWEST: Self = Self::NEXT;
 
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
+    }
+
+    /// The highest level whose entries and rows this process reads and writes: [`Level::NEWEST`],
+    /// or what [`Level::widen`] set.
+    #[must_use]
+    pub fn highest() -> Self {
+        Self(HIGHEST.load(Ordering::Relaxed))
+    }
+
+    /// Lets this process read and write what a cluster one level above [`Level::NEWEST`] has: for
+    /// tests in which members report that they support it.
+    pub fn widen() {
+        HIGHEST.store(Self::NEWEST.next().0, Ordering::Relaxed);
     }
 }
 

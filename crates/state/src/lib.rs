@@ -30,7 +30,7 @@ mod layouts;
 mod level;
 mod locks;
 mod newtypes;
-#[cfg(any(test, feature = "test-next-level"))]
+#[cfg(feature = "test-next-level")]
 pub mod notes;
 mod reserve;
 mod restore;
@@ -46,7 +46,6 @@ mod tenant;
 mod testing;
 mod text;
 mod tokens;
-mod v1;
 mod workers;
 
 pub use access::{
@@ -112,7 +111,6 @@ pub use tokens::commands::{
     MAX_ISSUED, MAX_ONE_TIME, OneTimeCommand, OneTimeOutcome, OneTimeRefusal,
 };
 pub use tokens::record::{OneTimeId, OneTimeRecord, OneTimeUse};
-pub use v1::EntryV1;
 pub use workers::commands::{
     Holder, LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };

@@ -47,7 +47,7 @@ impl Command {
                 | LockCommand::Break { .. } => true,
                 LockCommand::Acquire(_) | LockCommand::Renew { .. } => false,
             },
-            #[cfg(any(test, feature = "test-next-level"))]
+            #[cfg(feature = "test-next-level")]
             Self::Notes(command) => matches!(command, crate::notes::NoteCommand::Remove { .. }),
         }
     }

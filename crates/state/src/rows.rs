@@ -63,8 +63,8 @@ impl StateLoader {
         self.state.tables.restore(key, value, hash)?;
         // Its row sorts before those of the tables that a level can bring.
         let found = self.state.level();
-        if found > Level::NEWEST {
-            let known = Level::NEWEST;
+        let known = Level::highest();
+        if found > known {
             return Err(RowError::NewerLevel { found, known });
         }
         Ok(())
@@ -76,5 +76,21 @@ impl StateLoader {
         self.state.tables.set_level(level);
         self.state.derive();
         self.state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::level::LevelRecord;
+    use crate::codec::encode;
+    use crate::testing::founded;
+
+    #[test]
+    fn rows_of_a_newer_level_are_those_of_a_newer_program() {
+        let level = Level::NEWEST.next();
+        let row = (b"e".to_vec(), encode(&LevelRecord { level }).unwrap());
+        let error = State::from_rows(founded().rows().chain([row])).unwrap_err();
+        assert!(error.is_newer(), "{error}");
     }
 }

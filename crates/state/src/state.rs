@@ -97,7 +97,7 @@ impl State {
         self.clock().cluster_ms
     }
 
-    /// The wall clock of the last applied entry; below [`Level::LAYOUTS`] the highest of any.
+    /// The wall clock of the last applied entry.
     #[must_use]
     pub fn last_wall_ms(&self) -> WallMs {
         WallMs(self.clock().wall_ms)
@@ -395,7 +395,7 @@ impl State {
             .collect()
     }
 
-    #[cfg(any(test, feature = "test-next-level"))]
+    #[cfg(feature = "test-next-level")]
     #[must_use]
     pub fn note(&self, name: &str) -> Option<&crate::notes::NoteRecord> {
         self.tables.notes.live(name, self.cluster_ms()).ok()
@@ -411,7 +411,6 @@ impl State {
             layouts: &self.tables.layouts,
             nodes: &self.tables.nodes,
             restoration: self.restoration(),
-            level: self.level(),
             wall_ms: self.last_wall_ms(),
             cluster_ms: self.cluster_ms(),
         })

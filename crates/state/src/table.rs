@@ -306,8 +306,11 @@ fn row_of<R: Record>(key: &R::Key, slot: &Slot<R>) -> Row {
 
 #[cfg(test)]
 mod tests {
+    use serde::{Deserialize, Serialize};
+
     use super::*;
     use crate::cluster::nodes::NodeRecord;
+    use crate::codec::{CodecError, from_body, never_written, to_body};
     use crate::newtypes::NodeId;
 
     fn node(name: &str) -> NodeRecord {
@@ -359,5 +362,92 @@ mod tests {
         table.entry(NodeId(1), || node("c"));
         table.remove(&NodeId(1));
         assert_eq!(drained(&mut table), [(1, false)]);
+    }
+
+    /// A record whose second version has one field more, from the level above the first on.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Room {
+        seats: u8,
+        floor: Option<u8>,
+    }
+
+    /// The record in version 1. Frozen: its bytes are stored.
+    #[derive(Serialize, Deserialize)]
+    struct RoomV1 {
+        seats: u8,
+    }
+
+    impl From<RoomV1> for Room {
+        fn from(record: RoomV1) -> Self {
+            Self {
+                seats: record.seats,
+                floor: None,
+            }
+        }
+    }
+
+    impl Versioned for Room {
+        const KIND: u8 = 61;
+        const VERSION: u8 = 2;
+
+        fn version_at(level: Level) -> u8 {
+            if level < Level::FIRST.next() { 1 } else { 2 }
+        }
+
+        fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
+            let kind = Self::KIND.into();
+            match version {
+                1 => from_body::<RoomV1>(kind, body, Self::MAX_BYTES).map(Into::into),
+                2 => from_body(kind, body, Self::MAX_BYTES),
+                _ => Err(never_written(kind, version)),
+            }
+        }
+
+        fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+            let (kind, seats) = (Self::KIND.into(), self.seats);
+            match version {
+                1 => to_body(kind, &RoomV1 { seats }, bytes),
+                2 => to_body(kind, self, bytes),
+                _ => Err(CodecError::NotInVersion { kind, version }),
+            }
+        }
+    }
+
+    impl Record for Room {
+        type Key = u8;
+        const PREFIX: u8 = b'~';
+
+        fn write_key(key: &u8, bytes: &mut Vec<u8>) {
+            bytes.push(*key);
+        }
+
+        fn read_key(bytes: &[u8]) -> Option<u8> {
+            <[u8; 1]>::try_from(bytes).ok().map(|[key]| key)
+        }
+    }
+
+    #[test]
+    fn a_row_takes_its_new_version_at_the_first_touch_after_the_level_rose() {
+        let room = |seats| Room { seats, floor: None };
+        let versions =
+            |table: &Table<Room>| -> Vec<u8> { table.rows().map(|(_, value)| value[1]).collect() };
+        let mut table = Table::default();
+        table.put(1, room(10));
+        table.put(2, room(20));
+        assert_eq!(versions(&table), [1, 1]);
+        table.set_level(Level::FIRST.next());
+        assert_eq!(versions(&table), [1, 1]);
+        table.get_mut(&1).unwrap().floor = Some(4);
+        assert_eq!(versions(&table), [2, 1]);
+
+        let mut read_back = Table::<Room>::default();
+        for (key, value) in table.rows() {
+            let hash = row_hash(&key, &value);
+            read_back.restore(&key, &value, hash).unwrap();
+        }
+        assert!(read_back.rows().eq(table.rows()), "each in its own version");
+        assert_eq!(read_back.hash_sum(), table.hash_sum());
+        assert_eq!(read_back.get(&1).unwrap().floor, Some(4));
+        assert_eq!(read_back.get(&2), Some(&room(20)));
     }
 }

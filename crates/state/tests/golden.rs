@@ -13,15 +13,12 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use files::{Lines, check, lines_of};
+use files::{Lines, check};
 use samples::{commands, outcomes, refusals};
-use seqd_state::codec::encode_version;
 use seqd_state::codec::frame::{self, Frame, FrameRow, Framed};
 use seqd_state::{
-    ClusterCommand, Command, EncodedEntry, Entry, Level, LogPosition, Outcome, SequenceCommand,
-    Versioned, decode, encode,
+    ClusterCommand, Command, Entry, Level, LogPosition, Outcome, Versioned, decode, encode,
 };
-use support::commands::*;
 use support::stamp;
 
 fn read_back<T: Versioned + PartialEq + std::fmt::Debug>(value: &T) -> Vec<u8> {
@@ -59,50 +56,12 @@ fn entry_of(commands: Vec<Command>) -> Entry {
 }
 
 #[test]
-fn entries_of_version_1_are_read_and_written_as_they_were() {
-    let golden = lines_of(include_str!("golden/entry-v1.hex"));
-    let mut expected = vec![vec![]];
-    for command in commands() {
-        match &command {
-            Command::Sequences(SequenceCommand::Next(_)) => {
-                let each = [strict_next("order", 1), strict_next("bill", 1_000_000)];
-                expected.push(each.to_vec());
-            }
-            // A later level brought them.
-            Command::Cluster(
-                ClusterCommand::RaiseLevel { .. }
-                | ClusterCommand::KeepSecret { .. }
-                | ClusterCommand::ResetWorkers { .. },
-            )
-            | Command::Sequences(SequenceCommand::Update { .. })
-            | Command::Access(_)
-            | Command::Layouts(_)
-            | Command::Keys(_)
-            | Command::OneTime(_) => {}
-            Command::Locks(_) => {}
-            _ => expected.push(vec![command]),
-        }
-    }
-    assert_eq!(golden.len(), expected.len());
-    for ((label, bytes), commands) in golden.iter().zip(expected) {
-        let read: Entry = decode(bytes).unwrap();
-        assert_eq!(read, entry_of(commands.clone()), "{label}");
-        // A request of its own for each: what was one command of two is not written again.
-        if *label != "StrictNext" {
-            assert_eq!(&encode_version(&read, 1).unwrap(), bytes, "{label}");
-        }
-        let encoded = EncodedEntry::decode(bytes.clone().into()).unwrap();
-        assert_eq!(*encoded, read);
-    }
-}
-
-#[test]
 fn the_bytes_of_entries_are_fixed() {
     let mut lines = vec![("empty".to_owned(), read_back(&entry_of(vec![])))];
     for command in commands() {
         lines.push((label(&command), read_back(&entry_of(vec![command]))));
     }
-    check("entry-v2.hex", &lines);
+    check("entry-v1.hex", &lines);
 }
 
 #[test]
@@ -114,7 +73,7 @@ fn the_bytes_of_outcomes_are_fixed() {
         assert_eq!(frame::read::<Outcome>(&frame).unwrap(), outcome);
         lines.push((label(&outcome), bytes_of(&frame)));
     }
-    check("outcomes-v2.hex", &lines);
+    check("outcomes-v1.hex", &lines);
 }
 
 #[test]

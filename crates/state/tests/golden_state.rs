@@ -1,13 +1,14 @@
-//! The bytes of rows and of whole logs, held as files, and the digests that they lead to.
+//! The bytes of rows and of a whole log, held as files, and the digest that the log leads to.
 //!
-//! What a log of an earlier version leads to never changes, and neither do the rows of a level.
+//! The digest that a log of an earlier version leads to never changes, and neither do the rows of a
+//! level.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod files;
 mod support;
 
-use files::{Lines, check, hex, lines_of, path_of, unhex};
+use files::{Lines, check, hex, lines_of, unhex};
 use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
     AccessCommand, AccessId, AcquireLock, Attempt, BeginKey, ClusterCommand, ClusterOutcome,
@@ -73,6 +74,8 @@ fn full_log() -> Vec<Entry> {
             delete(name("gone"), None),
         ],
     );
+    log.extend(tokens_and_layouts());
+    log.extend([keys(), locks(), at(2_200, Vec::new())]);
     log
 }
 
@@ -90,42 +93,16 @@ fn full_state() -> State {
     replay(full_log())
 }
 
-/// The same log in a cluster at level 2, from which on it is written in version 2.
-fn full_log_at_level_2() -> Vec<Entry> {
-    let mut log = full_log();
-    log.insert(1, at_once(raise(Level::FRAMES)));
-    log
-}
-
-/// The same at level 3, with what that brings.
-fn full_log_at_level_3() -> Vec<Entry> {
-    let mut log = full_log_at_level_2();
-    log.insert(2, at_once(raise(Level::TOKENS)));
+/// Tokens, one of them revoked; a layout of the cluster's own, and a lease that another one follows.
+fn tokens_and_layouts() -> Vec<Entry> {
     let key = SecretKey([7; 32]);
-    log.insert(3, at_once(ClusterCommand::KeepSecret { key }));
-    log
-}
-
-/// The same with tokens, one of them revoked.
-fn full_log_with_tokens() -> Vec<Entry> {
-    let mut log = full_log_at_level_3();
     let revoke = AccessCommand::Revoke { id: AccessId(2) };
-    let commands = [
+    let tokens = vec![
+        ClusterCommand::KeepSecret { key }.into(),
         create_token(AccessId(1)),
         create_token(AccessId(2)),
         revoke.into(),
     ];
-    log.push(Entry {
-        stamp: stamp(0, 0),
-        commands: commands.into(),
-    });
-    log
-}
-
-/// The same at level 4: a layout of the cluster's own, and a lease that another one follows.
-fn full_log_at_level_4() -> Vec<Entry> {
-    let mut log = full_log_with_tokens();
-    log.push(at_once(raise(Level::LAYOUTS)));
     let take = |owner: &str, fence| {
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
@@ -138,26 +115,20 @@ fn full_log_at_level_4() -> Vec<Entry> {
         }))
     };
     let worker = WorkerId(64);
-    let leases = [
+    let leases = vec![
         create_layout("short", 39),
         take("pod-1", 3_000),
         release("short".to_owned(), worker, LeaseId(8), Some(Tick(90))),
     ];
-    log.push(Entry {
-        stamp: stamp(900, 900),
-        commands: leases.into(),
-    });
-    log.push(Entry {
-        stamp: stamp(1_000, 1_000),
-        commands: vec![take("pod-1", 3_090)],
-    });
-    log
+    vec![
+        at(40, tokens),
+        at(900, leases),
+        at(1_000, vec![take("pod-1", 3_090)]),
+    ]
 }
 
-/// The same at level 5 with keys and one-time tokens in every shape. The log is that of the keys alone.
-fn full_log_with_keys() -> Vec<Entry> {
-    let mut log = full_log_at_level_4();
-    log.push(at_once(raise(Level::LOCKS)));
+/// Keys and one-time tokens in every shape.
+fn keys() -> Entry {
     let of_a_request = KeyName {
         space: KeySpace::Requests { access: 7 },
         key: "order 42".to_owned(),
@@ -182,18 +153,11 @@ fn full_log_with_keys() -> Vec<Entry> {
         consume(6, 6, "n1"),
         consume(7, 7, ""),
     ];
-    log.push(Entry {
-        stamp: stamp(1_100, 1_100),
-        commands,
-    });
-    log
+    at(1_100, commands)
 }
 
-/// The same at level 5: a lock that is held and waited for, one that is shared, and one that is
-/// delayed.
-fn full_log_at_level_5() -> Vec<Entry> {
-    let mut log = full_log_at_level_4();
-    log.push(at_once(raise(Level::LOCKS)));
+/// A lock that is held and waited for, one that is shared, and one that is delayed.
+fn locks() -> Entry {
     let lock = |name: &str, owner: &str, nonce: u128, shared, wait_ms| {
         let asked = AcquireLock {
             tenant: seqd_state::Tenant::OPERATOR,
@@ -214,34 +178,21 @@ fn full_log_at_level_5() -> Vec<Entry> {
         token: FencingToken(token),
         ttl_ms: 30_000,
     };
-    let commands = [
+    let commands = vec![
         lock("delayed", "pod-1", 1, false, 0),
         lock("jobs/nightly 1", "pod-1", 2, false, 0),
         lock("jobs/nightly 1", "pod-2", 3, false, 9_000),
         lock("shared", "pod-1", 4, true, 0),
         lock("shared", "pod-2", 5, true, 0),
-        renew("jobs/nightly 1", 11).into(),
-        renew("shared", 13).into(),
+        renew("jobs/nightly 1", 15).into(),
+        renew("shared", 17).into(),
     ];
-    log.push(Entry {
-        stamp: stamp(1_100, 1_100),
-        commands: commands.into(),
-    });
-    log.push(Entry {
-        stamp: stamp(2_200, 2_200),
-        commands: Vec::new(),
-    });
-    log
+    at(1_100, commands)
 }
 
-fn raise(to: Level) -> ClusterCommand {
-    let membership = MEMBERSHIP.unwrap();
-    ClusterCommand::RaiseLevel { to, membership }
-}
-
-fn at_once(command: ClusterCommand) -> Entry {
-    let commands = vec![command.into()];
-    let stamp = stamp(0, 0);
+/// An entry at a time of both clocks.
+fn at(time: u64, commands: Vec<Command>) -> Entry {
+    let stamp = stamp(time, time);
     Entry { stamp, commands }
 }
 
@@ -260,23 +211,13 @@ fn lines_of_rows(state: &State) -> Lines {
 
 #[test]
 fn the_bytes_of_rows_and_their_digest_are_fixed() {
-    check("rows-v1.hex", &lines_of_rows(&full_state()));
-    for (file, log, level) in [
-        ("rows-level-2.hex", full_log_at_level_2(), Level::FRAMES),
-        ("rows-level-3.hex", full_log_at_level_3(), Level::TOKENS),
-        ("rows-tokens.hex", full_log_with_tokens(), Level::TOKENS),
-        ("rows-level-4.hex", full_log_at_level_4(), Level::LAYOUTS),
-        ("rows-keys.hex", full_log_with_keys(), Level::LOCKS),
-        ("rows-level-5.hex", full_log_at_level_5(), Level::LOCKS),
-    ] {
-        let state = replay(log);
-        check(file, &lines_of_rows(&state));
-        let read_back = State::from_rows(state.rows()).unwrap();
-        assert_eq!(read_back.level(), level);
-        assert_eq!(read_back.secret(), state.secret());
-        assert!(read_back.tokens().eq(state.tokens()));
-        assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
-    }
+    let state = full_state();
+    check("rows-v1.hex", &lines_of_rows(&state));
+    let read_back = State::from_rows(state.rows()).unwrap();
+    assert_eq!(read_back.level(), Level::FIRST);
+    assert_eq!(read_back.secret(), state.secret());
+    assert!(read_back.tokens().eq(state.tokens()));
+    assert_eq!(lines_of_rows(&read_back), lines_of_rows(&state));
 }
 
 /// The same, as another cluster takes it over.
@@ -291,7 +232,7 @@ fn restored_state() -> State {
         written: None,
     };
     state.restore(&restoration).unwrap();
-    let at = stamp(40, 40);
+    let at = stamp(2_300, 2_300);
     let stamped = apply_one(&mut state, at, stamp_restoration(at.wall_ms));
     assert!(matches!(
         stamped,
@@ -320,7 +261,7 @@ fn the_golden_rows_are_still_the_state_that_wrote_them() {
     assert_eq!(read_back.next_deadline(), full_state().next_deadline());
 }
 
-/// The bytes of a log's entries, each as its level writes it, and the digest that they lead to.
+/// The bytes of a log's entries and the digest that they lead to.
 fn lines_of_log(log: Vec<Entry>) -> Lines {
     let mut lines = Lines::new();
     let mut state = State::new();
@@ -333,53 +274,12 @@ fn lines_of_log(log: Vec<Entry>) -> Lines {
     lines
 }
 
-fn assert_leads_to_its_digest(golden: &str) -> State {
-    let mut lines = lines_of(golden);
+#[test]
+fn a_log_of_version_1_leads_to_its_digest() {
+    check("log-v1.hex", &lines_of_log(full_log()));
+    let mut lines = lines_of(include_str!("golden/log-v1.hex"));
     let (_, digest) = lines.pop().unwrap();
     let state = replay(lines.iter().map(|(_, bytes)| decode(bytes).unwrap()));
     assert_eq!(digest_line(&state).1, digest);
-    state
-}
-
-/// As the program of version 1 writes it: its `StrictNext` has two requests. The digest is that of
-/// `rows-v1.hex`, which that program wrote.
-#[test]
-fn a_log_of_version_1_leads_to_its_digest() {
-    let state = assert_leads_to_its_digest(include_str!("golden/log-v1.hex"));
-    assert_eq!(state.level(), Level::FIRST);
     assert_eq!(lines_of_rows(&state), lines_of_rows(&full_state()));
-}
-
-#[test]
-fn a_log_of_version_2_leads_to_its_digest() {
-    check("log-v2.hex", &lines_of_log(full_log_at_level_2()));
-    check("log-level-3.hex", &lines_of_log(full_log_at_level_3()));
-    check("log-tokens.hex", &lines_of_log(full_log_with_tokens()));
-    check("log-level-4.hex", &lines_of_log(full_log_at_level_4()));
-    check("log-keys.hex", &lines_of_log(full_log_with_keys()));
-    check("log-level-5.hex", &lines_of_log(full_log_at_level_5()));
-    for (file, level) in [
-        ("log-v2.hex", Level::FRAMES),
-        ("log-level-3.hex", Level::TOKENS),
-        ("log-tokens.hex", Level::TOKENS),
-        ("log-level-4.hex", Level::LAYOUTS),
-        ("log-keys.hex", Level::LOCKS),
-        ("log-level-5.hex", Level::LOCKS),
-    ] {
-        let golden = std::fs::read_to_string(path_of(file)).unwrap();
-        let state = assert_leads_to_its_digest(&golden);
-        assert_eq!(state.level(), level);
-    }
-}
-
-#[test]
-fn a_cluster_at_level_1_writes_what_the_first_program_reads() {
-    for (label, bytes) in lines_of_log(full_log()) {
-        let is_entry = label.starts_with("entry");
-        assert!(
-            !is_entry || bytes[..2] == [1, 1],
-            "{label} is in version {}",
-            bytes[1]
-        );
-    }
 }

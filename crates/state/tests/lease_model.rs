@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use seqd_idgen::{Layout, Tick, WorkerId};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Command, Entry, LeaseGrant, LeaseId, Level, LogPosition, Origin,
-    Outcome, Refusal, Stamp, State, WorkerOutcome, WorkerRefusal,
+    ClusterMs, Command, LeaseGrant, LeaseId, Origin, Outcome, Refusal, Stamp, State, WorkerOutcome,
+    WorkerRefusal,
 };
 use support::commands::{apply_one, extend, release, take};
 use support::{EPOCH_MS, SKEW_MS, WINDOW_MS, founded, stamp};
@@ -288,25 +288,13 @@ impl World {
     }
 }
 
-/// At the level from which on leases that are over are kept.
-fn with_past_leases(mut state: State) -> State {
-    let membership = LogPosition { term: 1, index: 0 };
-    for to in [Level::FRAMES, Level::TOKENS, Level::LAYOUTS] {
-        let raise = ClusterCommand::RaiseLevel { to, membership };
-        let (stamp, commands) = (stamp(0, 0), vec![raise.into()]);
-        state.apply(&Entry { stamp, commands }, Some(membership));
-    }
-    assert_eq!(state.level(), Level::LAYOUTS);
-    state
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn windows_of_a_worker_never_overlap_and_the_rule_chooses_it(steps in steps()) {
         let layout = Layout::preset(LAYOUT).unwrap();
-        let state = with_past_leases(founded());
+        let state = founded();
         let mut world = World { state, layout, leases: Vec::new(), cluster: ClusterMs(0) };
         let (mut wall, mut cluster) = (100_000i64, 0);
         for (wall_passed, cluster_passed, step) in steps {

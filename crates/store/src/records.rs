@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use seqd_state::codec::{self, Bytes, CodecError, Versioned};
-use seqd_state::{EncodedEntry, EntryV1, LogPosition};
+use seqd_state::{EncodedEntry, LogPosition};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::newer;
@@ -121,50 +121,21 @@ pub struct EntryRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum PayloadRecord {
     Blank,
-    /// Version 1 of the state's entry, without its two bytes in front and without a length.
-    Normal(EntryV1),
+    /// The state's entry, with its kind and version.
+    Normal(Bytes),
     Membership(MembershipRecord),
-    /// The state's entry in a later version, with them. Not in version 1 of the record.
-    Framed(Bytes),
 }
 
 impl Versioned for EntryRecord {
     const KIND: u8 = 99;
-    const VERSION: u8 = 2;
-
-    fn decode_body(version: u8, body: &[u8]) -> Result<Self, CodecError> {
-        match version {
-            1 | 2 => codec::from_body(Self::KIND.into(), body, Self::MAX_BYTES),
-            _ => Err(codec::never_written(Self::KIND.into(), version)),
-        }
-    }
-
-    fn encode_body(&self, version: u8, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-        let kind = Self::KIND.into();
-        match (version, &self.payload) {
-            (1, PayloadRecord::Framed(_)) => Err(CodecError::NotInVersion { kind, version }),
-            _ => codec::to_body(kind, self, bytes),
-        }
-    }
+    const VERSION: u8 = 1;
 }
 
 impl EntryRecord {
-    /// The lowest version that has such a payload: what an older program can read, it shall.
-    fn version(&self) -> u8 {
-        match self.payload {
-            PayloadRecord::Framed(_) => 2,
-            _ => 1,
-        }
-    }
-
     pub fn restore(self) -> io::Result<LogEntry> {
         let payload = match self.payload {
             PayloadRecord::Blank => EntryPayload::Blank,
-            PayloadRecord::Normal(entry) => {
-                let entry = EncodedEntry::of_first_version(entry).map_err(not_decoded)?;
-                EntryPayload::Normal(Arc::new(entry))
-            }
-            PayloadRecord::Framed(bytes) => {
+            PayloadRecord::Normal(bytes) => {
                 let entry = EncodedEntry::decode(bytes).map_err(not_decoded)?;
                 EntryPayload::Normal(Arc::new(entry))
             }
@@ -179,23 +150,19 @@ impl EntryRecord {
 }
 
 impl LogEntry {
-    pub fn record(&self) -> io::Result<EntryRecord> {
+    pub fn record(&self) -> EntryRecord {
         let payload = match &self.payload {
             EntryPayload::Blank => PayloadRecord::Blank,
-            EntryPayload::Normal(entry) => match entry.first_version().map_err(not_decoded)? {
-                Some(entry) => PayloadRecord::Normal(entry),
-                None => PayloadRecord::Framed(entry.bytes().clone()),
-            },
+            EntryPayload::Normal(entry) => PayloadRecord::Normal(entry.bytes().clone()),
             EntryPayload::Membership(membership) => PayloadRecord::Membership(membership.clone()),
         };
         let id = self.id;
-        Ok(EntryRecord { id, payload })
+        EntryRecord { id, payload }
     }
 
     /// The bytes of it: the same in the log and between peers.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
-        let record = self.record()?;
-        codec::encode_version(&record, record.version()).map_err(|e| not_encoded(&e))
+        encode(&self.record())
     }
 }
 

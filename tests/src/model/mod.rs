@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use seqd_idgen::{Layout, Progression, WallMs};
 use seqd_state::{
-    ClusterCommand, ClusterMs, Entry, Level, LogPosition, NodeId, SegmentSizes, SequenceCommand,
-    SequenceDefinition, SequenceMode, SequenceName, Stamp, State,
+    ClusterCommand, ClusterMs, Entry, NodeId, SegmentSizes, SequenceCommand, SequenceDefinition,
+    SequenceMode, SequenceName, Stamp, State,
 };
 use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 
@@ -233,13 +233,6 @@ impl Check {
             cluster_ms: ClusterMs(0),
         };
         state.apply(&Entry { stamp, commands }, None);
-        let membership = LogPosition { term: 1, index: 1 };
-        for to in (Level::FIRST.0 + 1..=Level::LOCKS.0).map(Level) {
-            let raise = ClusterCommand::RaiseLevel { to, membership };
-            let commands = vec![raise.into()];
-            state.apply(&Entry { stamp, commands }, Some(membership));
-        }
-        assert_eq!(state.level(), Level::LOCKS, "the rules that clusters have");
         let state = state.with_layout(self.layout.clone());
         World {
             now: 0,

@@ -11,17 +11,15 @@ use seqd_guards::is_out;
 use seqd_idgen::{ClockPolicy, ClockVerdict, Generator};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, LeaseGrant, Level, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
-    WorkerRefusal,
+    Command, LeaseGrant, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::fence::fence_from;
-use super::minters::DEFAULT;
 use super::seat::{FRESH, Holder, Seat};
 use super::{ClockWatch, MintError};
 use crate::codes::{OTHER_OUTCOME, words};
-use crate::replica::{self, Replica, peek, propose_one};
+use crate::replica::{self, Replica, propose_one};
 
 /// How long the cluster may take to answer about a lease before it is asked again.
 const ANSWER: Duration = Duration::from_secs(3);
@@ -35,9 +33,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// The wait after a refusal that stays one. No request shortens it.
 const FOR_GOOD: Duration = Duration::from_secs(60);
-
-/// How long a new cluster may take to rise to the level of its members: it takes a few entries.
-const SETTLES: Duration = Duration::from_secs(3);
 
 /// Requests that find the window ended wake the keeper, but not more often than this.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
@@ -62,8 +57,6 @@ pub(crate) struct Keeper {
     pub(crate) datacenter: u32,
     /// The window until the replicated setting is known, in milliseconds.
     pub(crate) window_ms: u64,
-    /// When this node began to keep workers.
-    pub(crate) began: Instant,
     /// How many workers of a layout this node may lease.
     pub(crate) workers: u32,
     /// Varies the first sequence of each tick where a layout draws it.
@@ -195,11 +188,6 @@ impl Keeper {
         if !self.clock.is_known() && !is_out!(LeaseWhenKnown) {
             return Err(MintError::clock_unknown());
         }
-        if self.is_settling(seat) {
-            let detail = "the cluster has just begun, and its members agree on what they support";
-            let detail = detail.to_owned();
-            return Err(MintError::NoLeaseYet { detail });
-        }
         let has_datacenters = seat.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
@@ -216,18 +204,6 @@ impl Keeper {
         }
     }
 
-    /// Whether this is a new cluster on its way to the level that sets how its IDs spread. A cluster
-    /// with a member of an earlier version stays below it, and is not waited for.
-    fn is_settling(&self, seat: &Seat) -> bool {
-        if seat.layout.name() != DEFAULT || self.began.elapsed() >= SETTLES {
-            return false;
-        }
-        let is_below = peek(self.replica.as_ref(), |state| {
-            state.level() < Level::LAYOUTS && !state.leases().any(|lease| lease.layout == DEFAULT)
-        });
-        is_below == Some(true)
-    }
-
     fn install(&self, seat: &Seat, grant: LeaseGrant) -> Result<(), MintError> {
         let LeaseGrant {
             worker,
@@ -236,11 +212,8 @@ impl Keeper {
             fence,
             ..
         } = grant;
-        // As it is now: the first sequence of `default` is set while a cluster begins.
-        let layout = replica::layout(self.replica.as_ref(), seat.layout.name());
-        let layout = layout.unwrap_or_else(|| seat.layout.clone());
         let seed = self.seed ^ lease.0.rotate_left(32);
-        let generator = Generator::new(layout, worker, from_tick, fence, seed)
+        let generator = Generator::new(seat.layout.clone(), worker, from_tick, fence, seed)
             .map_err(|error| MintError::NoLeaseYet {
                 detail: error.to_string(),
             })?

@@ -20,7 +20,7 @@ use super::error::RequestError;
 use super::page::PageRequest;
 use crate::access::{Drawn, scope_of_state};
 use crate::codes;
-use crate::replica::{Replica, peek, propose_at_level, wait_for_level};
+use crate::replica::{Replica, peek, propose_one};
 use crate::times::rfc3339;
 
 /// The longest life of a token, ten years: one that is meant to last longer has no end.
@@ -177,9 +177,6 @@ impl AccessService {
             .read(deadline)
             .await
             .map_err(AccessError::Unread)?;
-        let whole = command.clone().into();
-        let level = wait_for_level(&*self.replica, &whole, deadline).await;
-        level.map_err(AccessError::Propose)?;
         let tried = peek(&*self.replica, |state| state.try_access(command));
         match tried {
             Some(Ok(_)) => Ok(()),
@@ -189,7 +186,7 @@ impl AccessService {
     }
 
     async fn propose(&self, command: AccessCommand, deadline: Instant) -> Result<(), AccessError> {
-        let outcome = propose_at_level(&*self.replica, command.into(), deadline).await;
+        let outcome = propose_one(&*self.replica, command.into(), deadline).await;
         match outcome.map_err(AccessError::Propose)? {
             Outcome::Access(AccessOutcome::Created { .. } | AccessOutcome::Revoked { .. }) => {
                 Ok(())

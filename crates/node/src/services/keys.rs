@@ -25,7 +25,7 @@ use super::room::{NoRoom, Resource};
 use super::seals::{Seal, SecretError, secret};
 use crate::codes;
 use crate::config::keys::LimitsSection;
-use crate::replica::{ReadTime, Replica, peek, propose_at_level, read_time};
+use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
 
 /// How often a key is begun that ends each time between the outcome and the read of its result.
 const MAX_BEGINS: usize = 3;
@@ -442,7 +442,7 @@ impl KeyService {
         deadline: Instant,
     ) -> Result<KeyOutcome, KeyError> {
         let command = Command::Keys(command);
-        let outcome = propose_at_level(&*self.replica, command, deadline).await;
+        let outcome = propose_one(&*self.replica, command, deadline).await;
         match outcome.map_err(KeyError::Propose)? {
             Outcome::Keys(outcome) => Ok(outcome),
             Outcome::Refused(refusal) => Err(KeyError::Refused(refusal)),

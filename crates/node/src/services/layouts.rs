@@ -9,13 +9,13 @@ use seqd_idgen::{
     WallClock, WallMs, WorkerId,
 };
 use seqd_raft::ProposeError;
-use seqd_state::{Command, LayoutCommand, LayoutOutcome, Outcome, Refusal};
+use seqd_state::{LayoutCommand, LayoutOutcome, Outcome, Refusal};
 use tokio::time::Instant;
 
 use super::error::RequestError;
 use super::page::PageRequest;
 use crate::codes;
-use crate::replica::{self, Replica, propose_at_level, wait_for_level};
+use crate::replica::{self, Replica, propose_one};
 use crate::times::{self, rfc3339};
 
 /// 2026-01-01T00:00:00Z, as in the layout `default`.
@@ -86,7 +86,7 @@ impl LayoutService {
         let command = LayoutCommand::Create {
             layout: layout.clone(),
         };
-        let proposed = propose_at_level(&*self.replica, command.into(), deadline).await;
+        let proposed = propose_one(&*self.replica, command.into(), deadline).await;
         match proposed.map_err(LayoutError::Propose)? {
             Outcome::Layouts(LayoutOutcome::Created { created }) => {
                 Ok((self.explained(&layout), created))
@@ -108,9 +108,6 @@ impl LayoutService {
         let command = LayoutCommand::Create {
             layout: layout.clone(),
         };
-        let whole = Command::from(command.clone());
-        let level = wait_for_level(&*self.replica, &whole, deadline).await;
-        level.map_err(LayoutError::Propose)?;
         let now = self.clock.wall();
         let tried = replica::peek(&*self.replica, |state| state.try_layout(now, &command));
         let unread = || LayoutError::UnexpectedOutcome("none".to_owned());

@@ -29,7 +29,7 @@ use super::seals::{Seal, SecretError, secret};
 use crate::access::NotLetIn;
 use crate::codes;
 use crate::config::keys::LimitsSection;
-use crate::replica::{ReadTime, Replica, peek, propose_at_level, read_time};
+use crate::replica::{ReadTime, Replica, peek, propose_one, read_time};
 
 /// How long a lock is held where nothing is asked for: many times a pause of a process or an election,
 /// and short beside what a person notices.
@@ -283,7 +283,7 @@ impl LockService {
         command: LockCommand,
         deadline: Instant,
     ) -> Result<LockOutcome, LockError> {
-        let outcome = propose_at_level(&*self.replica, Command::Locks(command), deadline).await;
+        let outcome = propose_one(&*self.replica, Command::Locks(command), deadline).await;
         of_outcome(outcome.map_err(LockError::Propose)?)
     }
 }

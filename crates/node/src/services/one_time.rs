@@ -16,7 +16,7 @@ use crate::codes;
 use crate::config::keys::LimitsSection;
 use crate::minting::{ClockWatch, MintError, Minters};
 use crate::places::Places;
-use crate::replica::{Replica, peek, propose_at_level};
+use crate::replica::{Replica, peek, propose_one};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OneTimeError {
@@ -139,7 +139,7 @@ impl OneTimeService {
         deadline: Instant,
     ) -> Result<OneTimeOutcome, OneTimeError> {
         let command = Command::OneTime(command);
-        let outcome = propose_at_level(&*self.replica, command, deadline).await;
+        let outcome = propose_one(&*self.replica, command, deadline).await;
         match outcome.map_err(OneTimeError::Propose)? {
             Outcome::OneTime(outcome) => Ok(outcome),
             Outcome::Refused(refusal) => Err(OneTimeError::Refused(refusal)),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::sequences::{SequenceError, SequenceService, to_api, unexpected};
 use super::updates::update;
-use crate::replica::{peek, wait_for_level};
+use crate::replica::peek;
 
 impl SequenceService {
     pub(crate) async fn plan_create(
@@ -75,9 +75,6 @@ impl SequenceService {
     ) -> Result<(SequenceOutcome, Plan), SequenceError> {
         let read = self.replica.read(deadline).await;
         read.map_err(SequenceError::Unread)?;
-        let whole = command.clone().into();
-        let level = wait_for_level(&*self.replica, &whole, deadline).await;
-        level.map_err(SequenceError::Propose)?;
         let name = command.name();
         let before = self.local(name);
         let tried = peek(&*self.replica, |state| state.try_out(command));

@@ -13,7 +13,7 @@ use super::error::RequestError;
 use super::leases::LeaseError;
 use super::workers::WorkerService;
 use crate::minting::MintError;
-use crate::replica::{no_state, peek, propose_at_level};
+use crate::replica::{no_state, peek, propose_one};
 use crate::times::rfc3339;
 
 impl WorkerService {
@@ -38,7 +38,7 @@ impl WorkerService {
             return Ok(reset);
         }
         let command = ClusterCommand::ResetWorkers { node };
-        let proposed = propose_at_level(&*self.replica, command.into(), deadline).await;
+        let proposed = propose_one(&*self.replica, command.into(), deadline).await;
         match proposed.map_err(LeaseError::Propose)? {
             Outcome::Cluster(ClusterOutcome::WorkersReset { .. }) => Ok(reset),
             Outcome::Refused(refusal) => Err(LeaseError::Refused(refusal)),

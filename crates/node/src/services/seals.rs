@@ -9,7 +9,7 @@ use seqd_state::{ClusterCommand, Command, SecretKey};
 use sha2::Sha256;
 use tokio::time::Instant;
 
-use crate::replica::{Replica, peek, propose_at_level};
+use crate::replica::{Replica, peek, propose_one};
 
 /// Bytes of the code: whoever guesses needs 2^63 requests on average.
 const CODE_BYTES: usize = 8;
@@ -90,7 +90,7 @@ pub(super) async fn secret(
         getrandom::fill(&mut key).map_err(|error| SecretError::NoRandom(error.to_string()))?;
         let key = SecretKey(key);
         let keep = Command::Cluster(ClusterCommand::KeepSecret { key });
-        let kept = propose_at_level(replica, keep, deadline).await;
+        let kept = propose_one(replica, keep, deadline).await;
         kept.map_err(SecretError::Propose)?;
     }
 }

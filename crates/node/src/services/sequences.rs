@@ -21,7 +21,7 @@ use super::room::{NoRoom, Resource};
 use crate::codes;
 use crate::config::keys::{LimitsSection, SegmentSection};
 use crate::metrics::Metrics;
-use crate::replica::{Replica, peek, propose_at_level, propose_one};
+use crate::replica::{Replica, peek, propose_one};
 use crate::sequences::SegmentBuffers;
 
 /// The sizes of a strict sequence: without meaning there, so the same for all.
@@ -367,19 +367,6 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<Outcome, SequenceError> {
         let outcome = propose_one(&*self.replica, command, deadline).await;
-        match outcome.map_err(SequenceError::Propose)? {
-            Outcome::Refused(refusal) => Err(self.refused(refusal)),
-            outcome => Ok(outcome),
-        }
-    }
-
-    /// The same for a command of the newest level.
-    pub(super) async fn propose_at_level(
-        &self,
-        command: Command,
-        deadline: Instant,
-    ) -> Result<Outcome, SequenceError> {
-        let outcome = propose_at_level(&*self.replica, command, deadline).await;
         match outcome.map_err(SequenceError::Propose)? {
             Outcome::Refused(refusal) => Err(self.refused(refusal)),
             outcome => Ok(outcome),

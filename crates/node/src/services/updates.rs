@@ -23,7 +23,7 @@ impl SequenceService {
         deadline: Instant,
     ) -> Result<Sequence, SequenceError> {
         let command = Command::Sequences(update(name, spec, if_revision)?);
-        let done = self.propose_at_level(command, deadline).await;
+        let done = self.propose(command, deadline).await;
         let revision = match done.map_err(|error| self.undeleted(error))? {
             Outcome::Sequences(SequenceOutcome::Updated { revision, .. }) => revision,
             other => return Err(unexpected(&other)),

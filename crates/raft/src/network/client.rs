@@ -1,6 +1,5 @@
 //! The client of one peer: entries, heartbeats and votes as messages, answers as openraft's results.
 
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -140,13 +139,11 @@ impl PeerClient {
             Link::Control => self.context.peers.rows().0,
             _ => Vec::new(),
         };
-        let entries: io::Result<Vec<_>> = (rpc.entries.iter())
-            .map(|entry| entry.record().record())
-            .collect();
+        let entries = rpc.entries.iter().map(|entry| entry.record().record());
         let message = AppendRequest {
             vote: rpc.vote.record(),
             prev: rpc.prev_log_id.record(),
-            entries: entries.map_err(|error| RPCError::Network(NetworkError::new(&error)))?,
+            entries: entries.collect(),
             commit: rpc.leader_commit.record(),
             synced: self.synced.last_under(&rpc.vote),
             acknowledged,

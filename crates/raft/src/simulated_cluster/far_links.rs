@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::net::{LAN, Link};
 use super::nodes::Cluster;
-use super::scenarios::{Scene, at_its_level, leader_of_all_but, median_and_most, next, raft};
+use super::scenarios::{Scene, leader_of_all_but, median_and_most, next, raft};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
@@ -110,7 +110,6 @@ fn a_strict_value_costs_one_round_trip_at_the_leader_and_two_at_a_follower() {
         };
         scene.play(async |cluster| {
             let leader = leader_of_all_but(cluster, None).await;
-            at_its_level(cluster, leader).await;
             for (node, round_trips) in [(leader, 1), ((leader + 1) % nodes, 2)] {
                 let mut took = Vec::new();
                 for _ in 0..50 {

@@ -9,7 +9,7 @@ use seqd_state::{
 use tokio::time::{Instant, timeout};
 
 use super::nodes::Cluster;
-use super::scenarios::{PATIENCE, Scene, at_its_level, leader_of_all_but, raft};
+use super::scenarios::{PATIENCE, Scene, leader_of_all_but, raft};
 
 const TTL: Duration = Duration::from_millis(1_250);
 
@@ -43,7 +43,6 @@ async fn acquire(cluster: &Arc<Cluster>, node: usize, nonce: u128, wait_ms: u64)
 fn a_hold_that_runs_out_goes_to_the_next_at_its_time_at_every_node() {
     Scene::near(3, 7).play(async |cluster| {
         let leader = leader_of_all_but(cluster, None).await;
-        at_its_level(cluster, leader).await;
         let held = acquire(cluster, leader, 0, 0).await;
         assert!(matches!(held, LockOutcome::Held { .. }), "{held:?}");
         let mut granted = Instant::now();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_state::{Command, Level, NextRequest, Outcome, SequenceCommand, SequenceOutcome};
+use seqd_state::{Command, NextRequest, Outcome, SequenceCommand, SequenceOutcome};
 use tokio::time::{Instant, sleep};
 
 use super::clients::name;
@@ -104,16 +104,6 @@ pub(super) async fn leader_of_all_but(cluster: &Cluster, lost: Option<usize>) ->
         assert!(Instant::now() < until, "no leader within {PATIENCE:?}");
         sleep(Duration::from_millis(1)).await;
     }
-}
-
-/// Waits until the leader has no raise of the level to propose.
-pub(super) async fn at_its_level(cluster: &Arc<Cluster>, leader: usize) {
-    let waited = tokio::time::timeout(PATIENCE, async {
-        while raft(cluster, leader).status().level != Level::NEWEST.0 {
-            sleep(Duration::from_millis(100)).await;
-        }
-    });
-    waited.await.expect("the level is raised");
 }
 
 /// Asks for one value of a strict sequence.

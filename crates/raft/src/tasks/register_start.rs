@@ -17,22 +17,6 @@ use crate::replica::Replica;
 /// Pause before a start that could not be registered is registered again.
 const REGISTER_RETRY: Duration = Duration::from_millis(200);
 
-/// The command in the version that the cluster's level has.
-fn command(context: &NodeContext, replica: &Replica) -> ClusterCommand {
-    let node = NodeId(replica.node);
-    let (boot, nonce) = (context.start.boot, context.start.nonce);
-    #[cfg(feature = "test-next-level")]
-    if replica.applied.read().state.level() >= seqd_state::Level::NEXT {
-        return ClusterCommand::RegisterStartV2 {
-            node,
-            boot,
-            nonce,
-            started: context.settings.clock.wall().0,
-        };
-    }
-    ClusterCommand::RegisterStart { node, boot, nonce }
-}
-
 /// Registers this start, so that it may take leases; `started` turns true once that is applied.
 pub(crate) async fn run(
     context: Arc<NodeContext>,
@@ -42,7 +26,11 @@ pub(crate) async fn run(
 ) {
     while !context.is_stopped() {
         if replica.member(replica.node).is_some() {
-            let command = Command::Cluster(command(&context, &replica));
+            let command = Command::Cluster(ClusterCommand::RegisterStart {
+                node: NodeId(replica.node),
+                boot: context.start.boot,
+                nonce: context.start.nonce,
+            });
             let deadline = Instant::now() + Duration::from_secs(3);
             match batcher.propose(vec![command], deadline).await.as_deref() {
                 Ok([Outcome::Cluster(ClusterOutcome::StartRegistered { .. })]) => {

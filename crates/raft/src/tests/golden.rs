@@ -41,8 +41,8 @@ const APPLIED: u64 = 60;
 const PURGED: u64 = 25;
 
 /// The digests of the state of format 1 at the checkpoint and at the end of the log.
-const DIGEST_APPLIED: &str = "8466ae358eef7f51eacc663a4d083746";
-const DIGEST_LAST: &str = "f42fd21cf1fea1e7400bbfe369b8e42e";
+const DIGEST_APPLIED: &str = "0d6c4314f1958ebf8c47d5be6d23a054";
+const DIGEST_LAST: &str = "7d3566fc54a4b154e1872f6789d44d3c";
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

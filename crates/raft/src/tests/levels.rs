@@ -97,8 +97,6 @@ async fn a_question_of_a_newer_program_is_refused_as_such_and_ends_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leader_alone() {
     let (mut cluster, leader, follower) = pair().await;
-    // The level rises once both know each other; here it must not rise in between.
-    at_newest(&cluster).await;
     let level = cluster.raft(leader).node().context.level();
     let range = |oldest, newest| LevelRange { oldest, newest };
     let (below, above) = (range(0, level.0 - 1), range(level.0 + 1, level.0 + 2));
@@ -123,10 +121,13 @@ async fn a_start_below_the_level_is_refused_by_all_and_one_above_it_by_the_leade
     cluster.stop_all().await;
 }
 
-/// A program that supports the first level alone.
-const OLD: LevelRange = LevelRange {
+/// A program that supports the first level alone, as this one does.
+const OLD: LevelRange = LevelRange::OWN;
+
+/// The program of the next version.
+const NEXT: LevelRange = LevelRange {
     oldest: Level::FIRST.0,
-    newest: Level::FIRST.0,
+    newest: Level::FIRST.next().0,
 };
 
 /// The level is the first, and no node that runs would propose another, were it the leader.
@@ -148,12 +149,10 @@ fn levels(cluster: &Cluster) -> Vec<u32> {
     running.map(|raft| raft.status().level).collect()
 }
 
-/// Waits until the running nodes have raised the level as far as they can.
-async fn at_newest(cluster: &Cluster) {
-    wait("the level is the newest", || async {
-        levels(cluster)
-            .iter()
-            .all(|level| *level == Level::NEWEST.0)
+/// Waits until the running nodes have the next level.
+async fn at_next(cluster: &Cluster) {
+    wait("the level is the next one", || async {
+        levels(cluster).iter().all(|level| *level == NEXT.newest)
     })
     .await;
 }
@@ -166,8 +165,10 @@ fn knows_all(raft: &Raft) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_is_refused_then() {
+    Level::widen();
     let mut cluster = Cluster::planned(3);
-    cluster.spots[2].levels = OLD;
+    cluster.spots[0].levels = NEXT;
+    cluster.spots[1].levels = NEXT;
     for at in 0..3 {
         cluster.start(at).await.unwrap();
     }
@@ -187,9 +188,9 @@ async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_i
     assert_eq!(next(cluster.raft(0), "orders").await, Some(2));
     assert_no_raise_is_due(&cluster);
 
-    cluster.spots[2].levels = LevelRange::OWN;
+    cluster.spots[2].levels = NEXT;
     cluster.start(2).await.unwrap();
-    at_newest(&cluster).await;
+    at_next(&cluster).await;
     assert_eq!(next(cluster.raft(2), "orders").await, Some(3));
 
     cluster.stop(2).await;
@@ -199,12 +200,12 @@ async fn the_level_rises_once_the_last_member_supports_it_and_an_older_program_i
     assert_ends(&stop, 9, "newer-format");
     let wanted = format!(
         "this program supports levels {OLD}, the cluster is at {}: put the newer program back",
-        Level::NEWEST
+        NEXT.newest
     );
     assert_eq!(stop.message, wanted);
 
     cluster.stop(2).await;
-    cluster.spots[2].levels = LevelRange::OWN;
+    cluster.spots[2].levels = NEXT;
     cluster.start(2).await.unwrap();
     cluster.ready().await;
     assert_eq!(next(cluster.raft(2), "orders").await, Some(4));
@@ -223,11 +224,11 @@ async fn reported(cluster: &Cluster, member: &str, levels: LevelRange) {
 
 /// One voter and two learners at the first level. All but the last learner support the next one.
 async fn held_by_the_last_learner() -> Cluster {
+    Level::widen();
     let mut cluster = Cluster::planned(1);
-    cluster.spots[0].levels = OLD;
     cluster.start(0).await.unwrap();
     cluster.create_orders(0).await;
-    for (at, levels) in [(1, LevelRange::OWN), (2, OLD)] {
+    for (at, levels) in [(1, NEXT), (2, OLD)] {
         let (name, addr) = (format!("n{}", at + 1), free_addr());
         let spot = Spot {
             folder: cluster.dir.path().join(&name),
@@ -245,8 +246,8 @@ async fn held_by_the_last_learner() -> Cluster {
         added.await.unwrap();
     }
     cluster.ready().await;
-    restart(&mut cluster, 0, LevelRange::OWN).await;
-    reported(&cluster, "n2", LevelRange::OWN).await;
+    restart(&mut cluster, 0, NEXT).await;
+    reported(&cluster, "n2", NEXT).await;
     reported(&cluster, "n3", OLD).await;
     assert_no_raise_is_due(&cluster);
     cluster
@@ -274,8 +275,8 @@ async fn stop_first_learner(cluster: &mut Cluster) {
 async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one() {
     let mut cluster = held_by_the_last_learner().await;
     stop_first_learner(&mut cluster).await;
-    restart(&mut cluster, 2, LevelRange::OWN).await;
-    reported(&cluster, "n3", LevelRange::OWN).await;
+    restart(&mut cluster, 2, NEXT).await;
+    reported(&cluster, "n3", NEXT).await;
     assert_no_raise_is_due(&cluster);
     // It comes back as the old program, and serves.
     cluster.spots[1].levels = OLD;
@@ -284,8 +285,8 @@ async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one
     assert_no_raise_is_due(&cluster);
     assert!(cluster.raft(1).phase().borrow().is_running());
 
-    restart(&mut cluster, 1, LevelRange::OWN).await;
-    at_newest(&cluster).await;
+    restart(&mut cluster, 1, NEXT).await;
+    at_next(&cluster).await;
     cluster.stop_all().await;
 }
 
@@ -293,8 +294,8 @@ async fn a_member_that_is_away_holds_the_level_also_if_it_supported_the_next_one
 async fn what_an_earlier_start_of_a_member_reported_does_not_raise_the_level() {
     let mut cluster = held_by_the_last_learner().await;
     stop_first_learner(&mut cluster).await;
-    restart(&mut cluster, 2, LevelRange::OWN).await;
-    reported(&cluster, "n3", LevelRange::OWN).await;
+    restart(&mut cluster, 2, NEXT).await;
+    reported(&cluster, "n3", NEXT).await;
     // Its next start is an old program that has sent a hello and an answer, and no ping.
     let context = &cluster.raft(0).node().context;
     let learner = cluster.raft(0).status().members[1].id.0;
@@ -324,8 +325,8 @@ async fn the_level_is_not_raised_while_a_member_is_added() {
     let mut cluster = held_by_the_last_learner().await;
     let replica = std::sync::Arc::clone(cluster.raft(0).node().replica().unwrap());
     let adding = replica.adding_or_raising.lock().await;
-    restart(&mut cluster, 2, LevelRange::OWN).await;
-    reported(&cluster, "n3", LevelRange::OWN).await;
+    restart(&mut cluster, 2, NEXT).await;
+    reported(&cluster, "n3", NEXT).await;
     // The leader looks ten times a second, and these take longer than a look.
     for _ in 0..20 {
         assert!(next(cluster.raft(0), "orders").await.is_some());
@@ -333,14 +334,14 @@ async fn the_level_is_not_raised_while_a_member_is_added() {
     }
     assert_eq!(cluster.raft(0).status().level, 1);
     drop(adding);
-    at_newest(&cluster).await;
+    at_next(&cluster).await;
     cluster.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_add_waits_for_a_raise_that_is_under_way_and_is_checked_against_it() {
+    Level::widen();
     let mut cluster = Cluster::planned(1);
-    cluster.spots[0].levels = OLD;
     cluster.start(0).await.unwrap();
     cluster.ready().await;
     let addr = free_addr();
@@ -412,13 +413,15 @@ async fn a_change_that_was_checked_under_an_earlier_leadership_is_not_made() {
 async fn a_node_that_does_not_support_the_cluster_s_level_is_not_added() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
-    at_newest(&cluster).await;
     let (spot, addr) = (&cluster.spots[0], free_addr());
-    let folder = cluster.dir.path().join("n2");
+    let fnewer = cluster.dir.path().join("n2");
     let disk = std::sync::Arc::clone(&spot.disk);
-    let mut options = options(disk, "n2", &folder, &addr, &cluster.peers).await;
-    options.settings.levels = OLD;
-    let older = Raft::start(options).await.unwrap();
+    let mut options = options(disk, "n2", &fnewer, &addr, &cluster.peers).await;
+    options.settings.levels = LevelRange {
+        oldest: NEXT.newest,
+        newest: NEXT.newest,
+    };
+    let newer = Raft::start(options).await.unwrap();
     let added = cluster
         .raft(0)
         .member_add("n2".to_owned(), addr, None, deadline())
@@ -426,9 +429,9 @@ async fn a_node_that_does_not_support_the_cluster_s_level_is_not_added() {
     let Err(MemberError::Unfit { detail }) = added else {
         panic!("{added:?}");
     };
-    assert!(detail.contains("supports levels 1..1"), "{detail}");
-    assert!(older.node().context.identity().is_none());
+    assert!(detail.contains("supports levels 2..2"), "{detail}");
+    assert!(newer.node().context.identity().is_none());
     assert_eq!(cluster.raft(0).status().members.len(), 1);
-    older.stop().await;
+    newer.stop().await;
     cluster.stop_all().await;
 }

@@ -117,20 +117,17 @@ fn identity() -> HelloIdentity {
 }
 
 fn entries() -> Vec<seqd_store::records::EntryRecord> {
-    let entry = |level| {
-        let entry = Entry {
-            stamp: Stamp::default(),
-            commands: vec![create("orders")],
-        };
-        EntryPayload::Normal(Arc::new(EncodedEntry::new(entry, level).unwrap()))
+    let entry = Entry {
+        stamp: Stamp::default(),
+        commands: vec![create("orders")],
     };
+    let entry = EncodedEntry::new(entry, Level::FIRST).unwrap();
     let payloads = [
         EntryPayload::Blank,
         EntryPayload::Membership(membership()),
-        entry(Level::FIRST),
-        entry(Level::NEWEST),
+        EntryPayload::Normal(Arc::new(entry)),
     ];
-    let records = payloads.map(|payload| LogEntry { id: LAST, payload }.record().unwrap());
+    let records = payloads.map(|payload| LogEntry { id: LAST, payload }.record());
     records.into()
 }
 

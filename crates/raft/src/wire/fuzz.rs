@@ -307,8 +307,7 @@ fn appended(append: AppendRequest) {
         let bytes = written::<EntryRecord>(&record);
         match record.restore() {
             Ok(entry) => {
-                let again = entry.record().map(|record| written(&record));
-                assert_eq!(again.ok(), Some(bytes), "{entry:?}");
+                assert_eq!(written(&entry.record()), bytes, "{entry:?}");
                 if let Err(error) = entry.restore() {
                     worded(&error);
                 }

@@ -33,7 +33,7 @@ pub(crate) struct Envelope {
 
 impl Versioned for Envelope {
     const KIND: u8 = 110;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 1;
 }
 
 /// Gives each message its kind, 70 to 95. A message that changes its shape takes its line out of

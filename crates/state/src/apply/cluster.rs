@@ -4,7 +4,6 @@ use crate::cluster::commands::{ClusterCommand, ClusterOutcome, ClusterRefusal, F
 use crate::cluster::nodes::RegisteredStart;
 use crate::cluster::settings::{Counter, Settings};
 use crate::domains::Refusal;
-use crate::layouts::DEFAULT;
 use crate::level::{Level, LogPosition};
 use crate::tables::Tables;
 use crate::workers::past::PastStart;
@@ -26,17 +25,6 @@ impl Tables {
                 let (boot, nonce) = (*boot, *nonce);
                 self.nodes
                     .register_start(*node, RegisteredStart { boot, nonce })
-            }
-            #[cfg(any(test, feature = "test-next-level"))]
-            ClusterCommand::RegisterStartV2 {
-                node,
-                boot,
-                nonce,
-                started,
-            } => {
-                let (boot, nonce) = (*boot, *nonce);
-                let start = RegisteredStart { boot, nonce };
-                self.nodes.register_start_v2(*node, start, *started)
             }
             ClusterCommand::MarkRemoved { node } => {
                 self.resets.remove(node);
@@ -83,6 +71,8 @@ impl Tables {
         let highest = found.founders.iter().map(|(id, _)| id.0).max().unwrap_or(0);
         self.counter.put((), Counter { last: highest });
         self.nodes.found(&found.founders);
+        self.layouts.add_those_of(Level::FIRST);
+        self.past_start.put((), PastStart::default());
         self.settings.put((), settings);
         Ok(ClusterOutcome::Founded)
     }
@@ -96,20 +86,6 @@ impl Tables {
         let outcome = self.level.raise(to, asked, membership)?;
         self.set_level(to);
         self.layouts.add_those_of(to);
-        if to == Level::LAYOUTS {
-            self.begin_own_layouts();
-        }
         Ok(outcome)
-    }
-
-    fn begin_own_layouts(&mut self) {
-        let of = |layout: &str| self.layouts.named(layout);
-        let leases = self.workers.iter();
-        let leases = leases.filter_map(|(key, record)| Some((of(&key.layout)?, record)));
-        let start = PastStart::of(leases);
-        self.past_start.put((), start);
-        if !self.workers.iter().any(|(key, _)| key.layout == DEFAULT) {
-            self.layouts.spread_default();
-        }
     }
 }

@@ -30,12 +30,11 @@ use crate::workers::past::Past;
 use crate::workers::record::{WorkerKey, WorkerRecord, is_live};
 
 impl Table<WorkerRecord> {
-    /// `past` is there from the level on that keeps leases that are over.
     pub(crate) fn apply(
         &mut self,
         counter: &mut Table<Counter>,
         deadlines: &mut Deadlines,
-        past: Option<Past<'_>>,
+        past: Past<'_>,
         context: &ApplyContext<'_>,
         command: &WorkerCommand,
     ) -> Result<WorkerOutcome, Refusal> {
@@ -70,7 +69,7 @@ impl Table<WorkerRecord> {
         &mut self,
         counter: &mut Table<Counter>,
         deadlines: &mut Deadlines,
-        past: Option<Past<'_>>,
+        mut past: Past<'_>,
         context: &ApplyContext<'_>,
         asked: &TakeLease,
     ) -> Result<WorkerOutcome, Refusal> {
@@ -99,7 +98,7 @@ impl Table<WorkerRecord> {
             }
             .into());
         }
-        if let (Some(mut past), Some(before)) = (past, before) {
+        if let Some(before) = before {
             past.keep(&key, before, |layout, tick| context.wall_at(layout, tick));
         }
         let lease = LeaseId(draw(counter));

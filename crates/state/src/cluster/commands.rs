@@ -57,31 +57,18 @@ pub enum ClusterCommand {
     ResetWorkers {
         node: NodeId,
     },
-    /// [`ClusterCommand::RegisterStart`] in version 2.
-    #[cfg(any(test, feature = "test-next-level"))]
-    RegisterStartV2 {
-        node: NodeId,
-        /// Raised by each start.
-        boot: u64,
-        /// Drawn at the start, to distinguish two processes with one boot number.
-        nonce: u64,
-        /// The wall clock of the start, in Unix milliseconds.
-        started: u64,
-    },
 }
 
 impl FrameTable for ClusterCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0101),                      // Found
-        row(0x0102),                      // AllocateNodeId
-        row(0x0103),                      // RegisterStart
-        row(0x0104),                      // MarkRemoved
-        row(0x0105),                      // StampRestoration
-        row(0x0106),                      // RaiseLevel
-        row(0x0107).since(Level::TOKENS), // KeepSecret
-        row(0x0108).since(Level::LOCKS),  // ResetWorkers
-        #[cfg(any(test, feature = "test-next-level"))]
-        row(0x0103).version(2).since(Level::NEXT), // RegisterStartV2
+        row(0x0101), // Found
+        row(0x0102), // AllocateNodeId
+        row(0x0103), // RegisterStart
+        row(0x0104), // MarkRemoved
+        row(0x0105), // StampRestoration
+        row(0x0106), // RaiseLevel
+        row(0x0107), // KeepSecret
+        row(0x0108), // ResetWorkers
     ];
 }
 
@@ -138,14 +125,14 @@ pub enum ClusterOutcome {
 
 impl FrameTable for ClusterOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0141),                      // Founded
-        row(0x0142),                      // NodeIdAllocated
-        row(0x0143),                      // StartRegistered
-        row(0x0144),                      // MarkedRemoved
-        row(0x0145),                      // RestorationStamped
-        row(0x0146),                      // LevelRaised
-        row(0x0147).since(Level::TOKENS), // SecretKept
-        row(0x0148).since(Level::LOCKS),  // WorkersReset
+        row(0x0141), // Founded
+        row(0x0142), // NodeIdAllocated
+        row(0x0143), // StartRegistered
+        row(0x0144), // MarkedRemoved
+        row(0x0145), // RestorationStamped
+        row(0x0146), // LevelRaised
+        row(0x0147), // SecretKept
+        row(0x0148), // WorkersReset
     ];
 }
 

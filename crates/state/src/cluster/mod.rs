@@ -2,8 +2,6 @@
 
 pub(crate) mod commands;
 pub(crate) mod level;
-#[cfg(any(test, feature = "test-next-level"))]
-mod next_level;
 pub(crate) mod nodes;
 pub(crate) mod resets;
 pub(crate) mod restoration;

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{AllocateNodeId, ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, draw};
-#[cfg(not(any(test, feature = "test-next-level")))]
 use crate::codec::Versioned;
 use crate::newtypes::NodeId;
 use crate::table::{Record, Table};
@@ -22,9 +21,6 @@ pub struct NodeRecord {
     pub start: Option<RegisteredStart>,
     /// Never undone.
     pub removed: bool,
-    /// The wall clock of the latest start; not in version 1.
-    #[cfg(any(test, feature = "test-next-level"))]
-    pub started: Option<u64>,
 }
 
 impl NodeRecord {
@@ -35,8 +31,6 @@ impl NodeRecord {
             added,
             start: None,
             removed: false,
-            #[cfg(any(test, feature = "test-next-level"))]
-            started: None,
         }
     }
 }
@@ -56,7 +50,6 @@ pub struct RegisteredStart {
     pub nonce: u64,
 }
 
-#[cfg(not(any(test, feature = "test-next-level")))]
 impl Versioned for NodeRecord {
     const KIND: u8 = 13;
     const VERSION: u8 = 1;

@@ -45,7 +45,7 @@ impl Settings {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Clock {
-    /// The highest wall clock of any entry, in Unix milliseconds.
+    /// The wall clock of the last entry, in Unix milliseconds.
     pub(crate) wall_ms: u64,
     /// The highest cluster time of any entry.
     pub(crate) cluster_ms: ClusterMs,

@@ -248,3 +248,47 @@ macro_rules! framed_enum {
     };
 }
 pub(crate) use framed_enum;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of which one has two versions: a new version is a new variant with the old kind.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    enum Step {
+        Walk,
+        Rest { ms: u32 },
+        RestV2 { ms: u32, reason: String },
+    }
+
+    impl FrameTable for Step {
+        const FRAMES: &'static [FrameRow] = &[
+            row(0x7e01),                                       // Walk
+            row(0x7e02),                                       // Rest
+            row(0x7e02).version(2).since(Level::FIRST.next()), // RestV2
+        ];
+    }
+
+    #[test]
+    fn each_version_of_a_variant_is_read_and_a_newer_one_is_named() {
+        let reason = "tired".to_owned();
+        let steps = [
+            Step::Walk,
+            Step::Rest { ms: 5 },
+            Step::RestV2 { ms: 6, reason },
+        ];
+        let frames = write_all(&steps).unwrap();
+        let known: Vec<_> = frames.iter().map(|it| (it.kind, it.version)).collect();
+        assert_eq!(known, [(0x7e01, 1), (0x7e02, 1), (0x7e02, 2)]);
+        assert_eq!(read_all::<Step>(&frames).unwrap(), steps);
+        let since = steps.each_ref().map(|it| it.frame_row().unwrap().since);
+        let (first, next) = (Level::FIRST, Level::FIRST.next());
+        assert_eq!(since, [first, first, next]);
+
+        let mut newer = frames[2].clone();
+        newer.version = 3;
+        let error = read::<Step>(&newer).unwrap_err();
+        let (kind, found, known) = (0x7e02, 3, 2);
+        assert_eq!(error, CodecError::NewerVersion { kind, found, known });
+    }
+}

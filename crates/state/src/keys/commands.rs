@@ -10,7 +10,6 @@ use super::record::{
 };
 use crate::codec::Bytes;
 use crate::codec::frame::{FrameRow, FrameTable, row};
-use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::tenant::Tenant;
 
@@ -144,36 +143,36 @@ pub enum KeyRefusal {
 
 impl FrameTable for KeyCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0801).since(Level::LOCKS), // Begin
-        row(0x0802).since(Level::LOCKS), // Complete
-        row(0x0803).since(Level::LOCKS), // Abandon
-        row(0x0804).since(Level::LOCKS), // Remove
+        row(0x0801), // Begin
+        row(0x0802), // Complete
+        row(0x0803), // Abandon
+        row(0x0804), // Remove
     ];
 }
 
 impl FrameTable for KeyOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0841).since(Level::LOCKS), // First
-        row(0x0842).since(Level::LOCKS), // InProgress
-        row(0x0843).since(Level::LOCKS), // Done
-        row(0x0844).since(Level::LOCKS), // Mismatch
-        row(0x0845).since(Level::LOCKS), // Completed
-        row(0x0846).since(Level::LOCKS), // Abandoned
-        row(0x0847).since(Level::LOCKS), // Removed
+        row(0x0841), // First
+        row(0x0842), // InProgress
+        row(0x0843), // Done
+        row(0x0844), // Mismatch
+        row(0x0845), // Completed
+        row(0x0846), // Abandoned
+        row(0x0847), // Removed
     ];
 }
 
 impl FrameTable for KeyRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0881).since(Level::LOCKS), // ClaimLost
-        row(0x0882).since(Level::LOCKS), // TooManyKeys
-        row(0x0883).since(Level::LOCKS), // TooManyBytes
-        row(0x0884).since(Level::LOCKS), // InvalidKey
-        row(0x0885).since(Level::LOCKS), // InvalidTtl
-        row(0x0886).since(Level::LOCKS), // InvalidClaimTtl
-        row(0x0887).since(Level::LOCKS), // InvalidText
-        row(0x0888).since(Level::LOCKS), // InvalidResult
-        row(0x0889).since(Level::LOCKS), // InvalidCount
+        row(0x0881), // ClaimLost
+        row(0x0882), // TooManyKeys
+        row(0x0883), // TooManyBytes
+        row(0x0884), // InvalidKey
+        row(0x0885), // InvalidTtl
+        row(0x0886), // InvalidClaimTtl
+        row(0x0887), // InvalidText
+        row(0x0888), // InvalidResult
+        row(0x0889), // InvalidCount
     ];
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::LayoutRecord;
 use crate::codec::frame::{FrameRow, FrameTable, row};
-use crate::level::Level;
 use crate::table::Table;
 
 /// The most layouts: each node keeps a lease of each that it mints in, and asks for a later fence
@@ -69,22 +68,22 @@ pub enum LayoutRefusal {
 
 impl FrameTable for LayoutCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0601).since(Level::LAYOUTS), // Create
+        row(0x0601), // Create
     ];
 }
 
 impl FrameTable for LayoutOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0641).since(Level::LAYOUTS), // Created
+        row(0x0641), // Created
     ];
 }
 
 impl FrameTable for LayoutRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0681).since(Level::LAYOUTS), // Exists
-        row(0x0682).since(Level::LAYOUTS), // EpochAhead
-        row(0x0683).since(Level::LAYOUTS), // TooMany
-        row(0x0684).since(Level::LAYOUTS), // Full
+        row(0x0681), // Exists
+        row(0x0682), // EpochAhead
+        row(0x0683), // TooMany
+        row(0x0684), // Full
     ];
 }
 

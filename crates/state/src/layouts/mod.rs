@@ -1,10 +1,8 @@
 //! The layouts of the cluster, as rows.
 //!
-//! A cluster below [`Level::FRAMES`] has no rows and the six layouts of [`FIRST`], whatever presets
-//! a later program has. A level that brings layouts adds their rows in the `apply` that raises it,
-//! so every replica has them from the same entry on; from [`Level::LAYOUTS`] on a command creates
-//! others. A layout never changes and is never removed: IDs made with it exist. `default` alone
-//! changes once, in a cluster that has not made an ID with it: see [`spread_default`].
+//! A level that brings layouts adds their rows: the first in the founding, each other in the `apply`
+//! that raises it, so every replica has them from the same entry on. A command creates others. A
+//! layout never changes and is never removed: IDs made with it exist.
 
 pub(crate) mod commands;
 
@@ -22,7 +20,8 @@ use crate::table::{Record, Table};
 /// The layout that IDs have where none is named.
 pub(crate) const DEFAULT: &str = "default";
 
-const FIRST: [&str; 6] = [
+/// The presets of the first level.
+const PRESETS: [&str; 6] = [
     DEFAULT,
     "twitter",
     "leaf",
@@ -31,9 +30,9 @@ const FIRST: [&str; 6] = [
     "uid-generator",
 ];
 
-/// What a cluster below [`Level::FRAMES`] has.
-static BEFORE_ROWS: LazyLock<BTreeMap<String, LayoutRecord>> = LazyLock::new(|| {
-    let layouts = brought_by(Level::FRAMES).into_iter();
+/// What a state that is not founded shows, so that a node can describe its layouts before it has one.
+static BEFORE_FOUNDING: LazyLock<BTreeMap<String, LayoutRecord>> = LazyLock::new(|| {
+    let layouts = brought_by(Level::FIRST).into_iter();
     layouts
         .map(|layout| (layout.name().to_owned(), LayoutRecord { layout }))
         .collect()
@@ -67,11 +66,8 @@ impl Record for LayoutRecord {
 /// The layouts that a level adds.
 fn brought_by(level: Level) -> Vec<Layout> {
     match level {
-        Level::FRAMES => FIRST
-            .iter()
-            .filter_map(|name| Layout::preset(name))
-            .collect(),
-        #[cfg(any(test, feature = "test-next-level"))]
+        Level::FIRST => PRESETS.iter().filter_map(|name| preset(name)).collect(),
+        #[cfg(feature = "test-next-level")]
         Level::NEXT => Layout::new(LayoutSpec {
             name: "next".to_owned(),
             // 2026-01-01T00:00:00Z.
@@ -90,9 +86,22 @@ fn brought_by(level: Level) -> Vec<Layout> {
     }
 }
 
+/// A preset as a new cluster gets it: the sequences of `default` begin anywhere in a tick, so that
+/// IDs that are made at a low rate spread over shards by remainder.
+fn preset(name: &str) -> Option<Layout> {
+    let layout = Layout::preset(name)?;
+    if name != DEFAULT {
+        return Some(layout);
+    }
+    let spread = LayoutSpec {
+        first_sequence: FirstSequence::Spread,
+        ..layout.spec().clone()
+    };
+    Layout::new(spread).ok()
+}
+
 impl State {
-    /// The same state with this layout, and without the first six if it has no rows of layouts yet.
-    /// For models, which need one of few ticks: a cluster's layouts come with its level alone.
+    /// The same state with this layout: for models, which need one of few ticks.
     #[must_use]
     pub fn with_layout(mut self, layout: Layout) -> Self {
         let name = layout.name().to_owned();
@@ -106,13 +115,13 @@ impl Table<LayoutRecord> {
         let record = if self.has_rows() {
             self.get(name)
         } else {
-            BEFORE_ROWS.get(name)
+            BEFORE_FOUNDING.get(name)
         };
         record.map(|record| &record.layout)
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Layout> {
-        let before = (!self.has_rows()).then(|| BEFORE_ROWS.values());
+        let before = (!self.has_rows()).then(|| BEFORE_FOUNDING.values());
         let rows = self.iter().map(|(_, record)| record);
         rows.chain(before.into_iter().flatten())
             .map(|record| &record.layout)
@@ -131,17 +140,27 @@ impl Table<LayoutRecord> {
             }
         }
     }
+}
 
-    /// Lets the sequences of `default` begin anywhere in a tick, so that IDs that are made at a low
-    /// rate spread over shards by remainder. For a cluster that has made no ID with it.
-    pub(crate) fn spread_default(&mut self) {
-        let key = DEFAULT.to_owned();
-        let spread = self.get(&key).map(|record| LayoutSpec {
-            first_sequence: FirstSequence::Spread,
-            ..record.layout.spec().clone()
-        });
-        if let Some(Ok(layout)) = spread.map(Layout::new) {
-            self.put(key, LayoutRecord { layout });
-        }
+#[cfg(all(test, feature = "test-next-level"))]
+mod tests {
+    use crate::cluster::commands::ClusterCommand;
+    use crate::level::{Level, LogPosition};
+    use crate::state::State;
+    use crate::testing::{entry, founded};
+
+    #[test]
+    fn a_level_brings_its_layout_and_one_below_does_not_have_it() {
+        let mut state = founded();
+        assert_eq!(state.layout("next"), None);
+        let membership = LogPosition { term: 1, index: 0 };
+        let to = Level::NEXT;
+        let raise = ClusterCommand::RaiseLevel { to, membership };
+        state.apply(&entry(1, vec![raise.into()]), Some(membership));
+        let layout = state.layout("next").unwrap();
+        assert_eq!((layout.workers(), layout.sequences()), (1 << 8, 1 << 14));
+        assert_eq!(state.layouts().count(), 7);
+        let read_back = State::from_rows(state.rows()).unwrap();
+        assert_eq!(read_back.layout("next"), Some(layout));
     }
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::names::{Attempt, FencingToken, LockName, MAX_LOCK_OWNER_BYTES, Nonce, is_printable};
 use super::record::{LockHolder, MAX_HOLDERS, MAX_WAITERS};
 use crate::codec::frame::{FrameRow, FrameTable, row};
-use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::tenant::Tenant;
 
@@ -95,11 +94,11 @@ impl LockCommand {
 
 impl FrameTable for LockCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0701).since(Level::LOCKS), // Acquire
-        row(0x0702).since(Level::LOCKS), // Renew
-        row(0x0703).since(Level::LOCKS), // Release
-        row(0x0704).since(Level::LOCKS), // Withdraw
-        row(0x0705).since(Level::LOCKS), // Break
+        row(0x0701), // Acquire
+        row(0x0702), // Renew
+        row(0x0703), // Release
+        row(0x0704), // Withdraw
+        row(0x0705), // Break
     ];
 }
 
@@ -136,12 +135,12 @@ pub enum LockOutcome {
 
 impl FrameTable for LockOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0741).since(Level::LOCKS), // Held
-        row(0x0742).since(Level::LOCKS), // Waiting
-        row(0x0743).since(Level::LOCKS), // Renewed
-        row(0x0744).since(Level::LOCKS), // Released
-        row(0x0745).since(Level::LOCKS), // Withdrawn
-        row(0x0746).since(Level::LOCKS), // Broken
+        row(0x0741), // Held
+        row(0x0742), // Waiting
+        row(0x0743), // Renewed
+        row(0x0744), // Released
+        row(0x0745), // Withdrawn
+        row(0x0746), // Broken
     ];
 }
 
@@ -199,14 +198,14 @@ pub enum LockRefusal {
 
 impl FrameTable for LockRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0781).since(Level::LOCKS), // Held
-        row(0x0782).since(Level::LOCKS), // Lost
-        row(0x0783).since(Level::LOCKS), // PermitsDiffer
-        row(0x0784).since(Level::LOCKS), // TooManyWaiters
-        row(0x0785).since(Level::LOCKS), // TooManyLocks
-        row(0x0786).since(Level::LOCKS), // Invalid
-        row(0x0787).since(Level::LOCKS), // TermsDiffer
-        row(0x0788).since(Level::LOCKS), // NotHeld
+        row(0x0781), // Held
+        row(0x0782), // Lost
+        row(0x0783), // PermitsDiffer
+        row(0x0784), // TooManyWaiters
+        row(0x0785), // TooManyLocks
+        row(0x0786), // Invalid
+        row(0x0787), // TermsDiffer
+        row(0x0788), // NotHeld
     ];
 }
 

@@ -6,7 +6,6 @@ use super::definition::{
     Bound, BoundError, DefinitionChange, DefinitionError, SequenceDefinition, SequenceMode,
 };
 use crate::codec::frame::{FrameRow, FrameTable, row};
-use crate::level::Level;
 use crate::newtypes::{Epoch, GrantToken, Revision, SequenceName};
 use crate::tenant::Tenant;
 
@@ -76,13 +75,13 @@ impl SequenceCommand {
 
 impl FrameTable for SequenceCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0301),                      // Create
-        row(0x0302),                      // Delete
-        row(0x0303),                      // GrantSegment
-        row(0x0304),                      // ReturnTail
-        row(0x0305),                      // Advance
-        row(0x0306),                      // Next
-        row(0x0307).since(Level::TOKENS), // Update
+        row(0x0301), // Create
+        row(0x0302), // Delete
+        row(0x0303), // GrantSegment
+        row(0x0304), // ReturnTail
+        row(0x0305), // Advance
+        row(0x0306), // Next
+        row(0x0307), // Update
     ];
 }
 
@@ -125,13 +124,13 @@ pub enum SequenceOutcome {
 
 impl FrameTable for SequenceOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0341),                      // Created
-        row(0x0342),                      // Deleted
-        row(0x0343),                      // SegmentGranted
-        row(0x0344),                      // TailReturned
-        row(0x0345),                      // Advanced
-        row(0x0346),                      // Next
-        row(0x0347).since(Level::TOKENS), // Updated
+        row(0x0341), // Created
+        row(0x0342), // Deleted
+        row(0x0343), // SegmentGranted
+        row(0x0344), // TailReturned
+        row(0x0345), // Advanced
+        row(0x0346), // Next
+        row(0x0347), // Updated
     ];
 }
 
@@ -242,20 +241,20 @@ pub enum SequenceRefusal {
 
 impl FrameTable for SequenceRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0381),                      // SequenceNotFound
-        row(0x0382),                      // SequenceExists
-        row(0x0383),                      // DefinitionDiffers
-        row(0x0384),                      // InvalidDefinition
-        row(0x0385),                      // RevisionMismatch
-        row(0x0386),                      // WrongMode
-        row(0x0387),                      // SequenceExhausted
-        row(0x0388),                      // CountOutOfRange
-        row(0x0389),                      // WouldGoBackwards
-        row(0x038a),                      // CannotAdvanceCycling
-        row(0x038b),                      // AdvanceOutOfRange
-        row(0x038c),                      // GrantSuperseded
-        row(0x038d),                      // TailOutsideRun
-        row(0x038e).since(Level::TOKENS), // BoundStays
+        row(0x0381), // SequenceNotFound
+        row(0x0382), // SequenceExists
+        row(0x0383), // DefinitionDiffers
+        row(0x0384), // InvalidDefinition
+        row(0x0385), // RevisionMismatch
+        row(0x0386), // WrongMode
+        row(0x0387), // SequenceExhausted
+        row(0x0388), // CountOutOfRange
+        row(0x0389), // WouldGoBackwards
+        row(0x038a), // CannotAdvanceCycling
+        row(0x038b), // AdvanceOutOfRange
+        row(0x038c), // GrantSuperseded
+        row(0x038d), // TailOutsideRun
+        row(0x038e), // BoundStays
     ];
 }
 

@@ -11,7 +11,6 @@ use crate::context::ApplyContext;
 use crate::deadlines::Deadlines;
 use crate::keys::commands::{MAX_TTL_MS, MIN_TTL_MS};
 use crate::keys::record::MAX_NONCE_BYTES;
-use crate::level::Level;
 use crate::newtypes::ClusterMs;
 use crate::table::Table;
 use crate::tenant::Tenant;
@@ -79,29 +78,29 @@ pub enum OneTimeRefusal {
 
 impl FrameTable for OneTimeCommand {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0901).since(Level::LOCKS), // Issue
-        row(0x0902).since(Level::LOCKS), // Consume
-        row(0x0903).since(Level::LOCKS), // Remove
+        row(0x0901), // Issue
+        row(0x0902), // Consume
+        row(0x0903), // Remove
     ];
 }
 
 impl FrameTable for OneTimeOutcome {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0941).since(Level::LOCKS), // Issued
-        row(0x0942).since(Level::LOCKS), // First
-        row(0x0943).since(Level::LOCKS), // Used
-        row(0x0944).since(Level::LOCKS), // Unknown
-        row(0x0945).since(Level::LOCKS), // Removed
+        row(0x0941), // Issued
+        row(0x0942), // First
+        row(0x0943), // Used
+        row(0x0944), // Unknown
+        row(0x0945), // Removed
     ];
 }
 
 impl FrameTable for OneTimeRefusal {
     const FRAMES: &'static [FrameRow] = &[
-        row(0x0981).since(Level::LOCKS), // Exists
-        row(0x0982).since(Level::LOCKS), // TooMany
-        row(0x0983).since(Level::LOCKS), // InvalidCount
-        row(0x0984).since(Level::LOCKS), // InvalidTtl
-        row(0x0985).since(Level::LOCKS), // InvalidNonce
+        row(0x0981), // Exists
+        row(0x0982), // TooMany
+        row(0x0983), // InvalidCount
+        row(0x0984), // InvalidTtl
+        row(0x0985), // InvalidNonce
     ];
 }
 

@@ -1,15 +1,12 @@
 //! The leases that are over: who held which worker in which ticks before its latest lease.
 //!
-//! A lease becomes a row here when its worker is granted again, from [`Level::LAYOUTS`] on. The
-//! rows are keyed by lease. Once there are [`MAX_PAST_LEASES`], the one whose window ended first goes
-//! first; [`PastStart`] has the time from which on none is missing. Nothing that makes IDs unique
-//! depends on them.
-//!
-//! [`Level::LAYOUTS`]: crate::Level::LAYOUTS
+//! A lease becomes a row here when its worker is granted again. The rows are keyed by lease. Once
+//! there are [`MAX_PAST_LEASES`], the lease whose window ended first is removed first; [`PastStart`]
+//! has the time since which none is missing. Nothing that makes IDs unique depends on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seqd_idgen::{Layout, Tick, WallMs, WorkerId};
+use seqd_idgen::{Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::commands::Holder;
@@ -60,7 +57,7 @@ impl Record for PastLease {
     }
 }
 
-/// From when on no lease that is over is missing.
+/// The time since which no ended lease is missing; the founding writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct PastStart {
     #[serde(with = "crate::foreign::wall_ms")]
@@ -68,16 +65,6 @@ pub(crate) struct PastStart {
 }
 
 singleton!(PastStart, kind 22, version 1, prefix b'i');
-
-impl PastStart {
-    /// As of the raise of the level: of each worker the latest lease is known.
-    pub(crate) fn of<'a>(leases: impl Iterator<Item = (&'a Layout, &'a WorkerRecord)>) -> Self {
-        let begins = leases.map(|(layout, record)| layout.wall_at(record.from_tick));
-        Self {
-            known_from: begins.max().unwrap_or_default(),
-        }
-    }
-}
 
 /// The leases that are over, by worker and first tick, and by the end of their windows. Derived from
 /// the rows.

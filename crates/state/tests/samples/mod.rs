@@ -50,7 +50,7 @@ pub(crate) fn commands() -> Vec<Command> {
         strict_next("order", 1),
         stamp_restoration(WallMs(1_767_225_600_000)),
         Command::Cluster(ClusterCommand::RaiseLevel {
-            to: Level::FRAMES,
+            to: Level::FIRST,
             membership: LogPosition { term: 3, index: 17 },
         }),
         Command::Cluster(ClusterCommand::KeepSecret {
@@ -236,7 +236,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         }),
         Refusal::Cluster(ClusterRefusal::LevelOutOfOrder {
             to: Level(7),
-            level: Level::FRAMES,
+            level: Level::FIRST,
         }),
         Refusal::Layouts(LayoutRefusal::Exists {
             name: "short".to_owned(),
@@ -323,7 +323,7 @@ pub(crate) fn outcomes() -> Vec<Outcome> {
             wall_ms: WallMs(1_767_225_600_000),
         }),
         Outcome::Cluster(ClusterOutcome::LevelRaised {
-            level: Level::FRAMES,
+            level: Level::FIRST,
         }),
         Outcome::Cluster(ClusterOutcome::SecretKept),
         Outcome::Cluster(ClusterOutcome::WorkersReset {

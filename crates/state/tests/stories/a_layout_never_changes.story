@@ -1,12 +1,6 @@
 found c1
 > founded
-membership 1
-raise 2 asked=1 ; raise 3 asked=1
-> level 2
-> level 3
 time 50 50
-raise 4 asked=1
-> level 4
 layout short 39
 > created
 layout short 39

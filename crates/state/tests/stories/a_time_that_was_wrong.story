@@ -1,9 +1,5 @@
 found c1
 > founded
-membership 1
-raise 2 asked=1 ; raise 3 asked=1
-> level 2
-> level 3
 time 1000 1000
 take js53 owner=a fence=31000
 > worker 0 of js53, lease 4, ticks from 1000 to 31000
@@ -11,36 +7,31 @@ take js53 owner=a fence=31000
 time 31536000000 1001
 extend js53 0 lease=4 fence=31536001000
 > extended to 31536001000
-# Below level 4 the highest time stays, and a restored cluster waits for it.
-time 2000 1002
-take js53 owner=b fence=31000
-> worker 1 of js53, lease 5, ticks from 2000 to 31000
+# A backup that is taken then carries the wrong time, and says when it was written.
 restore c2 written=31536000001
 > refused: the state was not written at 1798761600001 ms: it is 0 to 1798761600000 ms
 restore c2
-> restored, node 6
+> restored, node 5
 stamp 3000
 > refused: the restored cluster cannot begin at 1767225603000 ms: it is 1798761600000 to 8796093022207 ms
 restore c3 written=3000
-> restored, node 7
+> restored, node 6
 stamp 3000
 > stamped at 3000
 # The window that the state records holds: the worker stays unused until it is over.
 time 40000 40000
 take js53 owner=c fence=70000
-> worker 2 of js53, lease 1853070353891328001, ticks from 40000 to 70000
+> worker 1 of js53, lease 1853070353891328001, ticks from 40000 to 70000
 # A cluster that was restored begins where it was stamped.
 restore c4 written=2999
 > refused: the state was not written at 1767225602999 ms: it is 1767225603000 to 1767225640000 ms
-# From level 4 on the time is that of the last entry.
-raise 4 asked=1
-> level 4
+# The time is that of the last entry: a later one that is right replaces a wrong one.
 time 31536000000 40001
 take js53 owner=d fence=31536001000
-> worker 3 of js53, lease 1853070353891328002, ticks from 31536000000 to 31536001000
+> worker 2 of js53, lease 1853070353891328002, ticks from 31536000000 to 31536001000
 time 50000 50000
 take js53 owner=e fence=80000
-> worker 4 of js53, lease 1853070353891328003, ticks from 50000 to 80000
+> worker 3 of js53, lease 1853070353891328003, ticks from 50000 to 80000
 restore c5
 > restored, node 1853070353891328004
 stamp 51000

@@ -1,9 +1,5 @@
 found c1
 > founded
-membership 1
-raise 2 asked=1 ; raise 3 asked=1
-> level 2
-> level 3
 time 10 10
 take js53 owner=a fence=20 ; take js53 owner=other fence=20
 > worker 0 of js53, lease 4, ticks from 10 to 20
@@ -13,11 +9,10 @@ release js53 0 lease=4 last=15
 time 16 16
 take js53 owner=a fence=30
 > worker 0 of js53, lease 6, ticks from 16 to 30
-# Of each worker the latest lease is known from here on, and those that follow it.
-raise 4 asked=1
-> level 4
+who js53 0 9
+> nobody
 who js53 0 15
-> not known, leases are from Some(16)
+> a, lease 4, ticks from 10 to 16
 who js53 0 16
 > a, lease 6, ticks from 16 to 30
 who js53 1 12

@@ -234,8 +234,9 @@ pub(crate) fn commands() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// Entries whose wall clock and cluster clock step in either direction.
+/// Entries whose wall clock and cluster clock step in either direction. Some raise the level.
 pub(crate) fn entries(count: usize) -> impl Strategy<Value = Vec<Entry>> {
+    Level::widen();
     let entry = (0u64..60_000, 0u64..60_000, vec(commands(), 0..6)).prop_map(
         |(wall, cluster, commands)| Entry {
             stamp: stamp(wall, cluster),

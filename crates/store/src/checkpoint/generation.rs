@@ -26,7 +26,7 @@ use crate::faults::is_of_the_machine;
 /// not be read.
 const OPEN_DEADLINE: Duration = Duration::from_secs(60);
 
-/// The last folder that was set aside. Earlier versions numbered theirs: `state-bad-<generation>-<n>`.
+/// The last folder that was set aside.
 const BAD: &str = "state-bad";
 
 const CURRENT: &str = "CURRENT";

@@ -37,7 +37,7 @@ const PART: u8 = b'v';
 /// and reads and writes it as a whole: sixteen results of 16 KiB in one page made each change of one of
 /// them a read and a write of 256 KiB, in a file of its own.
 ///
-/// A value of fewer bytes, or of more, which an older program wrote, has no further parts.
+/// A value of fewer bytes has no further parts.
 const PART_BYTES: usize = 2048;
 const FORMAT_KEY: &[u8] = b"m/format";
 const APPLIED_KEY: &[u8] = b"m/applied";

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::http::Serving;
-use crate::replica::{Replica, propose_at_level, propose_one};
+use crate::replica::{Replica, propose_one};
 
 /// How long a withdrawal is tried for: longer than an election. After that the claim ends by its own
 /// time.
@@ -47,7 +47,7 @@ impl ClaimGuard {
         let proposer = Arc::clone(replica);
         let proposing = tokio::spawn(Serving::current().scope(async move {
             let command = Command::Locks(LockCommand::Acquire(asked));
-            propose_at_level(&*proposer, command, deadline).await
+            propose_one(&*proposer, command, deadline).await
         }));
         Self {
             replica: Arc::clone(replica),

@@ -4,7 +4,6 @@ use seqd_guards::is_out;
 use seqd_idgen::{Layout, Tick, WorkerId};
 
 use crate::context::ApplyContext;
-use crate::level::Level;
 use crate::newtypes::{ClusterMs, LeaseId};
 use crate::table::Table;
 use crate::tenant::Tenant;
@@ -168,7 +167,7 @@ impl Table<WorkerRecord> {
             return Ok(WorkerId(own.worker));
         }
         // A record is never removed, and each is looked at here.
-        let is_room = known.len() < MAX_WORKERS_KNOWN || context.level < Level::LAYOUTS;
+        let is_room = known.len() < MAX_WORKERS_KNOWN;
         groups.sort_by_key(Group::taken);
         let unused = groups.iter().filter(|_| is_room).find_map(Group::unused);
         let worker = unused.or_else(|| groups.iter().find_map(Group::oldest));
